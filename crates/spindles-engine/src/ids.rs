@@ -1,10 +1,11 @@
-//! What the ids of operations say, and indices of pools.
+//! Encoding of operation ids, and indices of pools.
 
 /// Set in the ids of member I/O that belongs to no stripe range.
 pub(crate) const SYSTEM_IO: u32 = 1 << 31;
-/// And this one, where it is a page of checksums: the rest is the number of its frame.
+/// Set with `SYSTEM_IO` for a page of checksums; the remaining bits are the number of its frame.
 pub(crate) const PAGE_IO: u32 = 1 << 30;
-/// Set in the ids of what goes to the device that is to replace a member: of a stripe range, or a page.
+/// Set in the ids of I/O to the device that is to replace a member: of a stripe range, or of a
+/// page.
 pub(crate) const REPLACEMENT: u32 = 1 << 29;
 /// Bits of a member I/O's id that hold the slot in its stripe range.
 pub(crate) const SLOT_BITS: u32 = 6;
@@ -14,10 +15,10 @@ pub(crate) const SLOT_BITS: u32 = 6;
 pub(crate) struct RangeId(pub(crate) u32);
 
 impl RangeId {
-    /// No stripe range: ends lists of them.
+    /// No stripe range: ends lists of stripe ranges.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// As an index of what there is for each stripe range.
+    /// The index into slices with one item for each stripe range.
     #[inline]
     pub(crate) fn index(self) -> usize {
         index(self.0)

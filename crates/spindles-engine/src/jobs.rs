@@ -1,7 +1,7 @@
-//! How far background jobs have come.
+//! Progress of background jobs.
 //!
-//! Stripe ranges of a job end in any order. Everything below its *mark* is done: the lowest place that is
-//! under way, or that could not be done, or else where it has come to.
+//! Stripe ranges of a job end in any order. Everything below its *mark* is done. The mark is the
+//! lowest place that is under way or failed, or otherwise the place that the job has come to.
 
 pub(crate) mod grow;
 pub(crate) mod rebuild;
@@ -13,57 +13,57 @@ use alloc::{vec, vec::Vec};
 use spindles_block::Instant;
 use spindles_layout::GroupIndex;
 
-/// Stripe ranges kept back for jobs, so that clients can't starve them nor they clients.
+/// Stripe ranges reserved for jobs, so that clients and jobs cannot starve each other.
 pub(crate) const JOB_RANGES: u32 = 8;
 
-/// What jobs are guaranteed beside clients when nobody says otherwise, in bytes of each member per
+/// The default rate that jobs are guaranteed while clients are busy, in bytes of each member per
 /// second.
 pub const JOB_RATE: u64 = 10 << 20;
 
-/// A row in the chunks of a group. Places are ordered as a walk comes to them.
+/// A row in the chunks of a group. Places are ordered as a walk visits them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) group: GroupIndex,
     pub(crate) row: u32,
 }
 
-/// Where a job is.
+/// The stage of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Never begun, or stopped.
     Idle,
     Going,
-    /// Its stripe ranges under way are the last.
+    /// Waiting for its last stripe ranges to end.
     Stopping,
-    /// Gone through.
+    /// Went through the whole array.
     Over,
 }
 
-/// A job's way through the array.
+/// A job's walk through the array.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     pub(crate) stage: Stage,
     /// Where the next stripe range begins.
     pub(crate) next: Place,
-    /// Everything below is done.
+    /// Everything below this place is done.
     pub(crate) mark: Place,
-    /// The lowest place that could not be done.
+    /// The lowest place that failed.
     pub(crate) held: Option<Place>,
     /// Stripe ranges under way.
     pub(crate) pending: u32,
-    /// Stripe ranges that could not be done.
+    /// Stripe ranges that failed.
     pub(crate) failed: u64,
     /// Stripe ranges in which redundancy did not agree with data.
     pub(crate) mismatches: u64,
 }
 
 impl Walk {
-    /// Whether everything was gone through.
+    /// Returns true if the walk went through the whole array.
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Whether it goes on, or is about to have been stopped.
+    /// Returns true while the job runs, or waits for its last stripe ranges to stop.
     pub(crate) const fn is_busy(&self) -> bool {
         matches!(self.stage, Stage::Going | Stage::Stopping)
     }
@@ -90,15 +90,15 @@ impl Walk {
 pub(crate) struct Jobs {
     /// One for each row of the table.
     pub(crate) walks: Vec<Walk>,
-    /// How many of them are going, with the places that wait to be repaired.
+    /// The number of jobs that run, plus places that wait to be repaired.
     pub(crate) going: u32,
     pub(crate) throttle: Throttle,
-    /// When to look again whether one may go on.
+    /// When to check again whether a job may continue.
     pub(crate) wake: Option<Instant>,
 }
 
 impl Jobs {
-    /// Of so many kinds, with what they are guaranteed beside clients.
+    /// Creates `kinds` idle jobs with a guaranteed rate, in bytes of each member per second.
     pub(crate) fn new(kinds: usize, rate: u64) -> Self {
         Self {
             walks: vec![Walk::IDLE; kinds],
@@ -108,48 +108,48 @@ impl Jobs {
         }
     }
 
-    /// What jobs are guaranteed beside clients from now on, in bytes of each member per second.
+    /// Sets the guaranteed rate, in bytes of each member per second.
     pub(crate) fn set_rate(&mut self, rate: u64) {
         self.throttle.rate = rate;
     }
 
-    /// Whether any job has something to do.
+    /// Returns true if any job has something to do.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.going > 0
     }
 
-    /// A place waits to be repaired.
+    /// Counts a place that waits to be repaired.
     pub(crate) fn someone_waits(&mut self) {
         self.going += 1;
     }
 
-    /// A place waits no more.
+    /// Uncounts a place that waited to be repaired.
     pub(crate) fn nobody_waits(&mut self) {
         self.going -= 1;
     }
 
-    /// When a job wants to go on that waits for nothing but time.
+    /// When a job that waits only for time may continue.
     pub(crate) fn wake(&self) -> Option<Instant> {
         self.wake
     }
 }
 
-/// How far a job has come, for people.
+/// The progress of a job, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobStatus {
     /// The job's name.
     pub name: &'static str,
-    /// Whether it goes on; otherwise it went through and could not do everything.
+    /// True while it runs. False if it went through the array and some stripe ranges failed.
     pub going: bool,
-    /// Bytes of the array gone through.
+    /// Bytes of the array that the job has passed.
     pub done_bytes: u64,
     /// Bytes of the array.
     pub total_bytes: u64,
-    /// Stripe ranges that could not be done.
+    /// Stripe ranges that failed.
     pub failed: u64,
     /// Stripe ranges in which redundancy did not agree with data.
     pub mismatches: u64,
-    /// What it is guaranteed beside clients, in bytes of each member per second.
+    /// The guaranteed rate while clients are busy, in bytes of each member per second.
     pub rate: u64,
 }

@@ -1,8 +1,8 @@
-//! How far the opening of an array has come.
+//! Progress of the opening of an array.
 
 use crate::{bitmaps::Loading, journal::replay::Replay};
 
-/// How far the opening of an array has come. Requests wait until it serves.
+/// Progress of the opening of an array. Requests wait until it serves.
 ///
 /// ```text
 ///  Finding ──all is read, and flushed──▶ Replaying ──the log is carried out──▶ Recording ──▶ Serving
@@ -12,35 +12,35 @@ use crate::{bitmaps::Loading, journal::replay::Replay};
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) enum Opening {
-    /// What the members hold is flushed, and the bad-block list and the bitmaps are read.
+    /// Flushing the members, and reading the bad-block list and the bitmaps.
     Finding {
         /// Flushes under way.
         flushes: u32,
-        /// Reads of the bitmaps, until they are through.
+        /// The reads of the bitmaps; `None` when they are done.
         loading: Option<Loading>,
-        /// What is to be replayed then.
+        /// The replay that follows.
         replay: Option<Replay>,
     },
-    /// What the journals hold after a crash is carried out again.
+    /// Carrying out the writes that the journals hold after a crash.
     Replaying(Replay),
-    /// What was decided is made durable: superblocks, bitmaps, the bad-block list, a new log.
+    /// Making the results durable: superblocks, bitmaps, the bad-block list, a new log.
     Recording,
     Serving,
 }
 
 impl Opening {
-    /// Whether what was found is not known yet, or not durable.
+    /// Returns true until everything on the members is read and flushed.
     pub(crate) fn is_finding(&self) -> bool {
         matches!(self, Self::Finding { .. })
     }
 
-    /// Whether everything of the opening is done.
+    /// Returns true if the opening is complete.
     #[inline]
     pub(crate) fn is_serving(&self) -> bool {
         matches!(self, Self::Serving)
     }
 
-    /// So many flushes of what was found are begun.
+    /// Adds `count` flushes under way.
     pub(crate) fn flushes_begin(&mut self, count: u32) {
         let Self::Finding { flushes, .. } = self else {
             panic!("what was found is flushed at the beginning");
@@ -48,7 +48,7 @@ impl Opening {
         *flushes += count;
     }
 
-    /// One of them came back.
+    /// Counts one of the flushes as done.
     pub(crate) fn flush_ended(&mut self) {
         let Self::Finding { flushes, .. } = self else {
             panic!("a flush of the opening came back late");
@@ -56,7 +56,7 @@ impl Opening {
         *flushes -= 1;
     }
 
-    /// The reads of the bitmaps, while there are any.
+    /// Returns the state of the bitmap reads. `None` when they are done.
     pub(crate) fn loading(&self) -> Option<Loading> {
         match self {
             Self::Finding { loading, .. } => *loading,
@@ -64,7 +64,7 @@ impl Opening {
         }
     }
 
-    /// How far they have come; `None` when they are through.
+    /// Sets the state of the bitmap reads; `None` when they are done.
     pub(crate) fn set_loading(&mut self, to: Option<Loading>) {
         let Self::Finding { loading, .. } = self else {
             panic!("bitmaps are read at the beginning");
@@ -72,7 +72,7 @@ impl Opening {
         *loading = to;
     }
 
-    /// This is to be replayed when what was found is durable.
+    /// Sets the replay that begins after `Finding`.
     pub(crate) fn will_replay(&mut self, log: Option<Replay>) {
         let Self::Finding { replay, .. } = self else {
             panic!("what is replayed is known at the beginning");
@@ -80,7 +80,7 @@ impl Opening {
         *replay = log;
     }
 
-    /// Goes on when what was found is known and durable. Whether it does now.
+    /// Leaves `Finding` once everything is read and flushed. Returns true if it does now.
     pub(crate) fn found(&mut self) -> bool {
         let Self::Finding {
             flushes: 0,
@@ -97,7 +97,7 @@ impl Opening {
         true
     }
 
-    /// The replay that is due or under way.
+    /// Returns the replay that is due or under way.
     pub(crate) fn replay(&self) -> Option<&Replay> {
         match self {
             Self::Finding { replay, .. } => replay.as_ref(),
@@ -106,7 +106,7 @@ impl Opening {
         }
     }
 
-    /// The same, to go on with it.
+    /// Like `replay`, mutable.
     pub(crate) fn replay_mut(&mut self) -> Option<&mut Replay> {
         match self {
             Self::Finding { replay, .. } => replay.as_mut(),
@@ -115,7 +115,7 @@ impl Opening {
         }
     }
 
-    /// The log is carried out, or abandoned.
+    /// Ends the replay, which was carried out or abandoned.
     pub(crate) fn replayed(&mut self) -> Replay {
         match core::mem::replace(self, Self::Recording) {
             Self::Replaying(replay) => replay,
@@ -125,18 +125,19 @@ impl Opening {
         }
     }
 
-    /// Whether all that is left is to make durable what was decided.
+    /// Returns true if the results only have to be made durable.
     pub(crate) fn is_recording(&self) -> bool {
         matches!(self, Self::Recording)
     }
 
-    /// What was decided is durable.
+    /// Begins to serve: the results are durable.
     pub(crate) fn serve(&mut self) {
         assert!(self.is_recording(), "it serves when all is recorded");
         *self = Self::Serving;
     }
 
-    /// A device takes a position: nothing is served until all members know.
+    /// Goes back to `Recording`, because a device takes a position: no requests are served until
+    /// all superblocks say so.
     pub(crate) fn record_again(&mut self) {
         assert!(
             self.is_serving(),

@@ -1,4 +1,4 @@
-//! What the engine asks of its driver and tells the world.
+//! What the engine asks of its driver and reports to the world.
 
 use crate::{
     faults::MemberFaults,
@@ -23,72 +23,71 @@ pub enum Output {
     /// The device that is attached beside all positions (`Engine::replacement`) and that of this
     /// member change places. Nothing is under way on either.
     Swap(MemberIndex),
-    /// Something worth telling.
+    /// An event to report.
     Event(Event),
 }
 
-/// Something worth telling.
+/// An event to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A member is out of the array.
     MemberOut {
-        /// Which.
+        /// The member.
         member: MemberIndex,
-        /// Why.
+        /// The reason.
         reason: OutReason,
     },
-    /// A member could not do one operation and stays in the array.
+    /// A member failed one operation and stays in the array.
     MemberFault {
-        /// Which.
+        /// The member.
         member: MemberIndex,
-        /// What it answered.
+        /// Its answer.
         error: MemberError,
     },
-    /// A member is much slower than its peers, for a while, or no longer. Where redundancy allows,
-    /// it is read around.
+    /// A member became much slower than its peers, or is no longer. Reads go around it if
+    /// redundancy allows.
     MemberSlow {
-        /// Which.
+        /// The member.
         member: MemberIndex,
-        /// Whether it is, from now on.
+        /// True if it became slow.
         slow: bool,
     },
-    /// A read waits at a member for much longer than its peers take, or none does any more. Meanwhile
-    /// other reads go around it, and those that wait are hedged, where redundancy allows.
+    /// A read waits at a member much longer than its peers take, or no read does any longer.
+    /// Meanwhile other reads go around the member and waiting ones are hedged, if redundancy
+    /// allows.
     MemberStalls {
-        /// Which.
+        /// The member.
         member: MemberIndex,
-        /// Whether it does, from now on.
+        /// True if it began to stall.
         stalls: bool,
     },
-    /// The device of its own that the array has for its journal failed: from now on writes are
-    /// logged on the members.
+    /// The journal's own device failed: from now on writes are logged on the members.
     JournalDeviceOut {
-        /// What it answered.
+        /// Its answer.
         error: MemberError,
     },
-    /// More members are out than the level survives; nothing more is written.
+    /// More members are out than the level survives; no more is written.
     ArrayFailed {
         /// The members that are out.
         missing: MemberSet,
     },
-    /// What must be durable before more is written can't be made so, though enough members are there:
-    /// nothing more is written in this opening.
+    /// Metadata that must be durable before further writes could not be written, though enough
+    /// members are there: no more is written in this opening.
     WritingStopped,
-    /// What the journals held after a crash is in its place.
+    /// The writes that the journals held after a crash are in place.
     Replayed {
         /// Writes that were carried out again.
         writes: u64,
     },
-    /// A crash took these blocks of the array: they were being written, and a member is missing that
-    /// held them. They answer errors until they are written.
+    /// A crash took these blocks of the array: they were being written, and a member that held them
+    /// is missing. They answer errors until they are written.
     Lost {
-        /// The first.
+        /// The first block.
         block: BlockIndex,
-        /// How many.
+        /// The number of blocks.
         blocks: u32,
     },
-    /// There is no room to note all blocks that a crash took: what was on missing members answers
-    /// errors, and nothing more is written.
+    /// The list of bad blocks has no room for blocks that a crash took. Requests for them fail.
     TooMuchLost,
     /// A resync began.
     ResyncStarted,
@@ -97,35 +96,35 @@ pub enum Event {
         /// Stripe ranges in which it did not before.
         mismatches: u64,
     },
-    /// A resync went through, and some places could not be settled: the array stays unclean.
+    /// A resync went through, but some places could not be settled: the array stays unclean.
     ResyncIncomplete {
         /// Stripe ranges that could not be settled.
         unsettled: u64,
     },
-    /// A device is being filled, from the start or from where it had come to.
+    /// A device is being filled, from the start or from where an earlier rebuild had come to.
     RebuildStarted {
         /// Its position.
         member: MemberIndex,
     },
-    /// So much of a device that is being filled can't be computed, since other members can't be read there either.
-    /// These blocks are in the list of bad blocks.
+    /// These blocks of a device being filled can't be computed, because other members can't be read
+    /// there either. They are in the list of bad blocks.
     NotFilled {
         /// Its position.
         member: MemberIndex,
         /// The first block, counted from the start of its device.
         block: BlockIndex,
-        /// How many.
+        /// The number of blocks.
         blocks: u32,
     },
-    /// A device is filled, and it is durable on all members that it is active.
+    /// A device is filled, and all superblocks say that it is active.
     RebuildDone {
         /// Its position.
         member: MemberIndex,
     },
-    /// A rebuild went through, and more places could not be read than are put down as bad blocks: it goes on from
-    /// the first of them at the next opening.
+    /// A rebuild went through, but more places were unreadable than may be listed as bad blocks.
+    /// The next opening continues at the first of them.
     RebuildIncomplete {
-        /// Stripe ranges that could not be done.
+        /// Stripe ranges that failed.
         failed: u64,
     },
     /// A member that is alive is being copied onto a device that will take its place.
@@ -133,97 +132,98 @@ pub enum Event {
         /// Its position.
         member: MemberIndex,
     },
-    /// The new device has the position, and that is durable on all members. The device before it
-    /// belongs to the array no more.
+    /// The new device has the position, durably on all members. The old device no longer belongs to
+    /// the array.
     ReplaceDone {
         /// The position.
         member: MemberIndex,
-        /// What went wrong on the device before it.
+        /// Errors of the old device.
         faults: MemberFaults,
     },
-    /// A member is not replaced. Unless it is out itself, all is as it was.
+    /// A replacement ended early. Unless the member is out itself, nothing has changed.
     ReplaceEnded {
         /// Its position.
         member: MemberIndex,
-        /// Why.
+        /// The reason.
         why: ReplaceEnd,
     },
-    /// The array has grown: all of it is of the new map, and it is larger where that has more room.
+    /// The growth is complete: the new map is valid everywhere, and the array is larger if that has
+    /// more room.
     Grown {
-        /// How many blocks it has now.
+        /// The number of blocks that it has now.
         blocks: u64,
     },
-    /// What begins here can't be moved: it can't be read, or too much is missing. Growing goes on at
-    /// the next opening.
+    /// The window that begins here can't be moved: it is unreadable, or too much is missing. Growth
+    /// continues at the next opening.
     GrowthStuck {
         /// The block of the array.
         block: BlockIndex,
     },
     /// A scrub began.
     ScrubStarted {
-        /// At this block of the array; what lies before it was gone through earlier.
+        /// The block of the array at which it began; an earlier scrub covered what lies before.
         from: BlockIndex,
     },
     /// A scrub went through everything.
     ScrubDone(ScrubStatus),
     /// A scrub was stopped.
     ScrubStopped(ScrubStatus),
-    /// Something was wrong in a place of a member.
+    /// A place on a member has a flaw.
     Found(Finding),
-    /// Something was wrong in a place of the metadata of a member.
+    /// A place in the metadata of a member has a flaw.
     MetadataFound(MetadataFinding),
-    /// Copies, or data and parity, do not agree, and nothing tells which of them is wrong.
+    /// Copies, or data and parity, disagree, and nothing shows which of them is wrong.
     Disagreement {
         /// The place, as the first block of the array in its redundancy group's row of blocks.
         block: BlockIndex,
-        /// How many rows of blocks.
+        /// The number of rows of blocks.
         blocks: u32,
-        /// How many blocks of the array each row has.
+        /// Blocks of the array in each row.
         chunks: u8,
-        /// How many blocks of the array lie between one of a row and the next.
+        /// Blocks of the array between one block of a row and the next.
         chunk_blocks: u32,
-        /// Whether they were made to agree with the data, right or wrong.
+        /// True if they were made to agree with the data, right or wrong.
         made_to_agree: bool,
     },
-    /// Everything is durable, the array is marked clean where it is, and nothing more will come.
+    /// Everything is durable, the array is marked clean if it is, and no more outputs follow.
     Closed {
-        /// Whether it could be marked so.
+        /// True if the array could be marked clean.
         clean: bool,
     },
 }
 
-/// Why a member is out.
+/// The reason why a member is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutReason {
-    /// It answered an operation with this.
+    /// It answered an operation with this error.
     Error(MemberError),
-    /// The administrator said so.
+    /// An administrator's command.
     Command,
-    /// It could not read too many places in too short a time.
+    /// Too many reads failed in too short a time.
     TooManyErrors,
-    /// Too many places refused to be written anew after a read error.
+    /// Blocks refused the rewrite after a read error, and the list of bad blocks is full.
     TooManyBadBlocks,
 }
 
-/// Why a member was not replaced.
+/// The reason why a member was not replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplaceEnd {
-    /// The new device answered an operation with this.
+    /// The new device answered an operation with this error.
     ReplacementLost(MemberError),
-    /// The member went out: it is rebuilt onto the new device, where the level survives that.
+    /// The member went out. It is rebuilt onto the new device, if the level survives that.
     MemberLost,
-    /// Places could be read neither from the member nor from the others.
+    /// Some places could be read neither from the member nor from the others.
     Unreadable {
         /// Stripe ranges that could not be copied.
         failed: u64,
     },
     /// The array has failed.
     ArrayFailed,
-    /// On command, or because the array is closed.
+    /// A command stopped it, or the array is being closed.
     Stopped,
 }
 
-/// Something asked of a running array.
+/// A command to a running array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Take no more requests, finish those taken, flush, mark clean. `Event::Closed` answers.
@@ -231,77 +231,78 @@ pub enum Command {
     /// Put a member out.
     Fail(MemberIndex),
     /// Fill a device that takes the place of a missing member. The driver has attached it there,
-    /// with both superblock slots zeros. `Event::RebuildStarted` comes when it has taken its place,
-    /// `Event::RebuildDone` at the end.
+    /// with both superblock slots zeroed. `Event::RebuildStarted` follows when it has taken its
+    /// place, `Event::RebuildDone` at the end.
     Rebuild {
         /// The position.
         member: MemberIndex,
-        /// Where things lie on the device; its data area is as long as the array counts on.
+        /// The areas of the device. Its data area must be as long as the array requires.
         device: Box<DeviceRecord>,
         /// The new identity of the device.
         uuid: Uuid,
     },
-    /// Bring a missing member up to date by the regions that it missed: it holds what it had when it
+    /// Update a missing member with the regions that it missed. It still holds what it had when it
     /// went out, as `Reason::Returning` of its assembly says. The driver has attached it. Events as
     /// for `Rebuild`.
     Return {
         /// The position.
         member: MemberIndex,
-        /// Where things lie on the device.
+        /// The areas of the device.
         device: Box<DeviceRecord>,
     },
-    /// Copy a member that is alive onto a device that takes its place in the end. The driver has
-    /// attached it beside all positions (`Engine::replacement`), with both superblock slots zeros.
+    /// Copy a live member onto a device that takes its place in the end. The driver has attached
+    /// the device beyond all positions (`Engine::replacement`), with both superblock slots zeroed.
     /// `Event::ReplaceDone` or `Event::ReplaceEnded` answers.
     Replace {
         /// The position.
         member: MemberIndex,
-        /// Where things lie on the device; its data area is as long as the array counts on.
+        /// The areas of the device. Its data area must be as long as the array requires.
         device: Box<DeviceRecord>,
         /// The new identity of the device.
         uuid: Uuid,
     },
-    /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
+    /// Set the rate that jobs are guaranteed while clients are busy, in bytes of each member per
+    /// second; 0 for none.
     JobRate(u64),
     /// Read everything and compare it.
     Scrub(Scrub),
-    /// End a job before its time.
+    /// Stop the job of this name.
     StopJob(&'static str),
 }
 
-/// Why a command was not taken.
+/// The reason why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// There is no such member.
     NoSuchMember,
-    /// It is out already.
+    /// The member is out already.
     AlreadyOut,
-    /// The level does not survive it.
+    /// The level does not survive the change.
     BeyondTolerance,
     /// The array is open read-only.
     ReadOnly,
-    /// There is a device in that position.
+    /// The position has a device.
     NotMissing,
     /// The member is missing, or not filled yet.
     NotActive,
-    /// The array has no superblocks, so it could not tell afterwards which device is good.
+    /// The array has no superblocks, so it could not determine later which device is good.
     NoSuperblocks,
-    /// The device's data area or block is not what the array counts on, or its identity is known
+    /// The device's data area or block size does not suit the array, or its identity is known
     /// already.
     Unsuitable,
-    /// Another device is about to take its position.
+    /// Another device is about to take the position.
     Joining,
     /// The array is being closed.
     Closing,
-    /// Nothing more is written to it in this opening.
+    /// No more is written to the array in this opening.
     Stopped,
     /// This member is being copied onto another device.
     Replacing(MemberIndex),
-    /// The device is this already.
+    /// The device already has this role.
     InUse(Role),
-    /// The position is one that the array grows by.
+    /// The position is reserved for a device that the growth adds.
     GrowthPlace,
-    /// The array grows.
+    /// The array is growing.
     Growing,
     /// There is nothing to compare: the level keeps no redundancy.
     NoRedundancy,
@@ -309,7 +310,7 @@ pub enum CommandError {
     JobGoing,
     /// No job of that name is under way.
     NoSuchJob,
-    /// The array is not safe before this job is through.
+    /// The job can't be stopped: until it ends the array is not safe.
     MustGoOn,
 }
 
@@ -349,6 +350,6 @@ impl fmt::Display for CommandError {
 
 impl core::error::Error for CommandError {}
 
-/// Nothing was taken: every pool is in use. Ask again after a reply.
+/// Nothing was taken: every pool is in use. Try again after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;

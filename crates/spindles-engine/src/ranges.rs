@@ -1,4 +1,4 @@
-//! A stripe range: a range of rows in the chunks of one group, and what is being done with it.
+//! A stripe range: a range of rows in the chunks of one group, with the state of the work on it.
 
 use crate::{
     RangeId, index,
@@ -12,50 +12,50 @@ use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
 use spindles_format::JournalKind;
 use spindles_layout::GroupIndex;
 
-/// Whom a stripe range works for.
+/// For whom a stripe range works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Nobody,
     Request(u32),
-    /// Nobody any more: its request was answered when what it writes was durable in the log. It goes to its
-    /// places from scratch space.
+    /// A request that was answered once its write was durable in the log. The stripe range writes
+    /// the blocks to their places from scratch space.
     Answered,
-    /// The replay of what the journals hold.
+    /// The replay of the journals.
     Replay,
-    /// The row of the job's table.
+    /// The job in this row of the table.
     Job(u8),
-    /// A place where a read failed is made readable again.
+    /// A rewrite of a place where a read failed.
     Repair,
 }
 
-/// How far a stripe range has come.
+/// Progress of a stripe range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Free,
     Starting,
     /// One operation on one member, without a plan.
     Direct,
-    /// Pages of checksums are on their way.
+    /// Loading pages of checksums.
     Paging,
     Flushing,
     Locking,
-    /// Its region is not ready to be written, or is being given back.
+    /// Waiting for its region, the superblocks or the bad-block list: see `WaitFor`.
     Preparing,
     Reading,
     Computing(Work),
     Committing,
-    /// What is to be written goes into the journal.
+    /// Writing the new blocks to the journal.
     Logging,
     Writing,
     Acknowledging,
-    /// Done by the stripe range that it was merged into.
+    /// Merged into another stripe range, which does the work.
     Merged,
 }
 
 impl Phase {
-    /// Whether it may come next. On the way to a commit a stripe range goes to and fro, since it may have to wait,
-    /// to read more, or to begin anew under a lock; phases in which there is nothing to do are left out. After
-    /// its rows are done the next of them begin.
+    /// Returns true if `next` may follow. Before a commit a stripe range moves back and forth: it
+    /// may have to wait, to read more, or to start again under a lock. Phases with nothing to do
+    /// are skipped. When its rows are done, the next rows begin.
     ///
     /// ```text
     ///  Free ──▶ Starting ⇄ Locking ⇄ Preparing ⇄ Paging ⇄ Reading ⇄ Computing ──▶ Committing ⇄ Logging
@@ -89,18 +89,18 @@ impl Phase {
     }
 }
 
-/// What is known of the rows under way in a written region of an array with parity and checksums:
-/// not all of its rows need have been written.
+/// The state of the current rows in a written region of an array with parity and checksums. Not all
+/// rows of such a region were necessarily written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowState {
-    /// Not looked at yet.
+    /// Not determined yet.
     Unknown,
-    /// The checksum pages of all members are on their way.
+    /// Loading the checksum pages of all members.
     Looking,
     Written,
-    /// Never written: no block has a checksum. They read as zeros, whatever the members hold.
+    /// Never written: no block has a checksum. The rows read as zeros, whatever the members hold.
     Blank,
-    /// The first write is in its places, unlogged: its checksums follow when that is durable.
+    /// The first write is in place, unlogged. Its checksums follow once that is durable.
     Placed,
 }
 
@@ -108,64 +108,64 @@ pub(crate) enum RowState {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Direct {
     pub(crate) member: MemberIndex,
-    /// It is a read of blocks with checksums; only then the two below are set.
+    /// True for a read of blocks with checksums. The two fields below are set only then.
     pub(crate) verifies: bool,
-    /// Its first block in the data area of the member, and in the array.
+    /// The first block, in the data area of the member and in the array.
     pub(crate) offset: BlockIndex,
     pub(crate) block: BlockIndex,
 }
 
-/// The reads under way of a stripe range.
+/// The current reads of a stripe range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reads {
-    /// When they were begun.
+    /// When the reads were issued.
     pub(crate) issued: Instant,
-    /// Slots from which a read of a plan is not back yet, if it is for somebody who reads.
+    /// Slots from which a planned read is not back yet. Updated for `Ask::Read` only.
     pub(crate) awaited: SlotSet,
-    /// It computes what a slow member holds.
+    /// True while it computes the contents of a slow member.
     pub(crate) around: bool,
 }
 
-/// What was met on the way through a stripe range.
+/// Events while a stripe range is carried out.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "things that may each be met")]
 pub(crate) struct Seen {
-    /// Of the reads under way, one failed.
+    /// One of the current reads failed.
     pub(crate) read_failed: bool,
     pub(crate) corrupt: bool,
     pub(crate) mismatch: bool,
     /// An unlocked read failed verification.
     pub(crate) unlocked_read_failed: bool,
-    /// It wrote what is in the list of bad blocks.
+    /// It wrote blocks that are in the list of bad blocks.
     pub(crate) was_bad: bool,
 }
 
-/// What is known of the rows under way.
+/// The state of the current rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowsUnderWay {
     pub(crate) unreadable: SlotSet,
-    /// Of the unreadable slots, those that can be read and hold wrong bytes.
+    /// Unreadable slots that can be read but hold wrong bytes.
     pub(crate) rotten: SlotSet,
-    /// Of these, those whose checksums were lost, so that nothing verifies them.
+    /// Rotten slots whose checksums were lost, so that nothing verifies them.
     pub(crate) checksum_lost: SlotSet,
-    /// Of the unreadable slots, those that are made to agree with the others without being known
-    /// to be wrong.
+    /// Unreadable slots that are made to agree with the others, without proof that they are wrong.
     pub(crate) overruled: SlotSet,
-    /// Slots that refused what was to repair them.
+    /// Slots that refused a repair.
     pub(crate) refused: SlotSet,
-    /// Slots that are zeros, and are not read: they are lost, the log says so, or their rows are blank.
+    /// Slots that count as zeros and are not read: they are lost, logged as zeros, or in blank
+    /// rows.
     pub(crate) zeros: SlotSet,
     /// Slots whose checksums are at hand: see `ChecksumsOf`.
     pub(crate) read_checksums: SlotSet,
     pub(crate) made_checksums: SlotSet,
     pub(crate) new_checksums: SlotSet,
-    /// The checksums are at hand of what is to be written, and that goes to its place without being logged.
+    /// True if the checksums of the blocks to write are at hand, and the blocks are not logged.
     pub(crate) has_new_checksums: bool,
-    /// How far they are put in order after a crash.
+    /// Progress of settling the rows after a crash.
     pub(crate) settling: Settling,
-    /// Whether they were ever written.
+    /// Whether the rows were ever written.
     pub(crate) state: RowState,
-    /// Something of what is to be written may be in its place.
+    /// True if blocks of the current write may be in their places.
     pub(crate) placing: bool,
 }
 
@@ -187,36 +187,36 @@ impl RowsUnderWay {
     };
 }
 
-/// What a stripe range has in the journal.
+/// The part of a stripe range that is in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logged {
-    /// What goes into it, or comes out of it: slots, and those of them with blocks.
+    /// Slots that are logged, or replayed from the log. `data` are those with blocks.
     pub(crate) slots: SlotSet,
     pub(crate) data: SlotSet,
-    /// The segment of the journal that has it.
+    /// The segment of the journal that holds it.
     pub(crate) segment: Option<u8>,
-    /// It writes, and is not in the journal.
+    /// True while it writes without being logged.
     pub(crate) bypassed: bool,
 }
 
-/// A range of rows in the chunks of one group, and what is being done with it.
+/// A range of rows in the chunks of one group, with the state of the work on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StripeRange {
     phase: Phase,
     pub(crate) owner: Owner,
     pub(crate) ask: Ask,
     pub(crate) group: GroupIndex,
-    /// Of its group.
+    /// The shape of its group.
     pub(crate) shape: Shape,
-    /// The touched data slots, those of stripe ranges merged into this one included.
+    /// The touched data slots, including those of stripe ranges merged into this one.
     pub(crate) touched: SlotSet,
-    /// Those of this stripe range alone.
+    /// The touched data slots of this stripe range alone.
     pub(crate) own: SlotSet,
-    /// The next of the stripe ranges that were merged, `RangeId::NONE` after the last.
+    /// The next merged stripe range; `RangeId::NONE` after the last.
     pub(crate) merged: RangeId,
-    /// The first row, of a job's stripe range.
+    /// The first row of a job's stripe range.
     pub(crate) start: u32,
-    /// The rows under way are `low..low + blocks`, the stripe range's end is at `end`.
+    /// The current rows are `low..low + blocks`; the stripe range ends at `end`.
     pub(crate) low: u32,
     pub(crate) blocks: u32,
     pub(crate) end: u32,
@@ -228,19 +228,19 @@ pub(crate) struct StripeRange {
     pub(crate) seen: Seen,
     pub(crate) reads: Reads,
     pub(crate) log: Logged,
-    /// Member I/O that is not back.
+    /// Member I/Os that are not back.
     pub(crate) pending: u32,
     pub(crate) locked: bool,
     pub(crate) error: Option<RequestError>,
-    /// What the flush of all members covers that it waits for: see `Flushes`.
+    /// The value to pass to `Flushes::ended` after the flush that it waits for.
     pub(crate) covers: u64,
-    /// Operands of the computation under way.
+    /// Operands of the current computation.
     pub(crate) sources: u16,
     pub(crate) targets: u16,
 }
 
 impl StripeRange {
-    /// One that has nothing to do, in an array of such groups.
+    /// Returns a free stripe range of an array whose groups have this shape.
     pub(crate) const fn free(shape: Shape) -> Self {
         Self {
             phase: Phase::Free,
@@ -298,13 +298,13 @@ impl StripeRange {
         }
     }
 
-    /// How far it has come.
+    /// Returns its phase.
     #[inline]
     pub(crate) const fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// On to another phase, which must be a legal move.
+    /// Moves on to another phase. Panics if that may not follow.
     #[inline]
     pub(crate) fn move_to(&mut self, phase: Phase) {
         assert!(
@@ -315,12 +315,12 @@ impl StripeRange {
         self.phase = phase;
     }
 
-    /// Whether it keeps others from its rows.
+    /// Returns true if it keeps others from its rows.
     pub(crate) fn is_locked(&self) -> bool {
         self.locked
     }
 
-    /// The data slots that get new contents.
+    /// Returns the data slots that get new contents.
     pub(crate) fn renewed(&self) -> SlotSet {
         match self.ask {
             Ask::Write => self.touched,
@@ -328,7 +328,7 @@ impl StripeRange {
         }
     }
 
-    /// How the journal has what goes to a slot.
+    /// Returns the form in which the journal holds the blocks of a slot.
     pub(crate) fn journal_kind(&self, slot: u8) -> JournalKind {
         if self.log.data.contains(slot) {
             JournalKind::Data
@@ -337,7 +337,7 @@ impl StripeRange {
         }
     }
 
-    /// What a stripe range learns while it is carried out is forgotten.
+    /// Forgets the state of an earlier attempt.
     pub(crate) fn reset(&mut self) {
         self.own = self.touched;
         self.merged = RangeId::NONE;
@@ -348,7 +348,7 @@ impl StripeRange {
         self.forget_findings();
     }
 
-    /// What is known of the rows under way is forgotten.
+    /// Forgets the state of the current rows.
     pub(crate) fn forget_findings(&mut self) {
         self.rows = RowsUnderWay::UNKNOWN;
     }
@@ -359,12 +359,12 @@ impl StripeRange {
 pub(crate) struct Ranges(Vec<StripeRange>);
 
 impl Ranges {
-    /// So many, none of which has anything to do.
+    /// Creates `count` free stripe ranges.
     pub(crate) fn new(count: u32, shape: Shape) -> Self {
         Self(vec![StripeRange::free(shape); index(count)])
     }
 
-    /// How many there are.
+    /// The number of stripe ranges.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.0.len()).expect("stripe ranges are counted in 32 bits")
     }
@@ -373,12 +373,12 @@ impl Ranges {
         self.0.iter()
     }
 
-    /// Those from `first` on.
+    /// Iterates over the stripe ranges from `first` on.
     pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = &StripeRange> {
         self.0[index(first)..].iter()
     }
 
-    /// All groups have this shape from now on.
+    /// Sets the shape of all groups.
     pub(crate) fn set_shape(&mut self, shape: Shape) {
         for range in &mut self.0 {
             range.shape = shape;

@@ -3,31 +3,32 @@
 use core::fmt;
 use spindles_block::MemberIndex;
 
-/// What a device is for an array.
+/// The role of a device in an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A device that the array does not have.
+    /// Not a device of the array.
     Stranger,
-    /// The member in that position, which holds what it should.
+    /// The member in that position, with valid contents.
     Active(MemberIndex),
-    /// It is being filled in that position.
+    /// Being filled in that position.
     Filling(MemberIndex),
-    /// It is about to take that position.
+    /// About to take that position.
     Joining(MemberIndex),
     /// The member of that position, which is out. The array still has its device open.
     Out(MemberIndex),
-    /// The member in that position is being copied onto it.
+    /// The device onto which the member in that position is being copied.
     Replacement(MemberIndex),
-    /// The member that was in that position until a moment ago: not all know durably that another device has it.
+    /// Was the member in that position until a moment ago: another device has taken it, but not all
+    /// superblocks say so yet.
     Replaced(MemberIndex),
-    /// A spare that waits.
+    /// An unused spare.
     Spare,
-    /// It has the journal.
+    /// The device that holds the journal.
     Journal,
 }
 
 impl Role {
-    /// Whether the array reads or writes the device, or is about to.
+    /// Returns true if the array reads or writes the device, or is about to.
     #[must_use]
     pub const fn is_used(self) -> bool {
         match self {
@@ -42,7 +43,7 @@ impl Role {
     }
 }
 
-/// `member 1`, `the device that member 1 is being copied onto`.
+/// Formats as `member 1`, `the device that member 1 is being copied onto`.
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,64 +1,64 @@
-//! The engine's own member I/O: superblocks, flushes, and what else belongs to no request. Its
-//! bytes lie in the engine's metadata buffer, in places reserved at open.
+//! The engine's own member I/O: superblocks, flushes, and everything else that belongs to no
+//! request. Its bytes lie in the engine's metadata buffer, in places reserved at open.
 
 use crate::{SYSTEM_IO, index};
 use alloc::{vec, vec::Vec};
 use spindles_block::{BlockSize, BufferId, BufferSlice, MemberIndex, MemberIoId};
 
-/// What an I/O of the engine itself is for; whoever asked gets the answer.
+/// The purpose of an I/O of the engine itself. It selects the code that handles the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A superblock is written.
+    /// Writes a superblock.
     Superblock,
-    /// What was found at opening is made durable.
+    /// Makes durable what the members hold at opening.
     OpeningFlush,
     /// The last flush of a close.
     ClosingFlush,
-    /// A bitmap is read at opening.
+    /// Reads a bitmap at opening.
     BitmapRead,
-    /// The dirty bitmap is written.
+    /// Writes the dirty bitmap.
     DirtyBitmap,
-    /// The written bitmap is written.
+    /// Writes the written bitmap.
     WrittenBitmap,
-    /// The list of bad blocks is read at opening.
+    /// Reads the list of bad blocks at opening.
     BadBlocksRead,
-    /// The list of bad blocks is written.
+    /// Writes the list of bad blocks.
     BadBlocks,
-    /// A region is made zeros before its first write.
+    /// Zeroes a region before its first write.
     Zeroing,
-    /// That is made durable.
+    /// Makes the zeroes durable.
     ZeroingFlush,
-    /// What was written is made durable, so that dirty bits can be cleared.
+    /// Makes writes durable, so that dirty bits can be cleared.
     SweepFlush,
-    /// What was copied to a device is made durable.
+    /// Makes blocks copied to a device durable.
     RebuildFlush,
-    /// What was written without being logged is made durable, before writes are.
+    /// Makes unlogged writes durable before logging begins.
     JournalStart,
-    /// The device of the journal is stamped.
+    /// Stamps the device of the journal.
     JournalStamp,
-    /// The header of a batch is written.
+    /// Writes the header of a batch.
     JournalHeader,
-    /// A batch is made durable.
+    /// Makes a batch durable.
     JournalCommit,
-    /// What a part of the journal covers is made durable in place.
+    /// Makes the writes logged in a journal segment durable in place.
     JournalRelease,
-    /// A journal is read.
+    /// Reads a journal.
     JournalScan,
-    /// What was replayed is made durable.
+    /// Makes replayed writes durable.
     ReplayFlush,
-    /// What was written is made durable, before a device replaces a member.
+    /// Makes writes durable before a device replaces a member.
     ReplaceFlush,
-    /// What a growth staged or moved is made durable.
+    /// Makes blocks staged or moved by a growth durable.
     GrowFlush,
-    /// The checksums of what a growth staged are written, or read.
+    /// Writes or reads the checksums of blocks staged by a growth.
     GrowChecksums,
-    /// What was written is made durable, before it is recorded that a member is out.
+    /// Makes writes durable before the superblocks record that a member is out.
     OutFlush,
-    /// Metadata is read for a scrub.
+    /// Reads metadata for a scrub.
     Inspection,
-    /// What a scrub found wrong on the device of the journal is written again.
+    /// Rewrites metadata on the device of the journal that a scrub found wrong.
     InspectionRepair,
-    /// What a scrub repaired is made durable.
+    /// Makes the repairs of a scrub durable.
     ScrubFlush,
 }
 
@@ -92,8 +92,8 @@ impl Purpose {
         Self::ScrubFlush,
     ];
 
-    /// Whether a flush with this purpose makes what was written durable so that others can build on
-    /// it: the checksums of that then go before it.
+    /// Returns true if a flush with this purpose makes writes durable that others build on. The
+    /// pages with their checksums are written before it.
     pub(crate) fn needs_pages(self) -> bool {
         matches!(
             self,
@@ -137,22 +137,23 @@ impl Purpose {
 pub(crate) struct MetadataBuffer {
     buffer: BufferId,
     block_size: BlockSize,
-    /// Blocks that places were set aside of.
+    /// Blocks that are set aside for places.
     reserved_blocks: u32,
     pub(crate) bytes: Vec<u8>,
     members: u8,
-    /// The read that is under way on each member, and where it goes; at most one, and one of an inspection.
+    /// The read under way on each member, and its destination: at most one, plus one of an
+    /// inspection.
     reads: Vec<Option<Read>>,
 }
 
 /// Bytes of the engine that a read of metadata fills.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MetadataRead<'engine> {
-    /// Where they are in the buffer `Config::metadata`.
+    /// The destination in the buffer `Config::metadata`.
     pub buffer: BufferSlice,
-    /// How many blocks.
+    /// The number of blocks.
     pub blocks: u32,
-    /// The engine's own.
+    /// The bytes of the engine to fill.
     pub bytes: &'engine mut [u8],
 }
 
@@ -163,7 +164,7 @@ pub(crate) struct Read {
     pub(crate) blocks: u32,
 }
 
-/// A place in the metadata buffer, for each member the same length.
+/// A place in the metadata buffer, with a part of the same length for each member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     first_block: u32,
@@ -179,12 +180,12 @@ impl MetadataBuffer {
             reserved_blocks: 0,
             bytes: Vec::new(),
             members,
-            // One more for a device beside the members, and for that of the journal.
+            // One more for a device beyond the members, or the journal's.
             reads: vec![None; 2 * (usize::from(members) + 1)],
         }
     }
 
-    /// The read with this purpose on `member`. `None` for a purpose that reads nothing there.
+    /// Returns the read with this purpose on `member`. `None` if the purpose reads nothing there.
     pub(crate) fn read_of(
         &mut self,
         purpose: Purpose,
@@ -197,7 +198,7 @@ impl MetadataBuffer {
         self.reads.get_mut(usize::from(at))
     }
 
-    /// Sets aside `blocks` blocks for each of `parts` members, before there is memory for them.
+    /// Sets aside `blocks` blocks for each of `parts` members, before the memory is allocated.
     pub(crate) fn reserve(&mut self, parts: u8, blocks: u32) -> Place {
         assert!(self.bytes.is_empty(), "places are set aside at opening");
         let first_block = self.reserved_blocks;
@@ -208,12 +209,12 @@ impl MetadataBuffer {
         }
     }
 
-    /// All places are set aside: they get zeros. Memory that nobody touches is not taken from the machine.
+    /// Allocates zeroed memory for all places. Untouched memory is not taken from the machine.
     pub(crate) fn provide(&mut self) {
         self.bytes = alloc::vec![0; index(self.reserved_blocks) * index(self.block_size.bytes())];
     }
 
-    /// Where the part of `part` begins.
+    /// Returns the slice of one part.
     pub(crate) fn slice(&self, place: Place, part: u8) -> BufferSlice {
         BufferSlice {
             buffer: self.buffer,
@@ -227,7 +228,7 @@ impl MetadataBuffer {
         start..start + index(place.blocks) * block_bytes
     }
 
-    /// As `slice`, of a place with one part only, so many blocks on.
+    /// Like `slice`, for a place with one part, from `block` on.
     pub(crate) fn slice_at(&self, place: Place, block: u32) -> BufferSlice {
         self.slice(place, 0).plus(block)
     }
@@ -238,23 +239,23 @@ impl MetadataBuffer {
         start..start + index(blocks) * block_bytes
     }
 
-    /// Bytes of a place with one part only.
+    /// Returns bytes of a place with one part.
     pub(crate) fn bytes_at(&self, place: Place, block: u32, blocks: u32) -> &[u8] {
         &self.bytes[self.range_at(place, block, blocks)]
     }
 
-    /// Bytes of a place with one part only, to be changed.
+    /// Returns bytes of a place with one part, mutable.
     pub(crate) fn bytes_at_mut(&mut self, place: Place, block: u32, blocks: u32) -> &mut [u8] {
         let range = self.range_at(place, block, blocks);
         &mut self.bytes[range]
     }
 
-    /// The bytes of one part.
+    /// Returns the bytes of one part.
     pub(crate) fn bytes(&self, place: Place, part: u8) -> &[u8] {
         &self.bytes[self.range(place, part)]
     }
 
-    /// The bytes of one part, to be changed.
+    /// Returns the bytes of one part, mutable.
     pub(crate) fn bytes_mut(&mut self, place: Place, part: u8) -> &mut [u8] {
         let range = self.range(place, part);
         &mut self.bytes[range]

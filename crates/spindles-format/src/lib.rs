@@ -24,6 +24,7 @@ mod page;
 mod record;
 mod row_sum;
 mod shared;
+mod sizes;
 mod spare;
 mod text;
 pub mod versions;
@@ -63,15 +64,7 @@ pub use record::{
 };
 pub use row_sum::RowSum;
 pub use shared::SharedAreas;
+pub use sizes::{SLOT_BYTES, SUPERBLOCK_BYTES, VERSION};
 pub use spare::{SPARE_ARRAYS_MAX, SPARE_FIELDS, SpareRecord};
 pub use text::Text;
 pub use versions::{decode, encode};
-
-/// The size of a superblock.
-pub const SUPERBLOCK_BYTES: usize = 4096;
-
-/// The offsets of the two superblock slots of a device, in bytes. Generation g lies in slot g % 2.
-pub const SLOT_BYTES: [u64; 2] = [4096, 32768];
-
-/// The format version that is written.
-pub const VERSION: u32 = 1;

@@ -8,7 +8,6 @@ pub(crate) struct Degraded {
     /// Continue without absent members, even if they may hold newer data, or the only copy of the
     /// last writes before a crash. This discards that data: these members are out of date from then
     /// on
-    /// on
     #[arg(long)]
     pub(crate) degraded: bool,
 }

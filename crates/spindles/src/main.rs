@@ -6,12 +6,14 @@ mod degraded;
 mod failure;
 mod interrupt;
 mod measuring;
+mod output;
 mod overview;
 mod plan;
 mod progress;
 mod rate;
 mod rates;
 mod served;
+mod serving;
 mod several;
 mod ui;
 

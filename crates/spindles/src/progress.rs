@@ -1,9 +1,9 @@
 //! The progress of long work, on standard error: a bar on a terminal, or else a line every few
 //! seconds.
 
-use crate::arrays::size;
-use crate::ui::write_error;
+use crate::output::write_error;
 use indicatif::{ProgressBar, ProgressStyle};
+use spindles_block::SizeBytes;
 use spindles_io::notice::Notice;
 use spindles_report::outputs::printable;
 use spindles_serve::control::Answers;
@@ -125,7 +125,11 @@ impl Progress {
             total => u128::from(done.min(total)) * 100 / u128::from(total),
         };
         let counts = match self.unit {
-            Unit::Bytes => format!("{} of {}", size(done), size(self.total)),
+            Unit::Bytes => format!(
+                "{} of {}",
+                SizeBytes(done).rounded(),
+                SizeBytes(self.total).rounded()
+            ),
             Unit::Steps => format!("{done} of {}", self.total),
         };
         let message = match self.message.as_str() {

@@ -1,7 +1,7 @@
 //! Throughput, operations per second and latency of a served array between two samples of its
 //! `status` as JSON.
 
-use crate::ui::table;
+use crate::output::table;
 use serde_json::Value;
 use spindles_report::outputs::printable;
 use std::time::Instant;

@@ -393,7 +393,7 @@ fn devices_that_were_left_out_are_not_held() {
     place.does("stop pool");
 }
 
-/// A copy of a member does not come back in its place: the two could not be told apart.
+/// A copy of a member does not come back in its place: the two are indistinguishable.
 #[test]
 fn a_copy_of_a_member_is_a_new_device() {
     let mut place = Place::new("a b c", 16 << 20);

@@ -113,7 +113,7 @@ fn what_holds_something_is_not_overwritten() {
         &["data.bin", "ext.img"],
         "ext.img holds an ext2 file system; use --force to overwrite it",
     );
-    // Unknown contents are still somebody's data.
+    // Unknown contents may still be valuable data.
     let text = b"addresses of the people we know";
     std::fs::write(path("notes.txt"), text.repeat(1000)).expect("notes.txt");
     refused(

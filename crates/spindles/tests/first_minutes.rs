@@ -1,4 +1,4 @@
-//! Runs the commands that the README tells readers to type.
+//! Runs the commands that the README asks readers to type.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 

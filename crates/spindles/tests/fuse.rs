@@ -160,7 +160,8 @@ impl Pool {
         succeeds(&mut self.command(arguments))
     }
 
-    /// Serves the array as a file in its folder; an error tells why that is impossible here.
+    /// Serves the array as a file in its folder. An error gives the reason if that is impossible
+    /// here.
     fn serve(&self, more: &[&str]) -> Result<Served<'_>, String> {
         if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
             return Err(format!("/dev/fuse: {error}"));
@@ -885,7 +886,7 @@ fn a_file_that_was_moved_is_still_in_use() {
     file.write_all_at(b"answered", 0)
         .expect("it is served as before");
     drop(file);
-    // Nobody can reach the detached mount any longer, so closing the file ends the server.
+    // The detached mount is unreachable, so closing its file ends the server.
     assert!(soon(|| server
         .0
         .try_wait()

@@ -312,7 +312,7 @@ fn a_server_that_is_killed_comes_back_by_what_it_missed() {
             .done(&places, &["scrub", "pool"])
             .contains("nothing is wrong")
     );
-    // Its data is right: it replaces all data of another member.
+    // Its data is right: with another member wiped, all reads depend on it.
     drop(world.spindles(&places, &["wipe", &urls[0], "--force"]));
     world.done(&places, &["copy", "array:pool", "again"]);
     assert!(same(&world.path("new"), &world.path("again"), 100 * MIB));

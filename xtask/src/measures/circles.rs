@@ -18,8 +18,12 @@ fn find(sources: &Sources) -> Vec<Finding> {
         let file = of_crate.next().expect("it has files").file;
         let end = file.path.find("/src/").expect("sources are there") + "/src/".len();
         for circle in circles(&imports(sources.repo, &file.path[..end])) {
-            let files: Vec<&str> = circle.keys().map(|path| &path[end..]).collect();
-            let finding = Finding::new(file, 1, files.join(" ")).weighing(files.len());
+            let ties = circle.iter().map(|(from, to)| {
+                let to: Vec<&str> = to.iter().map(|path| &path[end..]).collect();
+                format!("\n  {} imports {}", &from[end..], to.join(", "))
+            });
+            let what = format!("{} files{}", circle.len(), ties.collect::<String>());
+            let finding = Finding::new(file, 1, what).weighing(circle.len());
             findings.push(finding);
         }
     }

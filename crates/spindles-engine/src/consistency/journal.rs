@@ -1,5 +1,6 @@
-//! What a write changes in a redundancy group is durable in the members' journals before it goes to
-//! its place: after a crash it is carried out as a whole or not at all, with members missing too.
+//! Makes the changes of a write to a redundancy group durable in the members' journals before they
+//! go to their places. After a crash a write is carried out as a whole or not at all, even if
+//! members are missing.
 
 use super::{Policy, WriteHole};
 

@@ -1,5 +1,5 @@
-//! Consistency policies: what closes, or does not close, the gap that a crash leaves between data
-//! and redundancy. One file each, one row in the table.
+//! Consistency policies: how an array closes, or does not close, the gap that a crash leaves
+//! between data and redundancy. One file each, one row in the table.
 
 mod journal;
 mod none;
@@ -12,15 +12,16 @@ pub struct Policy {
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
-    /// Whether an array is marked unclean before its first write, and a region dirty before each
-    /// write to it that is not logged, and made consistent there when it is opened unclean.
+    /// True if the array is marked unclean before its first write, and a region dirty before each
+    /// write to it that is not logged. Dirty regions are made consistent when the array is opened
+    /// unclean.
     pub resync_after_crash: bool,
-    /// What comes of data that a crash and a missing member leave in doubt together.
+    /// What happens to data that a crash and a missing member leave in doubt together.
     pub write_hole: WriteHole,
 }
 
-/// The write hole: after a crash parity may not match its data, so what a missing member held may
-/// be reconstructed wrong, where nothing was written too.
+/// The write hole: after a crash parity may not match its data. Data of a missing member may then
+/// be reconstructed wrong, even if it was not being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteHole {
     /// Nothing is promised after a crash: copies may disagree as well.
@@ -37,15 +38,15 @@ pub enum WriteHole {
 pub static POLICIES: &[&Policy] = &[&journal::POLICY, &resync::POLICY, &none::POLICY];
 
 impl Policy {
-    /// Whether arrays with redundancy are created with bitmaps of their regions: all that promise
-    /// anything about a crash.
+    /// Returns true if arrays with redundancy are created with bitmaps of their regions: with all
+    /// policies that promise anything about a crash.
     #[must_use]
     pub fn has_regions(&self) -> bool {
         self.write_hole != WriteHole::Open
     }
 
-    /// The policy of an array when nobody asks for another: `logs` says whether it has parity or
-    /// checksums. Copies without checksums are settled exactly without a journal.
+    /// Returns the default policy of an array: `logs` is true if it has parity or checksums. Copies
+    /// without checksums are settled exactly without a journal.
     #[must_use]
     pub fn default_for(logs: bool) -> &'static Self {
         if logs {
@@ -55,7 +56,7 @@ impl Policy {
         }
     }
 
-    /// The policy of that name.
+    /// Returns the policy of that name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         POLICIES.iter().find(|policy| policy.name == name).copied()

@@ -1,4 +1,4 @@
-//! Nothing is marked and nothing is repaired after a crash: for contents that are made anew.
+//! Marks nothing and repairs nothing after a crash: for contents that can be created again.
 
 use super::{Policy, WriteHole};
 

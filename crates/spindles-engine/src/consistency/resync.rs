@@ -1,5 +1,5 @@
-//! The array is marked unclean before its first write; opened unclean, all of it is resynchronised,
-//! each place before it is first read.
+//! Marks the array unclean before its first write. If it is opened unclean, all of it is
+//! resynchronised, each place before it is first read.
 
 use super::{Policy, WriteHole};
 

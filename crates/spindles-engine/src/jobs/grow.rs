@@ -1,4 +1,4 @@
-//! The window of a growth: where it lies, and how far it is moved.
+//! The window of a growth: where it lies, and how far it has been moved.
 
 use crate::{
     config::Persistence,
@@ -13,34 +13,34 @@ use spindles_format::{
 };
 use spindles_layout::{Geometry, GroupIndex};
 
-/// About so much of the array is moved at once, unless its members have less headroom.
+/// Bytes of the array that are moved at once, unless the members have less headroom.
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// Where the window under way is.
+/// The stage of the current window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// None is.
+    /// There is no window.
     Idle,
-    /// It is not durable yet that the array grows.
+    /// The superblocks do not say yet that the array grows.
     Beginning,
-    /// What was under way comes to its end.
+    /// Waiting for everything under way to end.
     Waiting,
-    /// It was staged when the last opening ended, and waits until all is ready.
+    /// The window was staged before this opening. Waiting for everything under way to end.
     Found,
-    /// Its regions are made ready to be written.
+    /// Preparing the regions of the window for writes.
     Readying,
     Reading,
     Staging,
-    /// The checksums of what is staged are written beside it.
+    /// Writing the checksums of the staged blocks behind them.
     Checksumming {
         pending: u32,
     },
     Hardening {
         pending: u32,
     },
-    /// The superblocks are to say that it is staged.
+    /// Writing to the superblocks that the window is staged.
     Recording,
-    /// The checksums of what is staged are read.
+    /// Reading the checksums of the staged blocks.
     Loading {
         pending: u32,
     },
@@ -49,36 +49,36 @@ pub(crate) enum Stage {
     Settling {
         pending: u32,
     },
-    /// The superblocks are to say that it is moved.
+    /// Writing to the superblocks that the window is moved.
     Marking,
-    /// It can't be moved, and nothing more is in this opening.
+    /// The window can't be moved. Growth continues in another opening.
     Stuck,
 }
 
-/// What the engine keeps about growing.
+/// The engine's state of a growth.
 #[derive(Clone, Debug)]
 pub(crate) struct Grow {
     pub(crate) stage: Stage,
-    /// What the superblocks say, or shall say with the next update.
+    /// The growth record that the superblocks have, or get with the next update.
     pub(crate) record: GrowthRecord,
-    /// The blocks under way; the end may be beyond that of the array, which has zeros there.
+    /// The blocks of the window. They may end beyond the array, which has zeros there.
     pub(crate) window: Range<u64>,
-    /// Groups of the new map that lie in the headroom, not in their places.
+    /// Groups of the new map that lie in the headroom instead of their places.
     pub(crate) staged: Range<u64>,
-    /// Where the first of them begins on each member, in its data area.
+    /// The row in each member's data area where the first staged group begins.
     pub(crate) first_row: u64,
     pub(crate) buffer: BufferSlice,
     pub(crate) buffer_blocks: u32,
-    /// Where the headroom of each member begins, in blocks of its device.
+    /// The first block of each member's headroom, counted from the start of its device.
     pub(crate) headroom: Vec<BlockIndex>,
-    /// Blocks of it that may be staged at once.
+    /// Blocks of the headroom that may be staged at once.
     pub(crate) staging_rows: u64,
-    /// Where blocks have checksums: pages of those of what is staged.
+    /// Pages for the checksums of staged blocks. `None` if blocks have no checksums.
     pub(crate) sums: Option<MetadataPlace>,
 }
 
 impl Grow {
-    /// What an array that is opened with that has to move.
+    /// Creates the state of a growth as the superblocks record it.
     pub(crate) fn new(
         persistence: Option<&Persistence>,
         geometry: &Geometry,
@@ -105,7 +105,7 @@ impl Grow {
         };
         if let (Some(unit), Some(older)) = (geometry.growth_unit(), &record.older) {
             let room = WINDOW_BYTES / u64::from(block_size.bytes()) / unit * unit;
-            // What was staged before is as long as the headroom allowed then.
+            // An earlier window is as long as the headroom allowed then.
             let blocks = room.max(unit).max(older.staged_blocks.into());
             let blocks = blocks.next_multiple_of(geometry.stripe_blocks());
             grow.buffer_blocks = u32::try_from(blocks).expect("looked at when it was planned");
@@ -126,22 +126,22 @@ impl Grow {
         grow
     }
 
-    /// What the superblocks say of it, or shall say with the next update.
+    /// Returns the growth record that the superblocks have, or get with the next update.
     pub(crate) fn record(&self) -> GrowthRecord {
         self.record
     }
 
-    /// Blocks of the buffer that it needs behind the scratch space.
+    /// Blocks of buffer that a growth needs behind the scratch space.
     pub(crate) fn buffer_blocks(&self) -> u32 {
         self.buffer_blocks
     }
 
-    /// Whether clients wait for a window, or have to.
+    /// Returns true if clients wait for a window, or must.
     pub(crate) fn holds_back(&self) -> bool {
         !matches!(self.stage, Stage::Idle | Stage::Stuck)
     }
 
-    /// Whether nothing of a window is under way.
+    /// Returns true if no I/O of a window is under way.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(
             self.stage,
@@ -149,18 +149,18 @@ impl Grow {
         )
     }
 
-    /// Whether it is not durable yet that the array grows.
+    /// Returns true if the superblocks do not say yet that the array grows.
     pub(crate) fn begins(&self) -> bool {
         self.stage == Stage::Beginning
     }
 
-    /// Whether a write of the array's own is under way, which needs no journal.
+    /// Returns true during the array's own writes, which need no journal.
     #[inline]
     pub(crate) fn is_moving(&self) -> bool {
         matches!(self.stage, Stage::Staging | Stage::Placing)
     }
 
-    /// Whether a group lies in the headroom.
+    /// Returns true if a group lies in the headroom.
     #[inline]
     pub(crate) fn is_staged(&self, group: GroupIndex) -> bool {
         self.staged.contains(&group.0)
@@ -172,7 +172,7 @@ pub(crate) fn page_blocks(block_size: BlockSize) -> u32 {
     u32::try_from(CHECKSUM_PAGE_BYTES).expect("4096") / block_size.bytes()
 }
 
-/// Pages with the checksums of so many rows.
+/// Pages for the checksums of `rows` rows.
 pub(crate) fn pages_of_checksums(entries: Entries, rows: u64) -> u32 {
     u32::try_from(entries.pages(rows)).expect("a window is short")
 }

@@ -1,10 +1,10 @@
-//! The device that is to replace a member, and how far it has come.
+//! State of the replacement of a member.
 
 use crate::{bits::Bits, faults::MemberFaults, regions::Regions};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{DeviceRecord, Uuid};
 
-/// See the drawing above.
+/// The stages of a replacement: see the drawing in `engine/jobs/replace.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Idle,
@@ -16,7 +16,7 @@ pub(crate) enum Stage {
     Recording,
 }
 
-/// The device that is to replace a member; from `Telling` on, the one that it replaced.
+/// The device that is to replace a member. From `Telling` on, the old device that it replaced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplacementDevice {
     pub(crate) member: MemberIndex,
@@ -24,18 +24,18 @@ pub(crate) struct ReplacementDevice {
     pub(crate) uuid: Uuid,
 }
 
-/// What the engine keeps about the replacement of a member, besides the walk.
+/// The engine's state of a replacement, apart from the walk.
 #[derive(Clone, Debug)]
 pub(crate) struct Replace {
     pub(crate) stage: Stage,
     pub(crate) replacement: Option<ReplacementDevice>,
-    /// Regions that the walk is to copy.
+    /// Regions that the walk has to copy.
     pub(crate) todo: Bits,
-    /// Regions that were written for the first time since the walk began.
+    /// Regions written for the first time since the walk began.
     pub(crate) fresh: Bits,
     /// Flushes that are not back.
     pub(crate) flushes: u32,
-    /// What went wrong on the device that was replaced last.
+    /// Errors of the device that was replaced last.
     pub(crate) faults: MemberFaults,
 }
 
@@ -51,39 +51,39 @@ impl Replace {
         }
     }
 
-    /// Whether nothing of it is under way that must end first.
+    /// Returns true if no flush of a replacement is under way.
     pub(crate) fn is_quiet(&self) -> bool {
         self.flushes == 0
     }
 
-    /// Whether nothing new may be begun because of it.
+    /// Returns true if a replacement keeps new work from starting.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         !matches!(self.stage, Stage::Idle | Stage::Copying)
     }
 
-    /// Whether what is written to the member goes to the replacement device too.
+    /// Returns true if writes to the member go to the replacement device too.
     #[inline]
     pub(crate) fn copies(&self) -> bool {
         matches!(self.stage, Stage::Copying | Stage::Draining)
     }
 
-    /// Whether the replacement device is there and nobody was told of it.
+    /// Returns true if the replacement device is in use, but no superblock mentions it yet.
     pub(crate) fn is_secret(&self) -> bool {
         self.copies() || self.stage == Stage::Flushing
     }
 
-    /// Whether the replacement device's own superblock is being written, before all others.
+    /// Returns true while the replacement device's own superblock is written, before all others.
     pub(crate) fn is_telling(&self) -> bool {
         self.stage == Stage::Telling
     }
 
-    /// Whether the two devices have changed places, and not all know it durably.
+    /// Returns true if the two devices have changed places, and not all superblocks say so yet.
     pub(crate) fn has_exchanged(&self) -> bool {
         matches!(self.stage, Stage::Telling | Stage::Recording)
     }
 
-    /// Members whose superblocks are to be written, of those that are there.
+    /// Returns the members, out of `there`, whose superblocks are written now.
     pub(crate) fn told_now(&self, there: MemberSet) -> MemberSet {
         match (self.stage, self.replacement) {
             (Stage::Telling, Some(replacement)) => MemberSet::EMPTY.with(replacement.member),
@@ -91,7 +91,7 @@ impl Replace {
         }
     }
 
-    /// The members hold what the array holds in this region, from now on.
+    /// Notes the first write to this region.
     pub(crate) fn first_written(&mut self, region: u64) {
         if self.copies() {
             self.fresh.set(region);

@@ -1,128 +1,129 @@
-//! What a scrub is asked to do, and what it finds.
+//! The options of a scrub, and its findings.
 
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_layout::GroupIndex;
 
-/// What a scrub is asked for.
+/// The options of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
-    /// Whether it begins at the start of the array; otherwise it goes on where the last one was
-    /// interrupted. A check (`Repair::Nothing`) always begins there.
+    /// True to begin at the start of the array, false to continue where the last scrub was
+    /// interrupted. A check (`Repair::Nothing`) always begins at the start.
     pub anew: bool,
-    /// What it does about what is wrong.
+    /// What it repairs.
     pub repair: Repair,
 }
 
-/// What a scrub does about what is wrong.
+/// What a scrub repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
-    /// Nothing: it tells.
+    /// Nothing: findings are only reported.
     Nothing,
-    /// Repairs what can't be read, and what is known to be rotten; tells the rest.
+    /// Blocks that are unreadable or known to be rotten. The rest is only reported.
     #[default]
     Located,
-    /// Where it can't be known what is rotten, takes the data for the truth, or the first copy: the
-    /// redundancy agrees afterwards, over rotten data too.
+    /// Rows whose rotten block can't be identified too: their data, or the first copy, counts as
+    /// correct. The redundancy agrees afterwards, even with rotten data.
     TrustData,
 }
 
-/// What was wrong with a place.
+/// The flaw of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// It could not be read.
+    /// The place could not be read.
     Unreadable,
-    /// It was read, and the bytes were not those that had been written.
+    /// The place was read, but holds other bytes than were written.
     Rotten,
-    /// It was read, and nothing could verify it: its checksum was corrupt.
+    /// The place was read, but nothing could verify it: its checksum was corrupt.
     ChecksumLost,
 }
 
-/// What became of it.
+/// What happened to a place with a flaw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was written anew, durably.
+    /// It was rewritten, durably.
     Repaired,
-    /// The member refused what was to repair it: it is in the list of bad blocks.
+    /// The member refused the rewrite: the place is in the list of bad blocks.
     Refused,
-    /// Nothing was done: too much is lost to tell what belongs there, or nothing was to be done.
+    /// It was left as it is: too much is lost to reconstruct it, or no repair was asked for.
     Left,
 }
 
-/// A place on a member where something was wrong.
+/// A place on a member that has a flaw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The member.
     pub member: MemberIndex,
     /// The first block, counted from the start of its device.
     pub block: BlockIndex,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u32,
-    /// The first block of the array that is there; `None` for parity.
+    /// The first affected block of the array; `None` for parity.
     pub array_block: Option<BlockIndex>,
-    /// What was wrong.
+    /// The flaw.
     pub flaw: Flaw,
-    /// What became of it.
+    /// What happened to the place.
     pub fate: Fate,
-    /// Whether a scrub found it, and not somebody who read there.
+    /// True if a scrub found it, false if another reader did.
     pub by_scrub: bool,
 }
 
-/// What the scrub under way found so far, or else the last one since opening.
+/// The findings of the current scrub, or else of the last one since opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
-    /// Blocks of members that were wrong and were repaired.
+    /// Blocks of members that were wrong and have been repaired.
     pub repaired_blocks: u64,
     /// Blocks of members that were wrong and still are.
     pub left_blocks: u64,
-    /// Blocks of metadata, and blocks whose checksum was corrupt, that were repaired.
+    /// Blocks of metadata, and blocks with a corrupt checksum, that were repaired.
     pub metadata_repaired_blocks: u64,
-    /// The same that still are wrong.
+    /// Blocks of metadata, and blocks with a corrupt checksum, that are still wrong.
     pub metadata_left_blocks: u64,
-    /// Blocks, and rows of blocks, that an earlier part of this scrub, which was interrupted, found wrong and left.
+    /// Blocks, and rows of blocks, that an interrupted earlier part of this scrub found wrong and
+    /// left.
     pub left_before_blocks: u64,
-    /// Rows of blocks that did not fit together without one being known to be wrong, and still
-    /// don't.
+    /// Rows of blocks that still disagree, without one block known to be wrong.
     pub disagreements: u64,
     /// Rows of blocks that were made to agree with their data.
     pub made_to_agree: u64,
-    /// Where the next one that does not begin anew goes on, as a block of the array.
+    /// The block of the array at which the next scrub continues, unless it begins at the start.
     pub mark: BlockIndex,
 }
 
-/// What the engine keeps about scrubs, besides the walk.
+/// The engine's state of scrubs, apart from the walk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScrubState {
     pub(crate) repair: Repair,
     pub(crate) found: ScrubStatus,
-    /// What the part before left that was interrupted, or a rebuild met since.
+    /// Wrong blocks left by an interrupted earlier part, or found by a rebuild since.
     pub(crate) left_before: u64,
-    /// The group from which on the mark is to be kept again.
+    /// The group from which on the mark is to be recorded again.
     pub(crate) due: GroupIndex,
 }
 
 impl ScrubState {
-    /// What the scrub under way found so far, or else the last one.
+    /// Returns the findings of the current scrub, or else of the last one.
     pub(crate) fn found(&self) -> ScrubStatus {
         self.found
     }
 
-    /// Whether it changes nothing: the superblocks then keep what they say of the last scrub.
+    /// Returns true if the scrub changes nothing. The superblocks then keep the results of the last
+    /// scrub.
     pub(crate) fn is_check(&self) -> bool {
         self.repair == Repair::Nothing
     }
 
-    /// Where the next one that does not begin anew goes on.
+    /// Returns the block at which the next scrub continues, unless it begins at the start.
     pub(crate) fn mark(&self) -> BlockIndex {
         self.found.mark
     }
 
-    /// So many blocks were found wrong by a rebuild, and could not be repaired.
+    /// Adds blocks that a rebuild found wrong and could not repair.
     pub(crate) fn also_left(&mut self, blocks: u64) {
         self.left_before += blocks;
     }
 
-    /// What could not be repaired, on the way here from the start of the array. A check repairs nothing, and
-    /// leaves this as it was.
+    /// Returns what could not be repaired between the start of the array and here. A check repairs
+    /// nothing and does not change this number.
     pub(crate) fn left_blocks(&self) -> u64 {
         if self.is_check() {
             return self.left_before;

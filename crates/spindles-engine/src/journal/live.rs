@@ -1,21 +1,21 @@
-//! Which groups the log may hold something of, and which of them were written without it lately.
+//! Tracks which groups the log may hold, and which were written lately without being logged.
 //!
-//! A whole row over rows that the log holds must be logged too: otherwise replay would put back what
-//! it replaced. Groups are told apart by their remainders: a whole row that is logged without need costs
-//! little.
+//! A write of a whole row must be logged if the log holds rows of it: otherwise replay would put
+//! the older contents back. Groups with equal remainders share an entry. A collision costs little:
+//! a whole row is logged without need.
 
 use alloc::{vec, vec::Vec};
 use spindles_layout::GroupIndex;
 
-/// Groups are told apart by so many remainders.
+/// The number of remainders that distinguish groups.
 const REMAINDERS: u64 = 1 << 14;
 
-/// What is known of all groups, for each remainder.
+/// The state of all groups, one entry for each remainder.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    /// Whether each segment of the log holds something of them.
+    /// For each segment: true if it may hold rows of these groups.
     segments: [Vec<bool>; 2],
-    /// The last write to them that was not logged, as `Flushes` counts.
+    /// The last write to these groups that was not logged, as `Flushes` counts writes.
     unlogged: Vec<u64>,
 }
 
@@ -29,27 +29,27 @@ impl Live {
         }
     }
 
-    /// A segment of the log gets something of a group.
+    /// Notes that a segment of the log gets rows of a group.
     pub(crate) fn logged(&mut self, segment: usize, group: GroupIndex) {
         self.segments[segment][place(group)] = true;
     }
 
-    /// A segment of the log holds nothing any more.
+    /// Clears a segment of the log that was released.
     pub(crate) fn clear(&mut self, segment: usize) {
         self.segments[segment].fill(false);
     }
 
-    /// Whether the log may hold something of a group.
+    /// Returns true if the log may hold rows of a group.
     pub(crate) fn may_hold(&self, group: GroupIndex) -> bool {
         self.segments.iter().any(|segment| segment[place(group)])
     }
 
-    /// A write to a group ended that was not logged.
+    /// Notes a finished write to a group that was not logged.
     pub(crate) fn unlogged(&mut self, group: GroupIndex, write: u64) {
         self.unlogged[place(group)] = write;
     }
 
-    /// The last such write to a group.
+    /// Returns the last write to a group that was not logged.
     pub(crate) fn last_unlogged(&self, group: GroupIndex) -> u64 {
         self.unlogged[place(group)]
     }

@@ -1,4 +1,5 @@
-//! The journals of an array in memory: their segments, the batch under way, and which stripe ranges wait for it.
+//! The journals of an array in memory: their segments, the current batch, and the stripe ranges
+//! that wait to be logged.
 
 pub(crate) mod live;
 pub(crate) mod placement;
@@ -34,24 +35,24 @@ use stamp::Stamp;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Not yet: the array is clean, or writes may not be logged.
+    /// Writes are not logged: the array is clean, or they may not be.
     Off,
-    /// Writes under way come to their end.
+    /// Waiting for writes under way to end.
     Draining,
-    /// What they wrote, and a resync, is made durable.
+    /// Making durable what those writes, and a resync, wrote.
     Flushing { pending: u32 },
-    /// The superblocks get a tail.
+    /// Writing the log's tail to the superblocks.
     Recording,
     /// Every write is logged.
     On,
 }
 
-/// Segment of the ring.
+/// A segment of the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     /// The sequence number of its first batch.
     pub(crate) first: u64,
-    /// Stripe ranges logged in it that are not in place.
+    /// Stripe ranges that are logged in it but not yet in place.
     pub(crate) unfinished: u32,
     pub(crate) state: SegmentState,
 }
@@ -72,46 +73,46 @@ pub(crate) enum SegmentState {
     Recording,
 }
 
-/// The batch under way.
+/// The batch being written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
-    /// Members with blocks beside the header: they are flushed.
+    /// Members that got blocks besides the header; they are flushed.
     pub(crate) flushed: MemberSet,
-    /// Writes, then flushes, that are not back.
+    /// Writes, then flushes, that have not come back.
     pub(crate) pending: u32,
     pub(crate) flushing: bool,
 }
 
-/// What a batch that is being formed takes on one member.
+/// What the batch being formed takes on one member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
     pub(crate) header_bytes: usize,
     pub(crate) blocks: u32,
 }
 
-/// What the engine keeps about the members' journals.
+/// The engine's state of the members' journals.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     pub(crate) array: Uuid,
     pub(crate) placement: Placement,
     pub(crate) headers: Place,
-    /// Where a header is made.
+    /// Buffer in which a header is built.
     pub(crate) draft: JournalDraft,
     pub(crate) state: State,
-    /// What the superblocks say, or shall say with the next update.
+    /// What the superblocks say, or shall say after the next update.
     pub(crate) record: JournalRecord,
-    /// For batches of this opening.
+    /// The nonce of batches of this opening.
     pub(crate) nonce: u64,
-    /// What the device of its own says, and where that is made.
+    /// The stamp of the journal's own device, if any; `page` is where it is encoded.
     pub(crate) device: Option<JournalDevice>,
     pub(crate) page: Place,
     pub(crate) stamp: Stamp,
-    /// Of the next batch.
+    /// The sequence number of the next batch.
     pub(crate) sequence: u64,
     pub(crate) segments: [Segment; 2],
-    /// The segment that is filled.
+    /// The segment being filled.
     pub(crate) current: usize,
-    /// Blocks of it that batches have taken.
+    /// Blocks of it taken by batches.
     pub(crate) used: u32,
     pub(crate) live: Live,
     /// Stripe ranges that wait to be logged.
@@ -119,15 +120,15 @@ pub(crate) struct Journal {
     pub(crate) batch: Option<Batch>,
     pub(crate) batch_ranges: Vec<RangeId>,
     pub(crate) loads: Vec<Load>,
-    /// Of an entry that is being made.
+    /// Row sums of the entry being built.
     pub(crate) row_sums: Vec<RowSum>,
     /// Stripe ranges that write without being logged.
     pub(crate) unlogged: u32,
 }
 
 impl Journal {
-    /// The journal of an array, where its policy wants one, there is something to log and its
-    /// members have room. Reserves space for headers.
+    /// Creates the journal of an array and reserves space for headers. `None` if the policy wants
+    /// no journal, there is nothing to log, or the members lack room for one.
     pub(crate) fn new(
         persistence: &Persistence,
         policy_wants: WriteHole,
@@ -147,7 +148,7 @@ impl Journal {
         let members = u8::try_from(persistence.devices.len()).expect("at most 64");
         let mut record = persistence.array.journal;
         if record.on_device && !placement.is_device() {
-            // What it held is lost.
+            // The log on the device is lost.
             record.tail = 0;
         }
         Some(Self {
@@ -178,13 +179,13 @@ impl Journal {
         })
     }
 
-    /// How long a stripe range may be so that it fits into a batch.
+    /// The longest stripe range that fits into a batch, in blocks.
     pub(crate) fn range_blocks_max(&self) -> u32 {
         let header_room = u32::try_from(JournalWriter::blocks_max()).expect("small");
         (self.placement.segment_blocks_min() - self.headers.blocks).min(header_room)
     }
 
-    /// A new log begins: `generation` will say so. What was logged before does not count any more.
+    /// Begins a new log: superblocks of `generation` will name it. Earlier batches no longer count.
     pub(crate) fn begin(&mut self, generation: u64) {
         assert!(self.batch.is_none(), "nothing is logged yet");
         self.sequence = generation << 32;
@@ -206,7 +207,7 @@ impl Journal {
         self.live.clear(0);
         self.live.clear(1);
         if self.placement.is_device() {
-            // The header that the log begins with.
+            // The header that begins the log.
             self.used = self.headers.blocks;
             self.sequence += 1;
             self.stamp = Stamp::Wanted;
@@ -214,21 +215,21 @@ impl Journal {
         self.state = State::Recording;
     }
 
-    /// Nothing is logged any more, and nothing that was counts.
+    /// Ends the log: nothing more is logged, and logged batches no longer count.
     pub(crate) fn end(&mut self) {
         self.record.tail = 0;
-        // A log of before may have gone on in them.
+        // A log from an earlier opening may have continued in these segments.
         self.segments = [Segment::FREE; 2];
         self.state = State::Off;
     }
 
-    /// The log of an opening before goes on, in the segment in which `first` does not lie, the first batch
-    /// that is needed still: with numbers from `sequence` on.
+    /// Continues the log of an earlier opening. `first` is the first batch still needed, at block
+    /// `place` of the ring. Batches numbered from `sequence` go to the other segment.
     pub(crate) fn resume(&mut self, first: u64, place: u32, sequence: u64) {
         let at = usize::from(place >= self.placement.segment_blocks());
         self.record.tail = first;
         self.sequence = sequence;
-        // What is in the log from now on is needed until a new one begins.
+        // Everything logged from now on is needed until a new log begins.
         self.segments = [Segment {
             first,
             unfinished: 1,

@@ -1,18 +1,17 @@
-//! Where the journals lie: each on its member, or all of them on a device of their own, until that
-//! one fails.
+//! Where the journals lie: each on its member, or all on a device of their own until that fails.
 
 use crate::config::Persistence;
 use alloc::vec::Vec;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex};
 use spindles_format::{AreaKind, DeviceRecord};
 
-/// Where the driver attaches the device that an array has for its journal: beyond all positions.
+/// The index under which the driver attaches the journal's own device: beyond all positions.
 pub const JOURNAL_DEVICE: MemberIndex = MemberIndex(MEMBERS_MAX + 1);
 
-/// More is not used of each journal on a device of its own: replay reads all of it.
+/// The maximum size of each journal on a device of its own: replay reads all of it.
 const DEVICE_RING_BYTES_MAX: u64 = 32 << 20;
 
-/// A device of its own: the journals of all positions lie there one after another.
+/// A device of its own, which holds the journals of all positions one after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
     first: BlockIndex,
@@ -22,11 +21,11 @@ pub(crate) struct Device {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Placement {
-    /// Where the journal of each member begins on it, and how long segment of it is.
+    /// Where the journal of each member begins on it; below, the length of one of its segments.
     starts: Vec<BlockIndex>,
     segment_blocks: u32,
     device: Option<Device>,
-    /// Whether the batches that count lie on the device.
+    /// True if the batches that count lie on the device.
     on_device: bool,
 }
 
@@ -51,7 +50,7 @@ impl Placement {
         }
     }
 
-    /// Blocks of segment a journal, where the batches that count lie.
+    /// Blocks of one journal segment, at the current placement.
     pub(crate) fn segment_blocks(&self) -> u32 {
         match self.device {
             Some(device) if self.on_device => device.segment_blocks,
@@ -59,7 +58,7 @@ impl Placement {
         }
     }
 
-    /// The same, wherever they may come to lie.
+    /// Blocks of one journal segment, at the placement with the smaller one.
     pub(crate) fn segment_blocks_min(&self) -> u32 {
         let on_device = self.device.map(|device| device.segment_blocks);
         on_device.map_or(self.segment_blocks, |segment| {
@@ -67,7 +66,7 @@ impl Placement {
         })
     }
 
-    /// On which device the journal of `member` lies, and where it begins.
+    /// Returns the device that holds the journal of `member`, and the block at which it begins.
     pub(crate) fn place(&self, member: MemberIndex) -> (MemberIndex, BlockIndex) {
         match self.device {
             Some(device) if self.on_device => {
@@ -78,22 +77,22 @@ impl Placement {
         }
     }
 
-    /// Whether the batches that count lie on a device of their own.
+    /// Returns true if the batches that count lie on a device of their own.
     pub(crate) fn is_device(&self) -> bool {
         self.on_device
     }
 
-    /// Whether they do, and it failed.
+    /// Returns true if the batches that count lie on a device of their own that failed.
     pub(crate) fn is_lost(&self) -> bool {
         self.on_device && !self.device_works()
     }
 
-    /// Whether there is a device of its own, and it works.
+    /// Returns true if there is a device of its own, and it works.
     pub(crate) fn device_works(&self) -> bool {
         self.device.is_some_and(|device| device.works)
     }
 
-    /// The device fails. Whether it worked before.
+    /// Marks the device as failed. Returns true if it worked before.
     pub(crate) fn device_fails(&mut self) -> bool {
         let worked = self.device_works();
         if let Some(device) = &mut self.device {
@@ -102,12 +101,12 @@ impl Placement {
         worked
     }
 
-    /// Nothing that is logged counts any more: what comes is logged on the device, if it works.
+    /// Chooses the placement of a new log: the device if it works. Earlier batches no longer count.
     pub(crate) fn choose(&mut self) {
         self.on_device = self.device_works();
     }
 
-    /// Another device is the member.
+    /// Takes the journal's start from `device`, which takes the position `member`.
     pub(crate) fn moves(
         &mut self,
         member: MemberIndex,
@@ -118,7 +117,7 @@ impl Placement {
     }
 }
 
-/// Where the journal of a member begins.
+/// Returns where the journal of a member begins.
 fn start(device: &DeviceRecord, block_size: BlockSize) -> BlockIndex {
     let area = device.area(AreaKind::JOURNAL);
     BlockIndex(area.map_or(0, |area| area.offset_bytes / u64::from(block_size.bytes())))

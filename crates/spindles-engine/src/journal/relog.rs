@@ -1,23 +1,23 @@
-//! How far a record is proved that is not whole in the log.
+//! How far a record that is not whole in the log has been proved.
 
 use crate::slots::SlotSet;
 
-/// So many numbers on is what is logged anew.
+/// Gap in the sequence numbers before relogged batches.
 pub(crate) const RELOGGED: u64 = 1 << 16;
 
-/// How far this is with the rows under way.
+/// Progress with the current rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proving {
-    /// What was logged is read, and checksummed.
+    /// Reading what was logged, and computing its checksums.
     Log,
-    /// The rest of the rows is read. These slots are in the log.
+    /// Reading the rest of the rows. `logged`: the slots that are in the log.
     Rest { logged: SlotSet },
-    /// What the record lacks is recovered.
+    /// Recovering the blocks that the record lacks.
     Recovering { logged: SlotSet },
-    /// All data is checksummed.
+    /// Computing the checksums of all data.
     Checksumming { logged: SlotSet },
-    /// Parity is computed.
+    /// Computing parity.
     Encoding,
-    /// What is to be logged is checksummed, and logged.
+    /// Computing the checksums of the new record, and logging it.
     Logging,
 }

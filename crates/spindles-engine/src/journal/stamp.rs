@@ -1,14 +1,14 @@
-//! Whether a device of its own for the journal is stamped as the one that has the log.
+//! Whether the journal's own device is stamped as the holder of the log.
 
 use spindles_block::MemberSet;
 
-/// Whether the device says that the log which is begun lies on it.
+/// Progress of stamping the device on which a new log lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
-    /// Not yet: superblocks wait for it.
+    /// Not begun: superblocks wait for it.
     Wanted,
-    /// It is written: the journals of these positions have no header yet.
+    /// The stamp is written; the journals of the positions `left` have no header yet.
     UnderWay { left: MemberSet },
-    /// It does, or the log lies on the members.
+    /// The device is stamped, or the log lies on the members.
     Done,
 }

@@ -1,8 +1,8 @@
-//! What becomes of a row of a region in doubt, decided from its checksums alone.
+//! Decides what a row of a region in doubt holds, from its checksums alone.
 //!
-//! A region is in doubt when a crash came while it was being written. Of each of its rows it is
-//! not known which blocks are new and which are old. This module decides; `rows` fetches the
-//! evidence and carries the verdict out. The rules are those of `docs/consistency.md`.
+//! A region is in doubt if it was being written when a crash came: any of its blocks may be new or
+//! old. This module decides row by row; `rows` fetches the evidence and carries the verdict out.
+//! The rules are those of `docs/consistency.md`.
 //!
 //! | evidence | verdict |
 //! |---|---|
@@ -17,47 +17,48 @@
 use crate::{plan::Shape, slots::SlotSet};
 use spindles_format::RowSum;
 
-/// What is known of one block of a row.
+/// The evidence about one block of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockEvidence {
-    /// The checksum of what was read. `None` where nothing could be read.
+    /// The checksum of the block as read. `None` if it could not be read.
     pub(crate) read: Option<u32>,
-    /// The checksum that the member keeps of the block. `None` where there is none.
+    /// The checksum that the member keeps of the block. `None` if there is none.
     pub(crate) kept: Option<u32>,
-    /// There was one, and it is lost.
+    /// True if the block had a checksum that is lost.
     pub(crate) lost_checksum: bool,
-    /// The row sum that the member keeps beside the checksum of parity. `None` where that is lost.
+    /// The row sum that the member keeps next to the checksum of parity. `None` if it is lost.
     pub(crate) row_sum: Option<RowSum>,
 }
 
 impl BlockEvidence {
-    /// Whether what was read is what the member's checksum says.
+    /// Returns true if the block as read fits the member's checksum.
     fn fits(&self) -> bool {
         self.read.is_some() && self.read == self.kept
     }
 }
 
-/// What becomes of a row of data and parity.
+/// The verdict on a row of data and parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The data is what was read.
+    /// The data is correct as read.
     AsRead {
-        /// A row sum proves it.
+        /// True if a row sum proves the data.
         proved: bool,
     },
-    /// To be tried: `erased` is reconstructed from `sources`. If no row sum proves the result, the
-    /// next verdict is asked for.
+    /// Try to reconstruct `erased` from `sources`. If no row sum proves the result, ask for the
+    /// next verdict.
     Try {
         /// Data to reconstruct.
         erased: SlotSet,
         /// The other data, and as many parities as there is data to reconstruct.
         sources: SlotSet,
     },
-    /// The other data stays. This was not read, or lost its checksum, and nothing proves what it was.
+    /// These blocks are lost: they were not read or lost their checksums, and nothing proves what
+    /// they were. The other data stays.
     Lost(SlotSet),
 }
 
-/// The copy that all others shall be like. `None` where none was read.
+/// Returns the copy that replaces all others. `None` if no copy was read.
 pub(crate) fn decide_copies(copies: &[BlockEvidence]) -> Option<u8> {
     let slots = || (0..).zip(copies);
     let is_kept = |sum| copies.iter().any(|copy| copy.kept == Some(sum));
@@ -72,13 +73,14 @@ pub(crate) fn decide_copies(copies: &[BlockEvidence]) -> Option<u8> {
     fits.or_else(alike).or_else(first).map(|(slot, _)| slot)
 }
 
-/// Whether some parity of the row has this row sum.
+/// Returns true if some parity of the row has this row sum.
 pub(crate) fn proves(shape: Shape, row: &[BlockEvidence], sum: RowSum) -> bool {
     let parity = &row[usize::from(shape.data)..];
     parity.iter().any(|block| block.row_sum == Some(sum))
 }
 
-/// The verdict on a row of data and parity, after `disproved` reconstructions that no row sum proved.
+/// Returns the verdict on a row of data and parity, after `disproved` reconstructions that no row
+/// sum proved.
 pub(crate) fn decide_row(shape: Shape, row: &[BlockEvidence], disproved: usize) -> Verdict {
     let slots = |is: &dyn Fn(&BlockEvidence) -> bool| {
         let slots = (0..).zip(row).filter(|(_, block)| is(block));
@@ -95,10 +97,11 @@ pub(crate) fn decide_row(shape: Shape, row: &[BlockEvidence], disproved: usize) 
     let parity = slots(&|block| block.read.is_some()).and(shape.redundant());
     let mut wrong = slots(&|block| block.read.is_some() && !block.fits()).and(shape.all_data());
     if wrong.count() > parity.count() && parity.and(slots(&BlockEvidence::fits)).is_empty() {
-        // Checksums did not land before the crash, the row sum neither: nothing would be proved.
+        // Neither the checksums nor the row sum landed before the crash: nothing would be proved.
         wrong = SlotSet::EMPTY;
     }
-    // Of what lost its checksum nothing is known: the log may have had other contents for it.
+    // Nothing is known of a block without its checksum: the log may have held other contents for
+    // it.
     let unknown = slots(&|block| block.lost_checksum).and(shape.all_data());
     match reconstructions(shape, gone, wrong, parity).nth(disproved) {
         Some((erased, sources)) => Verdict::Try { erased, sources },
@@ -107,12 +110,12 @@ pub(crate) fn decide_row(shape: Shape, row: &[BlockEvidence], disproved: usize) 
     }
 }
 
-/// So many reconstructions of a row are tried: each reads the row again.
+/// Reconstructions of a row that are tried at most: each reads the row again.
 const TRIES_MAX: usize = 256;
 
-/// The ways to reconstruct all that is `gone` and some of what is `wrong`, the fewest blocks first:
-/// what is erased, and from what. With what is gone, last, any one other block: an old one fits its
-/// checksum if that is old too.
+/// Returns the ways to reconstruct all `gone` blocks and some `wrong` ones, the fewest blocks
+/// first, as (erased, sources). The last ways erase one block that fits its checksum along with the
+/// gone ones: an old block fits if its checksum is old too.
 fn reconstructions(
     shape: Shape,
     gone: SlotSet,
@@ -138,10 +141,10 @@ fn reconstructions(
     all.take(TRIES_MAX)
 }
 
-/// All sets of `count` of these slots.
+/// Returns all sets of `count` of these slots.
 fn subsets(of: SlotSet, count: u32) -> impl Iterator<Item = SlotSet> {
-    // A choice is a number whose bits stand for the slots in order: from each follows the next with as
-    // many bits.
+    // A choice is a number with one bit for each slot, in order. Each choice yields the next number
+    // with as many bits.
     let next = |&choice: &u64| {
         let lowest = choice & choice.wrapping_neg();
         let carried = choice + lowest;
@@ -166,7 +169,7 @@ mod tests {
         vec::Vec,
     };
 
-    /// What a crash may leave of a block.
+    /// The state that a crash may leave a block in.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     enum Left {
         Old,
@@ -177,7 +180,7 @@ mod tests {
 
     const ALL: [Left; 4] = [Left::Old, Left::New, Left::Torn, Left::Gone];
 
-    /// A row of so many data blocks and so many parities.
+    /// A row of `data` data blocks and `parities` parities.
     const fn row(data: u8, parities: u8) -> Shape {
         Shape {
             data,
@@ -186,7 +189,8 @@ mod tests {
         }
     }
 
-    /// What these slots of a row hold, made of others by the code that arrays have.
+    /// Computes the values of the slots `wanted` from the known ones, with the parity code of real
+    /// arrays.
     fn solved(shape: Shape, wanted: SlotSet, known: &[(u8, u32)]) -> Vec<(u8, u32)> {
         let code = spindles_parity::by_parity_chunks(shape.slots - shape.data);
         let known: Vec<_> = known.iter().map(|(s, v)| (*s, v.to_le_bytes())).collect();
@@ -199,8 +203,8 @@ mod tests {
             .collect()
     }
 
-    /// What a slot holds in each of these states. Blocks are so short that each is its own checksum, and with one
-    /// parity, which is their exclusive or, that is right for the checksums too, as with a CRC.
+    /// The value of a slot in a state. Blocks are short enough to be their own checksums. With one
+    /// parity, the XOR of the blocks, this holds for checksums too, as with a CRC.
     fn sum(slot: u8, left: Left, shape: Shape) -> Option<u32> {
         let of = |slot: u8, new: bool| {
             let old = 0x1001_0413 * (u32::from(slot) + 3);
@@ -227,10 +231,10 @@ mod tests {
         RowSum::of((0..shape.data).map(|slot| (slot, sum(slot, left, shape).unwrap())))
     }
 
-    /// What is in the place of a block, and whether its entry is the new one.
+    /// The state of a block, and whether its entry is the new one.
     type State = (Left, bool);
 
-    /// Every row of so many slots.
+    /// Calls `of` with every row of `slots` slots.
     fn each(slots: u8, mut of: impl FnMut(&[State])) {
         let kinds = ALL.len() * 2;
         for case in 0..kinds.pow(u32::from(slots)) {
@@ -240,7 +244,7 @@ mod tests {
         }
     }
 
-    /// What is known of a row in which this slot, if any, lost its entry.
+    /// The evidence about a row in which the slot `lost`, if any, lost its entry.
     fn evidence(states: &[State], shape: Shape, lost: Option<u8>) -> Vec<BlockEvidence> {
         let of = |(slot, &(left, new)): (u8, &State)| {
             let entry = if new { Left::New } else { Left::Old };
@@ -272,13 +276,13 @@ mod tests {
         all.join(" ")
     }
 
-    /// What becomes of a row with parity.
+    /// The result for a row with parity.
     struct Settled {
         how: &'static str,
         proved: bool,
-        /// What is lost of it.
+        /// The data blocks that are lost.
         lost: SlotSet,
-        /// The data; nothing for what is lost.
+        /// The data; `None` for lost blocks.
         values: Vec<Option<u32>>,
     }
 
@@ -330,14 +334,15 @@ mod tests {
         }
     }
 
-    /// What becomes of every state of a row, in which one slot, if any, lost its entry: how often what.
+    /// Decides every state of a row in which the slot `lost`, if any, lost its entry. Returns how
+    /// often each outcome came.
     fn decided(shape: Shape, lost: Option<u8>, prints: bool) -> BTreeMap<&'static str, u32> {
         let data = shape.data;
         let parities = shape.slots - data;
         let mut outcomes = BTreeMap::new();
         each(shape.slots, |states| {
             if lost.is_some_and(|slot| states[usize::from(slot)].1) {
-                return; // An entry that is lost is neither old nor new.
+                return; // A lost entry is neither old nor new.
             }
             let row = evidence(states, shape, lost);
             let settled = settle(shape, &row);
@@ -367,7 +372,7 @@ mod tests {
                     "{what}: d{slot}"
                 );
             }
-            // Enough blocks are there, all old or all new, and so is a row sum beside a parity.
+            // Enough blocks are there, all old or all new, and so is the row sum of a parity.
             let all_of = |left: Left| {
                 let there = |is: Left| is == left || is == Left::Gone;
                 let gone = states.iter().filter(|(is, _)| *is == Left::Gone).count();
@@ -386,8 +391,9 @@ mod tests {
         outcomes
     }
 
-    /// How often a row with so many data blocks and parities, in which this slot, if any, lost its entry, comes
-    /// out as read, as read and proved, with one or two blocks reconstructed, and with some that are lost.
+    /// Rows as (data blocks, parities, slot that lost its entry). For each the number of rows that
+    /// come out as read, as read and proved, with one or two blocks reconstructed, and with blocks
+    /// lost.
     const OUTCOMES: &[(u8, u8, Option<u8>, [u32; 5])] = &[
         (1, 1, None, [26, 16, 10, 0, 12]),
         (2, 1, None, [232, 32, 40, 0, 208]),
@@ -405,9 +411,12 @@ mod tests {
         (3, 1, Some(3), [864, 0, 0, 0, 1184]),
     ];
 
-    /// Every state of rows with parity. Nothing comes of it but what was there, old or new; what is
-    /// proved is all old or all new; what is all there is not lost; and lost is nothing but what can't be
-    /// read or has lost its checksum. Of how much comes out in which way nothing changes unnoticed.
+    /// Decides every state of rows with parity and checks that:
+    /// - each value was there before, old or new;
+    /// - proved data is all old or all new;
+    /// - a row that is all there is not lost;
+    /// - a lost block could not be read or had lost its checksum;
+    /// - the number of rows with each outcome has not changed.
     #[test]
     fn every_row_with_parity_is_decided() {
         let names = [
@@ -434,7 +443,8 @@ mod tests {
         assert_eq!(all, OUTCOMES);
     }
 
-    /// What is tried of a row of which none of these data blocks fits, and nothing is proved.
+    /// The reconstructions tried of a row in which none of the blocks `wrong` fits, and nothing is
+    /// proved.
     fn tried(shape: Shape, wrong: SlotSet, gone: SlotSet) -> Vec<(SlotSet, SlotSet)> {
         let of = |slot: u8| BlockEvidence {
             lost_checksum: false,
@@ -450,8 +460,9 @@ mod tests {
         tries.collect()
     }
 
-    /// One block may be rotten in a row whose other checksums did not land: with fewer parities than blocks that
-    /// do not fit, as many as there are parities are reconstructed. There is an end to it.
+    /// One block may be rotten in a row whose other checksums did not land. With fewer parities
+    /// than blocks that do not fit, as many blocks as parities are reconstructed. The number of
+    /// tries is limited.
     #[test]
     fn of_more_wrong_blocks_than_parities_some_are_reconstructed() {
         let shape = Shape {
@@ -482,8 +493,8 @@ mod tests {
         assert_eq!(singles.count(), 3 * 61);
     }
 
-    /// Every state of copies: one that fits any copy's checksum counts if there is one, else what two
-    /// hold, and what is there in any case.
+    /// Decides every state of copies. A copy that fits the checksum of any copy wins, otherwise one
+    /// that two copies share, otherwise any copy that was read.
     #[test]
     fn every_set_of_copies_is_decided() {
         for copies in [1, 2, 3] {

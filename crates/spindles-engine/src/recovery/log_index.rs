@@ -1,4 +1,4 @@
-//! What the log says of each block, after a crash: what was logged of it last.
+//! An index of the log after a crash: the newest logged contents of each block.
 
 use crate::{index, slots::SlotSet};
 use alloc::{collections::BTreeSet, vec::Vec};
@@ -12,33 +12,33 @@ pub(crate) struct Part {
     sequence: u64,
     pub(crate) member: MemberIndex,
     pub(crate) entry: JournalEntry,
-    /// In `LogIndex::checksums` and `LogIndex::row_sums`.
+    /// Range in `LogIndex::checksums`, and below in `LogIndex::row_sums`.
     checksums: Range<usize>,
     row_sums: Range<usize>,
-    /// Whether its record does.
+    /// True while its record counts.
     counts: bool,
 }
 
 impl Part {
-    /// What is the same for all parts of one record.
+    /// Returns the key that all parts of one record share.
     fn record(&self) -> (u64, u64, u32) {
         (self.sequence, self.entry.group, self.entry.low)
     }
 }
 
-/// Rows of a group, and of each slot that the log has there the part that was logged last.
+/// Rows of a group, with the newest part that the log has of each slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) group: u64,
     pub(crate) rows: Range<u32>,
-    /// In `LogIndex::parts`.
+    /// Indices into `LogIndex::parts`.
     parts: Vec<usize>,
-    /// Slots that a record wrote later than anything that was found of them: that part is gone from the
-    /// log.
+    /// Slots whose newest part is missing from the log: a record wrote them, but this part of it
+    /// was not found.
     pub(crate) lacks: SlotSet,
 }
 
-/// All parts of records that were found in the log.
+/// All parts of records found in the log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogIndex {
     parts: Vec<Part>,
@@ -47,7 +47,7 @@ pub(crate) struct LogIndex {
 }
 
 impl LogIndex {
-    /// A part was found.
+    /// Adds a part that was found.
     pub(crate) fn add(
         &mut self,
         sequence: u64,
@@ -68,19 +68,20 @@ impl LogIndex {
         });
     }
 
-    /// What comes before this batch does not count.
+    /// Drops all parts of batches before `sequence`.
     pub(crate) fn forget_before(&mut self, sequence: u64) {
         self.parts.retain(|part| part.sequence >= sequence);
     }
 
-    /// How many records there are.
+    /// The number of records that count.
     pub(crate) fn records(&self) -> u64 {
         let counted = self.parts.iter().filter(|part| part.counts);
         let records: BTreeSet<_> = counted.map(Part::record).collect();
         u64::try_from(records.len()).expect("they fit memory")
     }
 
-    /// Rows of the records of batches that may not be durable, each by itself, the first first.
+    /// Returns the rows of records whose batches may not be durable, one run for each record, in
+    /// log order.
     pub(crate) fn undecided(&self, is_durable: impl Fn(u64) -> bool) -> Vec<Run> {
         let undecided = self.parts.iter().filter(|part| !is_durable(part.sequence));
         let records: BTreeSet<_> = undecided.map(Part::record).collect();
@@ -98,19 +99,19 @@ impl LogIndex {
         records.into_iter().map(run).collect()
     }
 
-    /// The slots that the record wrote whose rows these are.
+    /// Returns the slots written by the record of this run.
     pub(crate) fn record_slots(&self, run: &Run) -> SlotSet {
         SlotSet::from_bits(self.parts[run.parts[0]].entry.slots)
     }
 
-    /// The record whose rows these are does not count.
+    /// Drops the record of this run.
     pub(crate) fn drop_record(&mut self, run: &Run) {
         for &part in &run.parts {
             self.parts[part].counts = false;
         }
     }
 
-    /// Whether records that count, and came later, have all that this one wrote.
+    /// Returns true if newer records that count cover all parts found of this run.
     pub(crate) fn is_superseded(&self, run: &Run) -> bool {
         let first = &self.parts[run.parts[0]];
         let later = |part: &&Part| {
@@ -126,7 +127,7 @@ impl LogIndex {
             .is_empty()
     }
 
-    /// All rows of which the log has something, in order.
+    /// Returns all rows that the log holds anything of, in order.
     pub(crate) fn runs(&self) -> Vec<Run> {
         let mut order: Vec<usize> = (0..self.parts.len()).collect();
         order.retain(|&at| self.parts[at].counts);
@@ -140,7 +141,7 @@ impl LogIndex {
         runs
     }
 
-    /// Those of one group, whose parts are given in the order in which they were logged.
+    /// Adds the runs of one group. `of_group` has its parts in log order.
     fn runs_of_group(&self, of_group: &[usize], runs: &mut Vec<Run>) {
         let rows = |at: usize| {
             let entry = &self.parts[at].entry;
@@ -172,7 +173,7 @@ impl LogIndex {
         }
     }
 
-    /// Of parts in the order in which they were logged: the slots whose last part is not among them.
+    /// Returns the slots whose newest part is not among `parts`.
     fn lacking(&self, parts: &[usize]) -> SlotSet {
         let mut lacking = SlotSet::EMPTY;
         let parts = || parts.iter().map(|&at| &self.parts[at]);
@@ -187,37 +188,37 @@ impl LogIndex {
         lacking
     }
 
-    /// The slots of which the log has something in these rows, and what it has.
+    /// Returns the slots of these rows that the log holds, and the kind of their contents.
     pub(crate) fn slots(&self, run: &Run) -> impl Iterator<Item = (u8, JournalKind)> {
         let entries = run.parts.iter().map(|&at| &self.parts[at].entry);
         entries.map(|entry| (entry.slot, entry.kind))
     }
 
-    /// All of these slots.
+    /// Returns the set of the slots from `slots`.
     pub(crate) fn all_slots(&self, run: &Run) -> SlotSet {
         self.slots(run)
             .fold(SlotSet::EMPTY, |all, (slot, _)| all.with(slot))
     }
 
-    /// The part of a slot, one of those.
+    /// Returns the part of a slot that the log holds.
     pub(crate) fn part(&self, run: &Run, slot: u8) -> &Part {
         let part = self.find(run, slot);
         part.expect("the log has something of the slot")
     }
 
-    /// The part of a slot, if the log has something of it in these rows.
+    /// Returns the part of a slot. `None` if the log holds nothing of it in these rows.
     pub(crate) fn find(&self, run: &Run, slot: u8) -> Option<&Part> {
         let mut parts = run.parts.iter().map(|&at| &self.parts[at]);
         parts.find(|part| part.entry.slot == slot)
     }
 
-    /// The checksums of rows of a part whose blocks are in the log.
+    /// Returns the checksums of some rows of a part whose blocks are in the log.
     pub(crate) fn checksums(&self, part: &Part, low: u32, blocks: u32) -> &[u32] {
         let start = part.checksums.start + index(low - part.entry.low);
         &self.checksums[start..start + index(blocks)]
     }
 
-    /// The checksum of a row of a part; `None` for zeros.
+    /// Returns the checksum of one row of a part; `None` for zeros.
     pub(crate) fn checksum(&self, part: &Part, row: u32) -> Option<u32> {
         match part.entry.kind {
             JournalKind::Data => Some(self.checksums(part, row, 1)[0]),
@@ -225,7 +226,7 @@ impl LogIndex {
         }
     }
 
-    /// The row sum of a row of a part that has row sums.
+    /// Returns the row sum of one row of a part that has row sums.
     pub(crate) fn row_sum(&self, part: &Part, row: u32) -> RowSum {
         self.row_sums[part.row_sums.start + index(row - part.entry.low)]
     }

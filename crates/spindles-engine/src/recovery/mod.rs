@@ -1,4 +1,4 @@
-//! What a crash left is put in order: rows of regions in doubt, one by one, before they are read.
+//! Crash recovery: settles the rows of regions in doubt, one by one, before they are read.
 
 pub(crate) mod decide;
 pub(crate) mod log_index;

@@ -1,4 +1,5 @@
-//! What the log has of blocks, on an array that is open read only: it is read in place of what their places hold.
+//! An overlay of the log over an array that is open read only: reads take logged contents instead
+//! of the older ones in place.
 
 use crate::{
     recovery::log_index::{LogIndex, Part, Run},
@@ -8,12 +9,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use spindles_layout::GroupIndex;
 
-/// What the log says of a block.
+/// What the log holds of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Logged<'a> {
-    /// What was logged last.
+    /// The newest logged contents.
     Part(&'a Part),
-    /// The log has lost that, and what the place holds is older.
+    /// The log has lost the newest contents, and those in place are older.
     Lost,
 }
 
@@ -21,14 +22,15 @@ pub(crate) enum Logged<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay {
     pub(crate) log: LogIndex,
-    /// Rows that the log has something of, in order.
+    /// Rows that the log holds anything of, in order.
     runs: Vec<Run>,
     /// Rows of records that are not whole: only a replay finds out whether they count.
     unproved: Vec<Run>,
 }
 
 impl Overlay {
-    /// An overlay of records that count, and of some that are not whole. `None` where there are none.
+    /// Creates an overlay from the records that count, and the rows of those that are not whole.
+    /// `None` if there are neither.
     pub(crate) fn new(log: LogIndex, mut unproved: Vec<Run>) -> Option<Self> {
         let runs = log.runs();
         unproved.retain(|run| !log.is_superseded(run));
@@ -40,12 +42,12 @@ impl Overlay {
         })
     }
 
-    /// Whether there is anything of a group.
+    /// Returns true if the log holds anything of a group.
     pub(crate) fn has(&self, group: GroupIndex) -> bool {
         self.runs_of(group).next().is_some()
     }
 
-    /// All runs of a group.
+    /// Returns all runs of a group.
     fn runs_of(&self, group: GroupIndex) -> impl Iterator<Item = &Run> {
         let first = self.runs.partition_point(|run| run.group < group.0);
         let runs = self.runs[first..].iter();
@@ -58,7 +60,7 @@ impl Overlay {
         unproved.filter(move |run| run.group == group.0)
     }
 
-    /// How many of these rows are alike in what there is of them.
+    /// Returns how many of these rows, from the first on, belong to the same runs.
     pub(crate) fn alike(&self, group: GroupIndex, rows: &Range<u32>) -> u32 {
         let bounds = self.runs_of(group);
         let bounds = bounds.flat_map(|run| [run.rows.start, run.rows.end]);
@@ -66,7 +68,7 @@ impl Overlay {
         next.map_or(rows.end, |next| next.min(rows.end)) - rows.start
     }
 
-    /// What the log says of the block of a slot in a row. `None` where nothing.
+    /// Returns what the log holds of a slot's block in a row. `None` if nothing.
     pub(crate) fn at(&self, group: GroupIndex, row: u32, slot: u8) -> Option<Logged<'_>> {
         let place = |run: &Run| (run.group, run.rows.end) <= (group.0, row);
         let run = self.runs.get(self.runs.partition_point(place))?;
@@ -79,7 +81,7 @@ impl Overlay {
         self.log.find(run, slot).map(Logged::Part)
     }
 
-    /// The slots that records which are not whole wrote in a row.
+    /// Returns the slots that records which are not whole wrote in a row.
     pub(crate) fn unproved(&self, group: GroupIndex, row: u32) -> SlotSet {
         let runs = self.unproved_of(group);
         runs.filter(|run| run.rows.contains(&row))

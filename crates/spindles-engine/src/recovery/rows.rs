@@ -1,29 +1,30 @@
-//! How far the rows of a stripe range are put in order after a crash.
+//! How far a stripe range has settled its rows after a crash.
 
-/// How far the rows under way of a stripe range are put in order.
+/// The progress of settling the current rows of a stripe range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Settling {
-    /// Not at all.
+    /// Not begun.
     #[default]
     No,
-    /// What is there is read. So many reconstructions were tried in vain.
+    /// Reading the blocks that are there, after `disproved` failed reconstructions.
     Reading { disproved: u32 },
-    /// Data is recovered from the rest, and proved if it must be.
+    /// Reconstructing data from the rest. `proved`: a row sum must prove the result.
     Reconstructing { disproved: u32, proved: bool },
-    /// All data is known: the parity that belongs to it is computed.
+    /// All data is known; computing its parity.
     Encoding,
-    /// It is known what the rows hold, and made so; whether anything changes.
+    /// The contents are known; writing the blocks that differ. `changed`: some block or checksum
+    /// changes.
     Agreeing { changed: bool },
-    /// That is being made durable.
+    /// Making the changes durable.
     Flushing,
-    /// Open read only, it is known what they hold: that goes to the client.
+    /// The contents are known; delivering them to the client, on an array that is open read only.
     Delivering,
-    /// They are in order.
+    /// The rows are settled.
     Done,
 }
 
 impl Settling {
-    /// Whether the stripe range is not yet at what it was asked for.
+    /// Returns true from the first read until the rows are settled.
     #[inline]
     pub(crate) fn is_under_way(self) -> bool {
         !matches!(self, Self::No | Self::Done)

@@ -124,7 +124,7 @@ fn find<'a>(root: &'a clap::Command, names: &[String]) -> anyhow::Result<&'a cla
 
 /// Shows a page with man(1) on a terminal; prints the source elsewhere.
 fn show(page: &str, ui: &Ui) -> anyhow::Result<()> {
-    if ui.is_json() || !io::stdout().is_terminal() {
+    if ui.wants_json() || !io::stdout().is_terminal() {
         ui.text("page", page);
         return Ok(());
     }

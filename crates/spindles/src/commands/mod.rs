@@ -32,15 +32,19 @@ mod wipe;
 
 use crate::arrays;
 use crate::failure::{self, Answer, STATUS_DONE, STATUS_FAILED, STATUS_USAGE, Usage};
-use crate::served::{self, InServer, Serving, Waits};
-use crate::ui::{self, Ui};
+use crate::output;
+use crate::served::{self, InServer, Waits};
+use crate::serving::Serving;
+use crate::ui::Ui;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches};
+use spindles_io::host::Served as _;
 use spindles_io::scan::shell_word;
 use spindles_serve::control::{Answers, Ask, Silent};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};
+use std::path::Path;
 
 /// A command: its name, arguments and function.
 #[derive(Debug)]
@@ -155,7 +159,7 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
 /// Parses and runs a command line. Returns the exit status.
 pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let status = do_here(arguments);
-    if ui::is_result_lost() {
+    if output::is_result_lost() {
         return STATUS_FAILED;
     }
     status
@@ -171,7 +175,7 @@ fn do_here(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let ui = Ui::new(matches.get_flag("json"), &schema(&matches));
-    spindles_io::report_waits(crate::ui::report_waits);
+    spindles_io::report_waits(output::report_waits);
     ui.may_forward(row_of(&matches).forwards);
     let done = run_parsed(&matches, &ui).or_else(|error| match error.downcast_ref::<InServer>() {
         Some(server) => do_in(server, &arguments[1..], &matches, &ui),
@@ -215,9 +219,36 @@ fn row_of(matches: &ArgMatches) -> &'static Command {
     row.expect("clap lets no other than our commands through")
 }
 
+/// Runs a command line of another process, as if typed in that process's folder.
+fn answer(serving: &Serving, ask: &Ask, answers: &Answers) {
+    let status = match own_folder(&ask.folder) {
+        Ok(()) => {
+            let heard = serving.handle().listen();
+            let status = execute_served(ask, answers, serving);
+            // All earlier events have been delivered when this call returns.
+            serving.handle().managed().is_working();
+            for lacking in heard.lacking() {
+                answers.note(&format!("spindles: {lacking}\n"));
+            }
+            status
+        }
+        Err(error) => {
+            answers.note(&format!("spindles: {}: {error}\n", ask.folder.display()));
+            STATUS_FAILED
+        }
+    };
+    answers.end(status);
+}
+
+/// Gives this thread a working directory of its own, and changes to that folder.
+fn own_folder(folder: &Path) -> std::io::Result<()> {
+    spindles_serve::own_working_directory()?;
+    std::env::set_current_dir(folder)
+}
+
 /// Runs a command line in the server of its array. Returns the exit status. Logs all commands but
 /// `status`: readers of the log need to know what was done to the array.
-pub(crate) fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) -> u8 {
+fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) -> u8 {
     let array = serving.name();
     let (status, error) = do_served(ask, answers, serving);
     if ask
@@ -225,7 +256,7 @@ pub(crate) fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) ->
         .first()
         .is_none_or(|it| it != status::COMMAND.name)
     {
-        ui::write_log(&log_line(&array, &ask.arguments, status, error.as_deref()));
+        output::write_log(&log_line(&array, &ask.arguments, status, error.as_deref()));
     }
     status
 }

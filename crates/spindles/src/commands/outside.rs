@@ -2,7 +2,8 @@
 //! socket.
 
 use super::Command;
-use crate::ui::{Ui, write_log};
+use crate::output::write_log;
+use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_serve::sandbox::helper::{self, Rules};
 use std::os::fd::AsFd as _;

@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
-use crate::served::Serving;
+use crate::serving::Serving;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};

@@ -2,7 +2,8 @@
 //! device of a server.
 
 use super::Command;
-use crate::ui::{Ui, begin_log};
+use crate::output::begin_log;
+use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_serve::{WatcherCommand, watch};
 use std::ffi::OsString;

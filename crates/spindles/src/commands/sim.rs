@@ -2,8 +2,9 @@
 
 use super::Command;
 use crate::failure::Usage;
+use crate::output::write_error;
 use crate::progress::Unit;
-use crate::ui::{Ui, write_error};
+use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 use serde_json::{Value, json};
 use spindles_engine::{POLICIES, Policy};

@@ -5,7 +5,7 @@ use crate::arrays::{self, Scan};
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE, Usage};
 use crate::overview;
 use crate::rates::{self, Sample};
-use crate::served::Serving;
+use crate::serving::Serving;
 use crate::several::do_each;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};

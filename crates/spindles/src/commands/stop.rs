@@ -2,7 +2,8 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
-use crate::served::{InServer, Serving, by_root};
+use crate::served::{InServer, by_root};
+use crate::serving::Serving;
 use crate::several::do_each;
 use crate::ui::Ui;
 use anyhow::{anyhow, bail};

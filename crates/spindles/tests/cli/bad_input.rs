@@ -1,6 +1,6 @@
 //! Wrong calls of every command, as a table: each ends with the status in `bad_input/calls.txt`,
 //! prints the text in `bad_input/messages.txt`, and changes nothing on any device.
-//! `SPINDLES_UPDATE=1` rewrites the messages, for review by whoever changed them.
+//! `SPINDLES_UPDATE=1` rewrites the messages, to be reviewed in the diff.
 
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::binary::spindles;

@@ -173,7 +173,7 @@ fn commands_that_are_advised_work_when_they_are_typed() {
     };
     run("create pool raid5(a,b,c) --journal j").ok();
     advises("wipe j", "`spindles journal remove --array pool` takes it");
-    // One of two copies then belongs to no array.
+    // A copy of the journal device belongs to no array.
     folder.copy("j", "k");
     advises("scrub pool", "`spindles wipe k`");
     advises("wipe k", "one is a copy of the other");
@@ -210,7 +210,8 @@ fn an_array_gets_another_name_and_arrays_in_it_too() {
     spindles(&["copy", &data, &format!("array:{names}")]).ok();
 
     spindles(&with(&["rename"], &devices, &["bad/name"])).fails(2, &["'bad/name' can't be"]);
-    // A forgotten device would be put out. With the name forgotten, a device is taken for it.
+    // Refused: without the forgotten device, the rename would put it out. Without a new name, the
+    // last device is taken for the name.
     let refused = spindles(&with(&["rename"], &devices[1..], &["archive"]));
     refused.fails(
         1,

@@ -290,7 +290,7 @@ fn without_an_array_all_are_listed() {
     }
 }
 
-/// Otherwise commands could not tell the arrays apart by name.
+/// Otherwise commands could not distinguish the arrays by name.
 #[test]
 fn no_two_arrays_in_reach_get_one_name() {
     let folder = Folder::new("a b c d e", 8 * MIB);
@@ -395,7 +395,7 @@ fn what_was_forgotten_is_named() {
     let run = here(&folder, "status d e f journal spare");
     let text = "g is member 1 of array 'nest.1', and was not given: give it too";
     assert!(run.error.contains(text), "{}", run.error);
-    // Not the copy of a given device, nor a replaced device, nor the new device.
+    // Not reported as forgotten: the copy of a given device, a replaced device, and the new device.
     folder.make("new", 32 * MIB);
     let run = here(&folder, "replace b --onto new a c journal spare").ok();
     assert!(!run.error.contains("not given"), "{}", run.error);

@@ -1,4 +1,5 @@
-//! Members that are sparse files on a file system without space: the wait and its cause are printed, and nothing is lost.
+//! Members that are sparse files on a file system without space: the wait and its cause are
+//! printed, and nothing is lost.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
@@ -62,7 +63,8 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let gone = Command::new("umount").arg(self.at()).status();
-        // A test that fails may leave a process there: a second panic would end all tests, without the reason.
+        // A failed test may leave a process there: a second panic would end all tests, without the
+        // reason.
         assert!(gone.is_ok_and(|status| status.success()) || std::thread::panicking());
     }
 }

@@ -332,7 +332,7 @@ fn an_array_inside_is_made_anew_whenever_it_is_killed() {
         folder.make("more", 8 * MIB);
         let rebuild = format!("rebuild {} --onto {onto}", list(left, " "));
         // The last rebuild is slow and is killed while it fills: then the array continues without
-        // what was filled.
+        // the new device.
         let slowly = format!("{rebuild} --rebuild-rate 1M");
         for (rebuild, ms) in [(&rebuild, 6), (&rebuild, 12), (&slowly, 25), (&slowly, 400)] {
             folder.kill(rebuild, Duration::from_millis(ms));

@@ -217,7 +217,7 @@ fn a_check_changes_nothing_whatever_it_finds() {
         check(devices, 0, "the others lag");
         folder.advance(&members, &[], false);
         check(devices, 0, "unclean");
-        // A read-only check can't tell corruption from interrupted writes.
+        // A read-only check can't distinguish corruption from interrupted writes.
         flip(&folder, &members.join(" "), 20);
         let run = folder.run(&format!("scrub --check {}", list(devices)));
         let texts = [

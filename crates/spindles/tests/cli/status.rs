@@ -434,7 +434,7 @@ fn the_list_and_one_array_agree() {
     };
     agree(0, "healthy");
     folder.copy("a", "again");
-    // Nobody can tell which one is the member: not a state of the array, but an error.
+    // Either device may be the member: that is not a state of the array, but an error.
     agree(1, "not known");
     for (gone, status, state) in [
         ("again", 0, "healthy"),

@@ -1,4 +1,4 @@
-//! Clients are told of holes only where there is no data, even during writes.
+//! Hole reports to clients: only ranges without data are holes, even during writes.
 
 use super::{MIB, Pool, has, pattern, read};
 use std::process::Command;

@@ -42,8 +42,8 @@ pub(crate) struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// Serves a `raid5` of three files this way, in the group or not, with a fourth file as a spare
-    /// device. An error tells why that is impossible.
+    /// Serves a `raid5` of three files this way, in the group or not, with a fourth file that is
+    /// free. An error gives the reason if that is impossible.
     pub(crate) fn serve(
         way: &'static str,
         address: &str,

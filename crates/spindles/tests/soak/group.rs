@@ -42,7 +42,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Creates a group below the one of this process. An error tells why that is impossible.
+    /// Creates a group below the one of this process. An error gives the reason if that is
+    /// impossible.
     pub(crate) fn new(limit_bytes: u64) -> Result<Self, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let mut why = "no control group limits memory here".to_owned();

@@ -50,7 +50,7 @@ struct FileSystem {
 }
 
 impl FileSystem {
-    /// Makes it; an error tells what is missing.
+    /// Makes it; an error names what is missing.
     fn make(array: &Array) -> Result<Self, String> {
         let file = array.path("file");
         let device = Loop::with(&file, &["--direct-io=on", "--sector-size", "4096"])?;

@@ -24,7 +24,7 @@ impl Run {
 
 /// Runs a command in a folder; kills it after `kill_after` if it has not ended.
 pub(crate) fn run(folder: &Path, arguments: &[String], kill_after: Option<Duration>) -> Run {
-    // Not pipes: nobody reads them, so they could fill up.
+    // Files, because pipes without a reader could fill up.
     let outputs = ["stdout", "stderr"].map(|name| folder.join(".outputs").join(name));
     let file = |path: &Path| Stdio::from(std::fs::File::create(path).expect("a file"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))

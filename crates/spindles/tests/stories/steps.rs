@@ -322,7 +322,7 @@ fn catch_up(life: &mut Life) -> bool {
     true
 }
 
-/// More members are lost than the level survives: nothing is readable, nothing changes.
+/// More members are lost than the level survives: the array serves no data and does not change.
 fn lose_too_much(life: &mut Life) -> bool {
     if life.crashed {
         return false;

@@ -1,6 +1,7 @@
 //! The control socket of a served array.
 
-use crate::served::Serving;
+use crate::commands::answer;
+use crate::serving::Serving;
 use anyhow::Context as _;
 use spindles_format::Uuid;
 use spindles_io::notice::{self, Named};
@@ -35,7 +36,7 @@ impl Sockets {
         let answers = serving.clone();
         let control = self
             .control
-            .map(|control| control.open(Arc::new(move |ask, to| answers.answer(ask, to))));
+            .map(|control| control.open(Arc::new(move |ask, to| answer(&answers, ask, to))));
         Ok(Commands {
             serving,
             control: control.transpose()?,

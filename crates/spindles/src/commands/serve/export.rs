@@ -6,7 +6,7 @@
 //!     └──────────┴── (serving does not begin) ──▶ closed
 //! ```
 
-use super::Arguments;
+use super::arguments::Arguments;
 use super::control::Commands;
 use super::doors::Ways;
 use super::subject::{self, Subject};

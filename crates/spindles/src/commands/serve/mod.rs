@@ -1,5 +1,6 @@
 //! `spindles serve`: exports an array or a device to other programs.
 
+mod arguments;
 mod confinement;
 mod control;
 mod doors;
@@ -9,31 +10,25 @@ mod targets;
 mod telling;
 
 use super::{Command, serve_watch};
-use crate::arrays::Scan;
-use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
-use crate::rate::Rate;
-use crate::served::{Serving, Way};
-use crate::ui::{Ui, begin_log, write_log};
+use crate::output::{begin_log, write_log};
+use crate::serving::{Serving, Way};
+use crate::ui::Ui;
 use anyhow::bail;
-use clap::builder::PossibleValuesParser;
+use arguments::Arguments;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
 use doors::{Doors, Ways};
 use export::{Beginning, Export, Service, Told};
 use serde_json::{Value, json};
 use spindles_block::counted;
-use spindles_engine::{READ_POLICIES, ReadPolicy};
 use spindles_serve::control::Control;
 use spindles_serve::metrics::MetricsServer;
 use spindles_serve::sandbox::helper::Helper;
-use spindles_serve::{
-    Certificates, CertificatesError, Clients, Door, DoorOptions, Offer, Readiness, Served, Stopper,
-};
-use std::ffi::OsString;
+use spindles_serve::{Certificates, Door, DoorOptions, Offer, Readiness, Served, Stopper};
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use targets::What;
@@ -82,110 +77,6 @@ pub(crate) static COMMAND: Command = Command {
     arguments: |command| Arguments::augment_args(doors::with_options(command)),
     run,
 };
-
-#[derive(Args)]
-struct Arguments {
-    /// Arrays: their names, or their devices in any order; or mem:SIZE, null:SIZE or an array of
-    /// these: 'raid1(mem:1G,mem:1G)'
-    #[arg(value_name = "TARGET", required = true)]
-    targets: Vec<String>,
-    /// Path of the control socket for commands on the array, which only this user can use: for
-    /// programs that connect to it. The commands of spindles look elsewhere, and do not find it
-    /// there
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-    /// Run this program on every event that an administrator must know about, such as a member that
-    /// is out. It gets the arguments that mdadm's monitor passes: the event, the array, and the
-    /// device, if any
-    #[arg(long, value_name = "PROGRAM")]
-    on_event: Option<OsString>,
-    /// Serve metrics for Prometheus over HTTP on this address: PORT, or HOST:PORT
-    #[arg(long, value_name = "ADDR")]
-    metrics: Option<String>,
-    /// Wait up to this many seconds for absent members that the arrays count on; then begin without
-    /// them, if that is allowed
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
-    wait: u64,
-    /// Clients can only read; nothing is written to the devices
-    #[arg(long)]
-    read_only: bool,
-    /// Serve the files or devices themselves, not the arrays on them
-    #[arg(long)]
-    as_is: bool,
-    /// Checksum of the blocks of a fresh array on memory: crc32c or none [default: crc32c]
-    #[arg(long, value_name = "KIND")]
-    checksum: Option<String>,
-    /// Also open an array with parity that lacks devices and was not closed cleanly: data near
-    /// interrupted writes may be wrong
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    safety: Safety,
-    #[command(flatten)]
-    scan: Scan,
-    #[command(flatten)]
-    degraded: Degraded,
-    #[command(flatten)]
-    rate: Rate,
-    /// Which copy of a mirror to read: the one nearest to the last access, with the shortest queue,
-    /// or in turn
-    #[arg(long, value_name = "POLICY", value_parser = read_policies(), default_value = READ_POLICIES[0].name)]
-    read_policy: String,
-    /// For the lab, to measure the cost of flushes: with `ignored`, members get none. A crash may
-    /// then lose data that clients were promised is durable
-    #[arg(long, value_name = "HOW", value_parser = FLUSHES, default_value = FLUSHES[0], hide = true)]
-    flushes: String,
-}
-
-/// Whether members get flushes.
-const FLUSHES: [&str; 2] = ["honoured", "ignored"];
-
-fn read_policies() -> PossibleValuesParser {
-    PossibleValuesParser::new(READ_POLICIES.iter().map(|policy| policy.name))
-}
-
-impl Arguments {
-    fn read_policy(&self) -> &'static ReadPolicy {
-        ReadPolicy::by_name(&self.read_policy).expect("one of the possible values")
-    }
-}
-
-// Protection of the array from others. No doc comment: clap would show it as the help of the
-// command.
-#[derive(Args)]
-struct Safety {
-    /// Encrypt with TLS, with the certificates in this folder: server-cert.pem, server-key.pem and
-    /// ca-cert.pem
-    #[arg(long, value_name = "DIR")]
-    tls: Option<PathBuf>,
-    /// Accept clients without a certificate: anyone who can connect can read and write
-    #[arg(long, requires = "tls")]
-    tls_any_client: bool,
-    /// Listen on addresses that other machines can reach, without encryption
-    #[arg(long, conflicts_with = "tls")]
-    allow_plaintext: bool,
-    /// Keep all rights of this user while clients are served, for systems on which dropping them
-    /// fails
-    #[arg(long)]
-    no_sandbox: bool,
-}
-
-impl Safety {
-    fn of_doors(&self) -> Result<DoorOptions, CertificatesError> {
-        let clients = if self.tls_any_client {
-            Clients::Any
-        } else {
-            Clients::Certified
-        };
-        let folder = self.tls.as_deref();
-        let certificates = folder.map(|folder| Certificates::read(folder, clients));
-        Ok(DoorOptions {
-            allow_plaintext: self.allow_plaintext,
-            certificates: certificates.transpose()?,
-            ..DoorOptions::default()
-        })
-    }
-}
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arc::new(Arguments::from_arg_matches(matches)?);

@@ -1,7 +1,7 @@
 //! An open target, and the facts about it.
 
+use super::arguments::{Arguments, FLUSHES};
 use super::targets::What;
-use super::{Arguments, FLUSHES};
 use crate::arrays;
 use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_io::create::CreateOptions;

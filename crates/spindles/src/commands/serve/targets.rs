@@ -1,10 +1,11 @@
 //! Interprets the TARGETs of the command line. Opens nothing.
 
-use super::Arguments;
+use super::arguments::Arguments;
 use crate::arrays;
 use crate::commands::create;
 use crate::failure::Usage;
-use crate::ui::{Ui, begin_log};
+use crate::output::begin_log;
+use crate::ui::Ui;
 use spindles_format::ChecksumKind;
 use spindles_io::host::absolute;
 use spindles_io::{named_twice, scratch};

@@ -1,0 +1,10 @@
+//! Where superblocks lie, and the version of the format.
+
+/// The size of a superblock.
+pub const SUPERBLOCK_BYTES: usize = 4096;
+
+/// The offsets of the two superblock slots of a device, in bytes. Generation g lies in slot g % 2.
+pub const SLOT_BYTES: [u64; 2] = [4096, 32768];
+
+/// The format version that is written.
+pub const VERSION: u32 = 1;
