@@ -1,9 +1,9 @@
 //! The list of bad blocks: blocks of the array whose contents a crash took, which answer errors
 //! until they are written, and blocks of members that refused to be written, which are not read.
 //!
-//! Arrays with a list keep it on all members alike, in pages (`docs/format.md`). It is read at
-//! opening. What changes is written, durably, before anything is acknowledged that depends on it;
-//! one block of the list at a time.
+//! Arrays with a list keep the same list on all members, in pages (`docs/format.md`). It is read at
+//! opening. Changes are written durably before anything that depends on them is acknowledged, one
+//! block of the list at a time.
 
 use crate::{
     config::Persistence,
@@ -53,7 +53,7 @@ mod tests {
         assert!(!list.any_lost() && !list.any_unread());
     }
 
-    /// Where a page has no room for the other half of a run, that is in another page before.
+    /// If a page has no room for the second half of a split run, another page gets it first.
     #[test]
     fn nothing_is_forgotten_where_room_is_scarce() {
         let mut list = list(2);
@@ -77,7 +77,7 @@ mod tests {
     }
 }
 
-/// How many pages there are where the list is kept in memory only.
+/// The number of pages of a list that is kept in memory only.
 const PAGES_IN_MEMORY: u32 = 9;
 
 /// The most that is read of the list at once.
@@ -86,7 +86,7 @@ const TRANSFER_BYTES: u32 = 16 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     pub(crate) sequence: u64,
-    /// As many as there is room for.
+    /// At most as many as there is room for.
     pub(crate) entries: Vec<BadBlocks>,
 }
 
@@ -99,11 +99,11 @@ pub(crate) struct Loading {
     pub(crate) place: Place,
 }
 
-/// What becomes of a change of the list.
+/// The outcome of a change of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Done,
-    /// Something must be on the members first: to be tried again.
+    /// The members must store another change first: try again.
     Wait,
     /// There is no room.
     Full,
@@ -114,24 +114,25 @@ pub(crate) enum Change {
 pub(crate) struct BadList {
     pub(crate) pages: Vec<Page>,
     pub(crate) pages_per_block: u32,
-    /// Whether the members have it.
+    /// True if the members keep the list.
     pub(crate) stored: bool,
-    /// A part of it that may have entries could not be read from anybody: any block may be in it.
+    /// True if a part of the list that may have entries could be read from no member: any block may
+    /// be in it.
     pub(crate) unknown: bool,
-    /// Blocks of the area that are to be written.
+    /// Blocks of the area to be written.
     pub(crate) wanted: Vec<bool>,
-    /// The block that is being written, and on how many members.
+    /// The block being written; `pending` counts the writes of it.
     pub(crate) flying: Option<u32>,
     pub(crate) pending: u32,
     pub(crate) place: Place,
     pub(crate) loading: Option<Loading>,
-    /// Entries of either kind.
+    /// The number of entries of each kind.
     lost: u32,
     unread: u32,
 }
 
 impl BadList {
-    /// The list of an array; reserves what it takes to read and write it.
+    /// Creates the list of an array, and reserves the buffers to read and write it.
     pub(crate) fn new(
         persistence: Option<&Persistence>,
         block_size: BlockSize,
@@ -169,24 +170,24 @@ impl BadList {
         }
     }
 
-    /// Whether the members keep it.
+    /// Returns true if the members keep the list.
     pub(crate) fn is_kept(&self) -> bool {
         self.stored
     }
 
-    /// Whether anything is in it.
+    /// Returns true if the list has entries.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.any_lost() || self.any_unread()
     }
 
-    /// Whether any block of the array is lost.
+    /// Returns true if any block of the array is lost.
     #[inline]
     pub(crate) fn any_lost(&self) -> bool {
         self.lost > 0
     }
 
-    /// Whether any block of a member can't be written.
+    /// Returns true if any block of a member is not to be read.
     #[inline]
     pub(crate) fn any_unread(&self) -> bool {
         self.unread > 0
@@ -197,13 +198,13 @@ impl BadList {
         self.pages.iter().flat_map(|page| &page.entries)
     }
 
-    /// How many blocks are bad in that way.
+    /// Returns the number of bad blocks of this kind.
     pub(crate) fn blocks(&self, kind: BadBlockKind) -> u64 {
         let of_kind = self.entries().filter(|entry| entry.kind == kind);
         of_kind.map(|entry| u64::from(entry.blocks)).sum()
     }
 
-    /// Members with blocks that are not to be read.
+    /// Returns the members with blocks that are not to be read.
     pub(crate) fn members(&self) -> MemberSet {
         let members = self.entries().filter_map(|entry| match entry.kind {
             BadBlockKind::Unread(member) => Some(member),
@@ -212,12 +213,12 @@ impl BadList {
         members.fold(MemberSet::EMPTY, MemberSet::with)
     }
 
-    /// Whether a block in the range is bad in that way.
+    /// Returns true if a block in the range is bad in this way.
     pub(crate) fn overlaps(&self, kind: BadBlockKind, range: &Range<u64>) -> bool {
         self.first(kind, range).is_some()
     }
 
-    /// Page and place of the first entry in the range.
+    /// Returns page and place of the first entry that overlaps the range.
     fn first(&self, kind: BadBlockKind, range: &Range<u64>) -> Option<(usize, usize)> {
         let meets = |entry: &BadBlocks| {
             entry.kind == kind && entry.start.0 < range.end && range.start < entry.end().0
@@ -228,12 +229,12 @@ impl BadList {
         })
     }
 
-    /// Nobody is told what changed.
+    /// Drops the pending writes of the list.
     pub(crate) fn tell_nobody(&mut self) {
         self.wanted.fill(false);
     }
 
-    /// Another device is to be told all of it.
+    /// Queues the whole list to be written, for another device.
     pub(crate) fn tell_all(&mut self) {
         self.wanted.fill(true);
     }
@@ -256,7 +257,7 @@ impl BadList {
         (self.lost, self.unread) = (lost, unread);
     }
 
-    /// Adds blocks, as far as they are not in the list. Whether there was room.
+    /// Adds blocks that are not in the list yet. Returns false if there is no room.
     pub(crate) fn add(&mut self, kind: BadBlockKind, range: Range<u64>) -> bool {
         let mut start = range.start;
         while start < range.end {
@@ -276,7 +277,8 @@ impl BadList {
         true
     }
 
-    /// Every block of an array of so many is lost. Those that can't be written are found again.
+    /// Marks every block of an array of `blocks` blocks lost. Blocks that can't be written will be
+    /// found again.
     pub(crate) fn lose_all(&mut self, blocks: u64) {
         self.unknown = false;
         for page in &mut self.pages {
@@ -340,7 +342,7 @@ impl BadList {
         true
     }
 
-    /// Takes blocks out of the list.
+    /// Removes blocks from the list.
     pub(crate) fn remove(&mut self, kind: BadBlockKind, range: &Range<u64>) -> Change {
         let mut change = Change::Done;
         for at in 0..self.pages.len() {
@@ -372,7 +374,8 @@ impl BadList {
                         self.pages[at].entries.push(right);
                     }
                     (Some(left), Some(right)) => {
-                        // What another page takes over is there before it goes from here.
+                        // The members must have the right half in another page before it goes from
+                        // this one.
                         let elsewhere = |(other, page): (usize, &Page)| {
                             let covers = |entry: &BadBlocks| {
                                 entry.kind == kind
@@ -397,7 +400,7 @@ impl BadList {
         change
     }
 
-    /// Takes out all that is known of a member's blocks.
+    /// Removes all entries of a member's blocks.
     pub(crate) fn forget_member(&mut self, member: MemberIndex) {
         for at in 0..self.pages.len() {
             let before = self.pages[at].entries.len();
@@ -409,18 +412,18 @@ impl BadList {
         }
     }
 
-    /// Whether something of it is to be written, or being written.
+    /// Returns true if a part of the list is to be written, or being written.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.flying.is_some() || self.wanted.contains(&true)
     }
 
-    /// Whether it is being read yet.
+    /// Returns true while the list is being read.
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.is_some()
     }
 
-    /// Whether nothing of it is being written.
+    /// Returns true if no part of the list is being written.
     pub(crate) fn is_quiet(&self) -> bool {
         self.flying.is_none()
     }

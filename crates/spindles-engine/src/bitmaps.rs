@@ -1,6 +1,6 @@
-//! The bitmaps on the members: read at opening, and written, durably and to all members alike,
-//! before what depends on them. One write of each bitmap is under way at a time; what changes
-//! meanwhile shares the next.
+//! The bitmaps on the members. They are read at opening, and written durably to all members alike
+//! before anything that depends on them. One write of each bitmap is under way at a time; later
+//! changes share the next.
 
 use crate::{
     bits::Bits,
@@ -18,18 +18,18 @@ const TRANSFER_BYTES: u32 = 16 << 10;
 /// One bitmap.
 #[derive(Clone, Debug)]
 pub(crate) struct Bitmap {
-    /// As it shall be.
+    /// The bits in memory.
     pub(crate) bits: Bits,
-    /// What is set on all members, whatever becomes of the write under way.
+    /// Bits that are set on all members, even if the current write fails.
     pub(crate) durable: Bits,
-    /// Blocks of the area that hold pages of it.
+    /// Blocks of the area that hold pages of the bitmap.
     pub(crate) blocks: u64,
     pub(crate) pages_per_block: u64,
-    /// Blocks that are to be written.
+    /// Blocks to be written.
     pub(crate) wanted: Bits,
-    /// The blocks that are being written.
+    /// The blocks being written.
     pub(crate) flying: Range<u64>,
-    /// Their words.
+    /// The words being written.
     pub(crate) snapshot: Vec<u64>,
     /// Writes under way.
     pub(crate) pending: u32,
@@ -37,8 +37,8 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// The bitmap of an array of that many regions, with no bit set. `stored` reserves the space
-    /// to write it.
+    /// Creates the bitmap of an array of that many regions, with no bit set. `stored` reserves the
+    /// space to write it.
     pub(crate) fn new(
         regions: u64,
         stored: bool,
@@ -65,14 +65,14 @@ impl Bitmap {
         region / (BITMAP_PAGE_REGIONS * self.pages_per_block)
     }
 
-    /// The words of a block, as far as there are regions.
+    /// Returns the words of these blocks, as far as there are regions.
     pub(crate) fn words_of(&self, blocks: Range<u64>) -> Range<usize> {
         let each = words_per_block(self.pages_per_block);
         let place = |block: u64| usize::try_from(block).expect("an area is small") * each;
         place(blocks.start)..place(blocks.end).min(self.bits.words().len())
     }
 
-    /// Sets a bit. Whether it was not.
+    /// Sets a bit. Returns true if it was not set.
     pub(crate) fn set(&mut self, region: u64) -> bool {
         let new = !self.bits.get(region);
         if new {
@@ -89,25 +89,25 @@ impl Bitmap {
         }
     }
 
-    /// Another device is to be told all of it.
+    /// Queues the whole bitmap to be written, for another device.
     pub(crate) fn tell_all(&mut self) {
         for block in 0..self.blocks {
             self.wanted.set(block);
         }
     }
 
-    /// Whether the members say of this region what is in memory.
+    /// Returns true if the members have the bit of this region as it is in memory.
     pub(crate) fn is_stored(&self, region: u64) -> bool {
         let block = self.block_of(region);
         !self.wanted.get(block) && !self.flying.contains(&block)
     }
 
-    /// Whether the members say what is in memory.
+    /// Returns true if the members have the bitmap as it is in memory.
     pub(crate) fn is_all_stored(&self) -> bool {
         self.flying.is_empty() && self.wanted.is_empty()
     }
 
-    /// The blocks to write next.
+    /// Returns the blocks to write next.
     pub(crate) fn next_write(&self) -> Option<Range<u64>> {
         let first = self.wanted.next(0)?;
         let most = u64::from(self.place.blocks);
@@ -133,13 +133,13 @@ pub(crate) struct Loading {
     pub(crate) block: u64,
     pub(crate) blocks: u32,
     pub(crate) pending: u32,
-    /// Members of which these blocks could be read.
+    /// Members from which these blocks could be read.
     pub(crate) read: MemberSet,
     pub(crate) place: Place,
 }
 
 impl Loading {
-    /// Space to read the bitmaps of an array of that many regions.
+    /// Reserves the space to read the bitmaps of an array of that many regions.
     pub(crate) fn new(
         members: u8,
         regions: u64,

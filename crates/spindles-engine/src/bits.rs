@@ -12,7 +12,7 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// All numbers below `count`, or none.
+    /// Creates the set of all numbers below `count`, or the empty set.
     pub(crate) fn new(count: u64, all: bool) -> Self {
         let pages = usize::try_from(count.div_ceil(BITMAP_PAGE_REGIONS)).expect("it fits memory");
         let mut bits = Self {
@@ -28,7 +28,8 @@ impl Bits {
         (word, 1 << (number % 64))
     }
 
-    /// Returns true if `read` holds the same numbers, from that word on. Bits beyond the bound do not count.
+    /// Returns true if `read` holds the same numbers, from word `first` on. Bits beyond the bound
+    /// do not count.
     pub(crate) fn agrees(&self, first: usize, read: &[u64]) -> bool {
         let (last, bit) = Self::place(self.count);
         let mut both = (first..).zip(read.iter().zip(&self.words[first..]));
@@ -39,7 +40,7 @@ impl Bits {
         })
     }
 
-    /// Takes out what is beyond the bound.
+    /// Clears the bits beyond the bound.
     pub(crate) fn trim(&mut self) {
         let (word, bit) = Self::place(self.count);
         if let Some(last) = self.words.get_mut(word) {
@@ -82,17 +83,17 @@ impl Bits {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// How many numbers are in it.
+    /// The number of numbers in the set.
     pub(crate) fn count(&self) -> u64 {
         self.words.iter().map(|w| u64::from(w.count_ones())).sum()
     }
 
-    /// Whether every number below the bound is in it.
+    /// Returns true if every number below the bound is in the set.
     pub(crate) fn is_full(&self) -> bool {
         self.count() == self.count
     }
 
-    /// The first number from `from` on that is in it.
+    /// Returns the first number of the set from `from` on.
     pub(crate) fn next(&self, from: u64) -> Option<u64> {
         let (first, bit) = Self::place(from);
         let mut mask = !(bit - 1);

@@ -1,4 +1,4 @@
-//! What an engine is opened with.
+//! The configuration with which an engine is opened.
 
 use crate::{consistency::Policy, extension::Extent, read_policies::ReadPolicy};
 use alloc::{boxed::Box, vec::Vec};
@@ -10,22 +10,24 @@ use spindles_layout::Geometry;
 /// Sizes of the pools, reserved at open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests taken and not answered; one more is `Busy`.
+    /// Requests taken and not yet answered; one more is `Busy`.
     pub requests: u32,
-    /// Stripe ranges under way for requests, at least one. More let one large request use all members.
+    /// Stripe ranges under way for requests, at least one. With more, one large request can use all
+    /// members.
     pub ranges: u32,
-    /// Reads hedged at once: from when redundancy is asked until both are back.
+    /// Reads hedged at once. A read counts from the start of its hedge until both are back.
     pub hedges: u32,
     /// Length of a stripe range that needs scratch space, in blocks.
     pub range_blocks: u32,
-    /// Pages of checksums kept in memory, 4 KiB each, for 1000 blocks of a member each, or 328 where rows have sums.
+    /// Pages of checksums kept in memory, 4 KiB each. A page covers 1000 blocks of a member, or 328
+    /// if rows have checksums.
     pub checksum_pages: u32,
-    /// Bytes of each member in regions that are dirty: so much may have to be read after a crash.
-    /// Beyond it no region is marked before a write comes to it.
+    /// Bytes of each member that may lie in dirty regions, and so may have to be read after a
+    /// crash. Beyond this limit no region is marked ahead of writes.
     pub dirty_bytes: u64,
 }
 
-/// What a disk reads in half a minute.
+/// Bytes that a disk reads in half a minute.
 const DIRTY_BYTES: u64 = 30 * (100 << 20);
 
 impl Limits {
@@ -43,57 +45,58 @@ impl Limits {
     }
 }
 
-/// Where the array keeps what it must not forget. Scratch arrays have none.
+/// The persistent metadata of an array. Scratch arrays have none.
 #[derive(Clone, Debug)]
 pub struct Persistence {
-    /// What the superblocks of all members say alike, as the truth at opening.
+    /// The part that the superblocks of all members share, as it holds at opening.
     pub array: Box<ArrayRecord>,
-    /// Whether something of it is new: they don't say so yet.
+    /// True if `array` contains changes that the superblocks do not have yet.
     pub changed: bool,
-    /// What the array was, where `array` is larger than the superblocks say.
+    /// The extent before, if `array` is larger than the superblocks say.
     pub extends: Option<Extent>,
     /// Each member's own part; `None` for a missing member.
     pub devices: Vec<Option<DeviceRecord>>,
-    /// The device of its own that the array has for its journal, where that is there: attached as
-    /// `JOURNAL_DEVICE`.
+    /// The journal's own device, attached as `JOURNAL_DEVICE`. `None` if there is none.
     pub journal_device: Option<JournalDevice>,
-    /// Drawn at random for each opening: what nobody who writes to the array can know.
+    /// A random number for each opening, which no client that writes to the array can know.
     pub nonce: u64,
-    /// When it is opened, in seconds since 1970; where that is not known, the superblocks keep the
-    /// times that they have.
+    /// The time of opening, in seconds since 1970. `None` if unknown: the superblocks then keep
+    /// their times.
     pub opened_s: Option<u64>,
 }
 
-/// What a member may do wrong before something is done about it.
+/// Limits for the faults of members, beyond which the engine acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultLimits {
-    /// So many reads that failed in different places within `errors_window_ns` put a member out,
-    /// where the level survives it and no other has them too; 0 for never.
+    /// Reads that may fail in different places within `errors_window_ns`. At this number a member
+    /// is put out, if the level survives it and no other member has errors; 0 for never.
     pub errors_max: u32,
-    /// See `errors_max`; in nanoseconds.
+    /// The period for `errors_max`, in nanoseconds.
     pub errors_window_ns: u64,
-    /// A member is slow whose reads take more than so many times what those of the member in the
-    /// middle of its peers take, for `slow_after_ns`; 0 for never.
+    /// A member is slow if its reads take more than this many times the median of its peers, for
+    /// `slow_after_ns`; 0 for never.
     pub slow_factor: u32,
-    /// And no less than so many nanoseconds.
+    /// The least average read time of a slow member, in nanoseconds.
     pub slow_min_ns: u64,
-    /// See `slow_factor`; in nanoseconds.
+    /// The period for `slow_factor`, in nanoseconds.
     pub slow_after_ns: u64,
-    /// Reads that may compute what a slow member holds, at once. More wait for the member.
+    /// Reads that may compute the contents of a slow member at once. Further reads wait for the
+    /// member.
     pub around_max: u32,
-    /// A member stalls while a read waits at it for more than so many times what those of the
-    /// member in the middle of its peers take; 0 for never.
+    /// A member stalls while a read waits at it for more than this many times the median read time
+    /// of its peers; 0 for never.
     pub stall_factor: u32,
-    /// And for no less than so many nanoseconds.
+    /// The least wait at a stalled member, in nanoseconds.
     pub stall_min_ns: u64,
-    /// One of so many reads may be hedged, beyond the first `Limits::hedges`.
+    /// One of this many reads may be hedged, beyond the first `Limits::hedges`.
     pub hedge_share: u32,
 }
 
 impl FaultLimits {
-    /// Twenty errors in ten minutes: as many as md takes, in less time than it does. Five times as
-    /// slow for five seconds, and a millisecond at least. A read that waits ten times as long, and
-    /// 20 ms at least, may be hedged, as one of twenty.
+    /// Puts a member out after twenty errors in ten minutes: as many as md takes, in less time. A
+    /// member is slow if it takes five times as long for five seconds, and at least a millisecond.
+    /// A read may be hedged if it waits ten times as long, and at least 20 ms; one of twenty reads
+    /// may.
     pub const DEFAULT: Self = Self {
         errors_max: 20,
         errors_window_ns: 600_000_000_000,
@@ -107,7 +110,7 @@ impl FaultLimits {
     };
 }
 
-/// What an engine is opened with.
+/// The configuration with which an engine is opened.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -118,55 +121,58 @@ pub struct Config {
     pub geometry: Geometry,
     /// The addressing unit.
     pub block_size: BlockSize,
-    /// Whether members write less than a block at once, so that a crash may leave a block torn.
+    /// True if members write less than a block at once, so that a crash may leave a block torn.
     pub tears: bool,
-    /// Members for which write-zeroes is no work, however long it is.
+    /// Members that write zeros without moving bytes, whatever the length.
     pub zeroes_without_moving_bytes: MemberSet,
-    /// Members that take space only for what is written: what was never written is discarded there.
+    /// Thin members, which take space only for written blocks: they discard never-written blocks.
     pub thin: MemberSet,
-    /// Members that are not there.
+    /// Positions without a device.
     pub missing: MemberSet,
     /// First block of each member's data area, counted from the start of its device.
     pub data_start: Vec<BlockIndex>,
-    /// The superblocks.
+    /// The superblocks; `None` for an array without.
     pub persistence: Option<Persistence>,
-    /// Whether redundancy is known to agree with data.
+    /// True if redundancy is known to agree with data.
     pub clean: bool,
-    /// Whether nothing may be written, metadata included.
+    /// True if nothing may be written, not even metadata.
     pub read_only: bool,
-    /// Opened for reading only to see whether it can be opened: what a journal would put in order
-    /// is taken as it is. Whatever is read must carry a checksum of its own.
+    /// True to open the array read-only, just to see whether it can be opened. Contents that a
+    /// replay would repair are taken as they are, so all that is read must carry a checksum of its
+    /// own.
     pub look_only: bool,
-    /// Open for reading only, though more members are missing than the level survives: what they alone
-    /// held answers errors. Has no effect on an array that was not closed in order.
+    /// True to open the array read-only although more members are missing than the level survives.
+    /// Blocks that only those held answer errors. No effect on an array that was not closed in
+    /// order.
     pub beyond_tolerance: bool,
-    /// Only what a crash left is put in order: no growth, no rebuild goes on by itself.
+    /// True to repair only what a crash left: no growth and no rebuild continues by itself.
     pub only_recovers: bool,
-    /// Open an array that is unclean and degraded: what was in flight at the crash may then be
-    /// wrong in places that were not written.
+    /// True to open an array that is unclean and degraded. Writes in flight at the crash may then
+    /// have made other places wrong, which were not written.
     pub force: bool,
-    /// What is done about crashes.
+    /// The consistency policy.
     pub consistency: &'static Policy,
-    /// Which copy reads take.
+    /// The policy that chooses the copy to read.
     pub read_policy: &'static ReadPolicy,
     /// Members that are read only when no other copy is left.
     pub write_mostly: MemberSet,
     /// Sizes of the pools.
     pub limits: Limits,
-    /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
+    /// The rate that jobs are guaranteed while clients are busy, in bytes of each member per
+    /// second; 0 for none.
     pub job_rate: u64,
-    /// What members may do wrong.
+    /// Limits for the faults of members.
     pub faults: FaultLimits,
-    /// The driver's buffer of `Engine::scratch_blocks` blocks for the engine's use.
+    /// The driver's buffer of `Engine::scratch_blocks` blocks, for the engine's use.
     pub scratch: BufferId,
-    /// The driver's name for `Engine::metadata`.
+    /// The driver's id for `Engine::metadata`.
     pub metadata: BufferId,
-    /// The planted fault.
+    /// The fault to inject.
     #[cfg(feature = "canary")]
     pub mutation: crate::mutation::Mutation,
 }
 
-/// Why an array can't be opened.
+/// The reason why an array can't be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// More members are missing than the level survives.

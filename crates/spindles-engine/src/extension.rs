@@ -1,14 +1,14 @@
-//! An array that gets larger on the members it has, where these have more room than it counts on: the
-//! map goes on where it ended, and nothing is moved.
+//! Extends an array on its members, if these have more room than it uses: the map continues where
+//! it ended, and nothing is moved.
 //!
 //! ```text
 //!  Reading ──its bitmaps are read──▶ Zeroing ──flushed──▶ Recording ──the superblocks say it──▶ larger
 //! ```
 //!
-//! The regions get bits of their own, beside those that count until then. A region that holds something
-//! goes on beyond the old end, or takes in what was never written: that is made zeros. All of it is
-//! durable before the first superblock says the new size. Before, the array is what it was: nothing
-//! that it counts on has changed.
+//! The regions get new bits, next to those that count until then. A written region may continue
+//! beyond the old end, or include rows that were never written: those are zeroed. Everything is
+//! durable before the first superblock says the new size. Until then the array is as before:
+//! nothing that it relies on has changed.
 
 use crate::{
     PlanError,
@@ -21,12 +21,12 @@ use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{ArrayRecord, DeviceRecord, MEMBER_BLOCKS_MAX};
 use spindles_layout::{Group, GroupIndex};
 
-/// What an array was before it got larger.
+/// The extent of an array before it got larger.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// Its redundancy groups.
+    /// Its number of redundancy groups.
     groups: u64,
-    /// How long the chunks of the last one were.
+    /// The length of the chunks of the last group.
     last_blocks: u32,
     /// Groups in a region.
     region_groups: u32,
@@ -34,11 +34,11 @@ pub struct Extent {
     region: u32,
 }
 
-/// How many blocks an array can have on the members it has, of which `devices` are the devices.
+/// Returns the most blocks that an array can have on its members, whose devices are `devices`.
 ///
 /// # Errors
 ///
-/// Why it can't get larger, whatever room they have.
+/// The reason why it can't get larger, whatever room they have.
 pub fn largest(record: &ArrayRecord, devices: &[DeviceRecord]) -> Result<u64, PlanError> {
     may_change(record)?;
     if record.region_groups == 0 {
@@ -53,7 +53,7 @@ pub fn largest(record: &ArrayRecord, devices: &[DeviceRecord]) -> Result<u64, Pl
     }
 }
 
-/// The members at the end of an array that have the least room.
+/// Returns the members at the end of an array that have the least room.
 fn least(at_end: MemberSet, devices: &[DeviceRecord]) -> MemberSet {
     let room = |member: &MemberIndex| devices[usize::from(member.0)].data_blocks();
     let least = at_end.iter().map(|member| room(&member)).min();
@@ -63,7 +63,7 @@ fn least(at_end: MemberSet, devices: &[DeviceRecord]) -> MemberSet {
         .collect()
 }
 
-/// The record with so much more counted on of these members as they have room, up to a limit.
+/// Returns the record with these members extended to the room that they have, up to a limit.
 fn extended(
     record: &ArrayRecord,
     devices: &[DeviceRecord],
@@ -80,13 +80,13 @@ fn extended(
     record
 }
 
-/// What the superblocks of an array shall say that gets larger, to `wanted` blocks or a little less, or as
-/// far as its members have room: `record` is that of an array that is closed, clean and whole, `devices` those of
-/// its members.
+/// Returns the superblock record of an array that gets larger: to `wanted` blocks or a little less,
+/// or as far as its members have room. `record` is that of an array that is closed, clean and
+/// whole, `devices` those of its members.
 ///
 /// # Errors
 ///
-/// Why it can't become so large.
+/// The reason why it can't get that large.
 pub fn plan_size(
     record: &ArrayRecord,
     devices: &[DeviceRecord],
@@ -105,7 +105,7 @@ pub fn plan_size(
         let least = least(at_end, devices);
         return Err(PlanError::NoRoom { bytes_max, least });
     }
-    // The most of each member that gives no more.
+    // Find the most blocks of each member with which the array does not exceed `wanted`.
     let (mut fits, mut beyond) = (0, MEMBER_BLOCKS_MAX + 1);
     while fits + 1 < beyond {
         let middle = fits.midpoint(beyond);
@@ -143,7 +143,7 @@ impl Extent {
         Part::new(0..self.groups, self.region_groups, self.region.into())
     }
 
-    /// The bits of the regions that it had end here.
+    /// The end of the bits of its old regions.
     pub(crate) fn regions_end(&self) -> u64 {
         self.part().regions().end
     }
@@ -152,12 +152,12 @@ impl Extent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Reading,
-    /// Regions from here on are to be looked at.
+    /// Regions from here on are still to be checked.
     Zeroing(u64),
     Recording,
 }
 
-/// What is to be done before the superblocks say the new size.
+/// The work to do before the superblocks say the new size.
 #[derive(Clone, Debug)]
 pub(crate) struct Extension {
     pub(crate) old: Part,
@@ -174,12 +174,12 @@ impl Extension {
         }
     }
 
-    /// Whether something is left to be done before superblocks are written.
+    /// Returns true if work is left before superblocks may be written.
     pub(crate) fn is_preparing(&self) -> bool {
         self.stage != Stage::Recording
     }
 
-    /// How many rows of a group hold something, from its first one on.
+    /// Returns the number of rows of a group that hold contents, from its first row on.
     pub(crate) fn rows_held(&self, written: &Bits, group: GroupIndex, blocks: u32) -> u32 {
         let groups = self.old.groups();
         if !groups.contains(&group.0) || !written.get(self.old.of(group)) {
@@ -191,7 +191,7 @@ impl Extension {
         }
     }
 
-    /// The old regions that a new one takes in.
+    /// Returns the old regions that a new one includes.
     pub(crate) fn taken_in(&self, regions: &Regions, region: u64) -> Range<u64> {
         let groups = regions.groups(region);
         let end = groups.end.min(self.old.groups().end);
@@ -201,7 +201,7 @@ impl Extension {
         self.old.of(GroupIndex(groups.start))..self.old.of(GroupIndex(end - 1)) + 1
     }
 
-    /// Whether a new region is written, and has rows that were not.
+    /// Returns true if a new region is written, and has rows that were not.
     pub(crate) fn lacks(&self, regions: &Regions, region: u64) -> bool {
         let written = &regions.written.bits;
         let goes_on = regions.groups(region).end >= self.old.groups().end;

@@ -1,4 +1,4 @@
-//! The errors of members, counted, and the places that wait to be repaired.
+//! Counts the errors of members, and queues the places to repair.
 
 use crate::{
     config::FaultLimits,
@@ -9,21 +9,22 @@ use alloc::{collections::VecDeque, vec::Vec};
 use spindles_block::{Instant, MemberIndex};
 use spindles_layout::GroupIndex;
 
-/// Places that wait to be written anew; what comes when there is no room is met again.
+/// The most places that wait for a rewrite. Any others will be found again.
 const REPAIRS_MAX: usize = 64;
 
-/// What went wrong on a member since opening.
+/// The faults of a member since opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberFaults {
-    /// Reads of clients and jobs that failed in some place.
+    /// Reads of clients and jobs that failed.
     pub read_errors: u64,
-    /// Blocks that could not be read and were written anew.
+    /// Unreadable blocks that were rewritten.
     pub repaired_blocks: u64,
-    /// Blocks that were read and found to hold wrong bytes.
+    /// Blocks that were read and held wrong bytes.
     pub rotten_blocks: u64,
-    /// Blocks of a device that took its place that could not be filled, as others could not be read there.
+    /// Blocks of a device being filled that could not be filled, because others could not be read
+    /// there.
     pub unfilled_blocks: u64,
-    /// Blocks that are not read, because they refused to be written anew, or could not be filled.
+    /// Blocks that are not read, because they refused a rewrite or could not be filled.
     pub bad_blocks: u64,
 }
 
@@ -33,16 +34,16 @@ pub(crate) struct Place {
     pub(crate) group: GroupIndex,
     pub(crate) low: u32,
     pub(crate) blocks: u32,
-    /// It can be read, and holds wrong bytes.
+    /// True if it can be read, but holds wrong bytes.
     pub(crate) rotten: bool,
 }
 
-/// What the engine keeps about the faults of its members.
+/// The engine's state of its members' faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     limits: FaultLimits,
     members: Vec<MemberFaults>,
-    /// When each member's last errors were, the oldest first; `errors_max` at most.
+    /// The times of each member's last errors, the oldest first; at most `errors_max`.
     recent: Vec<VecDeque<Instant>>,
     repairs: VecDeque<Place>,
 }
@@ -59,27 +60,27 @@ impl Faults {
         }
     }
 
-    /// What went wrong on a member since opening.
+    /// Returns the faults of a member since opening.
     pub(crate) fn of(&self, member: MemberIndex) -> MemberFaults {
         self.members[usize::from(member.0)]
     }
 
-    /// A read of a member failed in some place.
+    /// Counts a failed read of a member.
     pub(crate) fn read_failed(&mut self, member: MemberIndex) {
         self.members[usize::from(member.0)].read_errors += 1;
     }
 
-    /// So many blocks of a device that takes a place could not be filled.
+    /// Counts blocks of a device being filled that could not be filled.
     pub(crate) fn not_filled(&mut self, member: MemberIndex, blocks: u32) {
         self.members[usize::from(member.0)].unfilled_blocks += u64::from(blocks);
     }
 
-    /// Blocks of a member were read, and hold wrong bytes.
+    /// Counts blocks of a member that were read and hold wrong bytes.
     pub(crate) fn rotten(&mut self, member: MemberIndex, blocks: u32) {
         self.members[usize::from(member.0)].rotten_blocks += u64::from(blocks);
     }
 
-    /// What a scrub, or a repair, found.
+    /// Counts a finding of a scrub or of a repair.
     pub(crate) fn count(&mut self, finding: &Finding) {
         let member = &mut self.members[usize::from(finding.member.0)];
         let blocks = u64::from(finding.blocks);
@@ -91,7 +92,7 @@ impl Faults {
         }
     }
 
-    /// A place shall be written anew: whether it was not known yet, and whether it is in line now.
+    /// Queues a place for a rewrite. Returns whether it is new, and whether it was queued.
     pub(crate) fn queue(&mut self, place: Place) -> (bool, bool) {
         let is_new = !self.repairs.contains(&place);
         let in_line = is_new && self.repairs.len() < REPAIRS_MAX;
@@ -101,27 +102,27 @@ impl Faults {
         (is_new, in_line)
     }
 
-    /// Whether places wait to be written anew.
+    /// Returns true if places wait for a rewrite.
     pub(crate) fn has_repairs(&self) -> bool {
         !self.repairs.is_empty()
     }
 
-    /// The next of them.
+    /// Takes the next place to rewrite.
     pub(crate) fn next_repair(&mut self) -> Option<Place> {
         self.repairs.pop_front()
     }
 
-    /// Another device has the position: what went wrong on the one before is not its doing.
+    /// Resets the counts of a position that another device has taken.
     pub(crate) fn forget_counts(&mut self, member: MemberIndex) {
         self.members[usize::from(member.0)] = MemberFaults::default();
     }
 
-    /// A member is out: its errors of late do not count any more.
+    /// Forgets the recent errors of a member that is out.
     pub(crate) fn forget_recent(&mut self, member: MemberIndex) {
         self.recent[usize::from(member.0)].clear();
     }
 
-    /// Whether another member had an error within that time too.
+    /// Returns true if another member had an error within the error window.
     pub(crate) fn others_fail(&self, member: MemberIndex, now: Instant) -> bool {
         let mut others = (0..).map(MemberIndex).zip(&self.recent);
         others.any(|(other, recent)| {
@@ -130,7 +131,7 @@ impl Faults {
         })
     }
 
-    /// Another error of a member. Whether that is one too many.
+    /// Counts another error of a member. Returns true if that is one too many.
     pub(crate) fn is_too_many(&mut self, member: MemberIndex, now: Instant) -> bool {
         let recent = &mut self.recent[usize::from(member.0)];
         let max = index(self.limits.errors_max);

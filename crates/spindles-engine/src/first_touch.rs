@@ -1,7 +1,10 @@
-//! The first write to a region waits until the region is marked. So that few do, the regions after it
-//! are marked with it, as many as writes come to soon, and more of them before writes get there.
-//! What was never written is made zeros ahead of writes only as far as these come in order, and where
-//! that is no work for the members or spares more of it: whole rows go to zeros unlogged.
+//! Decides how many regions are made ready at once. The first write to a region waits until the
+//! region is marked. To keep such waits rare, the regions after it are marked too: as many as
+//! writes will reach soon. More of them are marked before writes get there.
+//!
+//! Never-written regions are zeroed ahead of writes only as far as these come in order. Zeroing
+//! must also be no work for the members, or save more than it costs: whole rows go to zeros
+//! unlogged.
 //!
 //! ```text
 //!  region:    5    6    7    8    9   10   11   12
@@ -20,7 +23,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// An array of 1000 regions of which all are written but those from `written` on.
+    /// An array of 1000 regions, all written except those from `written` on.
     struct Regions {
         touches: FirstTouch,
         budget: u64,
@@ -40,7 +43,7 @@ mod tests {
             }
         }
 
-        /// Whether a write to a region has to wait.
+        /// Writes to a region. Returns true if the write has to wait.
         fn write(&mut self, ms: u64, region: u64) -> bool {
             let ground = |region| match () {
                 () if region >= 1000 => Ground::Closed,
@@ -115,7 +118,7 @@ mod tests {
             let all = u64::try_from(regions.dirty.len()).expect("few");
             assert!(all <= asked.max(40) + 8, "{all} of {asked}");
         }
-        // And goes on when what was dirty is clean.
+        // Marking continues when the dirty regions are clean.
         regions.dirty.clear();
         for region in 200..220 {
             regions.write(region, region);
@@ -146,7 +149,7 @@ mod tests {
             let last = regions.dirty.last().expect("one");
             assert!(*last <= 2 * region, "no more than came before");
         }
-        // Nothing for others, who write as fast.
+        // No region is made ready for a writer that skips regions, even a fast one.
         let mut regions = Regions::new(10_000);
         (regions.written, regions.beyond) = (0, Ground::New);
         for at in 0..100 {
@@ -156,34 +159,34 @@ mod tests {
     }
 }
 
-/// Regions are made ready so soon one after the other that more at once would serve.
+/// The number of regions doubles if more are made ready within this time.
 const SOON_NS: u64 = 500_000_000;
 
-/// So late that what was made ready ahead was of no use.
+/// The number of regions drops to one after this time: regions made ready ahead were of no use.
 const LATE_NS: u64 = 4 * SOON_NS;
 
-/// So many regions one after another tell enough of a writer.
+/// A sequential writer may exceed the budget by this many regions at most.
 const IN_ORDER_MAX: u64 = 8;
 
-/// What the first write to a region finds.
+/// The state in which the first write to a region finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ground {
-    /// Nothing to wait for, or that is on its way.
+    /// Ready, or being made ready.
     Ready,
-    /// It holds something, and is not dirty.
+    /// Written before, and not dirty.
     Clean,
-    /// It was never written, and can be made zeros ahead of writes.
+    /// Never written, and may be zeroed ahead of writes.
     New,
-    /// It is not made ready ahead of writes.
+    /// Not made ready ahead of writes.
     Closed,
 }
 
-/// How many regions are made ready at once.
+/// State that determines how many regions are made ready at once.
 #[derive(Clone, Debug)]
 pub(crate) struct FirstTouch {
-    /// So many, the one that is written to among them.
+    /// The number of regions made ready at once, including the one being written.
     extent: u64,
-    /// When that was done last.
+    /// When regions were last made ready.
     last: Option<Instant>,
     /// Members that write zeros without moving bytes.
     zeroes: MemberSet,
@@ -192,7 +195,8 @@ pub(crate) struct FirstTouch {
 }
 
 impl FirstTouch {
-    /// Those members write zeros without moving bytes, and those take space only for what is written.
+    /// Creates the state. `zeroes`: members that write zeros without moving bytes. `thin`: members
+    /// that take space only for written blocks.
     pub(crate) const fn new(zeroes: MemberSet, thin: MemberSet) -> Self {
         Self {
             extent: 1,
@@ -202,12 +206,12 @@ impl FirstTouch {
         }
     }
 
-    /// Whether these members all do.
+    /// Returns true if all these members write zeros without moving bytes.
     pub(crate) const fn zeroes_on(&self, members: MemberSet) -> bool {
         members.difference(self.zeroes).is_empty()
     }
 
-    /// How a member makes zeros of what was never written.
+    /// Returns the operation with which a member zeroes never-written blocks.
     pub(crate) const fn zeroes_by(&self, member: MemberIndex) -> Operation {
         if self.thin.contains(member) {
             Operation::Discard
@@ -216,18 +220,18 @@ impl FirstTouch {
         }
     }
 
-    /// Whether these members all take space only for what is written.
+    /// Returns true if all these members take space only for written blocks.
     pub(crate) const fn are_thin(&self, members: MemberSet) -> bool {
         members.difference(self.thin).is_empty()
     }
 
-    /// A member has another device, of which that is not known.
+    /// Forgets the properties of a member that has another device, for which they are unknown.
     pub(crate) const fn has_another(&mut self, member: MemberIndex) {
         self.zeroes = self.zeroes.without(member);
         self.thin = self.thin.without(member);
     }
 
-    /// Regions are about to be made ready: how many.
+    /// Returns the number of regions to make ready now.
     fn grow(&mut self, now: Instant, extent_max: u64) -> u64 {
         let ago = self.last.map(|last| now.0.saturating_sub(last.0));
         self.last = Some(now);
@@ -240,8 +244,8 @@ impl FirstTouch {
         self.extent
     }
 
-    /// Which of the regions after `region`, to which a write comes, are to be made ready now.
-    /// `dirty` says how many are, `ground` what a write would find.
+    /// Returns the regions after `region` to make ready now, when a write comes to `region`.
+    /// `dirty` returns the number of dirty regions, `ground` the state of a region.
     pub(crate) fn ahead(
         &mut self,
         now: Instant,
@@ -257,7 +261,7 @@ impl FirstTouch {
         else {
             return none;
         };
-        // As many as were written in order are likely to come.
+        // As many regions as were written in order are likely to follow.
         let ready = |region: &u64| ground(*region) == Ground::Ready;
         let before = (0..region).rev().take_while(ready);
         let before = (0..2 * self.extent).zip(before).count();
@@ -268,7 +272,7 @@ impl FirstTouch {
         let extent = self.grow(now, budget / 4);
         let room = budget.saturating_sub(dirty());
         let first = first.max(region + 1);
-        // Who writes in order gets a little beyond the budget too.
+        // A sequential writer may exceed the budget a little.
         let last = first
             .saturating_add(room)
             .max(region + in_order.min(IN_ORDER_MAX));

@@ -1,11 +1,11 @@
-//! Which writes a flush of the array has to make durable, and who shares it. A flush that finds nothing to do
-//! sends nothing to the members.
+//! Tracks which writes a flush of the array must make durable, and which stripe ranges share it. A
+//! flush that has nothing to do sends nothing to the members.
 
 use crate::RangeId;
 use alloc::collections::VecDeque;
 
-/// Counts writes that ended and may be in the members' caches only, and how many of these a flush
-/// covered. What is in the log does not count.
+/// Counts the finished writes that may be in the members' caches only, and how many of them a flush
+/// has covered. Writes in the log do not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flushes {
     written: u64,
@@ -13,47 +13,47 @@ pub(crate) struct Flushes {
 }
 
 impl Flushes {
-    /// A write ended. Its number.
+    /// Counts a finished write. Returns its number.
     #[inline]
     pub(crate) fn write_ended(&mut self) -> u64 {
         self.written += 1;
         self.written
     }
 
-    /// Whether the write of that number, and all before it, are durable.
+    /// Returns true if the write of that number, and all before it, are durable.
     #[inline]
     pub(crate) fn is_durable(self, write: u64) -> bool {
         write <= self.durable
     }
 
-    /// Whether all writes that ended are.
+    /// Returns true if all finished writes are durable.
     pub(crate) fn is_all_durable(self) -> bool {
         self.is_durable(self.written)
     }
 
-    /// What a flush that begins now covers, for `ended`.
+    /// Begins a flush. Returns the number of the last write that it covers, for `ended`.
     pub(crate) fn begins(self) -> u64 {
         self.written
     }
 
-    /// A flush of all members that covers so much came to its end.
+    /// Notes that a flush of all members has ended that covers writes up to `covered`.
     pub(crate) fn ended(&mut self, covered: u64) {
         self.durable = self.durable.max(covered);
     }
 }
 
-/// The stripe ranges that need a flush of all members. One flush is under way at a time, and all that came
-/// before it began share it: who comes later shares the next.
+/// The stripe ranges that need a flush of all members. One flush is under way at a time. All stripe
+/// ranges that join before it begins share it; later ones share the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Rounds {
     under_way: bool,
-    /// Whom the flush under way is for.
+    /// The stripe ranges that share the current flush.
     sharing: VecDeque<RangeId>,
     waiting: VecDeque<RangeId>,
 }
 
 impl Rounds {
-    /// Room for so many stripe ranges.
+    /// Creates the state, with room for `ranges` stripe ranges.
     pub(crate) fn new(ranges: usize) -> Self {
         Self {
             under_way: false,
@@ -62,13 +62,13 @@ impl Rounds {
         }
     }
 
-    /// A stripe range needs a flush.
+    /// Adds a stripe range that needs a flush.
     pub(crate) fn join(&mut self, range: RangeId) {
         self.waiting.push_back(range);
     }
 
-    /// Begins the next flush, if none is under way and somebody waits for it: the stripe range that sends
-    /// it for all of them.
+    /// Begins the next flush, if none is under way and a stripe range waits for one. Returns the
+    /// stripe range that sends it for all.
     pub(crate) fn begin(&mut self) -> Option<RangeId> {
         if self.under_way || self.waiting.is_empty() {
             return None;
@@ -79,8 +79,8 @@ impl Rounds {
         self.sharing.front().copied()
     }
 
-    /// The flush under way is through: the next of those that it was for. `None` after the last of them, and
-    /// only then the next flush may begin.
+    /// Returns the next of the stripe ranges that shared the finished flush. `None` after the last
+    /// of them: only then may the next flush begin.
     pub(crate) fn next_ended(&mut self) -> Option<RangeId> {
         assert!(self.under_way, "only what began ends");
         let next = self.sharing.pop_front();

@@ -1,4 +1,4 @@
-//! What an array becomes that grows: looked at, and refused with the reason, before anything is
+//! Plans the growth of an array: checks it, and refuses it with the reason, before anything is
 //! written. `jobs/grow.rs` carries it out.
 
 use crate::{Policy, regions::Part};
@@ -13,25 +13,26 @@ use spindles_format::{
 };
 use spindles_layout::{Geometry, GeometryError, GrowthError, Layout, Level, Redundancy, Spec};
 
-/// What an array shall become. What is not said stays as it is.
+/// What an array is to become. `None` keeps the current value.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// The level.
     pub level: Option<&'static Level>,
-    /// The layout; with another level, that of the same name, or else the level's default.
+    /// The layout. `None` with another level: the layout of the same name, or else the level's
+    /// default.
     pub layout: Option<Layout>,
     /// The chunk size.
     pub chunk_blocks: Option<u32>,
-    /// The devices that become members: for each an identity that stands for its position until it
-    /// has taken it, and how many bytes it has.
+    /// The devices that become members, each with its size in bytes. The identity stands for the
+    /// position until the device has taken it.
     pub added: Vec<(Uuid, u64)>,
 }
 
-/// Why an array can't become that.
+/// The reason why an array can't grow as wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// It grows already.
+    /// It is growing already.
     Growing,
     /// It was not closed in order.
     Unclean,
@@ -41,56 +42,56 @@ pub enum PlanError {
     Inner,
     /// It has no bitmaps.
     NoRegions,
-    /// There is no such array.
+    /// The new geometry is invalid.
     Geometry(GeometryError),
-    /// There is no way from the one to the other.
+    /// There is no way from the old map to the new one.
     Growth(GrowthError),
     /// The members that stay have too little room for the chunks.
     Smaller {
-        /// What it holds.
+        /// Its size.
         bytes: SizeBytes,
-        /// What it would hold.
+        /// Its size after the growth.
         bytes_after: SizeBytes,
     },
     /// A device that was added has too little room.
     TooSmall {
         /// Its position.
         member: MemberIndex,
-        /// How much it has and needs.
+        /// How much room it has and needs.
         small: TooSmall,
     },
     /// The bitmaps of the members have no room for the regions of both maps.
     NoRoomForRegions,
-    /// It holds more than it shall.
+    /// It is larger than the wanted size.
     Shrinks {
-        /// What it holds.
+        /// Its size.
         bytes: u64,
     },
-    /// It is so large already.
+    /// It has the wanted size already.
     AsLarge {
-        /// What it holds.
+        /// Its size.
         bytes: u64,
-        /// What its members have room for.
+        /// The size for which its members have room.
         bytes_max: u64,
-        /// Those that have the least.
+        /// The members with the least room.
         least: MemberSet,
     },
-    /// Its members have no room for so much.
+    /// Its members have no room for the wanted size.
     NoRoom {
-        /// What they have room for.
+        /// The size for which they have room.
         bytes_max: u64,
-        /// Those that have the least.
+        /// The members with the least room.
         least: MemberSet,
     },
-    /// With more room on its members, what it holds would lie elsewhere.
+    /// With more room on its members, its contents would lie elsewhere.
     Moves,
-    /// The headroom of a member is too small for the least that is moved at once.
+    /// The headroom of a member is too small for the smallest move.
     NoRoomToStage {
-        /// Bytes that lie there at once.
+        /// Bytes of headroom that one move needs.
         needed_bytes: u64,
-        /// Bytes that there are on each member.
+        /// Bytes of headroom on each member.
         headroom_bytes: u64,
-        /// The largest chunk for which there is room, found by halving the one that was asked for.
+        /// The largest chunk size for which there is room, found by halving the wanted one.
         chunk: Option<SizeBytes>,
     },
 }
@@ -176,7 +177,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// What gives an array more room.
+/// Writes the remedy: which members to replace by larger devices.
 fn replace_first(f: &mut fmt::Formatter<'_>, least: MemberSet) -> fmt::Result {
     f.write_str("replace")?;
     for (at, member) in least.iter().enumerate() {
@@ -193,7 +194,7 @@ fn replace_first(f: &mut fmt::Formatter<'_>, least: MemberSet) -> fmt::Result {
 
 impl core::error::Error for PlanError {}
 
-/// The map that a record speaks of; what is staged is of the new one.
+/// Returns the map of a record. Staged blocks are of the new map.
 pub fn geometry_of(record: &ArrayRecord) -> Result<Geometry, PlanError> {
     let new = map(
         record,
@@ -245,7 +246,7 @@ fn map(
     .map_err(PlanError::Geometry)
 }
 
-/// The groups and regions of the maps of a record.
+/// Returns the groups and regions of the map of a record and, while it grows, of its older map.
 pub(crate) fn parts(record: Option<&ArrayRecord>, geometry: &Geometry) -> (Part, Option<Part>) {
     let (region_groups, growth) = record.map_or_else(Default::default, |record| {
         (record.region_groups, record.growth)
@@ -266,13 +267,13 @@ pub(crate) fn parts(record: Option<&ArrayRecord>, geometry: &Geometry) -> (Part,
     )
 }
 
-/// Blocks of each member that a unit of growth takes.
+/// Blocks of each member in a unit of growth.
 pub(crate) fn unit_rows(geometry: &Geometry) -> Option<u64> {
     Some(geometry.growth_unit()? / u64::from(geometry.data_chunks()))
 }
 
-/// Blocks of each member that may be staged at once. Behind those are their checksums, where blocks
-/// have any.
+/// Blocks of each member that may be staged at once. Their checksums, if blocks have any, lie
+/// behind them.
 pub(crate) fn staging_rows(record: &ArrayRecord) -> u64 {
     let block_bytes = u64::from(record.block_size.bytes());
     let blocks = u64::from(record.shared.headroom_bytes) / block_bytes;
@@ -285,7 +286,7 @@ pub(crate) fn staging_rows(record: &ArrayRecord) -> u64 {
     blocks.saturating_sub(pages * page_blocks)
 }
 
-/// Whether the map of an array may become another one.
+/// Returns an error if the map of an array may not change.
 pub(crate) fn may_change(record: &ArrayRecord) -> Result<(), PlanError> {
     if record.growth.older.is_some() {
         return Err(PlanError::Growing);
@@ -299,8 +300,8 @@ pub(crate) fn may_change(record: &ArrayRecord) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Gives the `groups` groups of a new map regions with bits of their own, beside those that are `taken`,
-/// so that either are whole at any time.
+/// Gives the `groups` groups of a new map regions whose bits lie outside `taken`, so that both sets
+/// of bits stay whole at any time.
 pub(crate) fn lay_regions(
     record: &mut ArrayRecord,
     devices: &[DeviceRecord],
@@ -308,7 +309,7 @@ pub(crate) fn lay_regions(
     geometry: &Geometry,
     groups: u64,
 ) -> Result<(), PlanError> {
-    // All members are there: where they have more room than the array has used so far, it may.
+    // All members are there, so the array may use all the room that they share.
     let room = SharedAreas::of(devices);
     record.shared.bitmap_bytes = room.bitmap_bytes;
     record.shared.headroom_bytes = room.headroom_bytes;
@@ -322,13 +323,13 @@ pub(crate) fn lay_regions(
     Ok(())
 }
 
-/// What the superblocks of an array shall say that begins to grow: `record` is that of an array that
-/// is closed, clean and whole, `devices` those of its members. An array that is opened with that
+/// Returns the superblock record of an array that begins to grow. `record` is that of an array that
+/// is closed, clean and whole, `devices` those of its members. An array opened with the result
 /// begins to grow: see `ArrayRecord::growth_is_planned`.
 ///
 /// # Errors
 ///
-/// Why it can't grow that way.
+/// The reason why it can't grow that way.
 pub fn plan_growth(
     record: &ArrayRecord,
     devices: &[DeviceRecord],
@@ -352,7 +353,7 @@ pub fn plan_growth(
     planned
 }
 
-/// As `plan_growth`, without a remedy where there is no room.
+/// Like `plan_growth`, but suggests no chunk size if there is no room.
 fn plan(
     record: &ArrayRecord,
     devices: &[DeviceRecord],
@@ -385,7 +386,7 @@ fn plan(
     let layout_name = alloc::format!("{layout}");
     grown.layout = Text::new(&layout_name).expect("a layout's name is short");
     grown.chunk_blocks = target.chunk_blocks.unwrap_or(record.chunk_blocks);
-    // Of levels that don't grow as well, and before anything else is said of them.
+    // Checked before anything else, for levels that don't grow too.
     let old = geometry_of(record)?;
     let older = OlderMap {
         level: Text::new(record.level.as_str()).ok_or(PlanError::NoRegions)?,
@@ -401,7 +402,7 @@ fn plan(
         region: 0,
         older: Some(older),
     };
-    // What a new device needs follows from the map over devices that have enough.
+    // The space that a new device needs follows from the map over devices that are large enough.
     let geometry = geometry_of(&grown)?;
     let rows = old.blocks().div_ceil(geometry.stripe_blocks());
     let needed_blocks = rows * u64::from(geometry.chunk_blocks());
@@ -420,7 +421,7 @@ fn plan(
     let taken = of_old.expect("it grows").regions();
     let groups = geometry.groups() - old.groups();
     lay_regions(&mut grown, &all, &taken, &geometry, groups)?;
-    // The engine sets it with the first superblocks that it writes.
+    // The engine sets the feature with the first superblocks that it writes.
     grown.features.refuse &= !Features::GROWTH;
 
     let rows = unit_rows(&geometry).expect("it grows");
@@ -437,8 +438,8 @@ fn plan(
     Ok(grown)
 }
 
-/// What the superblocks of an array shall say that gives its growth up: what it was before. `None` where
-/// a part of it is of the new map, which may lie where the old one has other data.
+/// Returns the superblock record that gives up a growth: the one from before. `None` if a part of
+/// the array is of the new map, which may lie where the old map has other data.
 pub fn plan_abort(record: &ArrayRecord) -> Option<ArrayRecord> {
     let older = record.growth.older?;
     if older.mark > BlockIndex(0) || older.staged_blocks > 0 {
@@ -460,8 +461,8 @@ pub fn plan_abort(record: &ArrayRecord) -> Option<ArrayRecord> {
     Some(back)
 }
 
-/// The consistency policy of an array that has grown: that of its level, where it had the one of
-/// its level before.
+/// Returns the consistency policy of an array that has grown: the default of its new level. `None`
+/// if it did not have the default of its old level.
 pub(crate) fn policy_after(record: &ArrayRecord, older: &OlderMap) -> Option<&'static Policy> {
     let default_of = |level: &str| {
         let level = Level::by_name(level)?;

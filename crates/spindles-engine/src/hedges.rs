@@ -1,4 +1,4 @@
-//! When a read counts as kept waiting, and which stripe ranges read around it.
+//! The resources of hedged reads: memory, request slots, stripe ranges, and a share of all reads.
 
 use crate::{
     config::{FaultLimits, Limits},
@@ -7,48 +7,47 @@ use crate::{
 use alloc::{vec, vec::Vec};
 use spindles_block::{BufferSlice, Instant, MemberIndex};
 
-/// Stripe ranges that are kept for hedges: those of other requests may all wait at one member.
+/// Stripe ranges reserved for hedges: those of all other requests may wait at one member.
 const RANGES_MAX: u32 = 8;
 
-/// How a request stands to others, and to clients.
+/// The relation of a request to another one, and to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pairing {
-    /// A client waits for it, and for no other.
+    /// A client waits for this request only.
     Single,
-    /// No client does: it is the array's own.
+    /// The array's own request: no client waits for it.
     Own,
-    /// That slot has its hedge.
+    /// The hedge of this request is in that slot.
     Hedged(u32),
-    /// It is the hedge of the request in that slot.
+    /// This is the hedge of the request in that slot.
     Hedge(u32),
-    /// The other was done first: what it reads is for nobody.
+    /// The other request of the pair finished first: the result of this one is dropped.
     Straggler,
 }
 
-/// What the engine keeps about hedges.
+/// The engine's state of hedges.
 #[derive(Clone, Debug)]
 pub(crate) struct Hedges {
-    /// Whether what is being submitted may be answered with other memory.
+    /// True if the request being submitted may be answered with other memory.
     exchanges: bool,
-    /// So many at once.
+    /// The most hedges at once.
     most: u32,
-    /// Stripe ranges that are meant for them.
+    /// Stripe ranges reserved for hedges.
     ranges: u32,
-    /// Those of them that other requests must leave free now.
+    /// Reserved stripe ranges that other requests must leave free now.
     kept_ranges: u32,
-    /// Free slots of requests for them.
+    /// Free request slots for hedges.
     slots: Vec<u32>,
-    /// Memory that was lent and is in no use, and how long each piece is.
+    /// Lent memory that is not in use; below, the length of each piece.
     areas: Vec<BufferSlice>,
     area_blocks: u32,
-    /// When to look at what waits, while something does; `None` where nothing can be hedged.
+    /// When to look at waiting reads; `None` if no read can be hedged.
     look: Option<Instant>,
-    /// Reads that were not counted as hedged, of which some may be: each hedge takes
-    /// `FaultLimits::hedge_share`.
+    /// Reads that count towards further hedges: each hedge takes `FaultLimits::hedge_share`.
     credit: u64,
-    /// Reads of all members when that was reckoned.
+    /// Reads of all members when the credit was last updated.
     reads: u64,
-    /// For each member the reads that were hedged because of it.
+    /// For each member, reads hedged because of it.
     hedged: Vec<u64>,
 }
 
@@ -63,7 +62,7 @@ impl Hedges {
         let possible = redundancy && faults.stall_factor > 0;
         let most = if possible { limits.hedges } else { 0 };
         let ranges = most.min(RANGES_MAX);
-        // After those of the clients, and the one of the array's own.
+        // After the slots of clients, and the array's own.
         let first = limits.requests + 1;
         Self {
             exchanges: false,
@@ -80,17 +79,17 @@ impl Hedges {
         }
     }
 
-    /// What is submitted from now on may be answered with other memory, or may not.
+    /// Sets whether the next requests may be answered with other memory.
     pub(crate) fn set_exchanges(&mut self, exchanges: bool) {
         self.exchanges = exchanges;
     }
 
-    /// Whether what is being submitted may be answered with other memory.
+    /// Returns true if the request being submitted may be answered with other memory.
     pub(crate) fn exchanges(&self) -> bool {
         self.exchanges
     }
 
-    /// Stripe ranges that are meant for them.
+    /// Stripe ranges reserved for hedges.
     pub(crate) fn ranges(&self) -> u32 {
         self.ranges
     }
@@ -100,12 +99,13 @@ impl Hedges {
         self.kept_ranges
     }
 
-    /// Hedges use so many stripe ranges now: the others of those that are meant for them are kept free.
+    /// Notes that hedges use `used` stripe ranges; the rest of the reserved ones are kept free.
     pub(crate) fn keep_ranges(&mut self, used: u32) {
         self.kept_ranges = self.ranges.saturating_sub(used);
     }
 
-    /// Memory of so many blocks is lent. Whether there is a use for it; all pieces are equally long.
+    /// Lends `blocks` blocks of memory. Returns true if there is a use for it. All pieces are
+    /// equally long.
     pub(crate) fn lend(&mut self, area: BufferSlice, blocks: u32) -> bool {
         if self.areas.len() == index(self.most) {
             return false;
@@ -119,13 +119,13 @@ impl Hedges {
         true
     }
 
-    /// Lending ends.
+    /// Ends lending.
     pub(crate) fn end_lending(&mut self) {
         self.area_blocks = 0;
         self.areas.clear();
     }
 
-    /// Memory, and a slot of the requests, for one of so many blocks; `None` where there is none.
+    /// Takes memory for `blocks` blocks and a request slot; `None` if there is none.
     pub(crate) fn take(&mut self, blocks: u64) -> Option<(BufferSlice, u32)> {
         if blocks > u64::from(self.area_blocks) || self.areas.is_empty() {
             return None;
@@ -134,29 +134,29 @@ impl Hedges {
         Some((self.areas.pop()?, slot))
     }
 
-    /// Whether `take` would give some.
+    /// Returns true if `take` would succeed.
     pub(crate) fn has_room(&self, blocks: u64) -> bool {
         let room = !self.areas.is_empty() && !self.slots.is_empty();
         room && blocks <= u64::from(self.area_blocks)
     }
 
-    /// Memory is in no use any more.
+    /// Takes back memory that is no longer in use.
     pub(crate) fn take_back_area(&mut self, area: BufferSlice) {
         self.areas.push(area);
     }
 
-    /// A slot of the requests is free for a hedge.
+    /// Takes back a request slot.
     pub(crate) fn take_back_slot(&mut self, slot: u32) {
         self.slots.push(slot);
     }
 
-    /// A read was hedged because of a member.
+    /// Counts a read that was hedged because of a member.
     pub(crate) fn count(&mut self, member: MemberIndex) {
         self.hedged[usize::from(member.0)] += 1;
     }
 
-    /// Whether one more read may be hedged, of `reads` that there were so far, where each takes the credit
-    /// of `share`; it counts as one.
+    /// Spends `share` of the credit on one hedge. `reads` is the number of all reads so far, which
+    /// adds to the credit. Returns false if the credit does not suffice, unless `unlimited`.
     pub(crate) fn takes_credit(&mut self, reads: u64, share: u64, unlimited: bool) -> bool {
         let most = u64::from(self.most) * share;
         self.credit = most.min(self.credit + reads.saturating_sub(self.reads));
@@ -168,32 +168,32 @@ impl Hedges {
         true
     }
 
-    /// When to look at what waits.
+    /// Returns the time of the next look at waiting reads.
     pub(crate) fn look(&self) -> Option<Instant> {
         self.look
     }
 
-    /// Looks then.
+    /// Sets the time of the next look.
     pub(crate) fn look_at(&mut self, next: Instant) {
         self.look = Some(next);
     }
 
-    /// Looks soon, if it looks at all.
+    /// Looks at `now` at the latest, if reads can be hedged.
     pub(crate) fn look_by(&mut self, now: Instant) {
         self.look = self.look.map(|look| look.min(now));
     }
 
-    /// How many there may be at once.
+    /// The most hedges at once.
     pub(crate) fn most(&self) -> u32 {
         self.most
     }
 
-    /// Reads that were hedged.
+    /// All reads that were hedged.
     pub(crate) fn all(&self) -> u64 {
         self.hedged.iter().sum()
     }
 
-    /// Reads that were hedged because of a member.
+    /// Reads hedged because of a member.
     pub(crate) fn of(&self, member: MemberIndex) -> u64 {
         self.hedged[usize::from(member.0)]
     }

@@ -1,8 +1,8 @@
-//! What a scrub reads of the metadata on the members, next to what it compares of data.
+//! Inspects the metadata on the members for a scrub, in addition to the comparison of data.
 //!
-//! All of it is in memory while the array is open, so memory is what the members are compared with, and
-//! what they are repaired from. A block that is written while it is read is not judged: that write
-//! refreshes it.
+//! All metadata is in memory while the array is open. Members are compared with memory, and
+//! repaired from it. A block that is written while it is read is not judged: that write refreshes
+//! it.
 
 use crate::{
     jobs::scrub::{Fate, Flaw},
@@ -24,14 +24,14 @@ pub(crate) enum Part {
     Bitmap { kind: AreaKind, block: u64 },
     /// Blocks of the list of bad blocks, from this one on.
     BadBlocks { block: u64 },
-    /// Pages of checksums in memory, at most one of each member, from this frame on. Other pages are
-    /// read when the scrub comes to their blocks.
+    /// Pages of checksums in memory, at most one of each member, from this frame on. Other pages
+    /// are read when the scrub comes to their blocks.
     Checksums { frame: u32 },
     /// The stamp of the journal's own device.
     JournalDevice,
 }
 
-/// A place in the metadata of a member where something was wrong.
+/// A place in the metadata of a member that has a flaw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataFinding {
     /// The member, or `JOURNAL_DEVICE`.
@@ -40,13 +40,13 @@ pub struct MetadataFinding {
     pub area: AreaKind,
     /// The first block, counted from the start of its device.
     pub block: BlockIndex,
-    /// How many.
+    /// The number of blocks.
     pub blocks: u32,
     /// The flaw.
     pub flaw: Flaw,
-    /// What became of it.
+    /// What happened to the place.
     pub fate: Fate,
-    /// Whether a scrub found it, and not an opening.
+    /// True if a scrub found it, false if an opening did.
     pub by_scrub: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct MetadataFinding {
 #[derive(Clone, Debug)]
 pub(crate) struct Inspection {
     pub(crate) place: Place,
-    /// What is being read, or is read next.
+    /// The part that is being read, or is read next.
     pub(crate) part: Option<Part>,
     /// Reads and repairs under way.
     pub(crate) pending: u32,
@@ -62,27 +62,28 @@ pub(crate) struct Inspection {
     pub(crate) members: MemberSet,
     /// Members that answered such a read with an error.
     pub(crate) unreadable: MemberSet,
-    /// Whether the stamp of the journal's device could not be read.
+    /// True if the stamp of the journal's device could not be read.
     pub(crate) stamp_unreadable: bool,
-    /// How many blocks of the part under way are read.
+    /// Blocks of the current part.
     pub(crate) blocks: u32,
-    /// Of these, a bit for each that was written meanwhile.
+    /// A bit for each of these blocks that was written meanwhile.
     written: u64,
-    /// The generation when the part under way was asked for, if no superblock was being written.
+    /// The generation when the current part was requested; `None` if a superblock was being
+    /// written.
     pub(crate) generation: Option<u64>,
-    /// The generation when the first slot was asked for.
+    /// The generation when the first slot was requested.
     pub(crate) first_generation: u64,
-    /// Members with a bad slot: the superblocks are written again after the walk. A member that answers nothing but errors is
-    /// out by then, and has missed no generation.
+    /// Members with a bad slot: the superblocks are written again after the walk. A member that
+    /// answers only errors is out by then, and has missed no generation.
     pub(crate) bad_slots: MemberSet,
     /// Frames whose pages are read, by member.
     pub(crate) frames: [Option<u32>; 64],
-    /// How far the end of the scrub is.
+    /// Progress of the end of the scrub.
     pub(crate) ending: Ending,
 }
 
-/// The last steps of a scrub: the log is emptied, so that no later opening needs what lies there, and all
-/// that was repaired is made durable.
+/// The last steps of a scrub. The log is emptied, so that no later opening needs its blocks, and
+/// all repairs are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     NotYet,
@@ -92,7 +93,7 @@ pub(crate) enum Ending {
 }
 
 impl Inspection {
-    /// Reserves what it takes. An array without superblocks has no metadata.
+    /// Reserves the buffers. An array without superblocks has no metadata.
     pub(crate) fn new(
         members: u8,
         stored: bool,
@@ -126,17 +127,17 @@ impl Inspection {
         self.ending = Ending::NotYet;
     }
 
-    /// Ends it: what is under way is not judged.
+    /// Ends the inspection: reads under way are not judged.
     pub(crate) fn end(&mut self) {
         self.part = None;
     }
 
-    /// Whether nothing of it is under way.
+    /// Returns true if no read, repair or flush is under way.
     pub(crate) fn is_quiet(&self) -> bool {
         self.pending == 0 && !matches!(self.ending, Ending::Flushing { .. })
     }
 
-    /// Begins the read of a part of this many blocks. Writes of `flying` are under way.
+    /// Begins the read of a part of this many blocks, while writes of `flying` are under way.
     pub(crate) fn reads(&mut self, members: MemberSet, blocks: u32, flying: Range<u64>) {
         self.members = members;
         self.unreadable = MemberSet::EMPTY;
@@ -165,14 +166,14 @@ impl Inspection {
         }
     }
 
-    /// These blocks of an area are being written.
+    /// Notes that these blocks of an area are being written.
     pub(crate) fn note_write(&mut self, area: AreaKind, blocks: Range<u64>) {
         if self.first().is_some_and(|(kind, _)| kind == area) {
             self.note_blocks(blocks);
         }
     }
 
-    /// Whether a block of the part under way was written since it was asked for.
+    /// Returns true if a block of the current part was written since it was requested.
     pub(crate) fn was_written(&self, at: u32) -> bool {
         self.written >> at & 1 == 1
     }

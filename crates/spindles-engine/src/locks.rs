@@ -1,5 +1,5 @@
-//! Range locks on stripe ranges: who changes a stripe range, or must see it unchanged, goes one at a time and
-//! in order of arrival. Sized at open, in place, without allocation.
+//! Range locks on stripe ranges: a stripe range that changes rows, or must see them unchanged, has
+//! them for itself, in order of arrival. Sized at open, in place, without allocation.
 
 use crate::{RangeId, index};
 use alloc::{collections::VecDeque, vec, vec::Vec};
@@ -22,7 +22,8 @@ struct Entry {
 pub(crate) struct Locks {
     heads: Vec<RangeId>,
     tails: Vec<RangeId>,
-    /// How many wait in each bucket, so that an uncontended release looks at nothing.
+    /// The number of waiting stripe ranges in each bucket, so that an uncontended release checks
+    /// none.
     waiting: Vec<u32>,
     entries: Vec<Entry>,
     shift: u32,
@@ -69,8 +70,8 @@ impl Locks {
         false
     }
 
-    /// Whether `range` has `low..end` of every chunk of `group` now; otherwise it waits, and a
-    /// release will name it.
+    /// Returns true if `range` now has `low..end` of every chunk of `group`. Otherwise it waits
+    /// until a release grants it.
     pub(crate) fn acquire(
         &mut self,
         range: RangeId,
@@ -100,7 +101,8 @@ impl Locks {
         held
     }
 
-    /// The first after `after`, in order of arrival, that waits for rows which `range` has.
+    /// Returns the first stripe range after `after`, in order of arrival, that waits for rows of
+    /// `range`.
     pub(crate) fn next_overlapping(&self, range: RangeId, after: RangeId) -> Option<RangeId> {
         let held = self.entries[range.index()];
         if self.waiting[self.bucket(held.group)] == 0 {
@@ -117,7 +119,8 @@ impl Locks {
         None
     }
 
-    /// Whether another stripe range than `range` has rows among `low..end` of `group`, or waits for them.
+    /// Returns true if a stripe range other than `range` has rows in `low..end` of `group`, or
+    /// waits for them.
     pub(crate) fn others(&self, range: RangeId, group: GroupIndex, low: u32, end: u32) -> bool {
         let mut at = self.heads[self.bucket(group)];
         while at != NONE {
@@ -130,7 +133,7 @@ impl Locks {
         false
     }
 
-    /// Takes back what `range` waits for, and tells whom it stood behind.
+    /// Withdraws `range`, which waits. Returns the stripe range before it in its bucket.
     pub(crate) fn withdraw(&mut self, range: RangeId) -> RangeId {
         let entry = self.entries[range.index()];
         assert!(
@@ -155,7 +158,8 @@ impl Locks {
         }
     }
 
-    /// Gives up what `range` has, and appends those that have theirs now to `granted`.
+    /// Releases the rows of `range`, and appends the stripe ranges that get theirs now to
+    /// `granted`.
     pub(crate) fn release(&mut self, range: RangeId, granted: &mut VecDeque<RangeId>) {
         let entry = self.entries[range.index()];
         assert!(
@@ -192,7 +196,7 @@ mod tests {
         assert!(locks.acquire(RangeId(0), group, 0, 4));
         assert!(locks.acquire(RangeId(1), group, 4, 8));
         assert!(!locks.acquire(RangeId(2), group, 2, 6));
-        // Nothing overtakes one that waits.
+        // A waiting stripe range is not overtaken.
         assert!(!locks.acquire(RangeId(3), group, 3, 4));
         assert!(locks.acquire(RangeId(4), GroupIndex(8), 0, 8));
         locks.release(RangeId(0), &mut granted);

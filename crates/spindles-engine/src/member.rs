@@ -19,13 +19,13 @@ pub enum Member {
     Active,
     /// Nothing usable is in this position.
     Missing {
-        /// Since this opening, and why; `None` for one that was missing at opening.
+        /// Why it went out in this opening; `None` if it was missing at opening.
         reason: Option<OutReason>,
     },
-    /// A device is being filled: everything is written to it, and below a mark it is read.
+    /// A device is being filled: all writes go to it, and it is read below a mark.
     Rebuilding {
-        /// It holds correct data for its position, durably, in the groups below this block of the
-        /// array.
+        /// The device durably holds correct data for its position in the groups below this block of
+        /// the array.
         mark: BlockIndex,
     },
 }
@@ -37,14 +37,14 @@ pub enum MemberEvent {
     Out(OutReason),
     /// A device takes the empty place.
     Joined,
-    /// It is durable how far its device is filled.
+    /// It is durably recorded how far its device is filled.
     Marked(BlockIndex),
-    /// Its device is filled, durably.
+    /// Its device is durably filled.
     Filled,
 }
 
 impl Member {
-    /// The whole state machine. `None` is a move that must not happen.
+    /// The whole state machine. `None` for a move that must not happen.
     #[must_use]
     pub const fn next(self, event: MemberEvent) -> Option<Self> {
         match (self, event) {
@@ -70,7 +70,7 @@ impl Member {
     }
 }
 
-/// The state of an array, told by its members.
+/// The state of an array, which depends on its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayState {
     /// All redundancy is there.
@@ -82,7 +82,7 @@ pub enum ArrayState {
 }
 
 impl ArrayState {
-    /// The state of an array of which `missing` are out.
+    /// Returns the state of an array of which `missing` are out.
     #[must_use]
     pub fn of(geometry: &Geometry, missing: MemberSet) -> Self {
         if missing.is_empty() {
@@ -94,7 +94,7 @@ impl ArrayState {
         }
     }
 
-    /// The word for people.
+    /// Returns the word for display.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(marked(4), None);
     }
 
-    /// Every state and event, and the table for people.
+    /// Checks every state and event against the table in the document.
     #[test]
     fn the_drawn_machine_is_the_one_that_runs() {
         let reason = OutReason::Command;

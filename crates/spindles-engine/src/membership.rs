@@ -1,92 +1,94 @@
-//! Decides every change of an array's devices, whole, before anything is changed: `decide` is the table. The engine asks
-//! it for each command, and drivers ask it before they open, clear or attach a device. `docs/states.md` prints it.
+//! Decides every change of an array's devices, as a whole, before anything is changed: `decide` is
+//! the table. The engine asks it for each command, and drivers ask it before they open, clear or
+//! attach a device. `docs/states.md` prints it.
 
 use crate::output::CommandError;
 use crate::role::Role;
 use spindles_block::{MemberIndex, MemberSet};
 
-/// A change of an array's devices. A `device` is the one that comes to the array.
+/// A change of an array's devices. `device` is the role of the device that comes to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Put a member out.
     Fail(Role),
     /// Close the device of a member that is out.
     Release(Role),
-    /// A member that was out takes its position again, and gets what it missed.
+    /// Return a member that was out to its position, and update it with what it missed.
     Return {
         /// The position.
         member: MemberIndex,
-        /// What its device is now.
+        /// The current role of its device.
         device: Role,
     },
-    /// A device takes the position of a missing member, and is filled.
+    /// Fill a device that takes the position of a missing member.
     Rebuild {
         /// The position.
         member: MemberIndex,
-        /// What the device is now.
+        /// The current role of the device.
         device: Role,
     },
-    /// A device takes a position that a growth added, and is filled.
+    /// Fill a device that takes a position added by a growth.
     Add {
         /// The position.
         member: MemberIndex,
-        /// What the device is now.
+        /// The current role of the device.
         device: Role,
     },
     /// Copy a member onto a device that takes its position.
     Replace {
         /// The member.
         old: Role,
-        /// What the device is now.
+        /// The current role of the device.
         device: Role,
     },
-    /// A device waits for a member to go out.
+    /// Keep a device as a spare.
     AddSpare(Role),
-    /// A spare waits no longer.
+    /// Stop keeping a spare.
     RemoveSpare(Role),
-    /// Close the array, change its superblocks, and open it again: for a growth that begins, for its journal, its name or
-    /// its settings. A `device` may come to it.
+    /// Close the array, change its superblocks, and open it again: to begin a growth, or to change
+    /// its journal, its name or its settings. A `device` may come to it.
     Restructure {
-        /// What the device is now.
+        /// The current role of the device.
         device: Role,
-        /// The change is of the map or the journal, which an array that grows can't change.
+        /// True if the change affects the map or the journal, which a growing array can't change.
         moves: bool,
     },
     /// Close the array for good.
     Close,
 }
 
-/// How a change is carried out.
+/// How to carry out a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// The member goes out.
     PutOut(MemberIndex),
-    /// The member goes out, and the device that it was being copied onto takes its position and is filled.
+    /// The member goes out. The device onto which it was being copied takes its position and is
+    /// filled.
     PutOutAndFill(MemberIndex),
     /// The device is closed.
     Release,
     /// The device takes the position, and is filled.
     Fill(MemberIndex),
-    /// The device gets what the member holds, and then the position.
+    /// The device gets the contents of the member, and then the position.
     Copy(MemberIndex),
-    /// The device is a spare.
+    /// The device becomes a spare.
     Keep,
-    /// The device is no spare any longer.
+    /// The device is a spare no longer.
     Forget,
-    /// The array is closed, and opened again. Devices that are being filled go on where they are.
+    /// The array is closed and opened again. Devices being filled continue where they are.
     Reopen,
-    /// The array is closed. A copy that is under way ends, and devices that are about to take positions do not.
+    /// The array is closed. A running copy ends, and devices about to take positions do not.
     Close,
 }
 
-/// How far an array has grown.
+/// The stage of a growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growing {
     /// It does not grow.
     No,
-    /// Nothing was moved. These positions wait for the devices that the growth adds.
+    /// Nothing was moved yet. These positions wait for the devices that the growth adds.
     Begins(MemberSet),
-    /// A part of it is of the new map.
+    /// A part of the array is of the new map.
     Moves,
 }
 
@@ -103,33 +105,34 @@ pub struct Membership {
     pub read_only: bool,
     /// It has superblocks.
     pub superblocks: bool,
-    /// It has bitmaps, which say what a member missed.
+    /// It has bitmaps, which record what a member missed.
     pub bitmaps: bool,
     /// It is being closed, or is closed.
     pub closing: bool,
     /// More members are missing than the level survives.
     pub failed: bool,
-    /// Nothing more is written to it in this opening.
+    /// No more is written to it in this opening.
     pub stopped: bool,
     /// Positions without a device.
     pub missing: MemberSet,
-    /// Those of them that a device is about to take.
+    /// Missing positions that a device is about to take.
     pub joining: MemberSet,
     /// Positions whose device is being filled.
     pub filling: MemberSet,
-    /// Members whose loss the array survives, one at a time, in addition to those that are lost.
+    /// Members whose loss the array survives, one at a time, in addition to those already lost.
     pub dispensable: MemberSet,
-    /// The position that the device beside all positions is for: its member is being copied onto that device, or went out
-    /// meanwhile.
+    /// The position that the device beyond all positions is for. Its member is being copied onto
+    /// that device, or went out meanwhile.
     pub beside: Option<MemberIndex>,
-    /// The copy is complete, and the two devices have changed places. Not all know it durably.
+    /// True if the copy is complete and the two devices have changed places, but not all
+    /// superblocks say so.
     pub hands_over: bool,
-    /// How far it has grown.
+    /// The stage of its growth.
     pub growing: Growing,
 }
 
 impl Membership {
-    /// What the device in a position, or the one beside all positions, is.
+    /// Returns the role of the device in a position, or of the one beyond all positions.
     #[must_use]
     pub fn role_of(&self, member: MemberIndex) -> Role {
         if member.0 >= self.members {
@@ -158,7 +161,7 @@ impl Membership {
     /// Why the array does not take the change in this state.
     pub fn decide(&self, change: Change) -> Result<Plan, CommandError> {
         match change {
-            // Nothing of these is written to the members.
+            // These write nothing to the members.
             Change::Release(role) => release(role),
             Change::RemoveSpare(role) => forget(role),
             Change::Close => Ok(Plan::Close),
@@ -180,7 +183,7 @@ impl Membership {
         }
     }
 
-    /// Decides what is written to the members of an array that may be written to.
+    /// Decides a change that writes to the members, for an array that may be written.
     fn decide_write(&self, change: Change) -> Result<Plan, CommandError> {
         match change {
             Change::Fail(role) => self.put_out(role),
@@ -289,7 +292,7 @@ impl Membership {
         self.is_persistent()?;
         self.is_writable()?;
         if self.growing != Growing::No {
-            return Err(CommandError::Growing); // What is moved is not written beside.
+            return Err(CommandError::Growing); // A copy would miss moved blocks.
         }
         if let Some(member) = self.beside {
             return Err(CommandError::Replacing(member));
@@ -298,7 +301,7 @@ impl Membership {
         Ok(Plan::Copy(member))
     }
 
-    /// A close ends a copy, and what waits to join: neither is worth less than the change.
+    /// Refuses while a copy runs or a device waits to join: the close would end both.
     fn reopen(&self, device: Role, moves: bool) -> Result<Plan, CommandError> {
         self.is_persistent()?;
         if let Some(member) = self.beside {
@@ -318,7 +321,7 @@ impl Membership {
     }
 }
 
-/// A device that comes must not be in use.
+/// Returns an error if a device that comes to the array is in use.
 fn takes(device: Role) -> Result<(), CommandError> {
     if device.is_used() {
         return Err(CommandError::InUse(device));
@@ -350,7 +353,7 @@ mod tests {
     const B: MemberIndex = MemberIndex(1);
     const NONE: MemberSet = MemberSet::EMPTY;
 
-    /// Two copies, or two members of three that are enough: any one may go while both are there.
+    /// An idle array with two copies: either may go while both are there.
     fn idle() -> Membership {
         Membership {
             members: 2,
@@ -370,7 +373,7 @@ mod tests {
         }
     }
 
-    /// The states of the printed table. Member 1 is the one with which something is the matter.
+    /// The states of the printed table. Member 1 is the affected one.
     fn states() -> Vec<(&'static str, Membership)> {
         let one = NONE.with(B);
         let degraded = Membership {
@@ -537,7 +540,7 @@ mod tests {
         all
     }
 
-    /// The device that comes, or that is named.
+    /// Returns the role of the device that the change adds or names.
     fn device_of(change: Change) -> Role {
         match change {
             Change::Fail(role)
@@ -553,8 +556,8 @@ mod tests {
         }
     }
 
-    /// Every change in every state: a position has one device, a device has one part, and nothing is promised that the array
-    /// can't record.
+    /// Checks every change in every state: a position has one device, a device has one role, and
+    /// the array can record what it promises.
     #[test]
     fn no_plan_harms_another() {
         let changes = changes();
@@ -643,7 +646,7 @@ mod tests {
         String::from(word)
     }
 
-    /// The roles of the devices as they are in each state.
+    /// Returns the table. Devices have the roles that each state gives them.
     fn table() -> String {
         type Row = (&'static str, fn(&Membership) -> Option<Change>);
         let rows: [Row; 17] = [

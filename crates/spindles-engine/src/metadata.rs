@@ -1,13 +1,13 @@
-//! The superblocks in memory: what they say, what is to be written, and who waits for it.
+//! The superblocks in memory: their contents, and the state of their updates.
 
 use crate::{config::Persistence, system_io::Place};
 use spindles_block::{BlockSize, Instant, MemberIndex, MemberSet};
 use spindles_format::{ErrorCounts, SUPERBLOCK_BYTES};
 
-/// Time between two updates that only new errors ask for, in nanoseconds: one minute.
+/// The least time between two updates for new errors alone, in nanoseconds: one minute.
 const ERRORS_EVERY_NS: u64 = 60_000_000_000;
 
-/// What the engine keeps about its superblocks.
+/// The engine's state of its superblocks.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -18,33 +18,34 @@ pub(crate) struct Metadata {
     pub(crate) place: Place,
     /// When the engine was opened, by its own clock.
     opened: Instant,
-    /// Whether the array, as it is in memory, must be resynchronised after a crash.
+    /// True if the array, as it is in memory, must be resynchronised after a crash.
     pub(crate) dirty: bool,
-    /// Whether it is durable that the array is dirty.
+    /// True if the superblocks durably say that the array is dirty.
     pub(crate) dirty_durable: bool,
-    /// Whether it is durable that the list of bad blocks may have entries.
+    /// True if the superblocks durably say that the list of bad blocks may have entries.
     pub(crate) listed_durable: bool,
-    /// Members of whom it is durable that they are out.
+    /// Members that are durably recorded as out.
     pub(crate) out_durable: MemberSet,
-    /// Those, and members of whom it is not durable yet that they hold what they should.
+    /// Members that are durably recorded as out, or as not filled yet.
     pub(crate) lost_durable: MemberSet,
-    /// Whether something changed that no update has taken up.
+    /// True if there is a change that no update has taken up.
     pub(crate) wanted: bool,
     /// Superblock writes under way.
     pub(crate) pending: u32,
-    /// Whether the other slots have another set of members than the update under way, or are of
+    /// True if the other slots have another set of members than the current update, or are of
     /// another opening.
     pub(crate) in_one_slot: bool,
-    /// Whether a slot is corrupt: the next update is written to both.
+    /// True if a slot is corrupt: the next update is written to both.
     pub(crate) in_both_slots: bool,
-    /// Durable updates of this opening, as far as they count: two.
+    /// Durable updates of this opening; only the first two matter.
     pub(crate) updates: u8,
-    /// Without which members all that was written is durable, and flushes under way for that.
+    /// The missing members at the last flush of all writes to the others; below, such flushes under
+    /// way.
     pub(crate) flushed_without: MemberSet,
     pub(crate) out_flushes: u32,
-    /// Whether an update could not be made durable: nothing more may be acknowledged.
+    /// True if an update could not be made durable: no more may be acknowledged.
     pub(crate) broken: bool,
-    /// Errors were counted that no update has taken up.
+    /// True if errors were counted that no update has taken up.
     errors_wait: bool,
     /// When errors last asked for an update.
     errors_asked: Option<Instant>,
@@ -82,17 +83,18 @@ impl Metadata {
         }
     }
 
-    /// What the superblocks of the members say, or are about to; `None` for an array without.
+    /// Returns the contents of the superblocks, current or about to be written; `None` for an array
+    /// without.
     pub(crate) fn persistence(&self) -> Option<&Persistence> {
         self.persistence.as_ref()
     }
 
-    /// The same, to change it.
+    /// Like `persistence`, mutable.
     pub(crate) fn persistence_mut(&mut self) -> Option<&mut Persistence> {
         self.persistence.as_mut()
     }
 
-    /// Errors of a member's device.
+    /// Returns the recorded errors of a member's device.
     pub(crate) fn errors_of(&self, member: MemberIndex) -> ErrorCounts {
         let devices = self.persistence.as_ref().map(|it| &it.devices);
         let device = devices.and_then(|it| it.get(usize::from(member.0))?.as_ref());
@@ -113,7 +115,7 @@ impl Metadata {
         };
         device.errors.add(more);
         if more.is_only_slow() {
-            return false; // Of no use to write for: the next update takes it up.
+            return false; // Not worth an update: the next one takes it up.
         }
         self.errors_wait = true;
         let is_due = |asked: Instant| now.ns_since(asked) >= ERRORS_EVERY_NS;
@@ -129,57 +131,57 @@ impl Metadata {
         self.errors_wait
     }
 
-    /// An update takes up all errors.
+    /// Notes that an update takes up all errors.
     pub(crate) fn errors_are_taken(&mut self) {
         self.errors_wait = false;
     }
 
-    /// Whether an update could not be made durable: nothing more is written or acknowledged.
+    /// Returns true if an update could not be made durable: no more is written or acknowledged.
     #[inline]
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Whether the next update says that the array is dirty.
+    /// Returns true if the next update says that the array is dirty.
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// It says that from now on.
+    /// Sets whether the next update says that the array is dirty.
     pub(crate) fn set_dirty(&mut self, dirty: bool) {
         self.dirty = dirty;
     }
 
-    /// Whether it is durable that the list of bad blocks may have entries.
+    /// Returns true if the superblocks durably say that the list of bad blocks may have entries.
     pub(crate) fn lists_bad_blocks(&self) -> bool {
         self.listed_durable
     }
 
-    /// Members of whom it is durable that they are out, or of whom it is not durable yet that they hold
-    /// what they should.
+    /// Returns the members that are durably recorded as out, or as not filled yet.
     pub(crate) fn lost_durable(&self) -> MemberSet {
         self.lost_durable
     }
 
-    /// Whether something that must be durable before a write is acknowledged is not yet.
+    /// Returns true if an update must still become durable before a write is acknowledged.
     pub(crate) fn busy(&self) -> bool {
         self.pending > 0 || self.wanted
     }
 
-    /// Whether some of these members may be counted on after a crash, though they are out.
+    /// Returns true if the array may count on some of these members after a crash, though they are
+    /// out.
     pub(crate) fn may_count_on(&self, missing: MemberSet) -> bool {
         self.persistence.is_some() && !missing.difference(self.out_durable).is_empty()
     }
 
-    /// The time in seconds since 1970, where that is known.
+    /// Returns the time in seconds since 1970; `None` if unknown.
     pub(crate) fn since_1970_s(&self, now: Instant) -> Option<u64> {
         let opened_s = self.persistence.as_ref()?.opened_s?;
         Some(opened_s + now.0.saturating_sub(self.opened.0) / 1_000_000_000)
     }
 
-    /// Whether two generations of this opening are durable. From then on a copy of a member that was made
-    /// before it is two behind, and is recognised: nothing that belongs to the contents is written
-    /// before.
+    /// Returns true if two generations of this opening are durable. From then on a copy of a member
+    /// that was made before the opening is two generations behind, and is recognised. No contents
+    /// are written before.
     pub(crate) fn is_recorded(&self) -> bool {
         self.persistence.is_none() || self.updates >= 2
     }
@@ -191,7 +193,7 @@ impl Metadata {
     }
 }
 
-/// How many blocks a superblock has.
+/// Blocks of a superblock.
 pub(crate) fn superblock_blocks(block_size: BlockSize) -> u32 {
     u32::try_from(SUPERBLOCK_BYTES).expect("4096") / block_size.bytes()
 }

@@ -20,7 +20,7 @@ pub enum Output {
     Compute(StepId),
     /// The answer to a request.
     Reply(Reply),
-    /// The device that is attached beside all positions (`Engine::replacement`) and that of this
+    /// The device that is attached beyond all positions (`Engine::replacement`) and that of this
     /// member change places. Nothing is under way on either.
     Swap(MemberIndex),
     /// An event to report.
@@ -150,7 +150,7 @@ pub enum Event {
     /// The growth is complete: the new map is valid everywhere, and the array is larger if that has
     /// more room.
     Grown {
-        /// The number of blocks that it has now.
+        /// Its new number of blocks.
         blocks: u64,
     },
     /// The window that begins here can't be moved: it is unreadable, or too much is missing. Growth

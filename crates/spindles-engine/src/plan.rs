@@ -1,15 +1,15 @@
-//! What is to be done for one stripe range of one redundancy group, decided before anything is done.
+//! Plans the work on one stripe range of one redundancy group before any of it is done.
 //!
-//! A *stripe range* is the same range of blocks in every chunk of a group. A plan goes reads, computation,
-//! **commit**, writes; it is a value that prints, and one executor runs any of them
-//! (`engine.rs`). Levels differ only in the slots of their groups: `data` chunks first, then
-//! redundancy, any `data` of which recover the rest.
+//! A *stripe range* is the same range of blocks in every chunk of a group. A plan is a printable
+//! value: reads, computation, **commit**, writes. One executor runs all plans (`engine/ranges/`).
+//! Levels differ only in the slots of their groups: `data` chunks first, then redundancy. Any
+//! `data` chunks recover the rest.
 
 use crate::slots::SlotSet;
 use core::fmt;
 use spindles_layout::{Geometry, Group, Role};
 
-/// What is asked of a stripe range.
+/// The task of a stripe range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Read the touched data chunks.
@@ -18,70 +18,72 @@ pub enum Ask {
     Write,
     /// Make redundancy agree with data; nothing is touched.
     Settle,
-    /// Write what is there and can't be read; nothing is touched.
+    /// Write the slots that can't be read and whose member is there; nothing is touched.
     Rebuild,
     /// Copy the touched chunks, of any kind, onto the device that is to replace their member.
     Replace,
-    /// Read everything and repair what is known to be wrong; nothing is touched.
+    /// Read everything and repair blocks known to be wrong; nothing is touched.
     Scrub,
 }
 
 /// How a plan reaches its goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// The members hold what is asked, or take what is given, as it is.
+    /// Read or write the chunks as they are.
     Direct,
     /// Read other chunks and compute the missing ones.
     Reconstruct,
     /// Read old data and old parity, write new ones.
     ReadModifyWrite,
-    /// Read the untouched data, compute parity anew.
+    /// Read the untouched data, compute parity from all data.
     ReconstructWrite,
-    /// Recover untouched data first, then as `ReconstructWrite`.
+    /// Recover untouched data first, then continue like `ReconstructWrite`.
     RecoverWrite,
     /// All data chunks are given, nothing is read.
     FullStripeWrite,
-    /// Read everything, correct the redundancy that disagrees.
+    /// Read everything, correct redundancy that disagrees.
     Settle,
-    /// Nothing was ever written there: it reads as zeros.
+    /// Read zeros: nothing was ever written there.
     Zeros,
-    /// Read what suffices, write what can't be read.
+    /// Read enough chunks, write those that can't be read.
     Rebuild,
-    /// Read everything, see whether it fits together, recover what is lost from the rest.
+    /// Read everything, check that it is consistent, recover lost chunks from the rest.
     Scrub,
 }
 
 /// A computation between the reads and the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Find the one chunk among those read that does not fit to the others.
+    /// Find the one chunk among those read that does not fit the others.
     Locate,
-    /// Recover `Plan::recover` from what was read.
+    /// Recover `Plan::recover` from the slots read.
     Recover,
-    /// Change the parity that was read by what the touched data differ in.
+    /// Update the parity that was read by the difference of the touched data.
     Update,
     /// Compute `Plan::encode` from all data chunks.
     Encode,
-    /// Fill what is asked for with zeros.
+    /// Fill the requested blocks with zeros.
     Fill,
-    /// Compare what was read with what it should be; equal means there is nothing to write.
+    /// Compare the blocks read with the correct ones; if they are equal there is nothing to write.
     Compare,
-    /// Sum up the blocks that are about to be written, or came out of the journal.
+    /// Compute the checksums of blocks that are about to be written, or were read from the journal.
     Checksum,
-    /// Sum up the blocks that were read, to see whether they are as they were written.
+    /// Compute the checksums of blocks that were read, to verify them.
     Verify,
-    /// Sum up the blocks that were recovered or computed, to see whether they are those of the row.
+    /// Compute the checksums of blocks that were recovered or computed, to prove that they fit the
+    /// row.
     Prove,
-    /// What a client wrote is copied to scratch space, so that it can be answered before it is in its place.
+    /// Copy a client's data to scratch space, so that the client can be answered before it is in
+    /// place.
     Keep,
-    /// What was read to scratch space is copied to the client.
+    /// Copy data that was read to scratch space to the client.
     Deliver,
 }
 
 /// The steps for one stripe range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// How.
+    /// The strategy.
     pub strategy: Strategy,
     /// Slots to read.
     pub reads: SlotSet,
@@ -95,29 +97,29 @@ pub struct Plan {
     pub writes_always: SlotSet,
 }
 
-/// What the members hold of rows.
+/// What the members hold in some rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// What the array holds.
+    /// The contents of the array.
     Written,
-    /// Anything, and the array holds zeros.
+    /// Arbitrary blocks; the array holds zeros.
     Zeros,
-    /// The same, and some of it is about to be written: the rest is to be zeros.
+    /// Arbitrary blocks; some are about to be written, and the others must become zeros.
     Blank,
 }
 
-/// What a plan must know of the group.
+/// The state of a group, as much of it as planning needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
     /// Slots whose member is missing: neither read nor written.
     pub missing: SlotSet,
     /// Slots that can't be read here; includes `missing`.
     pub unreadable: SlotSet,
-    /// Whether redundancy is known to agree with data.
+    /// True if redundancy is known to agree with data.
     pub settled: bool,
-    /// What the members hold.
+    /// What the members hold in the rows.
     pub contents: Contents,
-    /// Whether to recover missing data from redundancy that is not settled: only when the
+    /// True to recover missing data even from redundancy that is not settled: only if the
     /// administrator forced it.
     pub trust_unsettled: bool,
 }
@@ -129,12 +131,12 @@ pub struct Shape {
     pub data: u8,
     /// All chunks.
     pub slots: u8,
-    /// Whether redundancy is copies of the one data chunk, or parity.
+    /// True if redundancy is copies of the one data chunk, false if it is parity.
     pub copies: bool,
 }
 
 impl Shape {
-    /// Whether there are copies to choose from.
+    /// Returns true if there are copies to choose from.
     #[inline]
     pub(crate) fn mirrors(self) -> bool {
         self.copies && self.slots > 1
@@ -150,7 +152,7 @@ impl Shape {
         }
     }
 
-    /// The most of the groups of a map: while it grows, of both maps.
+    /// The largest shape of a map's groups; while it grows, of both maps.
     #[must_use]
     pub fn whole(geometry: &Geometry) -> Self {
         let of = |geometry: &Geometry| Self {
@@ -166,7 +168,7 @@ impl Shape {
         })
     }
 
-    /// How many parity chunks it has.
+    /// The number of parity chunks.
     #[must_use]
     pub const fn parity(self) -> u8 {
         if self.copies {
@@ -176,7 +178,7 @@ impl Shape {
         }
     }
 
-    /// Whether rows of it may be blank: several members are there to tell, whoever is missing.
+    /// Returns true if rows may be blank: enough members can show it, whichever are missing.
     pub(crate) const fn may_be_blank(self) -> bool {
         !self.copies && self.data > 1
     }
@@ -187,7 +189,7 @@ impl Shape {
         SlotSet::range(0, self.data)
     }
 
-    /// All parity chunks; for copies those after the first.
+    /// All parity chunks; for copies, all copies after the first.
     #[must_use]
     pub const fn redundant(self) -> SlotSet {
         SlotSet::range(self.data, self.slots)
@@ -200,8 +202,8 @@ impl Shape {
     }
 }
 
-/// Plans one stripe range. `touched` are the data slots asked for (of copies: slot 0, and `preferred`
-/// the copy to read). `None` when more is lost than the group survives.
+/// Plans one stripe range. `touched` are the requested data slots; for copies slot 0, with
+/// `preferred` as the copy to read. `None` if more is lost than the group survives.
 #[must_use]
 pub fn plan(
     shape: Shape,
@@ -229,7 +231,7 @@ pub fn plan(
         (Ask::Rebuild, true) if health.settled => plan_copy_rebuild(shape, health),
         (Ask::Rebuild, false) if health.settled => plan_parity_rebuild(shape, health),
         (Ask::Scrub, _) if health.settled => plan_scrub(shape, health),
-        // Another request settled the rows meanwhile, or a discard took them and a write came.
+        // Another request settled the rows meanwhile, or they were discarded and then written.
         (Ask::Settle, _) if health.settled => Some(direct(SlotSet::EMPTY, SlotSet::EMPTY)),
         (Ask::Settle | Ask::Scrub, _) if nothing_to_settle(shape, health) => {
             Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
@@ -243,9 +245,9 @@ pub fn plan(
     }
 }
 
-/// Whether only data is left, with nothing beside it that could disagree: the last copy, or all
-/// data chunks without parity. Parity that stands in for missing data is not that: it is the only
-/// word on what is missing, and whether it is true is what settling asks.
+/// Returns true if only data is left, without redundancy that could disagree: the last copy, or all
+/// data chunks without parity. Parity that stands in for missing data does not count. It is the
+/// only evidence of that data, and settling must find out whether it is right.
 fn nothing_to_settle(shape: Shape, health: Health) -> bool {
     let present = shape.all().minus(health.missing);
     if shape.copies {
@@ -276,7 +278,7 @@ fn plan_copy_write(shape: Shape, health: Health) -> Option<Plan> {
     (!writes.is_empty()).then(|| direct(SlotSet::EMPTY, writes))
 }
 
-/// One readable copy is the truth; the others are compared with it and corrected.
+/// Takes one readable copy as correct; compares the others with it and corrects them.
 fn plan_copy_settle(shape: Shape, health: Health) -> Option<Plan> {
     let readable = shape.all().minus(health.unreadable);
     let others = shape
@@ -301,7 +303,8 @@ fn plan_copy_rebuild(shape: Shape, health: Health) -> Option<Plan> {
     })
 }
 
-/// Data that can't be read: all of it is recovered where any is, since the whole row proves it.
+/// Returns the unreadable data slots. If any is recovered, all are: only the whole row proves the
+/// result.
 fn unreadable_data(shape: Shape, health: Health) -> SlotSet {
     shape.all_data().and(health.unreadable)
 }
@@ -317,7 +320,7 @@ fn plan_parity_rebuild(shape: Shape, health: Health) -> Option<Plan> {
     })
 }
 
-/// What is there is copied as it is; what can't be read is recovered.
+/// Copies readable slots as they are, and recovers the unreadable ones.
 fn plan_replace(shape: Shape, health: Health, touched: SlotSet) -> Option<Plan> {
     let readable = touched.and(health.unreadable).is_empty();
     if readable || !touched.and(health.missing).is_empty() {
@@ -360,7 +363,7 @@ fn plan_parity_read(shape: Shape, health: Health, touched: SlotSet) -> Option<Pl
     })
 }
 
-/// The chunks to recover any others from: data first, then the lowest parity.
+/// Returns the chunks to recover any others from: data first, then the lowest parity.
 fn recovery_sources(shape: Shape, health: Health) -> Option<SlotSet> {
     let sources = shape
         .all()
@@ -374,7 +377,7 @@ fn plan_parity_settle(shape: Shape, health: Health) -> Option<Plan> {
     let parity = shape.redundant().minus(health.missing);
     let mut compared = parity.minus(health.unreadable);
     if !lost.is_empty() {
-        // Redundancy that is not settled says nothing certain about data.
+        // Redundancy that is not settled proves nothing about data.
         if !health.trust_unsettled {
             return None;
         }
@@ -397,8 +400,8 @@ fn plan_parity_settle(shape: Shape, health: Health) -> Option<Plan> {
     })
 }
 
-/// All that is there is read. What is not readable, or known to be wrong, is made anew from the
-/// rest, which must fit together as far as there is more of it than that takes.
+/// Reads everything that is there. Slots that are unreadable, or known to be wrong, are recovered
+/// from the rest. If more slots are left than that needs, they must be consistent.
 fn plan_scrub(shape: Shape, health: Health) -> Option<Plan> {
     let readable = shape.all().minus(health.unreadable);
     let spare = readable.count().checked_sub(u32::from(shape.data))?;
@@ -464,7 +467,7 @@ fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<P
     let modify = touched.or(parity);
     let can_modify = health.settled && modify.and(health.unreadable).is_empty();
     let can_reconstruct = untouched.and(health.unreadable).is_empty();
-    // Fewest reads; the writes are the same. At a tie the one that does not depend on old parity.
+    // Choose the fewest reads; writes are the same. At a tie don't depend on old parity.
     if can_reconstruct && !(can_modify && modify.count() < untouched.count()) {
         return Some(make(
             Strategy::ReconstructWrite,
@@ -493,7 +496,7 @@ fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<P
 }
 
 impl Plan {
-    /// The computation that follows `done` (`None`: the reads).
+    /// Returns the computation that follows `done` (`None`: the reads).
     #[must_use]
     pub fn work_after(&self, done: Option<Work>) -> Option<Work> {
         let recover = (!self.recover.is_empty()).then_some(Work::Recover);
@@ -512,7 +515,7 @@ impl Plan {
         }
     }
 
-    /// The plan as text: `ReadModifyWrite; read 0:d0 4:p0; write 0:d0 4:p0`, each slot as
+    /// Formats the plan as `ReadModifyWrite; read 0:d0 4:p0; write 0:d0 4:p0`, each slot as
     /// member:role.
     pub fn describe<'a>(&'a self, group: &'a Group) -> impl fmt::Display + 'a {
         Described { plan: self, group }
@@ -542,7 +545,7 @@ impl fmt::Display for Described<'_> {
 
 impl Described<'_> {
     fn slots(&self, f: &mut fmt::Formatter<'_>, set: SlotSet) -> fmt::Result {
-        // In order of the members, as one looks at a row of devices.
+        // In the order of the members, as in a row of devices.
         for member in 0..=spindles_block::MEMBERS_MAX {
             for index in set.iter() {
                 let slot = &self.group.slots()[usize::from(index)];

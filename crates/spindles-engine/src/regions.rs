@@ -13,7 +13,7 @@
 //! ```
 //!
 //! An *unsettled* region is one that a crash left dirty: redundancy in it may disagree with data
-//! until the resync was there. Arrays without bitmaps are one region, always written.
+//! until it is resynchronised. Arrays without bitmaps are one region, always written.
 
 use crate::{bitmaps::Bitmap, bits::Bits, index};
 use alloc::collections::VecDeque;
@@ -21,25 +21,25 @@ use core::ops::Range;
 use spindles_block::Instant;
 use spindles_layout::GroupIndex;
 
-/// The search for dirty regions that need not be any more.
+/// The search for dirty regions that can be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sweep {
-    /// Nothing is dirty that could be cleared.
+    /// No dirty region can be cleared.
     Idle,
-    /// Something became dirty: at the next occasion the moment is set.
+    /// A region became dirty. The time of the sweep is not set yet.
     Wanted,
-    /// When.
+    /// The time of the next sweep.
     At(Instant),
-    /// The flush before bits are cleared is under way.
+    /// Flushing, before bits are cleared.
     Flushing { pending: u32 },
 }
 
 /// The groups of one map, and their regions.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
-    /// The first group and the end of them.
+    /// All its groups.
     groups: Range<u64>,
-    /// Those that hold the array: all, unless it grows.
+    /// The groups that hold the array: all, unless it grows.
     live: Range<u64>,
     /// The first region.
     region: u64,
@@ -48,7 +48,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// These groups, with a bit for so many each (0: one for all) from `region` on.
+    /// Creates a part of these groups, with one bit for each `region_groups` of them (0: one bit
+    /// for all) from bit `region` on.
     pub(crate) fn new(groups: Range<u64>, region_groups: u32, region: u64) -> Self {
         Self {
             live: groups.clone(),
@@ -74,7 +75,7 @@ impl Part {
         self.shift
     }
 
-    /// The regions, from the first to the end.
+    /// All its regions.
     pub(crate) fn regions(&self) -> Range<u64> {
         let count = self.groups.end - self.groups.start;
         let whole = count >> self.shift;
@@ -83,42 +84,42 @@ impl Part {
     }
 }
 
-/// What is known of the regions of an array.
+/// The state of the regions of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Regions {
-    /// The groups of the array, in order; while it grows, those of its new map.
+    /// The groups of the array; while it grows, those of its new map.
     pub(crate) part: Part,
-    /// While it grows, the groups of its old map after those.
+    /// The groups of the old map, which follow those of the new one; `None` unless the array grows.
     pub(crate) older: Option<Part>,
-    /// Whether the bitmaps are kept on the members.
+    /// True if the bitmaps are kept on the members.
     pub(crate) stored: bool,
     pub(crate) dirty: Bitmap,
     pub(crate) written: Bitmap,
-    /// Whether all regions are written.
+    /// True if all regions are written.
     pub(crate) all_written: bool,
-    /// Dirty since before a crash; the resync takes them in order.
+    /// Regions dirty since before a crash; the resync takes them in order.
     pub(crate) unsettled: Bits,
-    /// What says that their rows are blank is not durable yet: they were first written since the array was
-    /// opened, or are not settled. They stay dirty until it is.
+    /// Regions whose record of blank rows is not durable yet: they were first written since the
+    /// array was opened, or are not settled. They stay dirty until the record is durable.
     pub(crate) begun: Bits,
-    /// Written to since the last sweep.
+    /// Regions written since the last sweep.
     pub(crate) recent: Bits,
-    /// Marked since then ahead of writes.
+    /// Regions marked ahead of writes since the last sweep.
     pub(crate) expected: Bits,
-    /// What the sweep under way is about to clear.
+    /// Regions that the current sweep is about to clear.
     pub(crate) clearing: Bits,
     pub(crate) sweep: Sweep,
-    /// Discards that are through, and of which whole regions are to be given back, in order.
+    /// Finished discards with whole regions to release, in order.
     pub(crate) releases: VecDeque<u32>,
-    /// The regions of the first of them, while it waits for what is in flight there.
+    /// The regions of the first of these discards, while it waits for I/O in flight there.
     pub(crate) releasing: Range<u64>,
-    /// Given back since the journal began: it may hold what was written to them before.
+    /// Regions released since the journal began, which may hold earlier writes to them.
     pub(crate) released: Bits,
 }
 
 impl Regions {
-    /// Regions of an array; `stored` says whether it has bitmaps, `unsettled` whether anything may
-    /// be unsettled in one that has none.
+    /// Creates the regions of an array. `stored`: it has bitmaps. `unsettled`: it has none, and
+    /// redundancy may disagree with data.
     pub(crate) fn new(
         part: Part,
         older: Option<Part>,
@@ -148,56 +149,57 @@ impl Regions {
         }
     }
 
-    /// Whether the bitmaps are kept on the members.
+    /// Returns true if the bitmaps are kept on the members.
     #[inline]
     pub(crate) fn are_stored(&self) -> bool {
         self.stored
     }
 
-    /// Whether the members hold what the array holds in this region.
+    /// Returns true if the members hold the array's contents in this region.
     pub(crate) fn holds(&self, region: u64) -> bool {
         self.written.bits.get(region)
     }
 
-    /// Whether they do, and all of them say so durably.
+    /// Returns true if the members hold the array's contents in this region, and all record that
+    /// durably.
     pub(crate) fn durably_holds(&self, region: u64) -> bool {
         self.holds(region) && self.written.durable.get(region)
     }
 
-    /// The groups of the map, of the new one while the array grows.
+    /// Returns the groups of the map; while the array grows, of the new one.
     pub(crate) fn part_groups(&self) -> Range<u64> {
         self.part.groups()
     }
 
-    /// Another device is to be told all of both bitmaps.
+    /// Queues both bitmaps to be written as a whole, for another device.
     pub(crate) fn tell_all(&mut self) {
         self.dirty.tell_all();
         self.written.tell_all();
     }
 
-    /// Nothing of before is in a log any more that regions which were given back may still meet.
+    /// Forgets the released regions: the log no longer holds earlier writes to them.
     pub(crate) fn forget_released(&mut self) {
         self.released.clear_all();
     }
 
-    /// The array is of one map from now on, or of two.
+    /// Sets the parts of the array: of one map, or of two while it grows.
     pub(crate) fn set_parts(&mut self, part: Part, older: Option<Part>) {
         (self.part, self.older) = (part, older);
         self.note_all_written();
     }
 
-    /// How many groups a region has, as a power of two.
+    /// The number of groups in a region, as a power of two.
     pub(crate) fn shift(&self) -> u32 {
         self.part.shift()
     }
 
-    /// How many regions there are, those before the first included.
+    /// The number of regions, including unused bits before the first.
     pub(crate) fn count(part: &Part, older: Option<&Part>) -> u64 {
         let older = older.map_or(0, |older| older.regions().end);
         part.regions().end.max(older)
     }
 
-    /// The groups that hold the array, as the map has them now.
+    /// Sets the groups that hold the array in both maps.
     pub(crate) fn set_live(&mut self, [live, older]: [Range<u64>; 2]) {
         self.part.live = live;
         if let Some(part) = &mut self.older {
@@ -205,7 +207,7 @@ impl Regions {
         }
     }
 
-    /// The bits of the map as it is now mean nothing yet.
+    /// Clears the bits of the newest map's regions, which mean nothing yet.
     pub(crate) fn blank(&mut self) {
         for region in self.part.regions() {
             self.dirty.bits.clear(region);
@@ -217,7 +219,7 @@ impl Regions {
         self.written.tell_all();
     }
 
-    /// The part that a group is of.
+    /// Returns the part of a group.
     #[inline]
     fn part_of(&self, group: GroupIndex) -> &Part {
         match &self.older {
@@ -226,18 +228,19 @@ impl Regions {
         }
     }
 
-    /// Whether a group holds a part of the array.
+    /// Returns true if a group holds a part of the array.
     pub(crate) fn is_live(&self, group: GroupIndex) -> bool {
         self.part_of(group).live.contains(&group.0)
     }
 
-    /// The region of a group.
+    /// Returns the region of a group.
     #[inline]
     pub(crate) fn of(&self, group: GroupIndex) -> u64 {
         self.part_of(group).of(group)
     }
 
-    /// The groups of a region that hold the array; the first and the last region may have fewer.
+    /// Returns the groups of a region that hold the array. The first and the last region may have
+    /// fewer.
     pub(crate) fn groups(&self, region: u64) -> Range<u64> {
         let older = self.older.as_ref();
         let older = older.filter(|older| older.regions().contains(&region));
@@ -257,45 +260,47 @@ impl Regions {
         first..end.max(first)
     }
 
-    /// Whether the members hold what the array holds there; otherwise it reads as zeros.
+    /// Returns true if the members hold the array's contents in this group; otherwise it reads as
+    /// zeros.
     #[inline]
     pub(crate) fn is_written(&self, group: GroupIndex) -> bool {
         self.all_written || self.written.bits.get(self.of(group)) && self.is_live(group)
     }
 
-    /// Whether it reads as zeros, and does so after a crash too.
+    /// Returns true if the group reads as zeros, even after a crash.
     pub(crate) fn reads_zeros(&self, group: GroupIndex) -> bool {
         !self.is_written(group) && self.written.is_stored(self.of(group))
     }
 
-    /// A member that comes back gets its region anew.
+    /// Marks the region of a group dirty, so that a returning member gets it again.
     pub(crate) fn mark_dirty(&mut self, group: GroupIndex) {
         self.dirty.set(self.of(group));
     }
 
-    /// Whether it is given back, and a crash may leave it written still.
+    /// Returns true if the group's region is released, but may be written after a crash.
     pub(crate) fn is_half_released(&self, group: GroupIndex) -> bool {
         let region = self.of(group);
         let released = self.released.get(region) && !self.written.bits.get(region);
         released && !self.written.is_stored(region)
     }
 
-    /// Whether redundancy may disagree with data there, as far as bitmaps can tell.
+    /// Returns true if redundancy may disagree with data in the group's region, as far as bitmaps
+    /// show.
     pub(crate) fn is_unsettled(&self, group: GroupIndex) -> bool {
         self.unsettled.get(self.of(group))
     }
 
-    /// From now on it may.
+    /// Marks the region of a group as unsettled.
     pub(crate) fn unsettle(&mut self, group: GroupIndex) {
         self.unsettled.set(self.of(group));
     }
 
-    /// Whether what says that rows are blank may not be durable there.
+    /// Returns true if the record of blank rows in the group's region may not be durable.
     pub(crate) fn is_begun(&self, group: GroupIndex) -> bool {
         self.begun.get(self.of(group))
     }
 
-    /// The first group from here on that a member which was out may lack.
+    /// Returns the first group from `group` on that a member which was out may lack.
     pub(crate) fn next_missed(&self, group: GroupIndex) -> GroupIndex {
         let mut group = group;
         loop {
@@ -308,7 +313,8 @@ impl Regions {
         }
     }
 
-    /// The first group from here on whose region is in `bits`; beyond the last where there is none.
+    /// Returns the first group from `group` on whose region is in `bits`; `u64::MAX` if there is
+    /// none.
     pub(crate) fn next_group(&self, bits: &Bits, group: GroupIndex) -> GroupIndex {
         for part in [Some(&self.part), self.older.as_ref()]
             .into_iter()
@@ -333,17 +339,17 @@ impl Regions {
         GroupIndex(u64::MAX)
     }
 
-    /// The first group from here on that may be unsettled.
+    /// Returns the first group from `group` on that may be unsettled.
     pub(crate) fn next_unsettled(&self, group: GroupIndex) -> GroupIndex {
         self.next_group(&self.unsettled, group)
     }
 
-    /// What is written changed: perhaps all regions are.
+    /// Updates `all_written` after a change.
     pub(crate) fn note_all_written(&mut self) {
         self.all_written = !self.stored || self.older.is_none() && self.written.bits.is_full();
     }
 
-    /// The first group from here on that was ever written.
+    /// Returns the first group from `group` on that was ever written.
     pub(crate) fn next_written(&self, group: GroupIndex) -> GroupIndex {
         if self.all_written {
             return group;
@@ -351,8 +357,8 @@ impl Regions {
         self.next_group(&self.written.bits, group)
     }
 
-    /// In how many regions there is a group, from `from` on, that holds a part of the array and that
-    /// `next` stops at: it answers the first such group from the one given on.
+    /// Counts the regions from `from` on that have a live group selected by `next`. `next` returns
+    /// the first selected group from the given one on.
     pub(crate) fn live_regions(
         &self,
         from: GroupIndex,
@@ -372,7 +378,7 @@ impl Regions {
         regions
     }
 
-    /// When the engine is to be woken for a sweep.
+    /// Returns the time of the next sweep.
     pub(crate) fn wake(&self) -> Option<Instant> {
         match self.sweep {
             Sweep::Idle | Sweep::Flushing { .. } => None,
@@ -383,7 +389,7 @@ impl Regions {
 }
 
 impl Regions {
-    /// Something may be dirty: at some time it is to be looked whether it still is.
+    /// Wants a sweep if some region is dirty and settled.
     pub(crate) fn want_sweep(&mut self) {
         let words = self.dirty.bits.words().iter().zip(self.unsettled.words());
         let clearable = words
@@ -394,7 +400,7 @@ impl Regions {
         }
     }
 
-    /// Whether nothing of a sweep is under way.
+    /// Returns true if no flush of a sweep is under way.
     pub(crate) fn sweep_is_idle(&self) -> bool {
         !matches!(self.sweep, Sweep::Flushing { .. })
     }

@@ -1,4 +1,4 @@
-//! A request and its cursor: which of its blocks are handed out to stripe ranges.
+//! A request and its cursor: which of its blocks have been handed out to stripe ranges.
 
 use crate::hedges::Pairing;
 use spindles_block::{BlockIndex, BufferSlice, Operation, RequestError};
@@ -13,12 +13,12 @@ pub(crate) struct RequestSlot {
     pub(crate) buffer: BufferSlice,
     /// The first block of the group part that is being handed out.
     pub(crate) next: BlockIndex,
-    /// How far into the chunks of that group stripe ranges were handed out.
+    /// How far into the chunks of that group stripe ranges have been handed out.
     pub(crate) low: u32,
     pub(crate) handed_out: bool,
     pub(crate) pending: u32,
     pub(crate) error: Option<RequestError>,
-    /// Whether `buffer` may be lent, and the answer name other memory.
+    /// True if `buffer` may be lent, and the answer may name other memory.
     pub(crate) exchangeable: bool,
     pub(crate) pairing: Pairing,
 }
@@ -47,17 +47,17 @@ impl RequestSlot {
         }
     }
 
-    /// Whether all its stripe ranges were handed out.
+    /// Returns true if all its stripe ranges have been handed out.
     pub(crate) const fn is_handed_out(&self) -> bool {
         self.handed_out
     }
 
-    /// No more stripe ranges are handed out.
+    /// Ends the handing out of stripe ranges.
     pub(crate) const fn stop(&mut self) {
         self.handed_out = true;
     }
 
-    /// Whether some stripe ranges of a group were, and others not.
+    /// Returns true if some stripe ranges of a group have been handed out, and others have not.
     pub(crate) const fn is_midway(&self) -> bool {
         self.low > 0
     }
@@ -79,7 +79,7 @@ impl RequestSlot {
         }
     }
 
-    /// Where the data of array block `block` is.
+    /// Returns the buffer place of array block `block`.
     pub(crate) fn place(&self, block: BlockIndex) -> BufferSlice {
         if matches!(
             self.operation,

@@ -39,7 +39,7 @@ impl SlotSet {
         Self(1 << slot)
     }
 
-    /// Whether `slot` is in the set.
+    /// Returns true if `slot` is in the set.
     #[must_use]
     pub const fn contains(self, slot: u8) -> bool {
         self.0 >> slot & 1 == 1
@@ -63,19 +63,19 @@ impl SlotSet {
         Self(self.0 & !other.0)
     }
 
-    /// Whether the set is empty.
+    /// Returns true if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many slots are in the set.
+    /// The number of slots in the set.
     #[must_use]
     pub const fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// The `count` lowest slots of the set, or fewer where there are fewer.
+    /// The `count` lowest slots of the set, or all if there are fewer.
     #[must_use]
     pub fn lowest(self, count: u32) -> Self {
         self.iter()

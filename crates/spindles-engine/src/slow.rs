@@ -1,32 +1,33 @@
-//! How long the reads of each member take beside those of its peers.
+//! Compares the read times of each member with those of its peers.
 
 use crate::config::FaultLimits;
 use alloc::{vec, vec::Vec};
 use spindles_block::{Instant, MEMBERS_MAX, MemberIndex, MemberSet};
 
-/// Of so many reads of a member one is timed, once it is known and while nobody is slow.
+/// One of this many reads of a member is timed, after the first ones and while no member is
+/// slow or stalls.
 const TIME_EVERY: u32 = 8;
 
-/// Of so many reads that could go around a slow member, one goes to it.
+/// Of this many reads that could go around a slow member, one goes to it.
 const PROBE_EVERY: u32 = 16;
 
-/// So many first reads of a member are all timed.
+/// The first reads of a member, which are all timed.
 const TIME_FIRST: u32 = 64;
 
-/// Reads between two looks at a member.
+/// Reads between two checks of a member.
 const LOOK_EVERY: u32 = 16;
 
-/// How long the reads of a member take.
+/// The read times of a member.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latency {
     /// A moving average, in nanoseconds: each read that is timed counts for an eighth.
     average_ns: u64,
     reads: u32,
-    /// Since when it is much slower than its peers.
+    /// Since when it has been much slower than its peers.
     since: Option<Instant>,
 }
 
-/// What the engine keeps about slow members.
+/// The engine's state of slow members.
 #[derive(Clone, Debug)]
 pub(crate) struct Slow {
     limits: FaultLimits,
@@ -34,9 +35,9 @@ pub(crate) struct Slow {
     members: MemberSet,
     /// Members at which a read waits for too long.
     stalled: MemberSet,
-    /// Reads that went, or could have gone, around one.
+    /// Reads that went, or could have gone, around a slow member.
     reads: u32,
-    /// Stripe ranges that compute what a slow member holds.
+    /// Stripe ranges that compute the contents of a slow member.
     around: u32,
 }
 
@@ -52,7 +53,7 @@ impl Slow {
         }
     }
 
-    /// From when on a member counts as slow, or stalls.
+    /// Returns the limits from which on a member counts as slow or stalled.
     pub(crate) fn limits(&self) -> FaultLimits {
         self.limits
     }
@@ -67,25 +68,25 @@ impl Slow {
         self.stalled
     }
 
-    /// Whether there is none.
+    /// Returns true if no member stalls.
     #[inline]
     pub(crate) fn nobody_stalls(&self) -> bool {
         self.stalled.is_empty()
     }
 
-    /// Those, from now on.
+    /// Sets the members that stall.
     pub(crate) fn set_stalled(&mut self, stalled: MemberSet) {
         self.stalled = stalled;
     }
 
-    /// A read of a member that is timed took so long. Whether it is time to look at the member.
+    /// Records the duration of a timed read. Returns true if it is time to judge the member.
     pub(crate) fn took(&mut self, member: MemberIndex, ns: u64) -> bool {
         let latency = &mut self.latencies[usize::from(member.0)];
         latency.average_ns = latency.average_ns - (latency.average_ns >> 3) + (ns >> 3);
         latency.reads.is_multiple_of(LOOK_EVERY)
     }
 
-    /// Looks whether a member became slow, or is quick again: `Some` where that changed.
+    /// Checks whether a member became slow, or is quick again. `Some` if that changed.
     pub(crate) fn judge(
         &mut self,
         member: MemberIndex,
@@ -97,7 +98,7 @@ impl Slow {
         let latency = &mut self.latencies[usize::from(member.0)];
         let average = latency.average_ns;
         let is_slow = self.members.contains(member);
-        // Once slow, it is so until it is nearly as quick as the others.
+        // A slow member counts as slow until it is nearly as quick as the others.
         let factor = if is_slow { 2 } else { limits.slow_factor };
         if average < limits.slow_min_ns || average <= median.saturating_mul(factor.into()) {
             latency.since = None;
@@ -112,37 +113,38 @@ impl Slow {
         Some(true)
     }
 
-    /// Another device has the position.
+    /// Forgets the read times of a position that another device takes.
     pub(crate) fn forget(&mut self, member: MemberIndex) {
         self.latencies[usize::from(member.0)] = Latency::default();
         self.members = self.members.without(member);
         self.stalled = self.stalled.without(member);
     }
 
-    /// A read could go around a slow member. Whether it goes to it all the same, to see how it is; `computes`
-    /// says that the way around is a computation, of which there are not too many at once.
+    /// Counts a read that could go around a slow member. Returns true if it goes to the member all
+    /// the same, to time it or because `computes` is set and too many reads compute around slow
+    /// members already.
     pub(crate) fn probes(&mut self, computes: bool) -> bool {
         self.reads = self.reads.wrapping_add(1);
         let too_many = computes && self.around >= self.limits.around_max;
         too_many || self.reads.is_multiple_of(PROBE_EVERY)
     }
 
-    /// A stripe range begins to compute what a slow member holds.
+    /// Counts a stripe range that begins to compute the contents of a slow member.
     pub(crate) fn around_begins(&mut self) {
         self.around += 1;
     }
 
-    /// It ended.
+    /// Counts a stripe range that ended such a computation.
     pub(crate) fn around_ends(&mut self) {
         self.around -= 1;
     }
 
-    /// How long a read of the member takes of late, in nanoseconds; 0 where that is not known.
+    /// Returns the recent average time of a member's reads, in nanoseconds; 0 if unknown.
     pub(crate) fn average_ns(&self, member: MemberIndex) -> u64 {
         self.latencies[usize::from(member.0)].average_ns
     }
 
-    /// Members that are read around.
+    /// Returns the members that are read around.
     #[inline]
     pub(crate) fn avoided(&self) -> MemberSet {
         self.members.union(self.stalled)
@@ -153,7 +155,7 @@ impl Slow {
         self.latencies.iter().map(|it| u64::from(it.reads)).sum()
     }
 
-    /// Another read of `member` came back. Whether to time it.
+    /// Counts another read of `member` that came back. Returns true if it is to be timed.
     #[inline]
     pub(crate) fn is_timed(&mut self, member: MemberIndex) -> bool {
         let reads = &mut self.latencies[usize::from(member.0)].reads;
@@ -161,7 +163,7 @@ impl Slow {
         reads.is_multiple_of(TIME_EVERY) || *reads <= TIME_FIRST || !self.avoided().is_empty()
     }
 
-    /// The average of the member in the middle, of those besides `member` that were read enough.
+    /// Returns the median of the averages of the peers of `member` that were read often enough.
     pub(crate) fn median_ns(&self, member: MemberIndex, missing: MemberSet) -> Option<u64> {
         let mut averages = [0; MEMBERS_MAX as usize];
         let mut count = 0;

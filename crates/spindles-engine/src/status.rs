@@ -1,4 +1,4 @@
-//! The state of a running array, for people and tests.
+//! The state of a running array, for display and tests.
 
 use crate::{
     faults::MemberFaults,
@@ -14,45 +14,46 @@ use spindles_format::ErrorCounts;
 pub struct Status {
     /// Healthy, degraded or failed.
     pub state: ArrayState,
-    /// Whether nothing more is written in this opening: too much is missing, or what must be durable
-    /// before could not be made so.
+    /// True if no more is written in this opening: too much is missing, or necessary metadata could
+    /// not be made durable.
     pub stopped_writing: bool,
-    /// So many members more may be lost, whichever they are, besides those that are missing or not filled.
+    /// How many more members may be lost, whichever they are, besides those that are missing or not
+    /// filled.
     pub survives_more: u8,
     /// Every position.
     pub members: Vec<MemberStatus>,
     /// The generation of the superblocks; 0 without superblocks.
     pub generation: u64,
-    /// Whether the array would be resynchronised if the process ended now.
+    /// True if the array would be resynchronised after a crash now.
     pub dirty: bool,
-    /// The jobs under way, and those that could not do everything.
+    /// The jobs under way, and those that ended with failed stripe ranges.
     pub jobs: Vec<JobStatus>,
     /// Blocks of the array that a crash took. They answer errors until they are written.
     pub lost_blocks: u64,
     /// Where writes are logged.
     pub journal: JournalStatus,
-    /// How far it has grown, while it does.
+    /// The progress of a growth; `None` unless the array grows.
     pub growth: Option<GrowthStatus>,
-    /// What the scrub under way found, or else the last one since opening.
+    /// The findings of the current scrub, or else of the last one since opening.
     pub scrub: ScrubStatus,
-    /// What the bitmaps say; `None` for an array without them.
+    /// The state of the bitmaps; `None` for an array without them.
     pub regions: Option<RegionsStatus>,
 }
 
-/// What the bitmaps of an array say, in regions.
+/// The state of the bitmaps of an array, in regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionsStatus {
-    /// How many there are.
+    /// All regions.
     pub total: u64,
-    /// Bytes of the array in one; where groups differ in size, on average.
+    /// Bytes of the array in one region; the average if groups differ in size.
     pub region_bytes: u64,
-    /// Those that were ever written; others read as zeros.
+    /// Regions that were ever written; the others read as zeros.
     pub written: u64,
-    /// Those with a dirty bit: written to a short time ago, or without a member that is missing, or
-    /// about to be when a crash came.
+    /// Regions with a dirty bit: written a short time ago, or while a member was missing, or about
+    /// to be written when a crash came.
     pub dirty: u64,
-    /// Those that a crash left dirty, until the resync was there; none where journals tell what the
-    /// crash left undone.
+    /// Regions that a crash left dirty and that are not resynchronised yet; 0 if journals record
+    /// what the crash left undone.
     pub unsettled: u64,
 }
 
@@ -65,49 +66,49 @@ pub enum JournalStatus {
     Members,
     /// On a device of its own.
     Device,
-    /// On its members, because the device that it has for that is not there, or failed.
+    /// On its members, because the journal's own device is not there or failed.
     DeviceOut,
 }
 
-/// How far the growth of an array is.
+/// The progress of a growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrowthStatus {
-    /// Bytes of the array that are where they will be.
+    /// Bytes of the array that are in their new places.
     pub done_bytes: u64,
     /// Bytes of the array before it grew.
     pub total_bytes: u64,
-    /// Whether what comes next can't be moved in this opening.
+    /// True if the next part can't be moved in this opening.
     pub stuck: bool,
 }
 
 /// The state of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// Which.
+    /// The position.
     pub member: MemberIndex,
     /// Its state.
     pub state: Member,
-    /// It is out, and that is not durable yet: the array would count on it after a crash.
+    /// True if the member is out, but not durably: the array would count on it after a crash.
     pub counted_on: bool,
-    /// What went wrong on it since opening.
+    /// Its faults since opening.
     pub faults: MemberFaults,
-    /// Errors of its device, as its superblock keeps them.
+    /// Errors of its device, as recorded in its superblock.
     pub errors: ErrorCounts,
-    /// Whether it is much slower than its peers.
+    /// True if it is much slower than its peers.
     pub slow: bool,
-    /// Whether a read waits at it for much longer than its peers take.
+    /// True if a read waits at it for much longer than its peers take.
     pub stalls: bool,
-    /// Reads that were hedged since opening, because it kept them waiting.
+    /// Reads hedged since opening because they waited for this member.
     pub hedged_reads: u64,
-    /// How long a read of it takes of late, in nanoseconds; 0 where that is not known.
+    /// The recent average time of its reads, in nanoseconds; 0 if unknown.
     pub read_ns: u64,
-    /// Regions of which it does not hold all that was written: since it is out, or that are still
-    /// to be filled. 0 for an array without bitmaps.
+    /// Regions whose contents it lacks in part: written since it is out, or not filled yet. 0 for
+    /// an array without bitmaps.
     pub lacks_regions: u64,
 }
 
 impl Status {
-    /// The job of that name, if it is under way or could not do everything.
+    /// Returns the job of that name, if it is under way or ended with failed stripe ranges.
     #[must_use]
     pub fn job(&self, name: &str) -> Option<&JobStatus> {
         self.jobs.iter().find(|job| job.name == name)

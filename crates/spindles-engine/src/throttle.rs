@@ -1,23 +1,23 @@
-//! When a job may go on: at once while no client waits, else no faster than the rate that it is
-//! guaranteed.
+//! Decides when a job may continue: at once while no client waits, otherwise no faster than its
+//! guaranteed rate.
 
 use spindles_block::Instant;
 
-/// Clients count as waiting until so long after the last of their requests: who asks one thing
-/// after another is not met by a job between two of them.
+/// Clients count as waiting until this long after their last request, so that a job does not slip
+/// between two requests of a sequential client.
 const QUIET_NS: u64 = 2_000_000;
-/// A job that was held up makes up for at most so long.
+/// The most time that a delayed job makes up for.
 const ARREARS_NS: u64 = 100_000_000;
 
 /// Keeps jobs out of the clients' way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Throttle {
-    /// What jobs are guaranteed, in bytes of each member per second; 0 for nothing.
+    /// The guaranteed rate of jobs, in bytes of each member per second; 0 for none.
     pub(crate) rate: u64,
     /// When clients were last seen waiting.
     busy_at: Option<Instant>,
     clients: bool,
-    /// When the guaranteed rate lets the next stripe range go.
+    /// When the guaranteed rate allows the next stripe range.
     due: Instant,
 }
 
@@ -31,16 +31,16 @@ impl Throttle {
         }
     }
 
-    /// It is `now`, and clients wait or don't.
+    /// Notes whether clients wait `now`.
     pub(crate) fn look(&mut self, now: Instant, clients: bool) {
-        // What was in flight until this moment was so all the time since the last look.
+        // Requests in flight until now were in flight since the last look.
         if clients || self.clients {
             self.busy_at = Some(now);
         }
         self.clients = clients;
     }
 
-    /// When the next stripe range may go; `None` where that is not a matter of time.
+    /// Returns when the next stripe range may begin; `None` if that does not depend on time.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let due = (self.rate > 0).then_some(self.due);
         let quiet = match self.busy_at {
@@ -54,7 +54,7 @@ impl Throttle {
         }
     }
 
-    /// A stripe range of so many bytes of each member goes.
+    /// Counts a stripe range that begins, with `bytes` bytes of each member.
     pub(crate) fn gone(&mut self, now: Instant, bytes: u64) {
         let Some(takes_ns) = (u128::from(bytes) * 1_000_000_000).checked_div(self.rate.into())
         else {
@@ -101,7 +101,7 @@ mod tests {
             throttle.gone(now, 50_000);
             bytes += 50_000;
             now = throttle.next(now).unwrap();
-            // Whoever is to go comes a little late each time.
+            // Each stripe range begins a little late.
             now = now.plus_ns(7 * MS);
             throttle.look(now, true);
         }

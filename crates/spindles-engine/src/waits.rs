@@ -1,4 +1,4 @@
-//! Stripe ranges that wait for something besides their own I/O, and for what.
+//! Stripe ranges that wait for something other than their own I/O, with the reason.
 
 use crate::RangeId;
 use alloc::collections::VecDeque;
@@ -6,9 +6,10 @@ use alloc::collections::VecDeque;
 /// What a stripe range waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitFor {
-    /// The superblocks: that it is durable who is out, that the array is dirty, or whether writes are logged.
+    /// The superblocks: which members are out, that the array is dirty, or whether writes are
+    /// logged must become durable.
     Superblocks,
-    /// Its region: that it is durably marked, is made zeros, or was given back.
+    /// Its region, which must be durably marked, zeroed, or released.
     Region,
     /// The bad-block list, which is being written.
     BadBlocks,
@@ -21,19 +22,19 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// Room for so many stripe ranges.
+    /// Creates the queue, with room for `ranges` stripe ranges.
     pub(crate) fn new(ranges: usize) -> Self {
         Self {
             ranges: VecDeque::with_capacity(ranges),
         }
     }
 
-    /// A stripe range waits until it is woken for this.
+    /// Lets a stripe range wait until it is woken for this reason.
     pub(crate) fn wait(&mut self, range: RangeId, reason: WaitFor) {
         self.ranges.push_back((range, reason));
     }
 
-    /// Those that wait for this are ready to look again.
+    /// Moves the stripe ranges that wait for this reason to `ready`.
     pub(crate) fn wake(&mut self, reason: WaitFor, ready: &mut VecDeque<RangeId>) {
         self.ranges.retain(|&(range, waits_for)| {
             let stays = waits_for != reason;
@@ -44,7 +45,7 @@ impl Waits {
         });
     }
 
-    /// All are: what they wait for may never come.
+    /// Moves all stripe ranges to `ready`: their events may never come.
     pub(crate) fn wake_all(&mut self, ready: &mut VecDeque<RangeId>) {
         ready.extend(self.ranges.drain(..).map(|(range, _)| range));
     }

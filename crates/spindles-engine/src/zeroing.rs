@@ -1,4 +1,4 @@
-//! Regions that are being made zeros, and those that wait for it.
+//! Regions that are being zeroed, and those that wait for it.
 
 use crate::{bits::Bits, checksums::ROWS_MAX, index};
 use alloc::{collections::VecDeque, vec, vec::Vec};
@@ -6,56 +6,56 @@ use core::{mem::take, ops::Range};
 use spindles_block::BlockIndex;
 use spindles_layout::Group;
 
-/// The most regions that are made zeros together while no write waits for them: one that comes
-/// waits no longer.
+/// The most regions that are zeroed together while no write waits for them. This limits the wait of
+/// a write that comes meanwhile.
 const AHEAD_AT_ONCE: u64 = 4;
 
-/// What is made of the rows of a region before its first write.
+/// How the rows of a region are prepared for its first write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
     Zeros,
-    /// Their checksums are removed, and nothing else is written.
+    /// Their checksums are removed, and no blocks are written.
     Blank,
 }
 
-/// Rows that a member is making zeros.
+/// Rows that a member is zeroing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Run {
-    /// The first of them, in its data area.
+    /// The first row, in the member's data area.
     pub(crate) first: BlockIndex,
     pub(crate) blocks: u32,
-    /// So many of them have the checksums of zeros.
+    /// How many of them already have the checksums of zeros.
     pub(crate) summed: u32,
 }
 
-/// Regions being made ready for their first write.
+/// Regions being prepared for their first write.
 #[derive(Clone, Debug)]
 pub(crate) struct Zeroing {
-    /// Regions asked for and not ready.
+    /// Regions that were asked for and are not ready.
     pub(crate) asked: Bits,
-    /// Those of which nothing was done yet and that a write waits for, in order.
+    /// Regions not begun yet that a write waits for, in order.
     pub(crate) waiting: VecDeque<u64>,
-    /// And those that none waits for.
+    /// Regions not begun yet that no write waits for.
     pub(crate) ahead: Bits,
-    /// A write waits for one that is under way or waits for the flush.
+    /// True if a write waits for a region that is being zeroed, or that waits for the flush.
     pub(crate) hurry: bool,
-    /// What the rows under way become.
+    /// How the current rows are prepared.
     pub(crate) rows: Rows,
-    /// Something was written since the last flush.
+    /// True if anything was written since the last flush.
     pub(crate) changed: bool,
-    /// The groups left of the regions under way, on each member.
+    /// The groups left of the current regions, on each member.
     pub(crate) left: Vec<Range<u64>>,
-    /// The rows that each member is making zeros, in its data area.
+    /// The rows that each member is zeroing, in its data area.
     pub(crate) runs: Vec<Run>,
-    /// Members that are not through with it.
+    /// Members that have not finished the current regions.
     pub(crate) pending: u32,
-    /// The regions under way.
+    /// The current regions.
     pub(crate) regions: Range<u64>,
     /// Regions that wait for the flush.
     pub(crate) zeroed: Bits,
     /// Flushes under way.
     pub(crate) flushes: u32,
-    /// Whether they wait until the journal holds nothing of them.
+    /// True while regions wait until the journal holds nothing of them.
     pub(crate) held: bool,
     pub(crate) group: Group,
 }
@@ -80,7 +80,7 @@ impl Zeroing {
         }
     }
 
-    /// Of the rows that a member is making zeros, those whose checksums come next.
+    /// Returns the rows that a member is zeroing whose checksums come next.
     pub(crate) fn next_checksums(&self, member: usize) -> (BlockIndex, u32) {
         let run = &self.runs[member];
         let first = run.first.plus(u64::from(run.summed));
@@ -91,20 +91,20 @@ impl Zeroing {
         self.regions.is_empty() && self.flushes == 0 && self.waiting.is_empty() && !self.held
     }
 
-    /// Whether that is so of a region, or it is to be.
+    /// Returns true if zeroing this region is queued or running.
     pub(crate) fn is_asked(&self, region: u64) -> bool {
         self.asked.get(region)
     }
 
-    /// The regions under way are zeros.
+    /// Adds the current regions to those that wait for the flush.
     pub(crate) fn through(&mut self) {
         for region in take(&mut self.regions) {
             self.zeroed.set(region);
         }
     }
 
-    /// The regions to be made zeros next: while a write waits, only what writes wait for. `blank` says
-    /// whether the rows of these become blank, `free` that zeros are no work for the members.
+    /// Returns the next regions to zero. While a write waits, only regions that writes wait for.
+    /// `blank`: the rows of these become blank. `free`: zeros are no work for the members.
     pub(crate) fn next(&mut self, blank: bool, free: bool) -> Option<Range<u64>> {
         self.rows = Rows::Zeros;
         if let Some(region) = self.waiting.pop_front() {

@@ -13,7 +13,7 @@ use spindles_layout::LEVELS;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counting what each thread asks of it.
+/// The system's allocator, which counts the allocations of each thread.
 struct Counting;
 
 thread_local! {
@@ -118,7 +118,7 @@ fn check(setup: &Setup) {
     assert_eq!(allocations, 0, "{what}; failing a member: {failed:?}");
 }
 
-/// Submits a request of any kind somewhere, after completing what it takes for it to be taken.
+/// Submits a random request, and completes operations until it is taken.
 fn request(null: &mut Null, random: &mut Random, blocks: u64, stripe: u32) {
     let operation = match random.below(12) {
         0 => Operation::Flush,
@@ -147,7 +147,7 @@ fn request(null: &mut Null, random: &mut Random, blocks: u64, stripe: u32) {
     }
 }
 
-/// Completes anything that is under way.
+/// Completes a random operation.
 fn finish_one(null: &mut Null, random: &mut Random, result: Result<(), MemberError>) {
     if null.pending.is_empty() {
         return;

@@ -520,10 +520,24 @@ pub(crate) fn bare_bytes_of(
             let plans = with_trial(experiment, plan).into_iter();
             plans.filter_map(|plan| plan.bytes_bare().ok()).max()
         }
-        // 0 if fio uses a share of the device, such as `size=50%`, which is unknown here.
+        // 0 if fio uses a share of the device: see `bare_share_percent`.
         Work::Fio(work) if !has_file_system(spec) => Some(work.file_bytes()),
         Work::Blocks(_) | Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
     }
+}
+
+/// Returns the largest share of the system's device that a workload of fio uses, such as that of
+/// `size=50%`, in percent.
+pub(crate) fn bare_share_percent(experiment: &Experiment, spec: &SystemSpec) -> u64 {
+    let workloads = experiment.workloads.iter();
+    let is_bare = |workload: &&WorkloadSpec| bare_bytes_of(experiment, workload, spec).is_some();
+    let shares = workloads
+        .filter(is_bare)
+        .filter_map(|workload| match &workload.work {
+            Work::Fio(work) => Some(work.share_percent()),
+            _ => None,
+        });
+    shares.max().unwrap_or(0)
 }
 
 /// Returns a plan, and the largest plan that a trial derives from it.
@@ -817,17 +831,21 @@ mod tests {
     /// blocks are read without a disk.
     #[test]
     fn fio_has_what_it_works_on() {
-        let experiment = |fs: &str| {
+        let experiment = |size: &str, fs: &str| {
             let text = format!(
                 "name = \"x\"\nsize = \"8M\"\n[[system]]\ntarget = \"raid5(3)\"\n{fs}\
-                 [[workload]]\nkind = \"fio\"\nparameters = {{ rw = \"randread\", size = \"32m\" }}\n"
+                 [[workload]]\nkind = \"fio\"\nparameters = {{ rw = \"randread\", size = \"{size}\" }}\n"
             );
             Experiment::parse("x.toml", &text).unwrap()
         };
         let of_fio = |it: &Experiment| bare_bytes_of(it, &it.workloads[0], &it.systems[0]);
-        assert_eq!(of_fio(&experiment("")), Some(32 << 20));
+        assert_eq!(of_fio(&experiment("32m", "")), Some(32 << 20));
         // On a file system, fio creates a file of its own.
-        assert_eq!(of_fio(&experiment("fs = \"ext4\"\n")), None);
+        assert_eq!(of_fio(&experiment("32m", "fs = \"ext4\"\n")), None);
+        let share = |it: &Experiment| bare_share_percent(it, &it.systems[0]);
+        assert_eq!(share(&experiment("32m", "")), 0);
+        assert_eq!(share(&experiment("50%", "")), 50);
+        assert_eq!(share(&experiment("50%", "fs = \"ext4\"\n")), 0);
     }
 
     #[test]

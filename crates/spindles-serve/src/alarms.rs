@@ -584,7 +584,8 @@ fn kind_of(
             (&[&FAIL_JOURNAL], what)
         }
         Event::TooMuchLost => {
-            let what = "a crash took more blocks than can be listed: nothing more is written";
+            let what = "a crash took more blocks than the list of bad blocks has room for: \
+                        requests for the others fail until it has";
             (&[&BLOCKS_LOST], what.to_owned())
         }
         Event::RebuildStarted { .. } => (&[&REBUILD_STARTED], format!("{member} is being filled")),

@@ -1,7 +1,7 @@
-//! Requests through the engine and a driver that does nothing: one after another, for counting
-//! instructions (`instructions CASE COUNT`; without arguments it lists the cases, each with how
-//! many requests give a good mean), and with a count of what they ask of the members
-//! (`instructions member-io`). See `cargo xtask instructions`.
+//! Sends requests through the engine and a driver that does nothing. Either one after another, to
+//! count instructions: `instructions CASE COUNT`. Without arguments it lists the cases, each with
+//! how many requests give a good mean. Or with a count of the member I/O that they cause:
+//! `instructions member-io`. See `cargo xtask instructions`.
 
 #![allow(
     clippy::print_stdout,
@@ -21,7 +21,7 @@ const READ: Operation = Operation::Read;
 const WRITE: Operation = Operation::Write { fua: false };
 const CHUNK_BLOCKS: u32 = 16; // 64 KiB
 const STRIPE: u32 = 4 * CHUNK_BLOCKS;
-/// Where promises are kept, requests go to this part of the array, which was written before.
+/// With promises, requests go to this part of the array, which was written before.
 const WRITTEN_BLOCKS: u64 = 1 << 12;
 
 /// One kind of request on one kind of array.
@@ -64,7 +64,7 @@ static CASES: &[Case] = &[
     case("raid6-write-stripe", ("raid6", 6, 0), WRITE, STRIPE),
 ];
 
-/// Appended to the name of a case on an array with default promises. Without, there are none.
+/// Appended to the name of a case on an array with default promises. Names without it have none.
 const WITH_PROMISES: &str = "-promised";
 
 fn main() -> ExitCode {

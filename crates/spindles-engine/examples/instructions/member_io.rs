@@ -1,4 +1,4 @@
-//! What writes ask of the members, counted: the same on every machine, which times are not.
+//! Counts the member I/O of writes: the same on every machine, unlike times.
 
 use crate::null::{Null, Pending, Promises, Setup};
 use spindles_block::{Instant, MemberIo, MemberSet, Operation};
@@ -11,25 +11,26 @@ const MIB_BLOCKS: u32 = 256;
 const WRITE: Operation = Operation::Write { fua: false };
 /// The most requests in flight.
 const DEPTH: u32 = 32;
-/// What member I/O takes in the array's time, so that what the engine leaves for later comes.
+/// The time that a round of member I/O takes on the array's clock, so that deferred work of the
+/// engine runs.
 const ROUND_NS: u64 = 100_000;
 /// The part of the array that was written before, in blocks: 192 MiB, in whole stripes.
 const WRITTEN_BLOCKS: u64 = 3 << 14;
 /// Requests of the shorter of two runs; the longer has twice as many.
 const REQUESTS_STEADY: u64 = 2048;
-/// All in different regions.
+/// Requests of first touches anywhere, all in different regions.
 const REQUESTS_FIRST: u64 = 256;
-/// Of first touches in order: what is made ready ahead no longer grows.
+/// Requests of first touches in order: the number of regions made ready ahead no longer grows.
 const REQUESTS_IN_ORDER: u64 = 1024;
 
-/// What is written at once.
+/// The size and the order of writes.
 #[derive(Clone, Copy)]
 enum Size {
-    /// One after another.
+    /// 1 MiB, one after another.
     Mib,
-    /// One after another.
+    /// A stripe, one after another.
     Stripe,
-    /// Anywhere.
+    /// A block, anywhere.
     Block,
 }
 
@@ -41,14 +42,14 @@ static CASES: &[(&str, u8, &[Size])] = &[
     ("raid6", 6, &[Size::Stripe, Size::Mib, Size::Block]),
 ];
 
-/// Where it is written.
+/// The state of the places that are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Places {
-    /// Where something was written before.
+    /// Written before.
     Written,
-    /// Where nothing was, on members that have to write zeros.
+    /// Never written, on members that have to write zeros.
     New,
-    /// The same, on members that write zeros without moving bytes.
+    /// Never written, on members that write zeros without moving bytes.
     Unmapped,
 }
 
@@ -61,7 +62,8 @@ struct Case {
     depth: u64,
 }
 
-/// A heading, and a line for each case: five words that say which, then the counts per request.
+/// Returns a heading, and a line for each case: five words that name it, then the counts per
+/// request.
 pub(crate) fn table() -> String {
     let mut text = format!(
         "{:<10}{:<8}{:<10}{:<9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
@@ -142,17 +144,17 @@ impl Case {
         line
     }
 
-    /// Hundredths: flushes, FUA writes, writes, bytes written and made zeros for each byte of the
-    /// client, reads, operations that do not begin where the last on that member ended, and rounds of
-    /// member I/O until all are answered.
+    /// Returns counts in hundredths: flushes, FUA writes, writes, bytes written and bytes zeroed
+    /// for each byte of the client, reads, seeks, and rounds of member I/O until all requests are
+    /// answered. A seek is an operation that does not begin where the last one on that member
+    /// ended.
     fn per_request(&self) -> [u64; 8] {
         let requests = match (self.places, self.size) {
             (Places::Written, _) => REQUESTS_STEADY,
             (_, Size::Block) => REQUESTS_FIRST,
             (_, Size::Mib | Size::Stripe) => REQUESTS_IN_ORDER,
         };
-        // Twice as many requests, once the difference: what opening, filling and closing cost
-        // cancels.
+        // Twice as many requests minus once: the costs of opening, filling and closing cancel.
         let (once, twice) = (self.tally(requests), self.tally(2 * requests));
         let blocks = requests * u64::from(self.blocks());
         [
@@ -189,7 +191,7 @@ impl Case {
         let places = blocks / u64::from(self.blocks());
         match self.size {
             Size::Mib | Size::Stripe => request % places,
-            // By the golden section: all different, and none near those before.
+            // By the golden section: all different, and none near the last ones.
             Size::Block => {
                 let part = request.wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 let place = (u128::from(part) * u128::from(places)) >> 64;
@@ -198,7 +200,7 @@ impl Case {
         }
     }
 
-    /// What the members are asked, up to the close of the array.
+    /// Counts the member I/O up to the close of the array.
     fn tally(&self, requests: u64) -> Tally {
         let mut load = Load(self.setup.open());
         load.0.asked = Some(Vec::new());
@@ -214,7 +216,7 @@ impl Case {
         let blocks = self.blocks();
         for request in 0..requests {
             load.submit(self.place(request) * u64::from(blocks), blocks);
-            // As many as a round answers come anew after it.
+            // As many new requests come as a round answers.
             load.run_until(before + (request + 1).saturating_sub(self.depth - 1));
         }
         load.run_until(before + requests);
@@ -228,8 +230,8 @@ impl Case {
     }
 }
 
-/// An array whose member I/O goes in rounds: all that is under way is done, then what came of it.
-/// Computations are done at once.
+/// An array whose member I/O goes in rounds: everything under way completes, then the engine
+/// continues. Computations complete at once.
 struct Load(Null);
 
 impl Load {
@@ -282,7 +284,7 @@ impl Load {
     }
 }
 
-/// What was asked of the members.
+/// Counts of member I/O.
 #[derive(Default)]
 struct Tally {
     flushes: u64,

@@ -1,5 +1,5 @@
-//! A driver that does nothing: every member I/O and every computation is done at once. All data is
-//! zeros; of what is on the members only the metadata is kept.
+//! A driver that does nothing: every member I/O and every computation completes at once. All data
+//! is zeros; of the members only the metadata is kept.
 
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberIndex,
@@ -14,12 +14,12 @@ use spindles_format::{
 use spindles_layout::{Geometry, Level, Spec};
 use std::hint::black_box;
 
-/// What every array here is made of.
+/// The block size of every array here.
 pub(crate) const BLOCK_SIZE: BlockSize = BlockSize::B4096;
 const BLOCK_BYTES: usize = 4096;
-/// What the array uses of each member.
+/// Data blocks of each member.
 const MEMBER_BLOCKS: u64 = 1 << 20;
-/// With room for that and for metadata.
+/// Room for the data and for metadata.
 const DEVICE_BYTES: u64 = 5 << 30;
 const SCRATCH: BufferId = BufferId(0);
 const METADATA: BufferId = BufferId(1);
@@ -27,12 +27,12 @@ const CLIENT: BufferId = BufferId(2);
 /// The checksum of a block of zeros.
 const OF_ZEROS: u32 = 0x2229_2a05;
 
-/// What an array promises.
+/// The promises of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promises {
-    /// Nothing, and it has no superblocks.
+    /// None, and no superblocks.
     Scratch,
-    /// Nothing: as created with `--checksum none --consistency none`.
+    /// None: as created with `--checksum none --consistency none`.
     None,
     /// As created by default.
     Default,
@@ -49,7 +49,7 @@ impl Promises {
     }
 }
 
-/// An array to be made.
+/// An array to create.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) level: &'static Level,
@@ -57,7 +57,7 @@ pub(crate) struct Setup {
     pub(crate) chunk_blocks: u32,
     pub(crate) missing: MemberSet,
     pub(crate) promises: Promises,
-    /// Whether members write zeros without moving bytes.
+    /// True if members write zeros without moving bytes.
     pub(crate) zeroes: bool,
     /// The most requests in flight.
     pub(crate) depth: u32,
@@ -132,7 +132,7 @@ impl Setup {
         null
     }
 
-    /// What the superblocks of the new array say.
+    /// Returns the record and the devices of the new array.
     fn create(&self, geometry: &Geometry) -> (ArrayRecord, Vec<DeviceRecord>) {
         let mut member = [MemberRecord::NONE; 64];
         let mut devices = Vec::new();
@@ -205,7 +205,7 @@ impl Setup {
     }
 }
 
-/// What lies before the data of each member of a new array.
+/// Returns the bytes before the data of each member of a new array.
 fn blank(geometry: &Geometry, record: &ArrayRecord, devices: &[DeviceRecord]) -> Vec<Vec<u8>> {
     let mut pages = Vec::new();
     if record.region_groups > 0 {
@@ -232,20 +232,20 @@ fn bytes_of(blocks: u64) -> usize {
     usize::try_from(blocks).expect("64 bits") * BLOCK_BYTES
 }
 
-/// An engine and what it has under way.
+/// An engine and its operations under way.
 pub(crate) struct Null {
     pub(crate) engine: Engine,
     pub(crate) now: Instant,
     pub(crate) pending: Vec<Pending>,
     pub(crate) replies: u64,
     pub(crate) errors: u64,
-    /// What the members of an array with superblocks were asked, for those who want to know.
+    /// The member I/O of an array with superblocks, if it is recorded.
     pub(crate) asked: Option<Vec<MemberIo>>,
-    /// What lies before the data of each member; empty without superblocks.
+    /// The bytes before the data of each member; empty without superblocks.
     metadata: Vec<Vec<u8>>,
 }
 
-/// What is under way.
+/// An operation under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pending {
     Member(MemberIoId),
@@ -253,7 +253,7 @@ pub(crate) enum Pending {
 }
 
 impl Null {
-    /// Submits a request and leaves what it wants under way.
+    /// Submits a request and leaves its operations under way.
     pub(crate) fn submit(
         &mut self,
         operation: Operation,
@@ -275,14 +275,14 @@ impl Null {
         Ok(())
     }
 
-    /// Completes what was begun last, until nothing is under way.
+    /// Completes the newest operation until none is under way.
     pub(crate) fn run(&mut self) {
         while let Some(pending) = self.pending.pop() {
             self.complete(pending, Ok(()));
         }
     }
 
-    /// Completes what was taken out of `pending`, a member I/O with `result`.
+    /// Completes an operation that was taken out of `pending`, a member I/O with `result`.
     pub(crate) fn complete(&mut self, pending: Pending, result: MemberResult) {
         match pending {
             Pending::Member(id) => self.engine.complete_member(self.now, id, result),
@@ -298,7 +298,7 @@ impl Null {
         self.drain();
     }
 
-    /// Takes over what the engine wants done.
+    /// Takes the outputs of the engine.
     pub(crate) fn drain(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             match output {
@@ -319,7 +319,7 @@ impl Null {
         }
     }
 
-    /// Takes and gives what lies before the data of a member.
+    /// Reads or writes bytes before the data of a member.
     #[inline(never)]
     fn keep(&mut self, io: &MemberIo) {
         if let Some(asked) = &mut self.asked {
@@ -341,6 +341,7 @@ impl Null {
         {
             bytes.fill(0);
         }
-        // Blocks of the log are not kept: nobody reads them here, and storing them costs members, not the engine.
+        // Blocks of the log are not kept: they are not read here, and storing them is work of
+        // members, not of the engine.
     }
 }

@@ -1,13 +1,13 @@
-//! What members keep of each block: its checksum, and beside parity the row sum.
+//! The entry that members keep of each block: its checksum, and for parity the row sum.
 
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_LOST, CHECKSUM_NONE, RowSum, stored_checksum};
 
-/// What is kept of a block.
+/// The entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// As `stored_checksum` makes it, or one of the three that say that there is none.
+    /// The checksum as `stored_checksum` returns it, or one of the three values for "none".
     pub(crate) checksum: u32,
-    /// Of parity: the sum of its row. `RowSum::NONE` where that is not known.
+    /// For parity the sum of its row. `RowSum::NONE` if unknown.
     pub(crate) row_sum: RowSum,
 }
 
@@ -24,7 +24,7 @@ impl Entry {
         row_sum: RowSum::NONE,
     };
 
-    /// The entry of contents with this checksum.
+    /// Creates the entry of contents with this checksum.
     pub(crate) fn of(sum: u32, row_sum: RowSum) -> Self {
         Self {
             checksum: stored_checksum(sum),
@@ -32,18 +32,18 @@ impl Entry {
         }
     }
 
-    /// The checksum, if there is one.
+    /// Returns the checksum; `None` if there is none.
     pub(crate) fn known(self) -> Option<u32> {
         is_known(self.checksum).then_some(self.checksum)
     }
 
-    /// Whether it says that the block has this checksum.
+    /// Returns true if this is the entry of contents with this checksum.
     pub(crate) fn is_of(self, sum: u32) -> bool {
         self.checksum == stored_checksum(sum)
     }
 }
 
-/// Whether what is kept of a block is a checksum, and does not only say why there is none.
+/// Returns true if `kept` is a checksum, not a value that says why there is none.
 pub(crate) fn is_known(kept: u32) -> bool {
     ![CHECKSUM_NONE, CHECKSUM_BLANK, CHECKSUM_LOST].contains(&kept)
 }

@@ -1,4 +1,4 @@
-//! Checksums of blocks and sums of rows: the pages in memory that have them, and what a row sum says.
+//! Checksums of blocks and of rows: their pages in memory, and the row sums of stripe ranges.
 
 pub(crate) mod entries;
 pub(crate) mod pages;
@@ -7,8 +7,9 @@ pub(crate) mod row_sums;
 pub(crate) use pages::Pages;
 pub(crate) use row_sums::{ChecksumsOf, RowSums};
 
-/// Blocks whose checksums one stripe range can have at hand, at least.
+/// The least number of blocks of one stripe range whose checksums can be at hand.
 pub(crate) const CHECKSUMS_MIN: usize = 256;
 
-/// The longest stripe range that needs none at hand: it has two pages of each member at most.
+/// The longest stripe range that needs no checksums at hand: it has at most two pages of each
+/// member.
 pub(crate) const ROWS_MAX: u32 = 512;

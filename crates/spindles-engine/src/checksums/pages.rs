@@ -1,4 +1,4 @@
-//! The pages of checksums that are in memory: a bounded cache, shared by all stripe ranges.
+//! The pages of checksums in memory: a bounded cache, shared by all stripe ranges.
 //!
 //! ```text
 //!  empty ──wanted──▶ loading ──▶ clean ──set──▶ dirty ──▶ being written ──▶ clean
@@ -6,10 +6,11 @@
 //!    └──── another is wanted ──────┘              └──set anew────┘
 //! ```
 //!
-//! A *holder* pins the pages that it needs. Pin all pages or none, so that holders cannot deadlock: a
-//! holder that gets only some waits in line without any. A pinned page stays in memory. Pages that changed
-//! are written when room is short, before a flush that others build on, and some seconds after they
-//! changed. So after a crash only blocks that were written lately have old checksums on the members.
+//! A *holder* pins the pages that it needs. Pin all pages or none, so that holders cannot deadlock:
+//! a holder that gets only some waits in line without any. A pinned page stays in memory. Changed
+//! pages are written when room is short, before a flush that others build on, and some seconds
+//! after the change. So after a crash only recently written blocks have old checksums on the
+//! members.
 
 use crate::{
     RangeId,
@@ -30,7 +31,7 @@ use spindles_format::{
 /// No frame, or the end of a list.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A page that changed is written after so long, and before twice as long.
+/// A changed page is written after this time, and before twice this time.
 const AGE_NS: u64 = 5_000_000_000;
 
 /// Pages that are written at once.
@@ -39,32 +40,33 @@ pub(crate) const WRITES_MAX: usize = 16;
 /// Flushes of the engine that may wait for pages at once: one of each purpose.
 const DEFERRED_MAX: usize = 16;
 
-/// Pages that have the entries of `ROWS_MAX` rows of a member, at most.
+/// The most pages that hold the entries of `ROWS_MAX` rows of a member.
 const PINNED_MAX: usize = 3;
 
-/// Room for a page.
+/// A frame: room for a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) member: MemberIndex,
     pub(crate) page: u64,
-    /// The next in the bucket.
+    /// The next frame in the bucket.
     next: u32,
     pub(crate) state: State,
-    /// How many hold it.
+    /// The number of holders that pin it.
     pins: u32,
-    /// When it became dirty, as a number that rises; 0 while it is not.
+    /// The number of the change that made it dirty; 0 while it is clean.
     pub(crate) dirty: u64,
-    /// What `dirty` was when the write under way began; 0 while there is none.
+    /// The value of `dirty` when the current write began; 0 while there is none.
     pub(crate) writing: u64,
     /// Parts that changed since they were sealed.
     pub(crate) changed: PageParts,
-    /// Writes of it under way: to its member, and to the device that is to replace that.
+    /// Writes of it under way: to its member, and to the device that is to replace the member.
     pub(crate) flying: u8,
-    /// True while a scrub compares the frame with its page on the member. A write of the page clears it.
+    /// True while a scrub compares the frame with its page on the member. A write of the page
+    /// clears it.
     checked: bool,
-    /// Whether it was wanted since the clock hand last passed it.
+    /// True if it was wanted since the clock hand last passed it.
     referenced: bool,
-    /// The first of the holders that wait for it.
+    /// The first of the holders that wait for it to load.
     pub(crate) waiter: u32,
 }
 
@@ -91,7 +93,7 @@ impl Frame {
         waiter: NONE,
     };
 
-    /// Whether another page may have the room.
+    /// Returns true if the frame may be given to another page.
     fn is_spare(&self) -> bool {
         self.pins == 0 && self.dirty == 0 && self.writing == 0
     }
@@ -106,24 +108,24 @@ pub(crate) struct Want {
     last: u64,
 }
 
-/// What needs pages: a stripe range, or a member whose rows are being made zeros.
+/// A user of pages: a stripe range, or a member whose rows are being zeroed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
-    /// The slots of which it has pages.
+    /// The slots whose pages it has pinned.
     slots: SlotSet,
-    /// The next that waits for the same page.
+    /// The next holder that waits for the same page.
     pub(crate) next: u32,
 }
 
-/// A flush that waits until pages that changed before it are written.
+/// A flush that waits until earlier changes of pages are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deferred {
     pub(crate) flush: Flush,
-    /// Changes up to this one come first.
+    /// The number of the last change that must be written first.
     pub(crate) changes: u64,
 }
 
-/// Whose flush it is.
+/// The owner of a flush.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flush {
     /// The engine's, of these members.
@@ -137,43 +139,44 @@ pub(crate) enum Flush {
 pub(crate) struct Pages {
     pub(crate) array: Uuid,
     pub(crate) entries: Entries,
-    /// Where the checksums of each member begin.
+    /// The first block of each member's checksums.
     pub(crate) starts: Vec<BlockIndex>,
     /// Blocks of a page on the member.
     pub(crate) page_blocks: u32,
     pub(crate) place: Place,
     pub(crate) frames: Vec<Frame>,
-    /// Of buckets, by member and page.
+    /// Heads of the hash buckets, by member and page.
     heads: Vec<u32>,
     shift: u32,
-    /// Where the search for room goes on.
+    /// The frame at which the search for room continues.
     hand: usize,
-    /// Frames that are empty, or may be given to another page.
+    /// The number of frames that are empty, or may be given to another page.
     spare: u32,
-    /// Frames that are dirty, the longest first.
+    /// Dirty frames, in the order in which they became dirty.
     pub(crate) dirty: VecDeque<u32>,
     pub(crate) changes: u64,
-    /// When to look for pages that changed some time ago; `None` while nothing changed.
+    /// When to look for aged changes; `None` if no look is scheduled.
     look: Option<Instant>,
-    /// The changes before the last look, which are written with the next, and those to be written now.
+    /// The last change before the previous look. The next look sets `changes_aged` to it, which is
+    /// the last change to write because of its age.
     changes_seen: u64,
     changes_aged: u64,
-    /// Frames that are being written, at most `WRITES_MAX`.
+    /// Frames being written, at most `WRITES_MAX`.
     pub(crate) written: Vec<u32>,
     pub(crate) deferred: VecDeque<Deferred>,
     pub(crate) holders: Vec<Holder>,
     /// Holders that wait for room, in line.
     pub(crate) waiting: VecDeque<u32>,
-    /// Whether a holder that waits for room may find some now.
+    /// True if a holder that waits for room may find some now.
     pub(crate) room: bool,
-    /// For each holder and slot.
+    /// The pinned frames, for each holder and slot.
     held: Vec<[u32; PINNED_MAX]>,
     slots: usize,
     wanted: Vec<Want>,
     pub(crate) loads: Vec<u32>,
     /// The checksum of a block of zeros.
     pub(crate) of_zeros: u32,
-    /// Whether every block must have a checksum.
+    /// True if every block must have a checksum.
     pub(crate) complete: bool,
 }
 
@@ -188,7 +191,7 @@ pub(crate) enum Pinned {
 }
 
 impl Pages {
-    /// Where the checksums of rows of a member lie on its device.
+    /// Returns the blocks on a member's device that hold the checksums of these rows.
     pub(crate) fn places(&self, member: MemberIndex, rows: &Range<u64>) -> Range<u64> {
         let page = |row| self.entries.find(row).0;
         let start = self.starts[usize::from(member.0)].0;
@@ -196,8 +199,8 @@ impl Pages {
         start + page(rows.start) * blocks..start + (page(rows.end - 1) + 1) * blocks
     }
 
-    /// The pages of an array whose blocks have checksums, with room for so many pages, or for what
-    /// one holder may need.
+    /// Creates a cache of `pages` pages, or as many as one holder may need. `None` if blocks have
+    /// no checksums.
     pub(crate) fn new(
         persistence: &Persistence,
         block_size: BlockSize,
@@ -254,12 +257,13 @@ impl Pages {
         })
     }
 
-    /// Forgets what was wanted.
+    /// Clears the list of wanted pages.
     pub(crate) fn want_nothing(&mut self) {
         self.wanted.clear();
     }
 
-    /// The checksums of `blocks` blocks of a member's data area from `first` on are wanted.
+    /// Adds the checksums of `blocks` blocks of a member's data area from `first` on to the wanted
+    /// pages.
     pub(crate) fn want(&mut self, slot: u8, member: MemberIndex, first: BlockIndex, blocks: u32) {
         let last = first.0 + u64::from(blocks) - 1;
         let want = Want {
@@ -304,7 +308,7 @@ impl Pages {
         self.may_be_spare(at);
     }
 
-    /// A frame that is dirty is about to be written.
+    /// Begins the write of a dirty frame.
     pub(crate) fn write_begins(&mut self, at: u32) {
         let frame = &mut self.frames[index(at)];
         assert!(frame.dirty > 0 && frame.writing == 0, "one write at a time");
@@ -314,7 +318,7 @@ impl Pages {
         self.written.push(at);
     }
 
-    /// A frame was written, everywhere.
+    /// Ends the write of a frame on all its devices.
     pub(crate) fn write_ended(&mut self, at: u32) {
         self.frames[index(at)].writing = 0;
         let place = self.written.iter().position(|&written| written == at);
@@ -323,21 +327,21 @@ impl Pages {
         self.may_be_spare(at);
     }
 
-    /// Returns true if the page on the member must equal this frame: nothing of it waits to be written, and
-    /// it was read whole.
+    /// Returns true if the page on the member must equal this frame: none of it waits to be
+    /// written, and it was read whole.
     pub(crate) fn may_be_checked(&self, at: u32) -> bool {
         let frame = &self.frames[index(at)];
         let written = frame.dirty == 0 && frame.writing == 0;
         frame.state == State::Good && written && frame.changed == PageParts::NONE
     }
 
-    /// A frame is about to be compared with the page on its member: it stays in memory.
+    /// Pins a frame that is about to be compared with the page on its member.
     pub(crate) fn begin_check(&mut self, at: u32) {
         self.pin(at);
         self.frames[index(at)].checked = true;
     }
 
-    /// The page was read. Returns true if nothing changed meanwhile.
+    /// Unpins a frame whose page was read. Returns true if nothing changed meanwhile.
     pub(crate) fn end_check(&mut self, at: u32) -> bool {
         let checked = core::mem::take(&mut self.frames[index(at)].checked);
         let same = checked && self.may_be_checked(at);
@@ -345,7 +349,7 @@ impl Pages {
         same
     }
 
-    /// Writes a page again that differs on its member.
+    /// Makes a frame dirty whose page differs on its member, so that it is written again.
     pub(crate) fn rewrite(&mut self, at: u32) {
         let frame = &mut self.frames[index(at)];
         self.spare -= u32::from(frame.is_spare());
@@ -354,7 +358,7 @@ impl Pages {
         self.dirty.push_back(at);
     }
 
-    /// Something ended that kept a frame.
+    /// Counts a frame as spare if nothing keeps it any longer.
     pub(crate) fn may_be_spare(&mut self, at: u32) {
         if self.frames[index(at)].is_spare() {
             self.spare += 1;
@@ -379,7 +383,7 @@ impl Pages {
         }
     }
 
-    /// Room for a page; there is some.
+    /// Takes a spare frame; there must be one.
     fn take_room(&mut self) -> u32 {
         loop {
             let at = self.hand;
@@ -396,7 +400,7 @@ impl Pages {
         }
     }
 
-    /// Tries to hold what is wanted. Pages that are to be read are in `loads` then.
+    /// Tries to pin the wanted pages. The pages to load are in `loads` afterwards.
     pub(crate) fn hold(&mut self, holder: u32, in_line: bool) -> Pinned {
         self.unpin_all(holder);
         self.loads.clear();
@@ -434,7 +438,7 @@ impl Pages {
         }
     }
 
-    /// Takes room for the pages that are wanted and not there.
+    /// Takes frames for the wanted pages that are not in memory.
     fn make_room(&mut self, holder: u32) {
         for want in 0..self.wanted.len() {
             let want = self.wanted[want];
@@ -460,7 +464,8 @@ impl Pages {
         }
     }
 
-    /// Puts a holder in line for the first of its pages that is on its way. Whether there is one.
+    /// Puts a holder in line for the first of its pages that is loading. Returns true if there is
+    /// one.
     pub(crate) fn wait_for_next(&mut self, holder: u32) -> bool {
         for slot in self.holders[index(holder)].slots.iter() {
             for at in self.held[self.place_of(holder, slot)] {
@@ -479,7 +484,7 @@ impl Pages {
         index(holder) * self.slots + usize::from(slot)
     }
 
-    /// A holder needs its pages no more.
+    /// Unpins all pages of a holder.
     #[inline(never)]
     pub(crate) fn unpin_all(&mut self, holder: u32) {
         let slots = core::mem::take(&mut self.holders[index(holder)].slots);
@@ -493,7 +498,8 @@ impl Pages {
         }
     }
 
-    /// The frame that has the entry of a block, and where in it; `first` is the first that is held.
+    /// Returns the frame that has the entry of a block, and the place in it. `first` is the first
+    /// block whose page is pinned.
     fn find_pinned(&self, holder: u32, slot: u8, first: u64, block: u64) -> (u32, usize) {
         let (page, place) = self.entries.find(block);
         let which = usize::try_from(page - self.entries.find(first).0).expect("few");
@@ -504,7 +510,8 @@ impl Pages {
         at * self.page_blocks
     }
 
-    /// Whether all these blocks have these checksums, as far as they have any.
+    /// Returns true if the blocks from `first` on have these checksums. Unless every block must
+    /// have a checksum, blocks without one count as equal.
     #[inline]
     pub(crate) fn agree(
         &self,
@@ -534,7 +541,7 @@ impl Pages {
         panic!("pages of all blocks are held");
     }
 
-    /// Whether each of so many blocks from `first` on has a checksum.
+    /// Returns true if each of `blocks` blocks from `first` on has a checksum.
     pub(crate) fn all_known(
         &self,
         buffer: &MetadataBuffer,
@@ -560,13 +567,13 @@ impl Pages {
         panic!("pages of all blocks are pinned");
     }
 
-    /// How many entries of a page there are from `place` on.
+    /// Returns the number of entries of a page from `place` on.
     fn left_of_page(&self, place: usize) -> usize {
         let blocks = usize::try_from(self.entries.page_blocks()).expect("at most 1000");
         blocks - place
     }
 
-    /// What is kept of one of the blocks from `first` on that are held.
+    /// Returns the checksum kept of `block`, one of the pinned blocks from `first` on.
     #[inline]
     pub(crate) fn kept_at(
         &self,
@@ -579,7 +586,7 @@ impl Pages {
         self.entries.checksum_in(bytes, place)
     }
 
-    /// The row sum that is kept beside that checksum.
+    /// Returns the row sum kept of `block`, one of the pinned blocks from `first` on.
     pub(crate) fn row_sum_at(
         &self,
         buffer: &MetadataBuffer,
@@ -591,7 +598,7 @@ impl Pages {
         self.entries.row_sum_in(bytes, place)
     }
 
-    /// Keeps the checksum of one of the blocks from `first` on that are held, and the sum of its row.
+    /// Sets the checksum and the row sum of `block`, one of the pinned blocks from `first` on.
     #[inline]
     pub(crate) fn set_at(
         &mut self,
@@ -607,7 +614,7 @@ impl Pages {
         self.changes(at, place, 1);
     }
 
-    /// As `set_at`, of `count` blocks from `first` on.
+    /// Like `set_at`, for `count` blocks from `first` on.
     #[inline]
     pub(crate) fn set_run(
         &mut self,
@@ -635,7 +642,7 @@ impl Pages {
         panic!("pages of all blocks are held");
     }
 
-    /// `count` entries from `place` on of a frame that is held have changed.
+    /// Notes that `count` entries from `place` on of a pinned frame have changed.
     #[inline]
     fn changes(&mut self, at: u32, place: usize, count: usize) {
         let frame = &mut self.frames[index(at)];
@@ -648,7 +655,8 @@ impl Pages {
         }
     }
 
-    /// Which change is not on its member yet, of all the oldest.
+    /// Returns the number of the oldest change that is not on its member yet; `u64::MAX` if there
+    /// is none.
     pub(crate) fn oldest_change(&self) -> u64 {
         let waits = self.dirty.front().map(|&at| self.frames[index(at)].dirty);
         let written = self.written.iter();
@@ -656,12 +664,12 @@ impl Pages {
         waits.into_iter().chain(flies).min().unwrap_or(u64::MAX)
     }
 
-    /// When to look for pages that changed some time ago.
+    /// Returns the time of the next look for aged changes; `None` while no page is dirty.
     pub(crate) fn wake(&self) -> Option<Instant> {
         (!self.dirty.is_empty()).then_some(self.look.unwrap_or(Instant(0)))
     }
 
-    /// Looks for them, if it is time to: they are to be written.
+    /// Looks for aged changes, if it is time to: their pages are then due to be written.
     pub(crate) fn look_at_age(&mut self, now: Instant) {
         if self.dirty.is_empty() {
             self.look = None;
@@ -676,7 +684,7 @@ impl Pages {
         self.look = Some(now.plus_ns(AGE_NS));
     }
 
-    /// Whether pages are to be written now.
+    /// Returns true if pages are to be written now.
     pub(crate) fn wants_writes(&self) -> bool {
         let Some(&first) = self.dirty.front() else {
             return false;
@@ -687,12 +695,12 @@ impl Pages {
             || self.dirty.len() > self.frames.len() / 2
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if no page is being written, and no flush and no holder waits.
     pub(crate) fn is_quiet(&self) -> bool {
         self.written.is_empty() && self.deferred.is_empty() && self.waiting.is_empty()
     }
 
-    /// Whether `pump_all` has something to do for pages.
+    /// Returns true if `pump_all` has something to do for pages.
     #[inline]
     pub(crate) fn wants_pump(&self) -> bool {
         let may_write = !self.dirty.is_empty() || !self.deferred.is_empty();
@@ -705,13 +713,13 @@ impl Pages {
             || self.has_flush_to_send()
     }
 
-    /// Whether the pages are written that the first flush waits for.
+    /// Returns true if the pages that the first flush waits for are written.
     pub(crate) fn has_flush_to_send(&self) -> bool {
         let first = self.deferred.front();
         first.is_some_and(|first| self.oldest_change() > first.changes)
     }
 
-    /// A member is out: what changed is not written to it any more.
+    /// Drops the changes of a member that is out.
     pub(crate) fn abandon(&mut self, member: MemberIndex) {
         for at in (0..).take(self.frames.len()) {
             let frame = &mut self.frames[index(at)];
@@ -723,12 +731,12 @@ impl Pages {
         self.dirty.retain(|&at| frames[index(at)].dirty > 0);
     }
 
-    /// Another device is the member, and holds the same pages.
+    /// Takes the checksum area of `device`, which is now the member and holds the same pages.
     pub(crate) fn moves(&mut self, member: MemberIndex, device: &DeviceRecord) {
         self.starts[usize::from(member.0)] = start(Some(device));
     }
 
-    /// Another device takes a position; nobody holds a page of it.
+    /// Drops the pages of a position that another device takes. None of them may be pinned.
     pub(crate) fn forget(&mut self, member: MemberIndex, device: &DeviceRecord) {
         self.starts[usize::from(member.0)] = start(Some(device));
         for at in (0..).take(self.frames.len()) {
@@ -747,7 +755,7 @@ impl Pages {
     }
 }
 
-/// Where the checksums of a device begin.
+/// Returns the first block of a device's checksums.
 pub(crate) fn start(device: Option<&DeviceRecord>) -> BlockIndex {
     let area = device.and_then(|device| {
         let area = device.area(AreaKind::CHECKSUMS)?;

@@ -1,30 +1,30 @@
-//! How far the sums of the rows of a stripe range are known.
+//! The checksums and row sums at hand for a stripe range.
 
 use core::ops::Range;
 use spindles_format::RowSum;
 
-/// Of which blocks of a stripe range checksums are at hand.
+/// The blocks of a stripe range whose checksums are at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChecksumsOf {
-    /// Those that were read.
+    /// Blocks that were read.
     Read,
-    /// Those that were recovered from others, or computed.
+    /// Blocks that were recovered or computed.
     Made,
-    /// Those that are to be written.
+    /// Blocks that are to be written.
     New,
 }
 
 /// The row sums that a stripe range writes with its parity.
 #[derive(Clone, Debug)]
 pub(crate) enum RowSums {
-    /// Computed, in these places.
+    /// Computed, at these indices.
     At(Range<usize>),
     /// The same for all rows.
     Alike(RowSum),
 }
 
 impl RowSums {
-    /// The one of a row, counted from the first under way.
+    /// Returns the row sum of a row, counted from the first current row.
     #[inline]
     pub(crate) fn of(&self, computed: &[Option<RowSum>], row: usize) -> RowSum {
         match self {

@@ -8,7 +8,7 @@ pub(crate) const RELOGGED: u64 = 1 << 16;
 /// Progress with the current rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proving {
-    /// Reading what was logged, and computing its checksums.
+    /// Reading the logged blocks, and computing their checksums.
     Log,
     /// Reading the rest of the rows. `logged`: the slots that are in the log.
     Rest { logged: SlotSet },

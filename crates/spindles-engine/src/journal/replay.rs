@@ -1,4 +1,4 @@
-//! Progress of a replay of the journals, and what was found in them.
+//! Progress of a replay of the journals, and its findings.
 
 use crate::{
     RangeId,
@@ -21,7 +21,7 @@ pub(crate) struct Scan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Waiting until what was found at opening is durable.
+    /// Waiting until the state found at opening is durable.
     Due,
     Scanning {
         pending: u32,

@@ -1,4 +1,4 @@
-//! Which copy a read of a mirror takes. One file each, one row in the table.
+//! Read policies: which copy a read of a mirror takes. One file each, one row in the table.
 
 mod nearest;
 mod round_robin;
@@ -6,7 +6,7 @@ mod shortest_queue;
 
 use spindles_block::BlockIndex;
 
-/// What is known of a member when a copy is chosen.
+/// The state of a member when a copy is chosen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemberLoad {
     /// Member I/O in flight.
@@ -15,7 +15,7 @@ pub struct MemberLoad {
     pub last_end: BlockIndex,
     /// The number of the read that last chose this member.
     pub last_chosen: u64,
-    /// Read only when no other copy is left.
+    /// True if it is read only when no other copy is left.
     pub write_mostly: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct ReadPolicy {
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
-    /// The cost of reading at this block of this member; the lowest is chosen, of equals the
+    /// The cost of reading at this block of this member. The lowest is chosen; of equal ones the
     /// first.
     pub cost: fn(&MemberLoad, BlockIndex) -> u64,
 }
@@ -38,7 +38,7 @@ pub static READ_POLICIES: &[&ReadPolicy] = &[
     &round_robin::POLICY,
 ];
 
-/// A name is of one policy.
+/// Policies are equal if their names are.
 impl PartialEq for ReadPolicy {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -48,7 +48,7 @@ impl PartialEq for ReadPolicy {
 impl Eq for ReadPolicy {}
 
 impl ReadPolicy {
-    /// The policy of that name.
+    /// Returns the policy of that name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         READ_POLICIES

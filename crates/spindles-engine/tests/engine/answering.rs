@@ -1,11 +1,11 @@
-//! Parts of rows, which are answered when the log has them.
+//! Writes of parts of rows, which are answered once the log has them.
 
 use crate::replay::wide;
 use crate::world::{BLOCK, World};
 use spindles_block::Operation;
 
-/// Steps until a part of a row is answered; then the client has its buffer back. Whether something was
-/// under way then still.
+/// Writes a part of a row, steps until that is answered, and takes the client's buffer back.
+/// Returns true if operations were still under way then.
 fn write_a_part(world: &mut World, block: u64, byte: u8) -> bool {
     let bytes = vec![byte; 2 * BLOCK];
     let token = world.submit(Operation::Write { fua: false }, block, bytes, 2);
@@ -17,7 +17,7 @@ fn write_a_part(world: &mut World, block: u64, byte: u8) -> bool {
     world.has_pending()
 }
 
-/// It goes to its place without the client's buffer, and who reads it meanwhile waits for that.
+/// The write goes to its place without the client's buffer, and reads of the part wait for that.
 #[test]
 fn parts_of_rows_are_answered_before_they_are_in_their_places() {
     for (level, members) in [("raid5", 4), ("raid6", 5)] {
@@ -31,7 +31,7 @@ fn parts_of_rows_are_answered_before_they_are_in_their_places() {
                 world.write(0, &[1; 24 * BLOCK]).unwrap();
                 before += u32::from(write_a_part(&mut world, 5, 2));
                 assert_eq!(world.read(5, 2).unwrap(), [2; 2 * BLOCK], "{level} {seed}");
-                // The parity of a second part is computed of the first.
+                // The parity of a second part is computed from the first.
                 write_a_part(&mut world, 6, 3);
                 before += u32::from(write_a_part(&mut world, 5, 4));
                 assert_eq!(world.read(4, 4).unwrap()[0], 1);

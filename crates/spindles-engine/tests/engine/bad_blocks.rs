@@ -1,11 +1,12 @@
-//! The list of bad blocks: what nobody has of it any more, and what is durable before its first entry.
+//! The list of bad blocks: what happens when no member can read it, and what precedes its first
+//! entry.
 
 use crate::checksums::{filled, rot, setup, spec};
 use crate::world::{BLOCK, Kept, World};
 use spindles_block::{BlockIndex, Operation};
 use spindles_format::{AreaKind, BAD_BLOCKS_PAGE_BYTES, decode_bad_blocks};
 
-/// Where the list lies on each member, in its bytes.
+/// Returns the byte range of the list on each member.
 fn lists(world: &World) -> Vec<std::ops::Range<usize>> {
     let areas = world.devices.iter().map(|device| {
         let area = device.area(AreaKind::BAD_BLOCKS).expect("it has all areas");
@@ -15,15 +16,15 @@ fn lists(world: &World) -> Vec<std::ops::Range<usize>> {
     areas.collect()
 }
 
-/// Nobody can read the list.
+/// Makes the list unreadable on all members.
 fn lose_list(world: &mut World) {
     for (member, area) in lists(world).into_iter().enumerate() {
         world.members[member][area].fill(0xee);
     }
 }
 
-/// Changes two blocks of one row of a `raid5` of 4. Answers a data block of the same row, as a block of the
-/// array.
+/// Corrupts two blocks of one row of a `raid5` of 4. Returns a data block of the same row, as a
+/// block of the array.
 fn rot_two(world: &mut World) -> u64 {
     rot(world, 0, 20);
     rot(world, 1, 20);
@@ -47,8 +48,8 @@ fn a_list_without_entries_that_nobody_has_is_made_anew() {
     assert!(world.read(0, blocks).unwrap() == bytes);
 }
 
-/// A list that had entries, and that no member can read: the status says that every block is lost. A block
-/// stays lost until it is written, also when a new device takes the place of a member.
+/// No member can read a list that had entries: the status reports every block as lost. A block
+/// stays lost until it is written, even if a new device takes the place of a member.
 #[test]
 fn of_a_list_with_entries_that_nobody_has_every_block_is_lost() {
     let setup = setup(&spec("raid5", 4), 4, 6);
@@ -85,8 +86,8 @@ fn of_a_list_with_entries_that_nobody_has_every_block_is_lost() {
     assert!(world.read(0, u32::try_from(blocks).unwrap()).unwrap() == all);
 }
 
-/// Whatever a power loss leaves of the writes under way, no member has an entry where the superblocks say that
-/// there is none.
+/// Whatever a loss of power leaves of the writes under way, no member has an entry while the
+/// superblocks say that there is none.
 #[test]
 fn the_superblocks_say_so_before_the_list_has_an_entry() {
     let (mut entries, mut none) = (0, 0);

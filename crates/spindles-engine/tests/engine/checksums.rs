@@ -1,4 +1,4 @@
-//! Checksums: what is rotten is never returned nor built upon, and made good where redundancy can.
+//! Checksums: corrupt blocks are never returned nor built upon, and repaired if redundancy allows.
 
 use crate::contents::{arrays, exercise, model_of, survivable};
 use crate::world::{BLOCK, Setup, World};
@@ -7,7 +7,7 @@ use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_format::{AreaKind, SLOT_BYTES};
 use spindles_layout::{Geometry, Level, Spec};
 
-/// An array with checksums. `pages` may be too few: then there is room for what one stripe range needs.
+/// An array with checksums. If `pages` are too few, there is room for those of one stripe range.
 pub(crate) fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
     Setup {
         seed,
@@ -97,7 +97,7 @@ fn rot_is_answered_from_redundancy_and_written_anew() {
         let blocks = u32::try_from(geometry.blocks()).unwrap();
         let read = world.read(0, blocks).unwrap();
         assert!(read == model, "{}", spec.level.name);
-        // What nobody read, parity or other copies, a scrub finds.
+        // A scrub finds what no read met: parity, or other copies.
         scrub(&mut world);
         let found = world.events.iter().filter_map(|event| match event {
             Event::Found(finding) => Some(*finding),
@@ -167,14 +167,15 @@ fn more_rot_than_redundancy_is_an_error() {
     }
 }
 
-/// Any block is written of a row in which so much rotted that the rest can't be known: what rotted is lost,
-/// and everything else, the block too, is there and has its redundancy.
+/// Writes a block of a row in which too many blocks are corrupt to reconstruct the rest. The
+/// corrupt blocks are lost. Everything else, the written block included, is readable and has its
+/// redundancy.
 #[test]
 fn a_write_beside_more_rot_than_redundancy_comes_to_pass() {
     let mut told = 0;
     for (level, members, rotten) in [("raid5", 4, 2), ("raid5", 4, 3), ("raid6", 6, 3)] {
         let geometry = Geometry::new(&spec(level, members)).unwrap();
-        // The block of data that lies at block 20 of a member, if that is no parity.
+        // Returns the data block at block 20 of a member; `None` if that is parity.
         let block_on = |member: usize| {
             let member = MemberIndex(u8::try_from(member).unwrap());
             let (group, slot, row) = geometry.find(member, BlockIndex(20)).unwrap();
@@ -218,7 +219,7 @@ fn a_write_beside_more_rot_than_redundancy_comes_to_pass() {
     assert!(told > 0, "all was written without the rest of a row");
 }
 
-/// Members that give back other bytes however often they are written do not keep a write for ever.
+/// Members that return other bytes however often they are written do not delay a write forever.
 #[test]
 fn a_write_beside_what_always_rots_ends() {
     let (mut world, _) = filled(&setup(&spec("raid5", 4), 4, 6));
@@ -240,11 +241,11 @@ fn a_write_beside_what_always_rots_ends() {
         }
         world.step();
     }
-    // Otherwise there is no answer yet.
+    // Fails if there is no answer yet.
     assert_eq!(world.result(token), Err(RequestError::Corrupt));
 }
 
-/// A write that computes parity from what is there does not build upon rot, nor does a rebuild.
+/// A write that computes parity from existing blocks does not build upon rot, nor does a rebuild.
 #[test]
 fn rot_is_not_built_upon() {
     for (level, members) in [("raid5", 4), ("raid6", 6)] {
@@ -269,7 +270,7 @@ fn rot_is_not_built_upon() {
             world.rebuild(0, 99).unwrap();
             world.run();
             assert!(world.read(0, blocks).unwrap() == model, "{level}");
-            // What nobody had to read.
+            // Repair the blocks that no read met.
             scrub(&mut world);
             assert!(world.close());
             assert_eq!(world.wrong_checksums(), [], "{level}");
@@ -277,8 +278,7 @@ fn rot_is_not_built_upon() {
     }
 }
 
-/// A page of checksums that can't be read, or is not what was written, costs nothing where there is
-/// redundancy.
+/// A page of checksums that is unreadable or corrupt costs nothing if there is redundancy.
 #[test]
 fn lost_checksums_are_made_anew() {
     for unreadable in [false, true] {
@@ -301,8 +301,8 @@ fn lost_checksums_are_made_anew() {
     }
 }
 
-/// What is read beside the data: nothing where the pages in use fit in memory, and where they don't
-/// no more than a page for each that is not there.
+/// Counts the reads besides data: none if the pages in use fit in memory, otherwise at most one
+/// page for each that is not in memory.
 #[test]
 fn pages_are_read_no_more_often_than_they_must() {
     let spec = Spec {
@@ -328,12 +328,12 @@ fn pages_are_read_no_more_often_than_they_must() {
         let loads = trace.iter().filter(is_read).filter(is_page).count();
         assert_eq!(reads - loads, 500, "data is read once");
         assert!(loads * 100 <= most * 500, "{loads} pages for 500 blocks");
-        // Of 147 pages 36 fit: three reads in four find theirs gone.
+        // Of 147 pages 36 fit: three reads in four do not find theirs in memory.
         assert!(most == 0 || loads * 100 > 70 * 500, "{loads} pages");
     }
 }
 
-/// With row sums as many rows as go at once have their entries in up to three pages.
+/// With row sums, the rows of one stripe range have their entries in up to three pages.
 #[test]
 fn long_runs_have_their_checksums_in_three_pages() {
     for (level, members) in [("raid1", 2), ("raid5", 3)] {
@@ -356,7 +356,7 @@ fn long_runs_have_their_checksums_in_three_pages() {
     }
 }
 
-/// What has no parity: levels, and how many members.
+/// Arrays without parity: level and number of members.
 const WITHOUT_PARITY: [(&str, usize); 5] = [
     ("raid0", 3),
     ("concat", 2),
@@ -365,11 +365,11 @@ const WITHOUT_PARITY: [(&str, usize); 5] = [
     ("raid10", 4),
 ];
 
-/// The last block that is written before a crash.
+/// The last block written before a crash.
 const LAST: u64 = 40;
 
-/// An array whose process ends after it answered writes: what is in memory only is gone when it is
-/// opened again.
+/// An array whose process ends after it answered writes: state that was in memory only is gone when
+/// it is opened again.
 fn crashed(setup: &Setup) -> (World, Vec<u8>) {
     let (mut world, mut model) = filled(setup);
     for block in (0..=LAST).step_by(5) {
@@ -400,7 +400,7 @@ fn after_a_crash_blocks_have_the_checksums_of_what_they_hold() {
     }
 }
 
-/// Checksums and blocks go to the members once. A flush after that asks nobody.
+/// Checksums and blocks go to the members once. A second flush sends nothing to them.
 #[test]
 fn a_flush_with_nothing_to_flush_asks_nobody() {
     for (level, members) in [("raid0", 3), ("raid1", 2), ("raid5", 3)] {
@@ -419,7 +419,7 @@ fn a_flush_with_nothing_to_flush_asks_nobody() {
         for stripe in 1..3 {
             world.write_and_no_more(0, &[7; BLOCK]);
             if level == "raid5" {
-                // A part of a row is in the log: that is durable.
+                // A part of a row is in the log, and so durable.
                 assert_eq!(flushes(&mut world), 0, "{level}");
                 world.write_and_no_more(16 * stripe, &[7; 16 * BLOCK]);
             }
@@ -429,7 +429,7 @@ fn a_flush_with_nothing_to_flush_asks_nobody() {
     }
 }
 
-/// A write of parts of two stripes is logged as one batch, in whatever order what it reads comes back.
+/// A write of parts of two stripes is logged as one batch, in whatever order its reads come back.
 #[test]
 fn what_belongs_together_is_logged_as_one_batch() {
     for seed in 0..20 {
@@ -438,7 +438,7 @@ fn what_belongs_together_is_logged_as_one_batch() {
             ..setup(&spec("raid5", 4), 16, seed)
         };
         let (mut world, _) = filled(&setup);
-        world.write(20, &[7; BLOCK]).unwrap(); // It begins to log.
+        world.write(20, &[7; BLOCK]).unwrap(); // This starts the log.
         // Headers of the log have eight blocks.
         let headers = |world: &mut World| {
             let trace = world.trace.take().unwrap();
@@ -452,8 +452,8 @@ fn what_belongs_together_is_logged_as_one_batch() {
     }
 }
 
-/// Durable writes that come together share flushes of the members: who comes while one is under way waits for the
-/// next, with all others.
+/// Durable writes that come together share flushes of the members. Those that come during a flush
+/// wait for the next, all together.
 #[test]
 fn durable_writes_that_come_together_share_flushes() {
     const WRITES: usize = 16;
@@ -482,8 +482,8 @@ fn durable_writes_that_come_together_share_flushes() {
     }
 }
 
-/// Checksums that are durable tell the copy that is right. A block that stands alone is taken as it is:
-/// it may have been torn.
+/// Durable checksums show which copy is right. A block without redundancy is taken as it is: it may
+/// have been torn.
 #[test]
 fn rot_where_a_crash_came_is_made_good_from_a_copy() {
     for (level, members) in WITHOUT_PARITY {
@@ -517,8 +517,8 @@ fn rot_where_a_crash_came_is_made_good_from_a_copy() {
     }
 }
 
-/// A whole stripe that was about to be written is as it was, or gets so: that what was rotten there
-/// is neither old nor new makes it none of both.
+/// A whole stripe that was about to be written is intact, or is repaired. A corrupt block, neither
+/// old nor new, does not prevent that.
 #[test]
 fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
     for (level, members) in [("raid4", 3), ("raid5", 2), ("raid5", 4), ("raid6", 5)] {
@@ -566,9 +566,9 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
     }
 }
 
-/// What rots in a whole stripe that a crash caught half written may be taken for what was being written:
-/// a gap that has a name (docs/consistency.md). It begins with the first block in its place, and is of the
-/// block that rotted alone.
+/// A corrupt block in a whole stripe that a crash left half written may be taken for a new one: a
+/// known gap (docs/consistency.md). The gap begins with the first block in its place, and concerns
+/// only the corrupt block.
 #[test]
 fn rot_in_a_stripe_is_believed_only_where_a_crash_left_it_half_written() {
     for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {
@@ -624,8 +624,8 @@ fn rot_in_a_stripe_is_believed_only_where_a_crash_left_it_half_written() {
     }
 }
 
-/// Whoever reads what a crash left, and may not write, gets what all copies hold; whoever only looks
-/// whether there is an array on it gets what is there.
+/// A read-only opening after a crash returns blocks on which all copies agree. An opening that only
+/// checks for an array returns blocks as they are.
 #[test]
 fn what_a_crash_left_is_read_where_copies_agree() {
     let setup = Setup {
@@ -648,7 +648,7 @@ fn what_a_crash_left_is_read_where_copies_agree() {
         let right = || Ok(model[at..at + BLOCK].to_vec());
         if look_only {
             assert_eq!(world.read(LAST, 1), right());
-            // From now on what is read must be known.
+            // From now on blocks must be proved.
             world.engine.end_look();
         }
         for _ in 0..2 {
@@ -666,7 +666,7 @@ fn what_a_crash_left_is_read_where_copies_agree() {
     }
 }
 
-/// The last copy, or data without parity, agrees with itself: that proves nothing.
+/// The last copy, or data without parity, has nothing to disagree with: that proves nothing.
 #[test]
 fn what_a_crash_left_is_not_read_where_nothing_is_left_that_could_disagree() {
     for (level, members, missing) in [
@@ -708,7 +708,7 @@ fn what_a_crash_left_is_not_read_where_nothing_is_left_that_could_disagree() {
     }
 }
 
-/// Rows that were written as a whole, of which no checksum was written: they are read where parity fits.
+/// Rows were written as a whole, but none of their checksums was: they are read if parity fits.
 #[test]
 fn what_a_crash_left_is_read_where_parity_fits() {
     for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {
@@ -724,7 +724,7 @@ fn what_a_crash_left_is_read_where_parity_fits() {
             model[at..at + bytes.len()].copy_from_slice(&bytes);
             world.write_and_no_more(2 * stripe, &bytes);
             assert!(!world.wrong_checksums().is_empty(), "{level}: in memory");
-            // A block in the first row of what was written, or in another.
+            // A corrupt block in the first row that was written, or in another.
             let place = world.engine.geometry().locate(BlockIndex(2 * stripe));
             if let Some(row) = rotten {
                 rot(
@@ -769,7 +769,7 @@ fn a_scrub_finds_rot_that_it_can_not_repair() {
     assert_eq!(world.engine.status().scrub.left_blocks, 2);
 }
 
-/// Beside a row that rotted, the rows of two writes that were merged go one after another.
+/// With a corrupt block among them, the rows of two merged writes go one after another.
 #[test]
 fn writes_merged_beside_rot_keep_their_contents() {
     for (name, members) in [("raid5", 4), ("raid6", 5)] {
@@ -802,7 +802,7 @@ fn writes_merged_beside_rot_keep_their_contents() {
     }
 }
 
-/// Where a region is written all the time, its checksums reach the members all the same, without a flush.
+/// The checksums of a region that is written all the time still reach the members, without a flush.
 #[test]
 fn checksums_are_written_some_seconds_after_they_changed() {
     const SECOND_NS: u64 = 1_000_000_000;
@@ -836,7 +836,7 @@ fn checksums_are_written_some_seconds_after_they_changed() {
     }
 }
 
-/// Metadata is in memory while an array is open, so only a scrub finds what is wrong with it on the members.
+/// Metadata is in memory while an array is open, so only a scrub finds its flaws on the members.
 #[test]
 fn a_scrub_repairs_the_metadata_of_every_member_on_the_medium() {
     for (level, members) in [("raid1", 2), ("raid5", 3), ("raid6", 4)] {
@@ -880,12 +880,12 @@ fn a_scrub_repairs_the_metadata_of_every_member_on_the_medium() {
                 assert!(found.contains(&expected), "{level}: {expected:?} {found:?}");
             }
         }
-        // Nothing is wrong any more, and a second scrub says so.
+        // Everything is repaired, and a second scrub reports nothing.
         world.events.clear();
         scrub(&mut world);
         let told = |event: &Event| matches!(event, Event::MetadataFound(_) | Event::Found(_));
         assert!(!world.events.iter().any(told), "{level}");
-        // What a loss leaves is read by the checksums on the members that are left.
+        // After a loss data is read with the checksums of the remaining members.
         assert!(world.close());
         assert!(world.wrong_checksums().is_empty(), "{level}");
         for lost in 0..u8::try_from(members).unwrap() {
@@ -901,7 +901,7 @@ fn a_scrub_repairs_the_metadata_of_every_member_on_the_medium() {
     }
 }
 
-/// A rebuild meets a row in which more is corrupt than redundancy repairs: each block counts once.
+/// A rebuild meets a row with more corrupt blocks than redundancy repairs: each block counts once.
 #[test]
 fn a_rebuild_counts_each_corrupt_block_once() {
     let spec = spec("raid5", 3);
@@ -936,7 +936,8 @@ fn a_replacement_says_what_was_corrupt_on_the_device_before() {
     assert!(world.read(0, blocks).unwrap() == bytes);
 }
 
-/// Blocks whose checksums are corrupt when an array is opened are verified by the other members, and count as metadata.
+/// Blocks whose checksums are corrupt when an array is opened are verified by the other members.
+/// They count as metadata.
 #[test]
 fn lost_checksums_count_as_metadata_and_not_as_data() {
     for lost in [0, 0x5a] {

@@ -1,4 +1,5 @@
-//! What is written is read back, at every level, in any order of completion, whoever fails.
+//! Data is read back as written, at every level, in any order of completion, whichever members
+//! fail.
 
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::{MemberIndex, MemberSet, Operation};
@@ -130,7 +131,7 @@ fn members_fail_in_the_middle() {
     members_fail(false);
 }
 
-/// With bitmaps, on members that hold anything at first.
+/// With bitmaps, on members with arbitrary contents.
 #[test]
 fn members_fail_in_the_middle_of_unwritten_regions() {
     members_fail(true);
@@ -152,7 +153,7 @@ fn members_fail(regions: bool) {
             let mut world = setup.open().unwrap();
             let mut model = model_of(&geometry);
             exercise(&mut world, &mut model, 1);
-            // From now on whoever asks them learns that they are gone.
+            // From now on these members answer only `Gone`.
             world.gone = missing;
             exercise(&mut world, &mut model, 2);
             for member in missing.iter().take(usize::from(geometry.redundancy() > 0)) {
@@ -210,7 +211,8 @@ fn an_unclean_array_is_made_consistent() {
         let noise = |member: usize, at: usize| {
             u8::try_from((member * 89 + at * 31 + at / BLOCK * 17) % 256).unwrap()
         };
-        // What a client reads before the resync reaches it stays, whoever goes missing then.
+        // Data that a client reads before the resync reaches it stays, whichever members go missing
+        // then.
         for missing in survivable(&geometry).into_iter().take(6) {
             let mut world = setup.open_filled(noise).unwrap();
             let blocks = geometry.blocks();
@@ -242,7 +244,7 @@ fn an_unclean_array_is_made_consistent() {
     }
 }
 
-/// A member that goes out at any moment of a resync takes nothing with it that was to be settled.
+/// A member may go out at any moment of a resync: everything is settled all the same.
 #[test]
 fn a_resync_ends_also_when_a_member_goes_out_meanwhile() {
     let spec = Spec {
@@ -274,7 +276,7 @@ fn a_resync_ends_also_when_a_member_goes_out_meanwhile() {
     }
 }
 
-/// Members that all go, as with one cable, are answered with errors; the superblocks stay.
+/// All members go at once, as with a shared cable: requests get errors, and the superblocks stay.
 #[test]
 fn an_array_whose_members_all_go_is_closed() {
     for steps in 0..12 {
@@ -305,7 +307,7 @@ fn an_array_whose_members_all_go_is_closed() {
     }
 }
 
-/// The same at any moment of an opening after a crash, whatever was to be replayed.
+/// The same at any moment of an opening after a crash, with and without a replay.
 #[test]
 fn an_array_whose_members_all_go_at_its_opening_is_closed() {
     for (members, missing) in [(2, 0), (2, 1), (3, 0), (3, 1)] {
@@ -331,7 +333,7 @@ fn an_array_whose_members_all_go_at_its_opening_is_closed() {
     }
 }
 
-/// Whether the array was still being opened after so many steps.
+/// Returns true if the array was still being opened after `steps` steps.
 fn all_go_while_opening(setup: &Setup, missing: u8, steps: u32) -> bool {
     let mut world = setup.open().unwrap();
     world.write_and_no_more(1, &[1; BLOCK]);
@@ -488,7 +490,8 @@ fn writes_merged_in_a_stripe_keep_their_contents() {
             let chunk = spec.chunk_blocks;
             let chunk_bytes = usize::try_from(chunk).unwrap() * BLOCK;
             for round in 0..2u8 {
-                // All chunks at once: those of a stripe wait for one another, and go together.
+                // All chunks at once: those of a stripe wait for one another, and are written
+                // together.
                 let mut tokens = Vec::new();
                 for (index, bytes) in (0u64..).zip(model.chunks_exact_mut(chunk_bytes)) {
                     bytes.fill(u8::try_from(index % 100).unwrap() + round * 100 + 1);

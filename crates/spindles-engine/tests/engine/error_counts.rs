@@ -34,7 +34,7 @@ fn a_repaired_block_counts_for_its_device_and_survives_a_crash() {
     rot(&mut world, 0, 3);
     scrub(&mut world);
     assert_eq!(counted(&world, 0), corrupt(1, 1));
-    // Nothing was closed: the first error writes superblocks at once.
+    // The array was not closed: the first error writes superblocks at once.
     assert_eq!(stored(&world, 0).corrupt_blocks, 1);
     for sound in [1, 2] {
         assert_eq!(counted(&world, sound), ErrorCounts::NONE);
@@ -52,7 +52,7 @@ fn errors_ask_for_superblocks_once_a_minute_and_when_the_array_is_closed() {
     rot(&mut world, 2, 1);
     scrub(&mut world);
     assert_eq!(stored(&world, 2).corrupt_blocks, 1);
-    // Within the minute they are counted, and wait.
+    // Errors within the minute are counted, but not written.
     let before = written(&world);
     for block in 17..20 {
         rot(&mut world, 2, block);
@@ -62,7 +62,7 @@ fn errors_ask_for_superblocks_once_a_minute_and_when_the_array_is_closed() {
     let counts = counted(&world, 2);
     assert!(counts.corrupt_blocks > 1, "{counts:?}");
     assert_eq!(written(&world), before);
-    // After it the next error writes them.
+    // After the minute the next error writes superblocks.
     world.now = Instant(world.now.0 + 61_000_000_000);
     for block in 25..28 {
         rot(&mut world, 2, block);
@@ -100,7 +100,7 @@ fn without_redundancy_corrupt_blocks_count_too() {
     assert_eq!(counted(&world, 1), corrupt(1, 0));
 }
 
-/// What went out keeps its counts when it comes back; what takes its place has none.
+/// A returning member keeps its counts; a device that takes its place has none.
 #[test]
 fn counts_stay_with_the_device() {
     for returns in [true, false] {

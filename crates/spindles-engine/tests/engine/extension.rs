@@ -1,5 +1,5 @@
-//! An array that gets larger on the members it has, and ends at any moment of that: it is what it was or
-//! what it was to be, with all that it held and zeros behind that.
+//! An array that gets larger on its members, and ends at any moment of that. It has its old or its
+//! new size, with all its contents and zeros behind them.
 
 use crate::world::{BLOCK, Kept, Setup, World};
 use spindles_engine::{geometry_of, plan_size};
@@ -11,9 +11,9 @@ const SMALL_ROWS: u64 = 44;
 struct Way {
     level: &'static str,
     members: u8,
-    /// Of each member afterwards.
+    /// Data blocks of each member afterwards.
     rows: [u64; 4],
-    /// Whether a member may be away.
+    /// True if a member may be missing.
     redundant: bool,
 }
 
@@ -51,7 +51,7 @@ const WAYS: [Way; 5] = [
 ];
 
 fn setup(record: Option<&ArrayRecord>, way: &Way, seed: u64) -> Setup {
-    // In a concatenation the last chunk is a part of one.
+    // The last chunk of a concatenation is a partial one.
     let rows = |member: usize| record.map_or(SMALL_ROWS - 1, |it| it.member[member].data_blocks);
     let mut setup = Setup::new(Spec {
         level: Level::by_name(way.level).unwrap(),
@@ -67,8 +67,8 @@ fn setup(record: Option<&ArrayRecord>, way: &Way, seed: u64) -> Setup {
     setup
 }
 
-/// An array on members with more room than it counts on, that holds something in some of its regions; and
-/// what it holds. Where its end is written, there is something to be made zeros behind that.
+/// An array on members with more room than it uses, with data in some of its regions. Also returns
+/// its contents. If its end is written, the rows behind it must be zeroed.
 fn prepare(way: &Way, seed: u64, ends_written: bool) -> (World, Vec<u8>) {
     let small = setup(None, way, seed);
     let mut world = small.open().unwrap();
@@ -96,7 +96,7 @@ fn prepare(way: &Way, seed: u64, ends_written: bool) -> (World, Vec<u8>) {
     (world, held)
 }
 
-/// A device with so much room for data.
+/// A device with room for `rows` blocks of data.
 fn with_room(device: &DeviceRecord, rows: u64) -> DeviceRecord {
     let mut areas = device.areas().to_vec();
     let data = areas.last_mut().unwrap();
@@ -110,7 +110,7 @@ fn with_room(device: &DeviceRecord, rows: u64) -> DeviceRecord {
     .unwrap()
 }
 
-/// What an array holds that is opened with what its members say.
+/// Returns the contents of an array after its opening.
 fn contents(world: &mut World) -> Vec<u8> {
     world.run();
     let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();

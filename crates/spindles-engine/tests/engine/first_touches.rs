@@ -1,4 +1,4 @@
-//! What the first write to a region waits for, and the next ones do not.
+//! What the first write to a region waits for, and later ones do not.
 
 use crate::replay::{place_of, wide};
 use crate::world::{BLOCK, Kept, Setup, World, clear_checksums};
@@ -26,7 +26,7 @@ fn setup() -> Setup {
     }
 }
 
-/// The array after every region was written, with none in doubt.
+/// The array after every region was written, with none dirty.
 fn written(setup: &Setup) -> World {
     let mut world = setup.open().unwrap();
     for region in 0..REGIONS {
@@ -44,7 +44,7 @@ fn written(setup: &Setup) -> World {
     world
 }
 
-/// Whether a member says, durably, that the first region is written.
+/// Returns true if a member durably records that the first region is written.
 fn says_written(world: &World, member: usize) -> bool {
     let page = BitmapPage {
         array: world.superblocks(member)[0].uuid,
@@ -57,8 +57,9 @@ fn says_written(world: &World, member: usize) -> bool {
     decode_bitmap(&page, bytes).unwrap()[0] & 1 == 1
 }
 
-/// A member goes out at any moment of a first write. A crash after that may bring it back, as long as nobody knows durably
-/// that it is out: so the region is not written before that, if the member has no zeros there.
+/// A member goes out at any moment of a first write. A crash may bring it back, unless it is
+/// durably recorded as out. So before that the region is not written, if the member has no zeros
+/// there.
 #[test]
 fn who_is_not_made_zeros_is_known_to_be_out_before_a_region_is_written() {
     let mut met = 0;
@@ -98,8 +99,8 @@ fn dirty(world: &World) -> u64 {
     world.engine.status().regions.unwrap().dirty
 }
 
-/// Writes all blocks from `from` to the end, one after another. In how many regions a write did not
-/// go to its place at once.
+/// Writes all blocks of the regions from `from` to `end`, one after another. Returns the number of
+/// regions in which a write did not go to its place at once.
 fn waits_in_order(world: &mut World, from: u64, end: u64) -> usize {
     let waits = |region: &u64| {
         let mut waited = false;
@@ -123,7 +124,7 @@ fn waits_in_order(world: &mut World, from: u64, end: u64) -> usize {
 fn a_writer_in_order_waits_for_few_marks() {
     let mut world = written(&setup());
     assert_eq!(waits_in_order(&mut world, 0, 40), 2);
-    // What was marked for writes that did not come is clean soon.
+    // Regions marked for writes that did not come are soon clean.
     assert!(dirty(&world) > 40);
     world.run();
     assert_eq!(dirty(&world), 0);
@@ -145,14 +146,14 @@ fn nothing_is_marked_ahead_beyond_what_may_be_dirty() {
     assert!((11..=24).contains(&dirty(&world)), "{}", dirty(&world));
 }
 
-/// A sweep that comes between keeps what is expected to be written.
+/// A sweep in between keeps regions that are expected to be written.
 #[test]
 fn a_sweep_leaves_what_a_writer_comes_to() {
     let mut world = written(&setup());
     waits_in_order(&mut world, 0, 20);
     let marked = dirty(&world);
     for _ in 0..2 {
-        world.wake(); // The moment is set, and comes.
+        world.wake(); // Sets the time of the sweep, then reaches it.
         while world.has_pending() {
             world.step();
         }
@@ -161,8 +162,8 @@ fn a_sweep_leaves_what_a_writer_comes_to() {
     assert_eq!(waits_in_order(&mut world, 20, 24), 0);
 }
 
-/// As many writes wait in an array to which nothing was written yet, where members write zeros
-/// without moving bytes: one more than where there is something.
+/// In a new array whose members write zeros without moving bytes, only one more write waits than in
+/// one that holds data.
 #[test]
 fn a_writer_in_order_waits_for_few_zeros() {
     let mut setup = setup();
@@ -173,7 +174,7 @@ fn a_writer_in_order_waits_for_few_zeros() {
         assert_eq!(waits_in_order(&mut world, 0, 40), waits);
         let regions = world.engine.status().regions.unwrap();
         assert!(regions.written < REGIONS || zeroes);
-        // What was made ready for writes that did not come holds zeros, is clean soon, and was never
+        // Regions made ready for writes that did not come hold zeros, are soon clean, and were not
         // written before members were flushed.
         world.run();
         assert_eq!(dirty(&world), 0);
@@ -184,7 +185,7 @@ fn a_writer_in_order_waits_for_few_zeros() {
     }
 }
 
-/// Writes here and there make nothing ready but what they need.
+/// Scattered writes make only the regions ready that they need.
 #[test]
 fn nothing_is_made_zeros_ahead_of_writes_anywhere() {
     let mut setup = setup();
@@ -198,7 +199,7 @@ fn nothing_is_made_zeros_ahead_of_writes_anywhere() {
     assert_eq!(regions.written, REGIONS.div_ceil(3));
 }
 
-/// One member that has to write the zeros is enough.
+/// One member that has to write zeros is enough to prevent it.
 #[test]
 fn a_device_that_may_have_to_write_zeros_gets_none_ahead() {
     let mut setup = setup();
@@ -214,7 +215,8 @@ fn a_device_that_may_have_to_write_zeros_gets_none_ahead() {
     assert_eq!(waits_in_order(&mut world, 0, 10), 10);
 }
 
-/// A new array that logs its writes, on members that hold anything and move bytes to make it zeros.
+/// A new array that logs its writes, on members with arbitrary contents that move bytes to zero
+/// them.
 fn new(level: &str, members: usize) -> (Setup, World) {
     let mut setup = wide(level, members, true);
     setup.spec.member_blocks = vec![600; members];
@@ -230,7 +232,7 @@ fn new(level: &str, members: usize) -> (Setup, World) {
 const WIDE_STRIPE: u64 = 16;
 const STRIPE: u64 = 12;
 
-/// The array but these blocks is zeros.
+/// Checks that all blocks except these are zeros.
 fn assert_zeros_but(world: &mut World, written: &[(u64, u8)], what: &str) {
     let blocks = world.engine.geometry().blocks();
     let all = world.read(0, u32::try_from(blocks).unwrap()).expect(what);
@@ -261,8 +263,8 @@ fn a_first_write_waits_for_no_zeros() {
     }
 }
 
-/// Rows of a region that were not written yet are zeros whatever their members hold, whoever is missing, also
-/// for jobs and after each of them.
+/// Never-written rows of a region are zeros, whatever their members hold and whichever are missing.
+/// This holds for jobs too, and after each of them.
 #[test]
 fn what_was_never_written_in_a_region_is_zeros() {
     for (level, members) in [("raid5", 4), ("raid6", 5), ("raid4", 5)] {
@@ -302,7 +304,7 @@ fn what_was_never_written_in_a_region_is_zeros() {
         assert!(!world.events.iter().any(found), "{:?}", world.events);
         assert!(world.close());
         world.members.truncate(members);
-        // What took the place of member 0 had anything there.
+        // The device that took the place of member 0 had arbitrary contents.
         let wrong = world.wrong_checksums().into_iter();
         assert_eq!(wrong.filter(|(member, _)| *member > 0).count(), 0);
         let mut world = world.reopen(&setup);
@@ -311,8 +313,9 @@ fn what_was_never_written_in_a_region_is_zeros() {
     }
 }
 
-/// The checksums of all members become zeros. Rows that were written answer errors, and do not read as rows that
-/// were never written: also without a member, and after other rows in the same sectors of checksums were written.
+/// The checksums of all members are zeroed. Written rows answer errors, and do not read like
+/// never-written ones: even without a member, and after other rows in the same sectors of checksums
+/// were written.
 #[test]
 fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
     for missing in [None, Some(0), Some(2)] {
@@ -332,7 +335,7 @@ fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
                 .read(block, 1)
                 .expect_err("it is lost, or is not known to be zeros");
         }
-        // Rows that are written as a whole are there again, and no others.
+        // Rows that are then written as a whole are readable again, and no others.
         let stripe = vec![9; usize::try_from(STRIPE).unwrap() * BLOCK];
         world.write(0, &stripe).unwrap();
         assert!(world.close());
@@ -344,7 +347,7 @@ fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
     }
 }
 
-/// What was given back has its old bytes, and its old checksums.
+/// Released blocks still have their old bytes and their old checksums.
 #[test]
 fn what_was_given_back_is_zeros_when_it_is_written_again() {
     let (setup, mut world) = new("raid5", 4);
@@ -356,7 +359,7 @@ fn what_was_given_back_is_zeros_when_it_is_written_again() {
     let token = world.submit(Operation::Discard, 0, Vec::new(), all);
     world.run();
     world.result(token).unwrap();
-    // A member need not make zeros of what it is not asked to.
+    // A member need not zero blocks that it is not asked to.
     for (member, before) in members.iter().enumerate() {
         let data = usize::try_from(world.data_start[member]).unwrap() * BLOCK;
         world.members[member][data..].copy_from_slice(&before[data..]);
@@ -368,8 +371,8 @@ fn what_was_given_back_is_zeros_when_it_is_written_again() {
     assert_zeros_but(&mut world, &[(3, 8)], "after a crash");
 }
 
-/// A first write is there when it was answered, also of a whole row, whatever the crash took of what was not
-/// flushed; and nothing else is.
+/// A first write that was answered is there, even of a whole row, whatever unflushed blocks the
+/// crash took; and nothing else is.
 #[test]
 fn a_first_write_that_was_answered_outlives_a_crash() {
     for (blocks, power) in [(1, false), (STRIPE, false), (1, true), (STRIPE, true)] {
@@ -393,8 +396,8 @@ fn a_first_write_that_was_answered_outlives_a_crash() {
     }
 }
 
-/// A write of checksums that did not land leaves a block without one beside others that have theirs: it was
-/// written.
+/// A lost write of checksums leaves a block without one, next to others that have theirs: the row
+/// was written.
 #[test]
 fn one_block_without_a_checksum_makes_no_blank_row() {
     let (setup, mut world) = new("raid5", 4);
@@ -412,7 +415,8 @@ fn one_block_without_a_checksum_makes_no_blank_row() {
     assert_zeros_but(&mut world, &[(0, 5), (1, 6)], "a lost write");
 }
 
-/// Who writes whole rows in order gets zeros ahead after a few regions, also where members write them.
+/// A sequential writer of whole rows gets zeros ahead after a few regions, even if members write
+/// them.
 #[test]
 fn a_writer_of_whole_rows_logs_few_of_them() {
     let mut setup = wide("raid5", 5, true);

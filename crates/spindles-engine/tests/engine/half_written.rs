@@ -1,5 +1,6 @@
-//! Whole stripes that were being written when a crash came: of each member any of what a cache and a
-//! disk may leave of data and checksums, journals that are damaged, members that are missing, and rot.
+//! Whole stripes that were being written when a crash came. Each member has any data and checksums
+//! that a cache and a disk may leave. Journals are damaged, members are missing, and blocks are
+//! corrupt.
 
 use crate::replay::{flush, forget_checksums, last_header, place_of, wide};
 use crate::world::{BLOCK, Kept, Rng, World};
@@ -8,7 +9,7 @@ use spindles_format::JOURNAL_HEADER_BYTES;
 
 const CHUNK: usize = 4 * BLOCK;
 
-/// What is in place of a member.
+/// The state of a member's blocks in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Old,
@@ -16,23 +17,23 @@ enum Left {
     Torn,
 }
 
-/// The power is lost while the array recovers.
+/// A second loss of power, while the array recovers.
 #[derive(Debug)]
 struct Again {
-    /// How far that had come, in steps.
+    /// Steps of the recovery before it.
     steps: usize,
-    /// How often, of eight times, a block is kept that was not flushed.
+    /// How many of eight unflushed blocks are kept, on average.
     kept: u64,
     missing: Vec<usize>,
 }
 
-/// Writes of one case, and what is left of them.
+/// The writes of one case, and what a crash left of them.
 #[derive(Debug)]
 struct Case {
     level: &'static str,
     members: usize,
     tears: bool,
-    /// Chunks that a small write wrote before, and whether it was durable.
+    /// Chunks written before by a small write; `flushed` if that was durable.
     small: Vec<usize>,
     flushed: bool,
     left: Vec<Left>,
@@ -42,7 +43,7 @@ struct Case {
     missing: Vec<usize>,
     rotten: Vec<usize>,
     again: Option<Again>,
-    /// In which order what is under way is completed.
+    /// Determines the order in which operations complete.
     seed: u64,
     /// Members that go out in the end.
     out: Vec<usize>,
@@ -75,7 +76,7 @@ impl Case {
         let summed = left.iter().map(|_| below(rng, 4) == 0).collect();
         let mut faults: Vec<(usize, usize)> = Vec::new();
         for _ in 0..below(rng, tolerance + 1) {
-            // What may be torn can't be told from rot.
+            // A torn block can't be distinguished from a corrupt one.
             faults.push((below(rng, members), below(rng, if tears { 2 } else { 3 })));
         }
         faults.sort_unstable();
@@ -113,7 +114,7 @@ impl Case {
         }
     }
 
-    /// What chunks hold before all, after the small write, and after the whole one.
+    /// The contents of the chunks at first, after the small write, and after the whole one.
     fn contents(&self) -> [Vec<u8>; 3] {
         let data = u8::try_from(self.members - if self.level == "raid6" { 2 } else { 1 }).unwrap();
         let first: Vec<u8> = (0..data).map(|chunk| 3 * chunk + 1).collect();
@@ -148,7 +149,7 @@ impl Case {
         if self.summed.contains(&true) {
             world.flush_and_no_more();
         }
-        let at = place_of(&world, 0).1; // Of parity too.
+        let at = place_of(&world, 0).1; // Parity has the same place.
         for member in 0..self.members {
             if !self.summed[member] {
                 forget_checksums(&mut world, member, &before);
@@ -212,7 +213,7 @@ impl Case {
         for (chunk, read) in read.iter().enumerate() {
             let (member, _) = place_of(&world, u64::try_from(4 * chunk).unwrap());
             if self.rotten.contains(&member) {
-                continue; // What rots in what was being written may be taken for that.
+                continue; // Corrupt blocks of a half-written chunk may be taken for new ones.
             }
             let Ok(bytes) = read else {
                 assert!(may_fail, "chunk {chunk} is lost: {self:?}");
@@ -254,7 +255,7 @@ impl Case {
         }
     }
 
-    /// A block of each chunk.
+    /// Reads a block of each chunk.
     fn read(&self, world: &mut World) -> Vec<Result<Vec<u8>, RequestError>> {
         let chunks = self.contents()[0].len();
         let blocks = (0..chunks).map(|chunk| u64::try_from(4 * chunk + 1).unwrap());
@@ -262,7 +263,8 @@ impl Case {
     }
 }
 
-/// Nothing is read that was never there, nor older than what was durable; what is read is so without members too.
+/// Reads return no contents that were never there, nor older ones than were durable. They return
+/// the same without further members.
 #[test]
 fn what_is_left_of_a_stripe_is_old_or_new() {
     let cases = std::env::var("SPINDLES_CASES").map_or(2000, |cases| cases.parse().unwrap());
@@ -276,8 +278,8 @@ fn what_is_left_of_a_stripe_is_old_or_new() {
     }
 }
 
-/// Two members have no log; what one of them holds is new and fits its checksum, what the other does fits
-/// none, and is not made of that.
+/// Two members have no log. One holds a new block that fits its checksum. The block of the other
+/// fits none, and is not recovered from that.
 #[test]
 fn what_has_no_log_is_made_of_what_has() {
     Case {

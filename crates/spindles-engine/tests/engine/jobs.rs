@@ -1,4 +1,4 @@
-//! Jobs beside clients: who yields, and what a job is guaranteed all the same.
+//! Jobs while clients are busy: jobs yield, but keep their guaranteed rate.
 
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::Operation;
@@ -23,12 +23,12 @@ fn unclean_mirror() -> World {
 }
 
 fn done_bytes(status: &Status) -> Option<u64> {
-    // There is one only.
+    // There is only one.
     status.jobs.first().map(|job| job.done_bytes)
 }
 
-/// Lets clients read for so long, one request at the least always in flight, and one thing a
-/// millisecond. How far the resync came meanwhile.
+/// Lets clients read for `duration_ms`: at least one request is always in flight, and one operation
+/// completes each millisecond. Returns the progress of the resync meanwhile, in bytes.
 fn beside_clients(world: &mut World, duration_ms: u64) -> u64 {
     let before = done_bytes(&world.engine.status()).unwrap();
     for _ in 0..duration_ms {
@@ -53,7 +53,7 @@ fn a_job_that_is_guaranteed_nothing_waits_for_the_clients() {
         .engine
         .command(world.now, Command::JobRate(0))
         .unwrap();
-    beside_clients(&mut world, 50); // What was begun before the first client came.
+    beside_clients(&mut world, 50); // Work begun before the first client came.
     assert_eq!(beside_clients(&mut world, 500), 0);
     assert!(!world.events.contains(&Event::ResyncDone { mismatches: 0 }));
     world.run();
@@ -68,13 +68,13 @@ fn a_job_beside_clients_keeps_its_rate_and_no_more() {
     let command = Command::JobRate(rate);
     world.engine.command(world.now, command).unwrap();
     assert_eq!(world.engine.status().job("resync").unwrap().rate, rate);
-    beside_clients(&mut world, 200); // What was begun before the first client came.
+    beside_clients(&mut world, 200); // Work begun before the first client came.
     let per_second = beside_clients(&mut world, 1000);
-    // Progress is told in whole groups, of 32 KiB.
+    // Progress is counted in whole groups of 32 KiB.
     assert!((450_000..=550_000).contains(&per_second), "{per_second}");
 }
 
-/// The same for a device that is filled, and for one that a member is copied onto.
+/// The same for a device being filled, and for one onto which a member is copied.
 #[test]
 fn rebuilds_and_replacements_keep_the_rate_and_yield() {
     for (replace, rate) in [(false, 500_000), (true, 500_000), (false, 0), (true, 0)] {
@@ -99,7 +99,7 @@ fn rebuilds_and_replacements_keep_the_rate_and_yield() {
         while world.engine.status().jobs.is_empty() {
             world.step();
         }
-        beside_clients(&mut world, 200); // What was begun before the first client came.
+        beside_clients(&mut world, 200); // Work begun before the first client came.
         let per_second = beside_clients(&mut world, 1000);
         let range = rate * 9 / 10..=rate * 11 / 10;
         assert!(

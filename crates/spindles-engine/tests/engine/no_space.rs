@@ -1,11 +1,11 @@
-//! Members that have no space for what they hold nothing of yet, and stay: what of a write is there is not known.
+//! Members that have no space for new blocks, and stay: how much of a write they hold is unknown.
 
 use crate::checksums::{setup, spec};
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::BlockIndex;
 use spindles_layout::Group;
 
-/// Writes twos over ones where the last block of them has no space on a member.
+/// Writes twos over ones; the last of the blocks has no space on a member.
 fn refused(setup: &Setup, from: u64, member: u8, out: Option<u8>) -> World {
     let mut world = setup.open().unwrap();
     world.write(from, &[1; 4 * BLOCK]).unwrap();
@@ -22,7 +22,8 @@ fn refused(setup: &Setup, from: u64, member: u8, out: Option<u8>) -> World {
     world
 }
 
-/// The blocks, which are all old or new and stay so, also when the array is opened again after a crash with space.
+/// Checks that the blocks are all old or new and stay so, even if the array is opened again with
+/// space after a crash.
 fn check_stays(mut world: World, setup: &Setup, from: u64, what: &str) {
     let first = |world: &mut World| (from..from + 4).map(|block| world.read(block, 1)).collect();
     let read: Vec<_> = first(&mut world);
@@ -42,7 +43,7 @@ fn check_stays(mut world: World, setup: &Setup, from: u64, what: &str) {
     }
 }
 
-/// Nobody else has the blocks. Those that had space all the time are there, with a checksum that fits.
+/// No other member has the blocks. Those with space are readable, and fit their checksums.
 #[test]
 fn what_lies_beside_a_block_without_space_stays_readable() {
     for level in ["raid0", "concat", "raid1"] {
@@ -58,7 +59,7 @@ fn what_lies_beside_a_block_without_space_stays_readable() {
     }
 }
 
-/// One copy took the write, and the other had no space; other blocks need both members.
+/// One copy took the write, and the other had no space. Other blocks need both members.
 #[test]
 fn copies_of_which_one_has_no_space_do_not_take_turns() {
     for checksums in [false, true] {

@@ -166,7 +166,7 @@ fn writes() {
         &write(&[], &[0, 1, 2, 3]),
         "FullStripeWrite; read; write 0:d0 1:d1 2:d2 3:d3 4:p0",
     );
-    // One chunk of raid6 of six is a tie, and what does not rely on old parity wins it.
+    // One chunk of raid6 of six is a tie: the plan without old parity wins it.
     check(
         "raid6",
         6,
@@ -236,7 +236,7 @@ fn what_is_not_settled() {
         &case(Ask::Read, &[], &[0]),
         "Settle; read 0:d0 1:d1 2:p0; write 2:p0",
     );
-    // Parity that can't be read is made anew; data that can't be read is not made from it.
+    // Unreadable parity is recomputed; unreadable data is not recovered from it.
     check(
         "raid5",
         3,
@@ -259,14 +259,14 @@ fn what_is_not_settled() {
         &case(Ask::Read, &[0], &[0]),
         "Settle; read 1:d0 2:d0; write 0:d0 2:d0",
     );
-    // The last copy has nothing to agree with, whether it can be read or not.
+    // The last copy has nothing to agree with, readable or not.
     let last = Case {
         missing: &[1, 2],
         ..case(Ask::Settle, &[0], &[])
     };
     check("raid1", 3, 0, &last, "Direct; read");
-    // Nor have all data chunks without parity. But parity that is all there is of a missing data
-    // chunk may be wrong: nothing is settled by there being as many chunks as there is data.
+    // Nor have all data chunks without parity. But parity that stands in for a missing data chunk
+    // may be wrong: having as many chunks as there is data settles nothing.
     let without = |missing| Case {
         missing,
         ..case(Ask::Settle, &[], &[])

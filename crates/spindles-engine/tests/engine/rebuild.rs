@@ -1,5 +1,5 @@
-//! Devices that take the place of missing ones: what is on them afterwards, whatever goes on
-//! meanwhile, and in which order the superblocks say so.
+//! Devices that take the positions of missing ones: their contents afterwards, whatever happens
+//! meanwhile, and the order in which superblocks record it.
 
 use crate::{
     checksums::{filled, rot, scrub, setup, spec},
@@ -14,8 +14,8 @@ fn state(world: &World, member: u8) -> Member {
     world.engine.status().members[usize::from(member)].state
 }
 
-/// All that the level survives is lost, replaced and rebuilt while clients write, and then all
-/// others are lost: what is read comes from the new devices.
+/// Loses, replaces and rebuilds all that the level survives while clients write, then loses all
+/// others. Reads then come from the new devices.
 #[test]
 fn a_rebuilt_device_holds_what_was_lost() {
     let redundant = |spec: &Spec| Geometry::new(spec).unwrap().redundancy() > 0;
@@ -107,7 +107,7 @@ fn what_can_not_be_rebuilt_is_refused() {
     assert_eq!(world.engine.state(), ArrayState::Degraded);
 }
 
-/// What is done, in order, as far as it is about durability.
+/// Returns the operations that matter for durability, in order.
 fn orders(world: &World) -> Vec<String> {
     let data = world.data_start[1];
     let trace = world.trace.as_ref().unwrap().iter();
@@ -128,7 +128,7 @@ fn orders(world: &World) -> Vec<String> {
     told
 }
 
-/// A superblock before the first copy, a flush before each mark and before it counts as active.
+/// A superblock precedes the first copy. A flush precedes each mark, and the record as active.
 #[test]
 fn nothing_is_copied_or_counted_on_before_all_know_durably() {
     let mut world = mirror(16).open().unwrap();
@@ -141,13 +141,13 @@ fn nothing_is_copied_or_counted_on_before_all_know_durably() {
     assert_eq!(found[0], "event RebuildStarted { member: MemberIndex(1) }");
     assert_eq!(found[1], "superblock");
     assert_eq!(found[2], "copy");
-    // Then both slots tell of it.
+    // Then both slots record it.
     let done = "event RebuildDone { member: MemberIndex(1) }";
     assert_eq!(found[found.len() - 2..], [done, "superblock"]);
     assert!(found.iter().filter(|word| *word == "superblock").count() > 2);
     for (at, word) in found.iter().enumerate().skip(2) {
         if word == "superblock" {
-            // Copies may go on while it is written, but what it tells of is durable.
+            // Copies may continue while it is written, but those that it covers are durable.
             assert!(
                 found[..at].iter().any(|before| before == "flush"),
                 "{found:?}"
@@ -160,8 +160,8 @@ fn nothing_is_copied_or_counted_on_before_all_know_durably() {
     );
 }
 
-/// The last good copy takes no writes any more: the device that is being filled from it must not get
-/// ahead of it, or it would be taken for the truth.
+/// The last good copy takes no more writes. The device being filled from it must not get ahead of
+/// it, or it would be taken as correct.
 #[test]
 fn a_device_that_is_filled_never_outvotes_the_one_it_is_filled_from() {
     for steps in 0..60 {
@@ -191,7 +191,8 @@ fn a_device_that_is_filled_never_outvotes_the_one_it_is_filled_from() {
     }
 }
 
-/// Out it is, whatever it was about to do; the array goes on, and can take another device.
+/// The device is out, whatever it was about to do. The array continues, and can take another
+/// device.
 #[test]
 fn a_device_that_fails_while_it_is_filled_is_out() {
     for steps in 0.. {
@@ -219,8 +220,8 @@ fn a_device_that_fails_while_it_is_filled_is_out() {
     }
 }
 
-/// A few places that can't be read don't keep a device from being counted on: it goes without them, they are in the
-/// list of bad blocks, and come off it when they are written, or a scrub can read them again.
+/// A few unreadable places do not keep a device from becoming active. They are in the list of bad
+/// blocks, and leave it when they are written, or a scrub can read them again.
 #[test]
 fn a_device_goes_without_what_can_t_be_read() {
     let setup = Setup {
@@ -253,7 +254,7 @@ fn a_device_goes_without_what_can_t_be_read() {
     world.run();
     assert_eq!(bad_blocks(&world), 2);
     assert!(world.read(33, 1).is_err());
-    // Its device is read again: nothing of it was given up.
+    // Its device is read again, since the list has none of its blocks.
     world.medium.remove(&(0, start + 33));
     assert_eq!(world.read(33, 1).unwrap(), [1; BLOCK]);
     scrub(&mut world);
@@ -266,7 +267,7 @@ fn a_device_goes_without_what_can_t_be_read() {
     assert!(world.close());
 }
 
-/// With parity: nothing else of the array is worse off, a row with such a block can be written in part, and
+/// With parity nothing else is affected: a row with such a block can be written in part, and
 /// another member may be lost.
 #[test]
 fn a_row_that_can_t_be_filled_is_all_that_is_lost() {
@@ -306,8 +307,8 @@ fn a_row_that_can_t_be_filled_is_all_that_is_lost() {
     assert_eq!(world.read(other, 1).unwrap(), [5; BLOCK]);
 }
 
-/// Where more than a few places can't be read, what the device is filled from is failing: it is not counted on beyond
-/// the first of them.
+/// If more than a few places are unreadable, the device that the new one is filled from is failing.
+/// The new one is not relied on beyond the first of them.
 #[test]
 fn many_unreadable_places_hold_the_mark() {
     let setup = Setup {
@@ -331,14 +332,14 @@ fn many_unreadable_places_hold_the_mark() {
     let job = *world.engine.status().job("rebuild").unwrap();
     assert!(!job.going && job.failed > 0);
     assert_eq!(world.engine.state(), ArrayState::Degraded);
-    // Below the mark the last copy is no longer the last.
+    // Below the mark the last copy is no longer the only one.
     world.medium.insert((0, world.data_start[0] + 2));
     assert!(world.read(2, 1).is_ok());
     assert!(world.read(33, 1).is_err() && world.read(132, 1).is_err());
     assert!(world.close());
 }
 
-/// An array that keeps no list of bad blocks can't be told of any.
+/// An array without a list of bad blocks can't record any.
 #[test]
 fn without_a_list_an_unreadable_place_holds_the_mark() {
     let mut world = mirror(64).open().unwrap();
@@ -354,7 +355,7 @@ fn without_a_list_an_unreadable_place_holds_the_mark() {
     assert!(world.close());
 }
 
-/// A close in the middle keeps how far it came.
+/// A close in the middle of a rebuild records its progress.
 #[test]
 fn a_close_keeps_the_mark() {
     let mut world = mirror(4096).open().unwrap();
@@ -382,7 +383,7 @@ fn a_close_keeps_the_mark() {
     assert!(token.is_err(), "it is closed");
 }
 
-/// What was written while a member was out is copied to it when it returns, and no more.
+/// A returning member gets only the blocks written while it was out.
 #[test]
 fn a_member_that_returns_gets_what_it_missed_alone() {
     let spec = Spec {
@@ -469,8 +470,8 @@ fn several_members_return_at_once() {
     assert!(all == model);
 }
 
-/// What waits for a spare: who is out, as long as nobody is about to take the place and the array
-/// is there to be saved.
+/// A position waits for a spare if it is missing, no device is about to take it, and the array can
+/// still be saved.
 #[test]
 fn positions_that_wait_for_a_device_are_told() {
     let spec = Spec {
@@ -493,7 +494,7 @@ fn positions_that_wait_for_a_device_are_told() {
     world.fail(1);
     world.fail(3);
     assert_eq!(world.engine.vacancies(), members(&[1, 3]));
-    // It waits until nothing is under way; its place is taken at once.
+    // The device waits until nothing is under way; its position counts as taken at once.
     world.submit(Operation::Flush, 0, Vec::new(), 0);
     world.rebuild(3, 101).unwrap();
     assert_eq!(world.engine.vacancies(), members(&[1]));
@@ -508,20 +509,20 @@ fn positions_that_wait_for_a_device_are_told() {
     world.run();
     assert_eq!(state(&world, 3), Member::Active);
     assert_eq!(world.engine.vacancies(), members(&[1]));
-    // Nothing is to be saved any more.
+    // There is nothing left to save.
     world.fail(0);
     assert_eq!(world.engine.vacancies(), members(&[0, 1]));
     world.gone = world.gone.with(spindles_block::MemberIndex(2));
     world.write(0, &vec![7; 12 * BLOCK]).unwrap_err();
     assert_eq!(world.engine.vacancies(), MemberSet::EMPTY);
-    // Without superblocks nobody could tell afterwards which device is good.
+    // Without superblocks no later opening could determine which device is good.
     let mut world = Setup::new(spec).open().unwrap();
     world.fail(1);
     assert_eq!(world.engine.vacancies(), MemberSet::EMPTY);
 }
 
-/// A last copy that fails while it is told who is out leaves an array that answers errors, and comes
-/// to an end, also where a device was about to take the place.
+/// A last copy that fails while superblocks record which member is out leaves an array that answers
+/// errors and can be closed. This holds even if a device was about to take the position.
 #[test]
 fn a_place_that_cannot_be_recorded_is_not_taken() {
     let setup = Setup {

@@ -1,5 +1,5 @@
-//! Devices that take the places of members that are alive: what is on them afterwards, whatever
-//! goes on meanwhile, and who is told first.
+//! Devices that take the positions of live members: their contents afterwards, whatever happens
+//! meanwhile, and which superblock is written first.
 
 use crate::{
     contents::{arrays, exercise, model_of},
@@ -21,14 +21,15 @@ fn until_over(world: &mut World) {
     panic!("it does not come to its end");
 }
 
-/// Every member of every array, one after another, while clients write; then the old devices are
-/// gone, and all that the level survives.
+/// Returns true if the replacement of a member is done.
 fn is_replaced(world: &World, member: MemberIndex) -> bool {
     let of_member =
         |event: &Event| matches!(event, Event::ReplaceDone { member: done, .. } if *done == member);
     world.events.iter().any(of_member)
 }
 
+/// Replaces every member of every array, one after another, while clients write. Then the old
+/// devices are gone, and all that the level survives.
 #[test]
 fn a_replacement_holds_what_the_member_held() {
     for (regions, checksum_pages) in [(false, None), (true, None), (true, Some(2))] {
@@ -100,7 +101,7 @@ fn what_can_not_be_replaced_is_refused() {
     assert!(world.close());
 }
 
-/// At no step is there less redundancy than before: the other member can go at any time.
+/// At no step is there less redundancy than before: the other member may go at any time.
 #[test]
 fn redundancy_is_never_less() {
     for steps in 0.. {
@@ -124,7 +125,8 @@ fn redundancy_is_never_less() {
     }
 }
 
-/// Whenever the replacement device fails, the old member stays; after the exchange it is a member as any other.
+/// Whenever the replacement device fails, the old member stays. After the exchange it is a member
+/// like any other.
 #[test]
 fn a_replacement_that_fails_leaves_all_as_it_was() {
     let (mut ended, mut out) = (0, 0);
@@ -201,7 +203,8 @@ fn a_member_that_fails_is_rebuilt_onto_the_replacement() {
     }
 }
 
-/// What can't be read of the member comes from the others; what can be read nowhere ends it.
+/// Unreadable blocks of the member come from the others. A block that is readable nowhere ends the
+/// replacement.
 #[test]
 fn the_others_are_read_where_the_member_can_not_be() {
     let mut world = array("raid5", 3, 64).open().unwrap();
@@ -221,7 +224,7 @@ fn the_others_are_read_where_the_member_can_not_be() {
         let block = |place: &str| place.split_once('+').unwrap().0.parse::<u64>().unwrap();
         reads.map(block).filter(|&block| block >= start).count()
     };
-    // Sixteen chunks, and what repairs the one block: the others for that alone.
+    // Sixteen chunks, and the repair of one block, for which alone the others are read.
     assert!((17..=22).contains(&reads(1, &world)));
     assert!(reads(0, &world) < 12 && reads(2, &world) < 12);
     let member = MemberIndex(1);
@@ -243,7 +246,7 @@ fn the_others_are_read_where_the_member_can_not_be() {
     );
 }
 
-/// It may be stopped, by a close too, and then all is as it was.
+/// A command or a close may stop it, and then nothing has changed.
 #[test]
 fn it_may_be_stopped() {
     let mut world = array("raid1", 2, 4096).open().unwrap();
@@ -275,7 +278,8 @@ fn it_may_be_stopped() {
     }
 }
 
-/// The replacement device is told first, after a flush of it and of all members; then the others.
+/// The replacement device's superblock is written first, after a flush of it and of all members;
+/// then the others.
 #[test]
 fn the_replacement_is_told_first() {
     let mut world = array("raid1", 3, 16).open().unwrap();

@@ -1,4 +1,4 @@
-//! Replays: of logs that are damaged, and beside members that go out or are being filled.
+//! Replays: of damaged logs, and while members go out or are being filled.
 
 use crate::world::{BLOCK, Kept, Setup, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, RequestError};
@@ -23,14 +23,14 @@ fn logged(members: usize, member_blocks: u64, seed: u64) -> Setup {
     }
 }
 
-/// Where the journal of a member lies, in its bytes.
+/// Returns the byte range of a member's journal.
 fn log_of(world: &World, member: usize) -> std::ops::Range<usize> {
     let area = world.devices[member].area(AreaKind::JOURNAL).unwrap();
     let start = usize::try_from(area.offset_bytes).unwrap();
     start..start + usize::try_from(area.length_bytes).unwrap()
 }
 
-/// The last header in the journal of a member, and where it lies.
+/// Returns sequence number and place of the last header in a member's journal.
 pub(crate) fn last_header(world: &World, member: usize) -> Option<(u64, usize)> {
     let bytes = &world.members[member];
     let log = log_of(world, member);
@@ -42,7 +42,7 @@ pub(crate) fn last_header(world: &World, member: usize) -> Option<(u64, usize)> 
     headers.max()
 }
 
-/// Where the journals hold blocks of this byte: the members, and the blocks of these.
+/// Returns the blocks in the journals that are full of this byte, as (member, block).
 fn logged_blocks(world: &World, byte: u8) -> Vec<(usize, usize)> {
     let of_member = |member| {
         let log = log_of(world, member);
@@ -55,7 +55,7 @@ fn logged_blocks(world: &World, byte: u8) -> Vec<(usize, usize)> {
     (0..world.members.len()).flat_map(of_member).collect()
 }
 
-/// What the journals hold of blocks of this byte rots. How many.
+/// Corrupts all blocks in the journals that are full of this byte. Returns how many.
 fn rot_logged(world: &mut World, byte: u8) -> usize {
     let places = logged_blocks(world, byte);
     for &(member, block) in &places {
@@ -64,7 +64,7 @@ fn rot_logged(world: &mut World, byte: u8) -> usize {
     places.len()
 }
 
-/// So many steps. Whether there were as many.
+/// Completes up to `steps` operations. Returns true if there were as many.
 fn step(world: &mut World, steps: usize) -> bool {
     (0..steps).all(|_| {
         let more = world.has_pending();
@@ -75,7 +75,8 @@ fn step(world: &mut World, steps: usize) -> bool {
     })
 }
 
-/// A block of the log rots that no later write has, and one of the same rows was carried out.
+/// A block in the log is corrupt that no later write replaced, while another write to its row was
+/// carried out.
 #[test]
 fn rot_in_the_log_does_not_bring_back_what_was_there_before() {
     let setup = logged(3, 6000, 0);
@@ -96,7 +97,7 @@ fn rot_in_the_log_does_not_bring_back_what_was_there_before() {
     }
 }
 
-/// What the log lacks is made of what is in place, and never of what rotted there.
+/// Blocks that the log lacks are recovered from blocks in place, never from corrupt ones.
 #[test]
 fn what_the_log_lacks_is_not_made_of_rot() {
     for (level, members) in [("raid5", 4), ("raid6", 5)] {
@@ -120,7 +121,7 @@ fn what_the_log_lacks_is_not_made_of_rot() {
             assert_eq!(world.read(1, 1).unwrap(), [2; BLOCK]);
             assert_eq!(world.read(9, 1).unwrap(), [9; BLOCK]);
         } else {
-            // Its own block may be there, or not: no rot comes of it.
+            // The block itself may be lost, but never comes from corrupt blocks.
             assert!(
                 world.read(1, 1).is_ok_and(|read| read == [2; BLOCK]) || world.read(1, 1).is_err()
             );
@@ -129,8 +130,8 @@ fn what_the_log_lacks_is_not_made_of_rot() {
     }
 }
 
-/// The last write is not whole in the log, so redundancy is made anew in the end: of nothing, where
-/// all that it follows from goes out until then.
+/// The last write is not whole in the log, so redundancy is recomputed in the end. If the members
+/// with the data go out until then, there is nothing to compute it from.
 #[test]
 fn a_replay_comes_to_an_end_when_data_goes_out() {
     let mut tried = 0;
@@ -174,7 +175,8 @@ fn a_replay_comes_to_an_end_when_data_goes_out() {
     assert!(tried > 60, "{tried}");
 }
 
-/// Who goes out in a replay, or right after it, is brought up to date with what that wrote.
+/// A member that goes out during a replay, or right after it, is later updated with the replayed
+/// writes.
 #[test]
 fn who_goes_out_in_a_replay_lacks_what_it_writes() {
     let mut tried = 0;
@@ -219,7 +221,7 @@ fn who_goes_out_in_a_replay_lacks_what_it_writes() {
     assert!(tried > 500, "{tried}");
 }
 
-/// An array with a journal, and what else it needs for one write to be told from another.
+/// The setup of an array with a journal, on members of 6000 blocks.
 pub(crate) fn wide(level: &str, members: usize, checksums: bool) -> Setup {
     let mut setup = logged(members, 6000, 0);
     setup.spec.level = Level::by_name(level).unwrap();
@@ -227,7 +229,7 @@ pub(crate) fn wide(level: &str, members: usize, checksums: bool) -> Setup {
     setup
 }
 
-/// The member that holds a block of the array, and where in its bytes.
+/// Returns the member that holds a block of the array, and the place in the member's bytes.
 pub(crate) fn place_of(world: &World, block: u64) -> (usize, usize) {
     let place = world.engine.geometry().locate(BlockIndex(block));
     let member = usize::from(place.member.0);
@@ -240,8 +242,8 @@ fn first_bytes(world: &mut World, blocks: &[u64]) -> Vec<Result<u8, RequestError
     blocks.iter().map(byte).collect()
 }
 
-/// The log of the last write of a row is not whole any more, and the write is in its place: a write
-/// before it does not take redundancy back.
+/// The log of the last write of a row is damaged, and the write is in place. Replaying an earlier
+/// write does not take redundancy back.
 #[test]
 fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
     let mut tried = 0;
@@ -270,7 +272,7 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
                 world.write(1, &[1; BLOCK]).unwrap();
                 world.write(5, &[3; BLOCK]).unwrap();
                 let [(member, block)] = logged_blocks(&world, 3)[..] else {
-                    continue; // Who holds it is out.
+                    continue; // Its member is out.
                 };
                 if rots {
                     world.members[member][block * BLOCK..][..BLOCK].fill(0xee);
@@ -294,8 +296,8 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
     assert!(tried > 100, "{tried}");
 }
 
-/// Open read only, what was answered when it was durable in the log is read from there, whoever is missing:
-/// its places hold what was there before.
+/// Open read-only, a write that was answered once durable in the log is read from the log,
+/// whichever member is missing: its place holds older contents.
 #[test]
 fn who_may_not_write_reads_what_was_logged() {
     let mut older = 0;
@@ -326,7 +328,7 @@ fn who_may_not_write_reads_what_was_logged() {
             }
             world.result(token).unwrap();
             model[6..10].fill(0);
-            // The last is answered, and not in its place.
+            // The last write is answered, but not in its place.
             world.write_and_no_more(1, &[6; BLOCK]);
             model[1] = 6;
             let (member, at) = place_of(&world, 1);
@@ -354,7 +356,7 @@ fn who_may_not_write_reads_what_was_logged() {
     assert!(older > 5, "{older} were not in their places");
 }
 
-/// Open read only, a record of the last batch that is not whole is an error: it may count or not.
+/// Open read-only, reads of a record in the last batch that is not whole fail: it may count or not.
 #[test]
 fn who_may_not_write_reads_no_record_that_is_not_whole() {
     for checksums in [true, false] {
@@ -377,7 +379,8 @@ fn who_may_not_write_reads_no_record_that_is_not_whole() {
     }
 }
 
-/// What is in place tells nothing where it was there before; that another batch came later does.
+/// Contents in place prove nothing if they were there before. A later batch proves the earlier one
+/// durable.
 #[test]
 fn what_others_were_logged_after_was_logged_whole() {
     let setup = wide("raid5", 4, true);
@@ -400,14 +403,15 @@ pub(crate) fn flush(world: &mut World) {
     world.result(token).unwrap();
 }
 
-/// As after a crash that found the first page of checksums of a member in its cache only.
+/// Restores the first page of a member's checksums, as after a crash that found it in the cache
+/// only.
 pub(crate) fn forget_checksums(world: &mut World, member: usize, before: &[Vec<u8>]) {
     let page = usize::try_from(world.checksum_start(member)).unwrap() * BLOCK;
     let page = page..page + CHECKSUM_PAGE_BYTES;
     world.members[member][page.clone()].copy_from_slice(&before[member][page]);
 }
 
-/// An array with something in three blocks of a row, closed and opened again.
+/// An array with data in three blocks of a row, closed and opened again.
 fn with_three_blocks(setup: &Setup) -> World {
     let mut world = setup.open().unwrap();
     for (at, byte) in [(1, 11), (5, 15), (9, 19)] {
@@ -419,8 +423,8 @@ fn with_three_blocks(setup: &Setup) -> World {
     world
 }
 
-/// Blocks of a write are in place only where the log of it rotted, since caches were lost; a checksum of
-/// another block of it is there too.
+/// Caches were lost, so a write is in place only on the member whose log is damaged. The new
+/// checksum of another of its blocks is lost too.
 #[test]
 fn the_checksum_of_a_block_tells_that_it_was_begun_to_be_written() {
     let setup = wide("raid6", 5, true);
@@ -446,7 +450,7 @@ fn the_checksum_of_a_block_tells_that_it_was_begun_to_be_written() {
     }
 }
 
-/// What a write replaces is torn on all members, and one of them has no log of it.
+/// The blocks that a write replaces are torn on all members, and one member has no log of it.
 #[test]
 fn what_is_torn_is_mended_by_a_log_that_is_not_whole() {
     for (level, members) in [("raid5", 4), ("raid6", 5)] {
@@ -474,8 +478,8 @@ fn what_is_torn_is_mended_by_a_log_that_is_not_whole() {
     }
 }
 
-/// A write that was answered is in the log only, but for one part of it that is gone, and another block
-/// of its row rotted: with two parities both are told.
+/// An answered write is in the log only, except for one part that is gone, and another block of its
+/// row is corrupt. With two parities both are recovered.
 #[test]
 fn a_log_that_is_not_whole_counts_beside_rot() {
     let setup = wide("raid6", 5, true);
@@ -502,8 +506,9 @@ fn a_log_that_is_not_whole_counts_beside_rot() {
     }
 }
 
-/// Two blocks of a row are in the log only. What tells of one of them is gone, and so are the members with
-/// parity: what was there before is not answered, until it is written again.
+/// Two blocks of a row are in the log only. The header of one of them is gone, and so are the
+/// members with parity. The older contents are not returned: the block answers errors until it is
+/// written.
 #[test]
 fn what_a_durable_record_lacks_beyond_redundancy_is_lost() {
     for (level, members, out) in [("raid5", 4, 1), ("raid6", 5, 2)] {
@@ -538,9 +543,9 @@ fn what_a_durable_record_lacks_beyond_redundancy_is_lost() {
     }
 }
 
-/// A disk lost a write that it answered, and a crash came while its row was being written again as a
-/// whole: what lay there before that write does not count, though the log has its checksum. Where the
-/// log of it is damaged too, the replay comes to its end.
+/// A disk lost a write that it had acknowledged, and a crash came while the row was rewritten as a
+/// whole. The older contents do not count, if the log of the lost write is whole. Even with a
+/// damaged log the replay ends.
 #[test]
 fn a_lost_write_is_not_taken_for_what_a_stripe_held_before() {
     let setup = wide("raid5", 4, true);
@@ -582,8 +587,9 @@ fn a_lost_write_is_not_taken_for_what_a_stripe_held_before() {
     assert!(caught > 9, "{caught}");
 }
 
-/// A whole stripe, of these bytes in its chunks, was being written over another on five members, each of
-/// which is old or new in its place; these lost their log.
+/// Writes a whole stripe over another on five members, with `bytes` in the chunks. Afterwards the
+/// members in the bits of `old` have the old blocks in place. The `damaged` members have lost their
+/// log.
 fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) -> World {
     let [first, then] = bytes.map(|bytes| bytes.map(|byte| [byte; 4 * BLOCK]).concat());
     let mut world = setup.open().unwrap();
@@ -609,11 +615,11 @@ fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) ->
     world
 }
 
-/// A block that can't be read is one of its row, not of all rows that a replay looks at together: what
-/// others hold is told by what can be read of them.
+/// A read error concerns its own row, not all rows that a replay looks at together. The other rows
+/// are decided by their own readable blocks.
 #[test]
 fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
-    // Of rows that were being written as a whole, each member holds another that can't be read.
+    // Rows were being written as a whole; each member has a different unreadable row.
     let mut setup = wide("raid6", 5, true);
     setup.spec.member_blocks = vec![600; 5];
     for old in 0..5 {
@@ -629,7 +635,8 @@ fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
         let legal = read.iter().all(|read| matches!(read, Ok(1 | 2)));
         assert!(legal, "{old} is old: {read:?}");
     }
-    // Blocks that stand for themselves, or have a copy, were being written too, some without the checksum.
+    // Blocks without redundancy, or with a copy, were being written too, some without their
+    // checksum.
     for (level, members, tolerated) in [("raid0", 2, 0), ("raid1", 2, 1), ("raid1", 3, 2)] {
         let mut setup = wide(level, members, true);
         setup.spec.member_blocks = vec![600; members];
@@ -666,8 +673,8 @@ fn pairs_of_five() -> Vec<[u8; 2]> {
     (0..5).flat_map(|a| (0..a).map(move |b| [a, b])).collect()
 }
 
-/// Two members have no log, and what is new in place may make up for itself in a parity: all that is
-/// read is still so without any two members.
+/// Two members have no log, and new blocks in place may cancel out in a parity. Everything that is
+/// read stays the same without any two members.
 #[test]
 fn a_stripe_that_two_damaged_logs_tell_of_fits_together() {
     let mut setup = wide("raid6", 5, true);
@@ -699,7 +706,7 @@ fn a_stripe_that_two_damaged_logs_tell_of_fits_together() {
     assert!(read_all > 2000, "{read_all}");
 }
 
-/// One member has no log, and another does not come back: what is made of the rest is old or new.
+/// One member has no log, and another does not come back: reconstructed blocks are old or new.
 #[test]
 fn a_stripe_that_a_damaged_log_tells_of_is_old_or_new_without_a_member() {
     let mut setup = wide("raid6", 5, true);
@@ -727,8 +734,8 @@ fn a_stripe_that_a_damaged_log_tells_of_is_old_or_new_without_a_member() {
     assert!(read_all > 700, "{read_all}");
 }
 
-/// A page of checksums rotted, and a crash came while a whole stripe was about to be written: that what it
-/// covers fits no checksum does not tell that this was begun.
+/// A page of checksums is corrupt, and a crash came before a whole stripe was written. Blocks that
+/// fit no checksum do not prove that the write had begun.
 #[test]
 fn a_stripe_without_checksums_that_was_not_begun_is_as_it_was() {
     let mut setup = wide("raid5", 4, true);
@@ -768,9 +775,9 @@ fn a_stripe_without_checksums_that_was_not_begun_is_as_it_was() {
     assert!(begun > 3, "{begun}");
 }
 
-/// A whole stripe was being written, of which one member has no log: whatever else the crash left, torn
-/// blocks too, nothing is read that was never there, also after a small write that is in the log before, and
-/// what is lost is so until it is written.
+/// A whole stripe was being written, and one member has no log. Whatever else the crash left, torn
+/// blocks too, no read returns contents that were never there, even after a small write that is in
+/// the log before. Lost blocks stay lost until they are written.
 #[test]
 fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
     let mut setup = wide("raid5", 4, true);
@@ -780,7 +787,7 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
     let new = [0x42, 0x53, 0x9c];
     let (mut lost, mut kept) = (0, 0);
     let kinds = [
-        // Whether blocks may tear, no checksum of what is new is there, and a small write came before.
+        // Blocks may tear; no checksum of new blocks is there; a small write came before.
         (false, true, false),
         (true, true, false),
         (false, false, false),
@@ -804,7 +811,7 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
         let before = world.members.clone();
         world.write_and_no_more(0, &stripe(new));
         world.flush_and_no_more();
-        let chunk = place_of(&world, 0).1; // Of parity too.
+        let chunk = place_of(&world, 0).1; // Parity has the same place.
         for member in 0..4 {
             let state = states / 3_u32.pow(u32::try_from(member).unwrap()) % 3;
             if forgets || state > 0 {
@@ -852,8 +859,8 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
     assert_eq!(lost, 0, "{kept} kept");
 }
 
-/// A write that is in its place only in part, since a cache was lost, and what it lacks can't be made:
-/// the one before it, which is there, is not what belongs there.
+/// A write is only partly in place, since a cache was lost, and the rest can't be recovered. The
+/// earlier write, whose block is there, does not count in its stead.
 #[test]
 fn what_a_later_write_was_to_write_is_not_what_an_earlier_one_wrote() {
     let setup = wide("raid5", 4, true);
@@ -877,8 +884,8 @@ fn what_a_later_write_was_to_write_is_not_what_an_earlier_one_wrote() {
     assert_eq!(read, [corrupt, Ok(68), corrupt]);
 }
 
-/// An array full of the numbers of its blocks, whose member with block 1 is being filled: to behind
-/// the first rows, or not yet.
+/// An array full of its block numbers. The member with block 1 is being filled: beyond the first
+/// rows if `behind`, otherwise from the start.
 fn filling(setup: &Setup, behind: bool) -> (World, usize) {
     let mut world = setup.open().unwrap();
     let blocks = world.engine.geometry().blocks();
@@ -900,7 +907,7 @@ fn filling(setup: &Setup, behind: bool) -> (World, usize) {
     }
 }
 
-/// As after a crash that only these journals were reached before by the last write.
+/// Restores the members to `before`, except for the journals selected by `of`.
 fn keep_logs(world: &mut World, before: Vec<Vec<u8>>, of: impl Fn(usize) -> bool) {
     let after = std::mem::replace(&mut world.members, before);
     for (member, after) in after.iter().enumerate() {
@@ -918,8 +925,9 @@ fn replay(world: &mut World) {
     }
 }
 
-/// The log of a write did not reach the device that is being filled, and before it a whole stripe was
-/// written, of which caches lost some. What is made for the device is made of what belongs together.
+/// The log of a write did not reach the device being filled. Before it a whole stripe was written,
+/// of which caches lost a part. Blocks are recovered for the device only from blocks that belong
+/// together.
 #[test]
 fn what_is_made_of_a_stripe_that_is_old_and_new_is_neither() {
     for (behind, checksums, tears) in [
@@ -964,8 +972,8 @@ fn what_is_made_of_a_stripe_that_is_old_and_new_is_neither() {
     }
 }
 
-/// The part of the log that is there says that zeros were written, and zeros are there: those of
-/// before the last write, which a cache lost. That write is carried out, and the other not.
+/// The remaining part of the log records zeros, and zeros are in place: those from before the last
+/// whole write, which a cache lost. That write is carried out, and the one of zeros is not.
 #[test]
 fn what_a_cache_lost_does_not_tell_that_a_write_was_begun() {
     let setup = wide("raid5", 4, true);
@@ -996,8 +1004,8 @@ fn what_a_cache_lost_does_not_tell_that_a_write_was_begun() {
     assert!(read == [Ok(0x22), Ok(5), Ok(9)], "{read:?}");
 }
 
-/// While one device is being filled another is away, for one opening. Nothing is carried out without
-/// it: nobody could tell later that it was.
+/// While one device is being filled, another is away for one opening. Nothing is carried out
+/// without it: no later opening could determine that it was.
 #[test]
 fn nothing_is_replayed_into_an_array_that_failed() {
     for (behind, checksums) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -1018,8 +1026,8 @@ fn nothing_is_replayed_into_an_array_that_failed() {
     }
 }
 
-/// What was logged can't go to its place, as there is no space: what was there before is no answer, and what the log
-/// has is not lost.
+/// A logged write can't go to its place for lack of space. The older contents are not returned, and
+/// the logged ones are not lost.
 #[test]
 fn what_has_no_space_in_its_place_is_not_answered_from_it() {
     for members in [&[0_u8][..], &[1, 2], &[0, 1, 2]] {
@@ -1031,7 +1039,7 @@ fn what_has_no_space_in_its_place_is_not_answered_from_it() {
         world.write_and_no_more(5, &[0xb2; BLOCK]);
         keep_logs(&mut world, before, |_| true);
         let mut world = world.reopen(&setup);
-        // Places of a row lie alike on all members.
+        // The places of a row are the same on all members.
         let row = u64::try_from(place_of(&world, 5).1 / BLOCK).unwrap();
         world.without_space = members.iter().map(|&member| (member, row)).collect();
         world.run();
@@ -1055,8 +1063,8 @@ fn what_has_no_space_in_its_place_is_not_answered_from_it() {
     }
 }
 
-/// What a record lacks beyond redundancy is not lost while another record has no space: there may be more to read
-/// at the next opening.
+/// Blocks that a record lacks beyond redundancy are not lost while another record has no space: the
+/// next opening may be able to read more.
 #[test]
 fn nothing_is_lost_for_lack_of_space() {
     let setup = wide("raid5", 4, true);
@@ -1087,15 +1095,15 @@ fn nothing_is_lost_for_lack_of_space() {
     assert!(!world.events.iter().any(lost), "{:?}", world.events);
 }
 
-/// An array full of ones, closed and open again, so that the log has nothing of that; then these blocks were
-/// written, one after another, and are in the log only.
+/// An array full of ones, closed and opened again, so that the log holds none of those. Then
+/// `blocks` were written one after another, and are in the log only.
 fn only_logged(setup: &Setup, blocks: &[(u64, u8)]) -> World {
     let mut world = setup.open().unwrap();
     world.write(0, &vec![1; 64 * BLOCK]).unwrap();
     assert!(world.close());
     let mut world = world.reopen(setup);
     world.run();
-    // The region of that is dirty still.
+    // This leaves the region dirty.
     world.write_and_no_more(40, &[1; BLOCK]);
     while step(&mut world, 1) {}
     let before = world.members.clone();
@@ -1107,7 +1115,7 @@ fn only_logged(setup: &Setup, blocks: &[(u64, u8)]) -> World {
     world
 }
 
-/// The last record is not whole, and may count yet when what was logged before it has no space.
+/// The last record is not whole, and may still count when the record before it has no space.
 #[test]
 fn a_record_that_may_count_is_not_passed_over_where_there_is_no_space() {
     let mut setup = wide("raid5", 3, true);
@@ -1129,7 +1137,8 @@ fn a_record_that_may_count_is_not_passed_over_where_there_is_no_space() {
     assert_eq!(read, [Ok(0xb2), Ok(0xb3), Ok(1)]);
 }
 
-/// Nothing is carried out, as not even superblocks can be written, and all that a resync finds is in order.
+/// Nothing is carried out because not even superblocks can be written. All that a resync finds is
+/// consistent.
 #[test]
 fn what_only_the_log_has_is_not_passed_over_when_all_else_is_settled() {
     let mut setup = wide("raid5", 3, true);
@@ -1146,8 +1155,8 @@ fn what_only_the_log_has_is_not_passed_over_when_all_else_is_settled() {
     assert_eq!(world.read(5, 1).unwrap(), [0xb2; BLOCK]);
 }
 
-/// The array fails, as members have no space in the places of one write, while another is logged and not yet in its
-/// place. What is read there is what will be there.
+/// The array fails because members have no space for one write, while another is logged but not in
+/// place. A read of the other returns what the next opening returns.
 #[test]
 fn what_was_logged_when_an_array_failed_is_not_passed_over() {
     let mut refused = 0;
@@ -1157,7 +1166,7 @@ fn what_was_logged_when_an_array_failed_is_not_passed_over() {
         let mut world = setup.open().unwrap();
         world.write(0, &vec![1; 64 * BLOCK]).unwrap();
         let row = u64::try_from(place_of(&world, 5).1 / BLOCK).unwrap();
-        let (other, _) = place_of(&world, 1); // It holds none of what the first changes.
+        let (other, _) = place_of(&world, 1); // It holds no block that the first write changes.
         let beside = (16..32).find(|block| place_of(&world, *block).0 == other);
         let beside = beside.unwrap();
         world.without_space = (0..3)
@@ -1186,7 +1195,7 @@ fn what_was_logged_when_an_array_failed_is_not_passed_over() {
     assert!(refused > 0);
 }
 
-/// Runs until nothing is under way any more, and some quiet time has passed.
+/// Runs until nothing is under way and some quiet time has passed.
 fn settle_down(world: &mut World) {
     for _ in 0..60 {
         world.run();
@@ -1231,8 +1240,8 @@ fn members_that_go_while_a_replay_computes_are_let_go() {
     }
 }
 
-/// All members go under the same writes: their errors come together, with nothing left to flush or to
-/// tell. Each request is answered.
+/// All members go during the same writes. Their errors come together, with nothing left to flush or
+/// record. Each request is answered.
 #[test]
 fn an_array_that_fails_answers_every_request() {
     for (level, members) in [("raid5", 2), ("raid5", 3), ("raid6", 4)] {
@@ -1261,8 +1270,8 @@ fn an_array_that_fails_answers_every_request() {
     }
 }
 
-/// A member that goes in the last update of a close takes its bad blocks along, and another goes while
-/// that is noted.
+/// A member that goes in the last update of a close takes its bad blocks along, and another goes
+/// while that is recorded.
 #[test]
 fn a_close_comes_to_its_end_whoever_goes() {
     for (first, second, third, all) in (0..40).flat_map(|first| {
@@ -1295,7 +1304,7 @@ fn a_close_comes_to_its_end_whoever_goes() {
     }
 }
 
-/// The array on what a loss of power left: as the newest superblock says.
+/// Opens the array after a loss of power, as the newest superblock describes it.
 fn after_power_loss(mut world: World, setup: &Setup, keeps: Option<Kept>) -> World {
     world.lose_power(|rng| {
         let drawn = [Kept::Nothing, Kept::All][usize::try_from(rng.below(2)).unwrap()];
@@ -1308,12 +1317,12 @@ fn after_power_loss(mut world: World, setup: &Setup, keeps: Option<Kept>) -> Wor
     world
 }
 
-/// Blocks of a region of an array with four members, and of the array that is looked at.
+/// Blocks of a region of an array with four members, and the blocks that the tests read.
 const REGION: u64 = 24;
 const LOOKED_AT: u64 = 2 * REGION;
 
-/// An array full of something, the journals of which hold writes of parts of the first rows still, durably. Besides
-/// what its blocks hold.
+/// An array full of data, whose journals still durably hold writes to parts of the first rows. Also
+/// returns the contents.
 fn with_live_records(setup: &Setup) -> (World, Vec<u8>) {
     let mut contents: Vec<u8> = (100..).take(usize::try_from(LOOKED_AT).unwrap()).collect();
     let bytes: Vec<u8> = contents.iter().flat_map(|&byte| [byte; BLOCK]).collect();
@@ -1339,10 +1348,10 @@ fn with_live_records(setup: &Setup) -> (World, Vec<u8>) {
     (world, contents)
 }
 
-/// Blocks that the log holds writes of become zeros, by `operation`. The power is lost after every step, and what
-/// is there then is read, without a member too: each block of what was to be zeros holds what was there or zeros,
-/// and zeros where that was answered as durable, or flushed; everything else is as it was. That stays so
-/// after another loss of power.
+/// Zeroes blocks that the log holds writes of, with `operation`. Power is lost after every step,
+/// and the array is read, without a member too. A zeroed block holds its old contents or zeros:
+/// zeros if the operation was answered as durable, or flushed. All other blocks are unchanged.
+/// Another loss of power changes nothing.
 fn no_replay_brings_back(operation: Operation) {
     let fua = operation == Operation::WriteZeroes { fua: true };
     let (mut before, mut after, mut between, mut errors) = (0, 0, 0, 0);
@@ -1375,7 +1384,7 @@ fn no_replay_brings_back(operation: Operation) {
                     }
                 }
                 if steps < stop {
-                    break; // There are no more.
+                    break; // All steps are done.
                 }
                 let answered = is_answered(&world, token);
                 let flushed = flush.is_some_and(|flush| is_answered(&world, flush));
@@ -1398,7 +1407,7 @@ fn no_replay_brings_back(operation: Operation) {
                     let changes = range.contains(&block);
                     let old = !(durable && changes) && *read == Ok(contents[block]);
                     let zeros = changes && *read == Ok(0);
-                    // Stripes as a whole that the log has nothing of are not logged.
+                    // Whole stripes of which the log holds nothing are not logged.
                     let stripe = block / 12;
                     let whole = range.start <= stripe * 12 && (stripe + 1) * 12 <= range.end;
                     let unlogged = whole && stripe > 1;
@@ -1440,8 +1449,8 @@ fn what_was_made_zeros_durably_over_live_records_does_not_come_back() {
     no_replay_brings_back(Operation::WriteZeroes { fua: true });
 }
 
-/// A block is lost. The power goes after every step of a write over it: where the log has that write, it is there
-/// again, and not lost any more, though nobody was told that it was written.
+/// A block is lost. Power is lost after every step of a write over it. If the log has that write,
+/// the block is there again and no longer lost, even if the write was not answered.
 #[test]
 fn what_a_replay_writes_is_not_lost_any_more() {
     let (mut lost, mut replayed) = (0, 0);
@@ -1450,7 +1459,8 @@ fn what_a_replay_writes_is_not_lost_any_more() {
         setup.spec.member_blocks = vec![600; members];
         for stop in 0.. {
             let mut world = with_three_blocks(&setup);
-            // More blocks of a row rot than redundancy can reconstruct: a write to another block gives them up.
+            // More blocks of a row rot than redundancy can reconstruct: a write to another block
+            // gives them up.
             let row = place_of(&world, 1).1;
             let others = [5, 9].map(|block| place_of(&world, block).0);
             for member in (0..members).filter(|member| !others.contains(member)) {
@@ -1495,9 +1505,9 @@ fn what_a_replay_writes_is_not_lost_any_more() {
     assert!(lost > 5 && replayed > 5, "{lost} lost, {replayed} replayed");
 }
 
-/// What rotted beyond redundancy is lost when its row is written in part. A replay does not put older contents there again,
-/// which would not belong to the parity that was made since: also where the crash comes late, and the region is not dirty
-/// any more.
+/// Blocks corrupted beyond redundancy are lost when their row is written in part. A replay does not
+/// restore older contents, which would not fit the parity computed since. This holds even if the
+/// crash comes late and the region is no longer dirty.
 #[test]
 fn what_is_lost_in_a_row_that_the_log_has_stays_lost() {
     let mut setup = wide("raid5", 3, true);

@@ -1,5 +1,5 @@
-//! Scrubs and repairs: what is rotten or can't be read is found at exactly its place, and made good
-//! where redundancy says what belongs there.
+//! Scrubs and repairs: corrupt and unreadable blocks are found at exactly their places, and
+//! repaired if redundancy shows what belongs there.
 
 use crate::world::{BLOCK, Rng, Setup, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation};
@@ -70,7 +70,7 @@ fn rot(world: &mut World, member: usize, block: u64) {
     world.members[member][at + 77] ^= 0x20;
 }
 
-/// What a reader meets there, and not a scrub.
+/// The finding of a reader at a block, not of a scrub.
 fn met(world: &World, member: usize, block: u64, flaw: Flaw, fate: Fate) -> Finding {
     Finding {
         by_scrub: false,
@@ -90,7 +90,7 @@ fn finding(world: &World, member: usize, block: u64, flaw: Flaw, fate: Fate) -> 
     }
 }
 
-/// The block of the array at a block of a member's data area.
+/// Returns the block of the array at a block of a member's data area.
 fn array_block(world: &World, member: usize, block: u64) -> Option<BlockIndex> {
     let geometry = world.engine.geometry();
     let member = MemberIndex(u8::try_from(member).unwrap());
@@ -111,7 +111,7 @@ fn redundant_levels() -> impl Iterator<Item = (&'static Level, usize)> {
     LEVELS.iter().copied().flat_map(sizes)
 }
 
-/// How many more chunks of the group than the data need are there, at a block of a member.
+/// Returns the number of redundant chunks of the group at a block of a member.
 fn spare(world: &World, member: usize, block: u64) -> Option<u32> {
     let geometry = world.engine.geometry();
     let member = MemberIndex(u8::try_from(member).unwrap());
@@ -264,7 +264,7 @@ fn a_place_that_a_client_could_not_read_is_written_anew() {
         let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
         world.run();
         if !world.medium.is_empty() {
-            // It took another copy, or parity lies there: no client reads that.
+            // The read took another copy, or parity lies there: no client reads that.
             assert!(findings(&world).is_empty());
             continue;
         }
@@ -288,7 +288,7 @@ fn what_refuses_to_be_written_anew_is_not_read_until_it_is_written() {
     let expected = [met(&world, 0, 2, Flaw::Unreadable, Fate::Refused)];
     assert_eq!(findings(&world), expected);
     assert_eq!(world.engine.status().members[0].faults.bad_blocks, 1);
-    // Read or not, it is answered from the others, and nothing is tried again.
+    // Readable or not, the block is answered from the others, and no repair is tried again.
     world.medium.clear();
     world.members[0][usize::try_from(at).unwrap() * BLOCK] ^= 1;
     assert_eq!(world.read(0, 8).unwrap(), before);
@@ -344,7 +344,7 @@ fn the_last_redundancy_is_not_given_up_for_errors() {
     );
 }
 
-/// Parity that a crash left in doubt gives nothing back: the array would not be opened without them.
+/// Parity that a crash left in doubt recovers no member: the array could not be opened without it.
 #[test]
 fn no_member_is_given_up_for_errors_while_parity_is_in_doubt() {
     let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
@@ -414,7 +414,7 @@ fn a_scrub_that_was_stopped_goes_on_where_it_was() {
     let rest = reads(&mut world);
     assert!(rest > 0 && rest * 3 < whole * 2, "{rest} of {whole}");
     assert_eq!(world.engine.status().scrub.mark.0, 0);
-    // And where it was closed: the superblocks keep the mark.
+    // The same after a close: the superblocks keep the mark.
     world.command(Command::Scrub(Scrub::default())).unwrap();
     (0..200).for_each(|_| world.step());
     assert!(world.close());
@@ -450,7 +450,7 @@ fn beside_clients_a_scrub_finds_nothing_that_is_not_there() {
     }
 }
 
-/// What a scrub leaves is in the superblocks when it is over, and until the next one has come to its end.
+/// When a scrub ends, the superblocks record what it left, until the next scrub has ended.
 #[test]
 fn superblocks_say_what_a_scrub_left() {
     let mut setup = setup(Level::by_name("raid5").unwrap(), 3, 8);
@@ -461,13 +461,13 @@ fn superblocks_say_what_a_scrub_left() {
         let newest = slots.max_by_key(|record| record.generation);
         newest.unwrap().scrub_left_blocks
     };
-    // Rot in one member of two rows, without checksums: nobody knows which.
+    // One member is corrupt in two rows, without checksums: which one is unknown.
     rot(&mut world, 1, 0);
     rot(&mut world, 1, 5);
     scrub(&mut world, Repair::Located);
     assert_eq!(disagreements(&world, false), 2);
     assert_eq!(left(&world), 2);
-    // One that is interrupted does not take it back.
+    // An interrupted scrub does not reset the number.
     world.command(Command::Scrub(Scrub::default())).unwrap();
     world.command(Command::StopJob("scrub")).unwrap();
     world.run();
@@ -478,7 +478,7 @@ fn superblocks_say_what_a_scrub_left() {
     assert_eq!(left(&world), 0);
 }
 
-/// By the caller's clock: the engine has none.
+/// The times come from the caller's clock: the engine has none.
 #[test]
 fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
     let mut setup = setup(Level::by_name("raid1").unwrap(), 2, 5);
@@ -495,7 +495,7 @@ fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
     scrub(&mut world, Repair::Located);
     let scrubbed_s = newest(&world).last_scrub_s;
     assert!((opened_s + 100..opened_s + 200).contains(&scrubbed_s));
-    // One that is stopped has not come to its end.
+    // A stopped scrub does not count as ended.
     world.now.0 += 100_000_000_000;
     world.command(Command::Scrub(Scrub::default())).unwrap();
     world.command(Command::StopJob("scrub")).unwrap();
@@ -505,7 +505,7 @@ fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
     assert!(closed.last_written_s >= opened_s + 200);
 }
 
-/// What an array does that has failed comes to no end, and so it is stopped, and not begun.
+/// A failed array completes no job: a running scrub is stopped, and none begins.
 #[test]
 fn an_array_that_fails_stops_its_scrub() {
     let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 3);
@@ -529,8 +529,8 @@ fn an_array_that_fails_stops_its_scrub() {
     );
 }
 
-/// Bad blocks of several members in one stretch, each row of which is made of what can be read of that row: read as a
-/// whole, and written in part.
+/// Several members have bad blocks in different rows of one stretch. Each row is recovered from its
+/// readable blocks: when the stretch is read as a whole, and when it is written in part.
 #[test]
 fn bad_blocks_in_different_rows_of_a_stretch_take_nothing() {
     for (level, members) in [("raid5", 4), ("raid6", 5), ("raid1", 2), ("raid10", 4)] {
@@ -555,8 +555,8 @@ fn bad_blocks_in_different_rows_of_a_stretch_take_nothing() {
     }
 }
 
-/// Latent errors on all members: who met its twentieth first is not put out, since it alone may hold what the others
-/// can't read.
+/// All members have latent errors. The one that meets its twentieth first is not put out, since it
+/// alone may hold blocks that the others can't read.
 #[test]
 fn nobody_is_put_out_for_errors_while_others_have_them_too() {
     let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
@@ -579,7 +579,8 @@ fn nobody_is_put_out_for_errors_while_others_have_them_too() {
     assert!(world.medium.is_empty());
 }
 
-/// A scrub in two parts ends with what both found. A check in between begins at the start, and leaves no trace.
+/// A scrub in two parts ends with the findings of both. A check in between begins at the start, and
+/// changes nothing.
 #[test]
 fn a_scrub_that_goes_on_says_what_the_part_before_left() {
     let mut setup = setup(Level::by_name("raid5").unwrap(), 3, 8);

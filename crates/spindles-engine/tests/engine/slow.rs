@@ -1,5 +1,5 @@
-//! Members that are much slower than their peers: told, read around, and noticed when they are quick
-//! again.
+//! Members that are much slower than their peers: reported, read around, and noticed when they are
+//! quick again.
 
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::{MemberIndex, Operation};
@@ -30,8 +30,8 @@ fn open(level: &str, members: usize) -> World {
     world
 }
 
-/// Reads every block once, one after another, where reads of member 0 take `slow_ms` and others 2.
-/// How many reads member 0 was asked for.
+/// Reads every block once, one after another. Reads of member 0 take `slow_ms`, those of others 2
+/// ms. Returns the number of reads of member 0.
 fn read_all(world: &mut World, slow_ms: u64) -> usize {
     world.trace = Some(Vec::new());
     for block in 0..world.engine.geometry().blocks() {

@@ -1,5 +1,5 @@
-//! Two commands at once: the second comes after each step of the first. The engine takes it or refuses it; it never ends
-//! in an assertion, and what was written is there in the end.
+//! Two commands at once: the second comes after each step of the first. The engine takes it or
+//! refuses it, without a failed assertion, and written data is there in the end.
 
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::MemberIndex;
@@ -37,7 +37,7 @@ fn array(level: &str, members: usize) -> World {
 fn ask(world: &mut World, ask: Ask, identity: u8) -> Result<(), CommandError> {
     match ask {
         Ask::Fail(member) => world.command(Command::Fail(MemberIndex(member))),
-        // There is no device to name where there is no such position.
+        // There is no device to name for a position that does not exist.
         Ask::Rebuild(member) | Ask::Return(member)
             if usize::from(member) >= world.devices.len() =>
         {
@@ -68,7 +68,7 @@ fn is_over(world: &World) -> bool {
     !is_filling && world.engine.status().jobs.iter().all(|job| !job.going)
 }
 
-/// How many of the second commands were taken.
+/// Returns how many of the second commands were taken.
 fn run(level: &str, members: usize, before: &[Ask], first: Ask, second: Ask) -> u32 {
     let mut taken = 0;
     for steps in 0.. {

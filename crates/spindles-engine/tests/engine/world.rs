@@ -1,5 +1,5 @@
-//! A driver on memory for tests: it completes what is under way in an order drawn from a seed, and
-//! fails what the test says.
+//! A driver on memory for tests: it completes operations in an order drawn from a seed, and fails
+//! those that the test selects.
 
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError,
@@ -46,28 +46,28 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) members: Vec<Vec<u8>>,
     pub(crate) data_start: Vec<u64>,
-    /// Where things lie on the members of a persistent array.
+    /// The areas on the members of a persistent array.
     pub(crate) devices: Vec<DeviceRecord>,
     buffers: BTreeMap<u32, Vec<u8>>,
     pending: Vec<Pending>,
     pub(crate) replies: VecDeque<Reply>,
     pub(crate) events: Vec<Event>,
-    /// How often the device beside the members and one of them changed places.
+    /// How often the device beyond the members and one of them changed places.
     pub(crate) swaps: u32,
     pub(crate) rng: Rng,
-    /// Members that answer nothing but `Gone`.
+    /// Members that answer only `Gone`.
     pub(crate) gone: MemberSet,
     /// Blocks of members that can't be read until they are written.
     pub(crate) medium: BTreeSet<(u8, u64)>,
     /// Blocks of members that can't be written.
     pub(crate) refusing: BTreeSet<(u8, u64)>,
-    /// Blocks of members that there is no space for.
+    /// Blocks of members for which there is no space.
     pub(crate) without_space: BTreeSet<(u8, u64)>,
-    /// What blocks of members hold durably that were written since a flush.
+    /// The durable contents of blocks that were written since a flush.
     cached: BTreeMap<(u8, u64), [u8; BLOCK]>,
     /// The member I/O as text, when the test wants to see it.
     pub(crate) trace: Option<Vec<String>>,
-    /// Whether what is under way is completed in the order in which it was begun.
+    /// True to complete operations in the order in which they began.
     pub(crate) in_order: bool,
     next_buffer: u32,
     pub(crate) now: Instant,
@@ -83,14 +83,14 @@ pub(crate) struct Setup {
     pub(crate) missing: MemberSet,
     pub(crate) clean: bool,
     pub(crate) persistent: bool,
-    /// Whether a persistent array has bitmaps; then members hold anything at first.
+    /// True if a persistent array has bitmaps. Its members then have arbitrary contents at first.
     pub(crate) regions: bool,
     pub(crate) force: bool,
     pub(crate) read_only: bool,
     pub(crate) look_only: bool,
     pub(crate) beyond_tolerance: bool,
     pub(crate) only_recovers: bool,
-    /// Whether a crash may leave a block torn.
+    /// True if a crash may leave a block torn.
     pub(crate) tears: bool,
     pub(crate) policy: &'static str,
     pub(crate) requests: u32,
@@ -98,12 +98,12 @@ pub(crate) struct Setup {
     pub(crate) range_blocks: u32,
     pub(crate) read_policy: &'static str,
     pub(crate) errors_max: u32,
-    /// Whether blocks of a persistent array have checksums, and how many pages of them there is
-    /// room for.
+    /// Pages of checksums that fit in memory. `None` if the blocks of a persistent array have no
+    /// checksums.
     pub(crate) checksum_pages: Option<u32>,
-    /// Beyond so many of each member no region is marked before a write comes to it.
+    /// Bytes of each member in dirty regions, beyond which no region is marked ahead of writes.
     pub(crate) dirty_bytes: u64,
-    /// Whether members write zeros without moving bytes.
+    /// True if members write zeros without moving bytes.
     pub(crate) zeroes: bool,
     pub(crate) seed: u64,
 }
@@ -141,7 +141,7 @@ impl Setup {
         self.open_on(persistence, None)
     }
 
-    /// As `open`, of members that hold something, or are new.
+    /// Like `open`, on members with the contents `held`, or on new ones.
     fn open_on(
         &self,
         persistence: Option<Persistence>,
@@ -259,7 +259,7 @@ impl Setup {
         Ok(world)
     }
 
-    /// As `open`, with members filled by `fill` (member, byte) before anything is completed.
+    /// Like `open`, with members filled by `fill` (member, byte) before any operation completes.
     pub(crate) fn open_filled(
         &self,
         fill: impl Fn(usize, usize) -> u8,
@@ -274,7 +274,7 @@ impl Setup {
     }
 }
 
-/// What a cache kept of a block that was written to it, when the power was lost.
+/// How much of a cached block survives a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     Nothing,
@@ -282,7 +282,8 @@ pub(crate) enum Kept {
     All,
 }
 
-/// Blocks are about to be written over `bytes`, durably or not.
+/// Notes a write over blocks with the contents `bytes`: keeps those for a loss of power, unless the
+/// write is durable.
 fn cache(
     cached: &mut BTreeMap<(u8, u64), [u8; BLOCK]>,
     member: MemberIndex,
@@ -302,7 +303,7 @@ fn cache(
     }
 }
 
-/// Makes the checksum area of a member zeros.
+/// Zeroes the checksum area of a member.
 pub(crate) fn clear_checksums(member: &mut [u8], device: &DeviceRecord) {
     let area = device.area(AreaKind::CHECKSUMS).expect("it has all areas");
     let at = usize::try_from(area.offset_bytes).unwrap();
@@ -396,7 +397,7 @@ impl World {
                 Output::Member(io) => {
                     self.note(|_| describe(&io));
                     if io.buffer.buffer == METADATA && io.operation != Operation::Read {
-                        // As drivers do: the engine may go on.
+                        // Copied at once, as drivers do: the engine may change them later.
                         let at = usize::try_from(io.buffer.first_block).unwrap() * BLOCK;
                         let bytes = self.engine.metadata_of(&io);
                         let buffer = self.buffers.get_mut(&METADATA.0).unwrap();
@@ -446,12 +447,12 @@ impl World {
         self.pending.is_empty() && self.engine.poll_timeout().is_none()
     }
 
-    /// Whether something is under way that `step` would complete.
+    /// Returns true if `step` would complete an operation.
     pub(crate) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Whom the read concerns that is completed next, in order.
+    /// Returns the member of the next operation in order, if that is a read.
     pub(crate) fn next_member(&self) -> Option<MemberIndex> {
         match self.pending.first() {
             Some(Pending::Member(io)) if io.operation == Operation::Read => Some(io.member),
@@ -459,7 +460,7 @@ impl World {
         }
     }
 
-    /// Time passes until the engine wants to be woken.
+    /// Lets time pass until the engine wants to be woken.
     pub(crate) fn wake(&mut self) {
         let at = self.engine.poll_timeout().expect("the engine waits");
         self.now = self.now.max(at);
@@ -467,7 +468,7 @@ impl World {
         self.drain();
     }
 
-    /// Completes one thing under way: drawn at random, or the oldest; if there is none, time passes.
+    /// Completes one operation: a random one, or the oldest. If there is none, time passes.
     pub(crate) fn step(&mut self) {
         if self.pending.is_empty() {
             return self.wake();
@@ -569,8 +570,8 @@ impl World {
         Ok(())
     }
 
-    /// The power is lost: of blocks that were written since a flush of their member, each is what `left`
-    /// says: as it was then, half as it was, or as it is.
+    /// Loses power. Of each block written since a flush of its member, `left` decides how much
+    /// survives: nothing of it, the first half, or all.
     pub(crate) fn lose_power(&mut self, mut left: impl FnMut(&mut Rng) -> Kept) {
         for ((member, block), durable) in core::mem::take(&mut self.cached) {
             let back = match left(&mut self.rng) {
@@ -584,7 +585,7 @@ impl World {
         }
     }
 
-    /// Submits, completing what is under way while the engine is busy. The token and the buffer.
+    /// Submits a request, and completes operations while the engine is busy. Returns the token.
     pub(crate) fn submit(
         &mut self,
         operation: Operation,
@@ -632,7 +633,7 @@ impl World {
         self.result(token)
     }
 
-    /// Flushes, and goes on only until that is answered.
+    /// Flushes, and steps only until that is answered.
     pub(crate) fn flush_and_no_more(&mut self) {
         let token = self.submit(Operation::Flush, 0, Vec::new(), 0);
         while self.replies.is_empty() {
@@ -641,7 +642,7 @@ impl World {
         self.result(token).unwrap();
     }
 
-    /// Writes blocks, and goes on only until that is answered.
+    /// Writes blocks, and steps only until that is answered.
     pub(crate) fn write_and_no_more(&mut self, block: u64, bytes: &[u8]) {
         let fua = false;
         let blocks = u32::try_from(bytes.len() / BLOCK).unwrap();
@@ -673,13 +674,13 @@ impl World {
         self.replies.remove(at).unwrap().result
     }
 
-    /// The array on the same members, as `setup` opens it.
+    /// Opens the array on the same members again, as `setup` says.
     pub(crate) fn reopen(self, setup: &Setup) -> Self {
         let record = self.engine.record().expect("it has superblocks").clone();
         self.reopen_as(setup, record, None)
     }
 
-    /// The array on the same members, as this record has it; perhaps it gets so large now.
+    /// Opens the array on the same members again, with this record and perhaps a new size.
     pub(crate) fn reopen_as(
         self,
         setup: &Setup,
@@ -687,7 +688,7 @@ impl World {
         extends: Option<Extent>,
     ) -> Self {
         let persistence = Persistence {
-            // No other opening that logged anything had it.
+            // No other opening that logged anything had this nonce.
             nonce: 8 + record.generation,
             array: Box::new(record),
             devices: self.devices.iter().copied().map(Some).collect(),
@@ -709,8 +710,8 @@ impl World {
         area.expect("it has all areas").offset_bytes / 512
     }
 
-    /// Blocks of members that take part whose checksums on the members are not those of what they
-    /// hold: member and block of its data area. What was never written has none.
+    /// Returns the blocks of active members that do not fit their checksums on the members, as
+    /// member and block of its data area. Never-written blocks have no checksums.
     pub(crate) fn wrong_checksums(&self) -> Vec<(usize, usize)> {
         let mut wrong = Vec::new();
         let record = self.engine.record().expect("it has superblocks");
@@ -746,7 +747,7 @@ impl World {
         }
     }
 
-    /// A device with anything on it takes the place of a missing one. `identity` is new.
+    /// Rebuilds a missing member onto a device with arbitrary contents. `identity` is new.
     pub(crate) fn rebuild(&mut self, member: u8, identity: u8) -> Result<(), CommandError> {
         let position = MemberIndex(member);
         let device = Box::new(self.devices[usize::from(member)]);
@@ -766,7 +767,7 @@ impl World {
         Ok(())
     }
 
-    /// A device with anything on it is to replace a member that is alive. `identity` is new.
+    /// Replaces a live member by a device with arbitrary contents. `identity` is new.
     pub(crate) fn replace(&mut self, member: u8, identity: u8) -> Result<(), CommandError> {
         let replacement = self.engine.replacement();
         let device = Box::new(self.devices[usize::from(member)]);
@@ -786,7 +787,7 @@ impl World {
         Ok(())
     }
 
-    /// The member is there again, with what it held when it failed.
+    /// Returns a member to the array, with the contents that it had when it failed.
     pub(crate) fn bring_back(&mut self, member: u8) -> Result<(), CommandError> {
         let position = MemberIndex(member);
         self.gone = self.gone.without(position);
@@ -803,7 +804,7 @@ impl World {
         result
     }
 
-    /// The good superblocks that a member holds.
+    /// Returns the valid superblocks of a member.
     pub(crate) fn superblocks(&self, member: usize) -> Vec<ArrayRecord> {
         let slot = |at: u64| {
             let at = usize::try_from(at).unwrap();
@@ -866,7 +867,7 @@ fn read_slice(buffers: &BTreeMap<u32, Vec<u8>>, slice: BufferSlice, length: usiz
     buffers[&slice.buffer.0][at..at + length].to_vec()
 }
 
-/// What a step of that kind asks for; nothing for others.
+/// Returns the checksums that a step asks for; none for other kinds of steps.
 fn checksums(step: &Step<'_>, buffers: &BTreeMap<u32, Vec<u8>>) -> Vec<u32> {
     if step.compute != Compute::Checksum {
         return Vec::new();

@@ -275,6 +275,13 @@ impl FioWork {
         self.number("size")
     }
 
+    /// Returns the share of the device that fio uses, in percent; 0 if the size is in bytes.
+    pub(crate) fn share_percent(&self) -> u64 {
+        let share = self.option("size").strip_suffix('%');
+        let percent: Option<u64> = share.and_then(|share| share.parse().ok());
+        percent.unwrap_or(0).min(100)
+    }
+
     /// Creates the file, which does not count as work.
     pub(crate) fn lay_out(&self, file: &str) -> Result<(), Failure> {
         let mut arguments = self.arguments(file).map_err(Failure::Failed)?;

@@ -500,7 +500,8 @@ impl<'a> Runner<'a> {
         let exists = targets::kind_of(&spec.target).exists
             && spec.mounting.is_none()
             && spec.commands.is_none();
-        if exists || size_bytes == 0 {
+        let share_percent = preflight::bare_share_percent(self.experiment, spec);
+        if exists || size_bytes == 0 && share_percent == 0 {
             return Ok(Ok(under_test));
         }
         let what = format!("filling {}", spec.name);
@@ -510,6 +511,7 @@ impl<'a> Runner<'a> {
             Ok(target) => under_test.open.insert(target),
             Err(why) => return Ok(Err(why)),
         };
+        let size_bytes = size_bytes.max(target.facts().bytes() / 100 * share_percent);
         match fill::fill(target.as_mut(), size_bytes, self.options.interrupt) {
             Ok(()) => Ok(Ok(under_test)),
             Err(Failure::Interrupted) => Err(Stop::Interrupted),

@@ -16,11 +16,12 @@ use spindles_io::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
-    about: "Give an array a device: a member that came back, a new one, or a spare",
-    details: "A member that was out, and that the array still knows, gets what it missed. Any other device takes the \
-              place of a member that is missing, and is filled; what it holds is lost. Where no member is missing it \
-              becomes a spare. The command waits until the device is filled; Ctrl-C ends the waiting, and where the \
-              array is served the filling goes on.\n\n\
+    about: "Add a device to an array: a returning member, a new one, or a spare",
+    details: "A member that is out and still known to the array receives only the writes that \
+              it missed. Any other device replaces a missing member and is filled; its \
+              previous contents are lost. If no member is missing, the device becomes a spare. \
+              The command waits until the device is filled. Ctrl-C ends only the wait if the \
+              array is served: the server continues to fill the device.\n\n\
               spindles add b.img pool",
     hidden: false,
     forwards: true,

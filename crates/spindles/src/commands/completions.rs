@@ -17,7 +17,8 @@ use spindles_workload::KINDS;
 pub(crate) static COMMAND: Command = Command {
     name: "completions",
     about: "Print a completion script for your shell",
-    details: "Names of arrays are looked for when they are completed, as commands do.\n\n\
+    details: "The script completes names of arrays: it searches for arrays in the same places \
+              as commands do.\n\n\
               spindles completions bash > /etc/bash_completion.d/spindles",
     hidden: false,
     forwards: false,

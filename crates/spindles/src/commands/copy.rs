@@ -28,17 +28,18 @@ use std::time::{Duration, Instant};
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
     about: "Copy data between files, devices and arrays",
-    details: "FROM and TO are a file, a block device, nbd://HOST/EXPORT, mem:SIZE, null:SIZE, array:NAME for the array of \
-              that name, or array:DEV,DEV,.. for the one on these devices, given in any order; an \
-              array may lack as many devices as its level survives. The name of a device with a comma in \
-              it goes in double quotes. A file that is not there yet is created; one that \
-              holds data is overwritten only with --force. All of FROM is copied to the beginning of \
-              TO; what TO holds beyond that stays as it is. When the command ends well, the data is \
-              on the medium.\n\n\
-              Where FROM can't be read the copy ends. With --rescue all else is copied, and what \
-              was left out is told: there TO stays as it is, and a new file holds zeros. That goes \
-              for an array too that lacks more devices than its level survives, if it was closed in \
-              order.\n\n\
+    details: "FROM and TO are each a file, a block device, nbd://HOST/EXPORT, mem:SIZE, \
+              null:SIZE, or an array. array:NAME selects the array by its name; \
+              array:DEV,DEV,.. selects it by its devices, in any order. An array may lack as \
+              many devices as its level survives. Put the name of a device in double quotes if \
+              it contains a comma. A TO file that does not exist is created; one that holds \
+              data is overwritten only with --force. The command copies all of FROM to the \
+              beginning of TO; the rest of TO stays unchanged. When the command succeeds, the \
+              data is on the medium.\n\n\
+              If FROM can't be read, the copy ends. With --rescue the command copies \
+              everything else and reports the blocks that it left out. There TO stays \
+              unchanged, and a new file holds zeros. --rescue also copies an array that lacks \
+              more devices than its level survives, if the array was closed cleanly.\n\n\
               spindles copy data.bin array:pool\n\
               spindles copy data.bin array:a.img,b.img,c.img\n\
               spindles copy array:a.img,c.img back.bin --bytes 10M\n\

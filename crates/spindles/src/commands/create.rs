@@ -19,16 +19,16 @@ use spindles_layout::{Expression, chunk_blocks};
 
 pub(crate) static COMMAND: Command = Command {
     name: "create",
-    about: "Make an array of files or devices",
-    details: "Everything is checked on all devices before anything is written to the first. A \
-              device that holds a superblock, a partition table or a known file system is not \
-              touched without --force, nor is a file that holds anything but zeros. A name is \
-              refused that another array has in the current folder or on block devices, or where \
-              SPINDLES_SCAN says, unless all of that is overwritten. Files must \
-              exist: truncate -s 1G a.img makes one.\n\n\
-              What was never written reads as zeros, and an array is ready at once. Without \
-              bitmaps (--consistency none) devices that are not known to hold zeros are made \
-              consistent first.\n\n\
+    about: "Create an array from files or devices",
+    details: "Checks all devices before it writes to the first. Without --force it does not \
+              touch a device that holds a superblock, a partition table or a known file \
+              system. The same goes for a file that holds anything but zeros. It refuses the \
+              name of another array in the current folder, on block devices or where \
+              SPINDLES_SCAN says. The name is allowed if the command overwrites all of that \
+              array. Files must exist: truncate -s 1G a.img makes one.\n\n\
+              Blocks that were never written read as zeros, and an array is ready at once. \
+              Without bitmaps (--consistency none), the command first makes devices consistent \
+              that are not known to hold zeros.\n\n\
               spindles create data 'raid5(a.img,b.img,c.img)'\n\
               spindles create safe 'raid5(a.img,b.img,c.img)' --spare d.img\n\
               spindles create fast 'raid10:far2(a.img,b.img,c.img)' --chunk 512K\n\

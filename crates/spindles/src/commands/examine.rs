@@ -18,9 +18,9 @@ use std::collections::BTreeSet;
 
 pub(crate) static COMMAND: Command = Command {
     name: "examine",
-    about: "Show what the superblocks on devices say, and where they disagree",
-    details: "Nothing is written, and the devices need not belong together. Of devices that are \
-              no members it says what else they hold.\n\n\
+    about: "Show the superblocks of devices, and where they disagree",
+    details: "Writes nothing, and accepts devices that do not belong together. If a device is \
+              not a member, the command shows what else it holds.\n\n\
               spindles examine pool\n\
               spindles examine a.img b.img c.img\n\
               spindles examine /dev/sd?",

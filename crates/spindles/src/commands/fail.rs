@@ -12,12 +12,15 @@ use spindles_io::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "fail",
-    about: "Put a member out: the array goes on without it",
-    details: "For a device that is about to fail, or that is to be pulled out. A level that does not survive it \
-              refuses. A spare takes its place at once, where there is one. What the member holds stays on it. It stays out, \
-              also when the array is opened anew with it, until spindles add takes it back; then it gets what it \
-              missed. Where the array is served the server still has the device until spindles remove.\n\n\
-              To exchange a member that works, spindles replace is safer: redundancy is never less meanwhile.\n\n\
+    about: "Take a member out of an array: the array runs on without it",
+    details: "Use this for a device that is about to fail, or before you pull a device out. \
+              The command refuses if the level does not survive the loss. If there is a spare, \
+              it takes the member's place at once. The device keeps its contents. The member \
+              stays out, even if the array is opened with it again, until spindles add takes \
+              it back. Then it receives the writes that it missed. If the array is served, the \
+              server keeps the device open until spindles remove.\n\n\
+              To exchange a working member, spindles replace is safer: redundancy never drops \
+              during the exchange.\n\n\
               spindles fail b.img pool\n\
               spindles fail --member 1 pool",
     hidden: false,

@@ -15,20 +15,24 @@ use spindles_layout::Level;
 
 pub(crate) static COMMAND: Command = Command {
     name: "grow",
-    about: "Add members to an array, or change its chunk size, its level or its size",
-    details: "Give the name of the array, or its devices in any order, and the new ones each with --add. A \
-              growing array is redundant all the time, and no backup file is needed: what is moved \
-              lies in room that every member has set aside before it goes to its place. It may be \
-              stopped with Ctrl-C, crash at any moment, and lose members as far as it survives \
-              that, before and after. Only from copies without checksums to parity a crash and \
-              the loss of a member together are too much: nothing is logged before such an array has grown.\n\n\
-              Stopped, it goes on where it was as soon as the array is used with all its devices: by \
-              any program that writes to it, or by this command, given again as it was or with the \
-              devices alone. As long as nothing was moved, --abort makes it what it was before. What \
-              can't be done is refused before anything is written.\n\n\
-              When all members were replaced by larger devices, --size max gives the array the room \
-              that they all have; --size with a figure stops there. That moves nothing and takes a \
-              moment: a crash leaves the old size or the new one. All members must be there.\n\n\
+    about: "Add members to an array, or change its chunk size, level or size",
+    details: "Give the name of the array, or its devices in any order, and each new device \
+              with --add. A growing array stays redundant and needs no backup file. Data that \
+              moves is first written to headroom that every member reserves, then to its \
+              place. You can stop the growth with Ctrl-C, and it survives a crash at any \
+              moment. The array may lose as many members as it survives both before and after \
+              the growth. There is one exception: growth from copies without checksums to \
+              parity does not survive a crash together with the loss of a member. Such an \
+              array logs nothing until it has grown.\n\n\
+              After a stop, the growth continues at the same point as soon as the array is \
+              used with all its devices. Any program that writes to the array continues it. So \
+              does this command, with the same arguments or with the devices alone. Until data \
+              was moved, --abort restores the original array. The command refuses an \
+              impossible change before it writes anything.\n\n\
+              After all members were replaced by larger devices, --size max gives the array \
+              the room that all of them have. With a value, --size stops there. This moves no \
+              data and takes a moment: a crash leaves the old size or the new one. All members \
+              must be present.\n\n\
               spindles grow pool --add d.img\n\
               spindles grow a.img b.img c.img --add d.img\n\
               spindles grow a.img b.img c.img --add d.img --level raid6\n\

@@ -10,11 +10,11 @@ use spindles_layout::{Expression, LEVELS, Numbers, Redundancy, Table, chunk_bloc
 
 pub(crate) static COMMAND: Command = Command {
     name: "layout",
-    about: "Show where an array puts its data, as a table: D0 D1 D2 P",
-    details: "One line per stripe, one column per device: D data, C a further copy of the data \
-              chunk of that number, P Q R parity (p q r: of an array within an array with \
-              parity), - unused. Nothing is read or written, the devices need not exist: give \
-              their number or their names.\n\n\
+    about: "Show where an array places its data, as a table: D0 D1 D2 P",
+    details: "Each line is a stripe, each column a device: D data, C a further copy of the \
+              data chunk of that number, - unused. P Q R are parity (p q r: of an array within \
+              an array with parity). Reads and writes nothing. The devices need not exist: \
+              give their number or their names.\n\n\
               spindles layout 'raid6(5)' --stripes 5\n\
               spindles layout 'raid10:far2(5)'\n\
               spindles layout 'raid5(4)' --layout left-asymmetric --numbers array\n\

@@ -15,10 +15,10 @@ use std::process::{self, Stdio};
 
 pub(crate) static COMMAND: Command = Command {
     name: "man",
-    about: "Show the manual page of a command, or write those of all to a folder",
-    details: "Shows the page of a command, or of spindles itself; into a pipe or a file it goes as roff. With \
-              --out each command gets a page below man1 or man8 of the folder: man1/spindles.1, \
-              man1/spindles-lab-run.1, man8/spindles-create.8 and so on.\n\n\
+    about: "Show the manual page of a command, or write all pages to a folder",
+    details: "Shows the page of a command, or of spindles itself; writes roff source to a pipe \
+              or a file. With --out each command gets a page below man1 or man8 of the folder: \
+              man1/spindles.1, man1/spindles-lab-run.1, man8/spindles-create.8 and so on.\n\n\
               spindles man serve\n\
               spindles man lab run\n\
               spindles man --out /usr/local/share/man",
@@ -60,7 +60,7 @@ const FILES: [(&str, &str); 5] = [
     ),
     (
         "/usr/lib/systemd/system/spindles-serve@.service",
-        "serves an array from the start of the machine on",
+        "serves an array from boot",
     ),
     (
         "/usr/lib/systemd/system/spindles-scrub@.timer",
@@ -72,7 +72,7 @@ const FILES: [(&str, &str); 5] = [
     ),
     (
         "/usr/share/doc/spindles",
-        "documents, of which administration.md is the first to read",
+        "documents: start with administration.md",
     ),
 ];
 
@@ -305,7 +305,7 @@ fn files(roff: &mut Roff) {
     roff.control("SH", ["ENVIRONMENT"]);
     roff.control("TP", []);
     roff.text([bold("SPINDLES_SCAN")]);
-    roff.text([roman("where names of arrays are looked for: PATH:PATH")]);
+    roff.text([roman("where to search for arrays by name: PATH:PATH")]);
 }
 
 /// Adds a paragraph. Keeps the line breaks of indented lines and command lines.

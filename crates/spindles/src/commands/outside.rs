@@ -13,7 +13,7 @@ use std::process;
 
 pub(crate) static COMMAND: Command = Command {
     name: "outside",
-    about: "Do for a server what it gave up; `serve` starts this",
+    about: "Run operations that a server's sandbox forbids; `serve` starts this",
     details: "",
     hidden: true,
     forwards: false,

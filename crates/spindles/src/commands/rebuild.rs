@@ -18,23 +18,27 @@ use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rebuild",
-    about: "Fill a new device that takes the place of a missing one",
-    details: "Give the name of the array, or the devices that are left in any order, and the new one with --onto. What the \
-              missing one held is computed from the others. The new device must be as large as the \
-              one it stands for, and what it holds is lost. Until all of it is filled the array is \
-              as unsafe as before. What can't be computed, since other members can't be read there either, is \
-              not filled: it answers errors until it is written, or can be read again.\n\n\
-              Stopped with Ctrl-C, or by a crash, the rebuild goes on where it was as soon as the \
-              array is used with its new device: by any program that writes to it, or by this \
-              command, with --onto or without. Without --onto it also waits for spares that are given with \
-              the devices and take places by themselves (spindles spare), and for members that \
-              came back and get what they missed.\n\n\
-              Where an array inside the array has lost more than it survives, it is made anew of \
-              what is left of it and the new device, and filled as a whole. So it is where --onto \
-              says an array: any level, of devices that are new or left of the old one. And one \
-              device that is as large as all of the inner array takes its place alone, where \
-              those left of it are not given. Where copies of arrays with redundancy are kept, only \
-              these have checksums, and such a device has none: 'concat(new.img)' has them.\n\n\
+    about: "Fill a new device in place of a missing member",
+    details: "Give the name of the array, or its remaining devices in any order, and the new \
+              device with --onto. The command computes the missing member's data from the \
+              other members. The new device must be as large as the missing one; its previous \
+              contents are lost. Until it is filled completely, the array is as unsafe as \
+              before. Blocks that can't be computed, because other members can't be read there \
+              either, are not filled. They return errors until they are written, or can be \
+              read again.\n\n\
+              After Ctrl-C or a crash, the rebuild continues at the same point as soon as the \
+              array is used with its new device. Any program that writes to the array \
+              continues it. So does this command, with or without --onto. Without --onto the \
+              command also waits for spares that are given with the devices and take places \
+              automatically (spindles spare). It also waits for members that returned and \
+              receive the writes that they missed.\n\n\
+              If an inner array has lost more than it survives, it is made again from its \
+              remaining devices and the new device, and filled completely. The same happens if \
+              --onto names an array: any level, on new devices or on those left of the old \
+              array. A single device as large as the whole inner array takes its place alone, \
+              if the remaining devices of the inner array are not given. If an array keeps \
+              copies of redundant arrays, only these have checksums. Such a single device has \
+              none: 'concat(new.img)' has them.\n\n\
               spindles rebuild pool --onto new.img\n\
               spindles rebuild a.img c.img --onto new.img\n\
               spindles rebuild c.img d.img --onto 'raid0(new.img,other.img)'",

@@ -11,12 +11,13 @@ use spindles_io::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
-    about: "Let go of a device: of a member that is out, or of a spare",
-    details: "A server closes the device of a member that is out, so that it can be pulled out, or used for \
-              something else. What it holds stays: spindles add takes it back, by what it missed. One that failed by \
-              itself, and not by spindles fail, comes back also when the array is opened with it again; spindles \
-              wipe makes a plain device of it. A spare becomes a plain device. A member that works has to be put out before, \
-              with spindles fail.\n\n\
+    about: "Release a device: a member that is out, or a spare",
+    details: "A server closes the device of a member that is out, so that you can pull the \
+              device out or use it for something else. The device keeps its contents: spindles \
+              add takes it back, and copies only the writes that it missed. A member that \
+              failed by itself, not by spindles fail, also returns when the array is opened \
+              with it again. spindles wipe makes a plain device of it. A spare becomes a plain \
+              device. Take a working member out first, with spindles fail.\n\n\
               spindles remove b.img pool",
     hidden: false,
     forwards: true,

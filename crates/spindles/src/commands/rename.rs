@@ -12,12 +12,13 @@ use spindles_io::rename::rename;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rename",
-    about: "Give an array another name",
-    details: "Give the array by its name, or all its devices in any order, and the new name last. Arrays inside it are \
-              named after it, so they get new names too. A name that \
-              another array has is refused, and so is that of another export of the server that has it. An array that was not closed in order is put \
-              in order first. One that counts on a device which is not given is refused; one whose \
-              lost member was put out already is not.\n\n\
+    about: "Rename an array",
+    details: "Give the array by its name, or all its devices in any order, and the new name \
+              last. Inner arrays are named after the array, so they get new names too. The \
+              command refuses the name of another array, and that of another export of the \
+              server that has the array open. An array that was not closed cleanly is \
+              recovered first. The command refuses if the array counts on a device that is not \
+              given; a lost member that is already out does not matter.\n\n\
               spindles rename pool archive\n\
               spindles rename a.img b.img c.img archive",
     hidden: false,

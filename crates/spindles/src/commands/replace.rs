@@ -16,18 +16,18 @@ use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
     name: "replace",
-    about: "Copy a member that still works onto a device that takes its place",
-    details: "Give the member, then the array or its other devices in any order, and the new device with \
-              --onto. The member stays one until all of it is copied, so the array is never \
-              less safe meanwhile; the others are read only where the member can't be. The new \
-              device must be as large as the old one, and what it holds is lost.\n\n\
-              Stopped with Ctrl-C, or by a crash, the member is one as before, and the same \
-              command begins anew; until then a crash leaves the new device as a spare of the \
-              array. Should the member fail on the way, its place is rebuilt \
-              from the others onto the new device. A device that is gone already is rebuilt with \
-              spindles rebuild.\n\n\
-              Afterwards the old device is no member any more, and its superblock is \
-              cleared; what else it holds stays.\n\n\
+    about: "Copy a working member onto a device that takes its place",
+    details: "Give the member, then the array or its other devices in any order, and the new \
+              device with --onto. The member stays in the array until all of it is copied, so \
+              redundancy never drops. The command reads the other members only for blocks that \
+              it can't read from this member. The new device must be as large as the old one; \
+              its previous contents are lost.\n\n\
+              After Ctrl-C or a crash, the member is in the array as before, and the same \
+              command starts over. Until then a crash leaves the new device as a spare of the \
+              array. If the member fails during the copy, its place is rebuilt from the others \
+              onto the new device. For a device that is already gone, use spindles rebuild.\n\n\
+              Afterwards the old device is no longer a member, and its superblock is cleared; \
+              its other contents stay.\n\n\
               spindles replace b.img pool --onto new.img\n\
               spindles replace b.img a.img c.img --onto new.img",
     hidden: false,

@@ -14,11 +14,11 @@ use spindles_io::resync::resync;
 
 pub(crate) static COMMAND: Command = Command {
     name: "resync",
-    about: "Make an array consistent that was not closed in order",
-    details: "Copies and parity are compared with the data and corrected, in the regions that \
-              were being written; on the whole array where it has no bitmaps. While an array is \
-              in use that happens by itself, a little at a time; this command does nothing else \
-              and waits for the end. A clean array needs nothing.\n\n\
+    about: "Make an array consistent that was not closed cleanly",
+    details: "Compares copies and parity with the data and corrects them, in the regions that \
+              were being written. If the array has no bitmaps, the command does this on the \
+              whole array. An array in use resyncs by itself, a little at a time; this command \
+              does nothing else and waits for the end. A clean array needs no resync.\n\n\
               spindles resync pool\n\
               spindles resync a.img b.img c.img",
     hidden: false,

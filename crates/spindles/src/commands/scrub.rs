@@ -16,25 +16,25 @@ use spindles_io::{OpenOptions, no_space, positions};
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
-    about: "Read an array as a whole, compare it, and repair what is known to be wrong",
-    details: "Finds what has gone wrong unnoticed: places that can't be read, and places that hold \
-              other bytes than were written. Each is reported. What can't be read is recomputed from the \
-              rest. With checksums, the default of create, each rotten block is known, and repaired \
-              from the rest too.\n\n\
-              The metadata of every member is read too: superblocks, bitmaps, the list of bad blocks, \
-              checksums, and the stamp of a device for the journal. What is rotten there, or can't be read, is \
-              written again, and counted apart from data.\n\n\
-              Without checksums, of three copies or more, and with two parities or more, it can be \
-              known which one is rotten, and it is repaired. With one parity, or two copies, it \
-              can't: the place is reported and nothing is changed, because parity recomputed from \
-              rotten data would only hide it, and destroy what could have brought the data back. \
-              Restore such a place from a backup, and scrub again.\n\n\
-              What is lost of the array answers errors until it is written: what nothing proved when \
-              a crash was put in order, as members were missing or a block had rotted. That is reported \
-              too, and no scrub brings it back.\n\n\
-              Stopped with Ctrl-C, it goes on there the next time, and its end counts both parts. A check \
-              begins at the start each time. Exit status 1 means that \
-              something is left that could not be repaired, or is lost.\n\n\
+    about: "Read and compare a whole array, and repair what is known to be wrong",
+    details: "Finds silent damage: unreadable blocks, and blocks that hold other bytes than \
+              were written. Reports each of them. Unreadable blocks are recomputed from the \
+              rest. With checksums, the default of create, each corrupt block is identified \
+              and also repaired from the rest.\n\n\
+              Scrub also reads the metadata of every member: superblocks, bitmaps, the list of \
+              bad blocks, checksums, and the stamp of a journal device. It rewrites metadata \
+              that is corrupt or can't be read, and counts it apart from data.\n\n\
+              Without checksums, three or more copies, or two or more parities, can identify \
+              the corrupt block, and scrub repairs it. One parity, or two copies, can't: scrub \
+              reports the place and changes nothing. Parity recomputed from corrupt data would \
+              only hide the corruption, and destroy what could have restored the data. Restore \
+              such a place from a backup, and scrub again.\n\n\
+              Lost blocks of the array return errors until they are written. These are blocks \
+              that recovery after a crash could not verify, because members were missing or a \
+              block was corrupt. Scrub reports them too, and no scrub restores them.\n\n\
+              After Ctrl-C, the next scrub continues at the same point, and its summary counts \
+              both parts. With --check, scrub starts at the beginning each time. Exit status 1 \
+              means that some damage could not be repaired, or that blocks are lost.\n\n\
               spindles scrub pool\n\
               spindles scrub a.img b.img c.img",
     hidden: false,

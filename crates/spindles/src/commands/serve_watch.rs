@@ -10,7 +10,7 @@ use std::ffi::OsString;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve-watch",
-    about: "End a mount or a block device of a server; `serve` starts this",
+    about: "Remove the mount or block device of a server; `serve` starts this",
     details: "",
     hidden: true,
     forwards: false,

@@ -12,19 +12,20 @@ use spindles_io::settings::set_degraded_writes;
 
 pub(crate) static COMMAND: Command = Command {
     name: "set",
-    about: "Show or change a setting that an array keeps in its superblocks",
-    details: "--degraded-writes says what happens where members are away that may hold something that is \
-              given up when the array is written without them. There are two such cases. Members that \
-              could have gone on alone, such as one half of a mirror, may have been written since, and \
-              what is written here then can't be put together with that. And where an array with \
-              parity was not closed in order, members that it had until then may alone hold blocks of \
-              the last writes, which are lost for good as soon as it is written without them, \
-              though the members come back later.\n\n\
-              With ask, which is the default, such an array is only read, unless a command that writes \
-              is given --degraded. With allow it is written without a question: for machines that start \
-              unattended, whose devices nobody carries to another one, and which may lose the last \
-              writes before a power loss to a device that is late. Once such an array was written, it \
-              knows that the others are out of date, and nothing is asked again.\n\n\
+    about: "Show or change a setting in the superblocks of an array",
+    details: "--degraded-writes decides what happens if absent members may hold data that a \
+              write without them discards. There are two such cases. Members that could have \
+              continued alone, such as one half of a mirror, may have been written since. Data \
+              written here then can't be merged with theirs. The other case is an array with \
+              parity that was not closed cleanly. Members that it had until then may alone \
+              hold blocks of the last writes. These blocks are lost for good as soon as the \
+              array is written without those members, even if the members return later.\n\n\
+              With ask, the default, such an array is only read, unless a command that writes \
+              is given --degraded. With allow, it is written without a question. Use allow for \
+              machines that start unattended and whose devices nobody moves to another \
+              machine. They must tolerate losing the last writes before a power loss if a \
+              device is late. Once such an array was written, it knows that the other members \
+              are out of date, and no further question follows.\n\n\
               spindles set a.img b.img --degraded-writes allow",
     hidden: false,
     forwards: true,

@@ -23,10 +23,11 @@ use std::time::Instant;
 pub(crate) static COMMAND: Command = Command {
     name: "sim",
     about: "Run the engine on simulated disks that fail, and check every promise",
-    details: "A seed decides everything: the array, the requests, the order in which disks answer, \
-              what fails, when power is lost. Faults stay within what the level survives, so \
-              whatever a checker finds is a mistake in Spindles: please report the seed. Nothing \
-              is read or written outside this process.\n\n\
+    details: "The seed determines everything: the array, the requests, the order in which \
+              disks answer, the faults, and the times of power loss. Faults stay within what \
+              the level survives, so anything that a checker finds is a bug in Spindles: \
+              please report the seed. The simulation reads and writes nothing outside this \
+              process.\n\n\
               spindles sim                                a thousand runs\n\
               spindles sim --seeds 5000..9000 --level raid6\n\
               spindles sim --seed 42                      one run, and how it ended\n\

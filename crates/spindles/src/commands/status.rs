@@ -31,24 +31,28 @@ use std::time::Duration;
 
 pub(crate) static COMMAND: Command = Command {
     name: "status",
-    about: "Show the state of an array, or of all: members, what is missing, whether it is clean",
-    details: "Give the name of the array, several names, or the devices of one in any order. They are read only, also \
-              while another command has them: then this says which, and how far it is. What the \
-              superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
-              Without an array it lists all that are found, and all that are served on this machine, as far as \
-              this user may know: a line each.\n\n\
-              Exit status: 0 healthy; 3 degraded, which is that members are missing or not filled \
-              yet and all data can be read, or that the device for its journal is missing, or that \
-              the last scrub left something that it could not repair, or that blocks are lost \
-              and not written since; 4 failed, which is that too much is missing, or that its server writes \
-              nothing any more; 1 and 2 as everywhere. Of several arrays, and of all, it is the highest. Where this \
-              user may not read enough devices, or another user's server has the array and does not answer, the state is \
-              unknown, which is 0.\n\n\
-              With --watch it is shown again and again, until Ctrl-C, of a served array with the throughput, operations \
-              per second and latency of its export and of each member since the last look.\n\n\
-              Each member's superblock counts the errors of its device: failed reads, corrupt bytes, repaired bytes \
-              and late answers. Without errors there is no such line. --clear-errors sets the counters of one device \
-              to 0; its superblock names the array if you don't.\n\n\
+    about: "Show the state of one array or of all: members, what is missing, whether clean",
+    details: "Give the name of the array, several names, or the devices of one array in any \
+              order. The command only reads, even while another command has the devices open; \
+              then it shows that command and its progress. For the superblocks in detail, and \
+              where they disagree, use spindles examine.\n\n\
+              Without an array, lists all arrays found, and all arrays served on this machine \
+              that this user may see, one on a line.\n\n\
+              Exit status: 0 healthy; 3 degraded; 4 failed; 1 and 2 as for every command. An \
+              array is degraded if all data can be read but members are missing or not filled \
+              yet. It is also degraded if its journal device is missing, the last scrub could \
+              not repair something, or blocks are lost and not written since. An array has \
+              failed if too much is missing, or if its server no longer writes. For several \
+              arrays, and for all, the highest status counts. The state is unknown, which is \
+              0, if this user may not read enough devices. It is also unknown if another \
+              user's server has the array and does not answer.\n\n\
+              With --watch the command repeats its output until Ctrl-C. For a served array it \
+              adds throughput, operations per second and latency since the last update, for \
+              the export and for each member.\n\n\
+              Each member's superblock counts the errors of its device: failed reads, corrupt \
+              bytes, repaired bytes and late answers. Without errors there is no such line. \
+              --clear-errors sets the counters of one device to 0; its superblock names the \
+              array if you don't.\n\n\
               spindles status\n\
               spindles status pool\n\
               spindles status pool music\n\

@@ -19,12 +19,15 @@ use std::time::Duration;
 
 pub(crate) static COMMAND: Command = Command {
     name: "stop",
-    about: "End serving arrays: what is under way is answered, and each is closed in order",
-    details: "The same as Ctrl-C where spindles serve was typed, from anywhere: the command waits until the array is \
-              closed. Unlike Ctrl-C it does nothing while the file of --fuse or the block device of --ublk is in use, \
-              or clients are connected over NBD: it names them, and how they let go. Several arrays are stopped one after the other, also where one can't be; the exit \
-              status is the highest of theirs. What is served without being an array that is kept, as memory and what \
-              --as-is serves, is found by no command: it names the process, which kill ends in order.\n\n\
+    about: "Stop serving arrays: complete requests in flight, and close each array cleanly",
+    details: "Does the same as Ctrl-C in the terminal of spindles serve, but from anywhere, \
+              and waits until the array is closed. Unlike Ctrl-C, it refuses while the file of \
+              --fuse or the block device of --ublk is in use, or NBD clients are connected. It \
+              then names the users, and how each one releases the array. Several arrays are \
+              stopped one after the other, even if one can't be; the exit status is the \
+              highest of theirs. Commands can't find a target that is not a lasting array: \
+              memory, or a target of --as-is. For such a target the command names the process; \
+              kill ends it cleanly.\n\n\
               spindles stop pool\n\
               spindles stop pool music",
     hidden: false,

@@ -12,15 +12,16 @@ use spindles_io::wipe::{look, wipe};
 
 pub(crate) static COMMAND: Command = Command {
     name: "wipe",
-    about: "Take the superblocks of Spindles off devices that it shall not know any more",
-    details: "Members, spares and devices of journals become plain devices. First it only says what \
-              each device is, and which array loses it; the same command with --force does it. A \
-              device that another command uses is refused, and so is one without a superblock. All \
-              else that is on a member stays as it is, but without its superblocks an array can't \
-              be read again. A file that is of no use to any array any more, as a member that is out, \
-              a spare or a journal, is emptied: it is taken as any new one.\n\n\
-              A spare goes with spindles spare remove, the device of a journal with spindles journal \
-              remove: then its array knows.\n\n\
+    about: "Remove the superblocks of Spindles from devices that it should no longer know",
+    details: "Members, spares and journal devices become plain devices. At first the command \
+              only shows what each device is, and which array loses it; the same command with \
+              --force wipes them. It refuses a device that another command uses, and a device \
+              without a superblock. All other contents of a member stay, but without its \
+              superblocks an array can't be read again. A file that is useless to every array \
+              is emptied, such as a member that is out, a spare or a journal. It then counts \
+              as a new file.\n\n\
+              Remove a spare with spindles spare remove, and a journal device with spindles \
+              journal remove: these also update its array.\n\n\
               spindles wipe old.img\n\
               spindles wipe old.img --force",
     hidden: false,

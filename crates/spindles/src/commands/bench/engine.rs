@@ -10,14 +10,15 @@ use spindles_io::bench::engine::{ARRAYS, Bench, Case, Effort, Figure, Members, W
 
 pub(crate) static COMMAND: Command = Command {
     name: "engine",
-    about: "Measure how many requests the engine carries on one core, without any disk",
-    details: "A closed loop on one thread, 1 and 32 requests in flight, chunks of 64 KiB. Members are \
-              null (nothing is stored: what remains is the software) or mem (memory). Degraded: \
-              the first member is missing. Promises: none, without checksums and log, or default, \
-              as arrays are created; ratio is the second by the first, on memory whose flush \
-              is free. device: the driver without an array. Seconds are of \
-              processor time, so that other programs disturb little; medians of three slices. \
-              Takes about a minute.\n\n\
+    about: "Measure the request rate of the engine on one core, without any disk",
+    details: "Runs a closed loop on one thread, with 1 and 32 requests in flight and chunks of \
+              64 KiB. Members are null (they store nothing, so only the cost of the software \
+              remains) or mem (memory). Degraded: the first member is missing. Promises: none \
+              is without checksums and log; default is the configuration of new arrays. ratio: \
+              default divided by none, on memory whose flush is free. device: the driver \
+              without an array. Rates count seconds of processor time, so other programs \
+              disturb them little. Each figure is the median of three slices. Takes about a \
+              minute.\n\n\
               spindles bench engine\n\
               spindles bench engine 'raid5(4)' 'raid0(raid5(3),raid5(3))' --members null",
     hidden: false,

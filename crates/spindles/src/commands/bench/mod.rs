@@ -11,7 +11,7 @@ use clap::ArgMatches;
 
 pub(crate) static COMMAND: Command = Command {
     name: "bench",
-    about: "Measure one thing: a workload on a target, the engine, or the parity kernels",
+    about: "Run one measurement: a workload on a target, the engine, or the parity kernels",
     details: "",
     hidden: false,
     forwards: false,

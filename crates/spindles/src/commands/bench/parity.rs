@@ -11,11 +11,12 @@ use spindles_parity::best_kernel;
 
 pub(crate) static COMMAND: Command = Command {
     name: "parity",
-    about: "Measure how fast parity is computed here, by every kernel, beside a plain copy",
-    details: "GB/s (10^9 bytes) on one core, medians of rounds in which all cases take turns. \
-              encode: all parity from all data, counted in data read. recover: as many lost \
-              chunks as the code survives, counted in chunks read. update: all parity after a \
-              small write, counted in new data. Takes a few seconds.\n\n\
+    about: "Measure the speed of every parity kernel on this machine, next to a plain copy",
+    details: "Figures are GB/s (10^9 bytes) on one core: medians of rounds in which all cases \
+              take turns. encode: computes all parity from all data; counts the data read. \
+              recover: recomputes as many lost chunks as the code survives; counts the chunks \
+              read. update: computes all parity after a small write; counts the new data. \
+              Takes a few seconds.\n\n\
               spindles bench parity\n\
               spindles bench parity --data 4 --chunk 1M",
     hidden: false,

@@ -40,8 +40,8 @@ pub(crate) static COMMAND: Command = Command {
             .map(|kind| format!("\n  {}\n      {}", kind.syntax, kind.summary));
         Arguments::augment_args(command).after_help(format!(
             "Workloads on blocks:{}\n\nWorkloads on files, with parameters of their own (`spindles lab list` \
-             names them; --set):{}\n\nTargets:{}\n\nWhat is on a device, file or array is lost where a \
-             workload writes, an array is made of it, or a file system on it: --force is asked for there.\n\n\
+             names them; --set):{}\n\nTargets:{}\n\nA workload that writes, an array or a file system destroys \
+             the data of its device, file or array: that takes --force.\n\n\
              spindles bench dd-read 'raid5(4)'\n\
              spindles bench seeks /dev/sdb --force\n\
              spindles bench random-write 'raid1(mem:1G,mem:1G)'\n\

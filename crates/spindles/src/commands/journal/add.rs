@@ -11,9 +11,10 @@ use spindles_io::journal::add;
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
-    about: "Give an array a device of its own for its journal",
-    details: "What the device holds is lost. One that the array had for that, and that is not there any more, \
-              is forgotten. An array that was not closed in order is put in order first.\n\n\
+    about: "Give an array a dedicated journal device",
+    details: "The previous contents of the device are lost. The array forgets an earlier \
+              journal device that is missing. An array that was not closed cleanly is \
+              recovered first.\n\n\
               spindles journal add fast.img --array pool\n\
               spindles journal add fast.img --array a.img,b.img,c.img",
     hidden: false,

@@ -10,12 +10,12 @@ use clap::ArgMatches;
 
 pub(crate) static COMMAND: Command = Command {
     name: "journal",
-    about: "Give an array a device of its own for its journal, or take it away",
-    details: "What is about to be written is logged first: on the members, or on a fast device of its own, \
-              as one that `spindles create` gets with --journal. Give that with the devices of the \
-              array, in any order, to any command. Where it is not there the members log; an array \
-              that is used without it needs it no more, and `spindles journal add` gives it \
-              another one.\n\n\
+    about: "Give an array a dedicated journal device, or take it away",
+    details: "An array logs data before it writes the data to its place: on the members, or on \
+              a fast journal device. `spindles create` adds such a device with --journal. Give \
+              the journal device with the devices of the array, in any order, to any command. \
+              If it is missing, the members log. An array that is used without the device no \
+              longer needs it, and `spindles journal add` gives it another one.\n\n\
               spindles journal add /dev/nvme0n1 --array pool\n\
               spindles journal remove --array pool",
     hidden: false,

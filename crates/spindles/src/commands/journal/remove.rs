@@ -13,9 +13,10 @@ use spindles_io::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
-    about: "Have the members of an array log again, and make a plain device of the one that did",
-    details: "The device may be among those given, or be lost. An array that was not closed in order is put in \
-              order first.\n\n\
+    about: "Move the journal of an array back to its members, and free its journal device",
+    details: "The members log again, and the journal device becomes a plain device. The device \
+              may be among those given, or be lost. An array that was not closed cleanly is \
+              recovered first.\n\n\
               spindles journal remove --array pool\n\
               spindles journal remove --array a.img,b.img,c.img,fast.img",
     hidden: false,

@@ -12,11 +12,13 @@ use std::path::PathBuf;
 
 pub(crate) static COMMAND: Command = Command {
     name: "agent",
-    about: "Let experiments of another machine use this one as a node",
-    details: "Copies files to and from the machine that runs the experiment, and runs workloads on files and fio in \
-              a folder of its own, which goes afterwards. It does nothing else, and only for those who know the token. \
-              It listens on loopback unless told otherwise. The token shows who asks; NOTHING IS ENCRYPTED: \
-              in a network that you don't trust, use a tunnel of ssh or a VPN. Ctrl-C ends it and what it does.\n\n\
+    about: "Let experiments on another machine use this machine as a node",
+    details: "Copies files to and from the machine that runs the experiment. Runs workloads on \
+              files, and fio, in a folder of its own, and removes the folder afterwards. The \
+              agent does nothing else, and serves only clients that know the token. It listens \
+              on loopback unless --listen gives another address. The token authenticates \
+              clients; NOTHING IS ENCRYPTED: in a network that you don't trust, use an SSH \
+              tunnel or a VPN. Ctrl-C ends the agent and everything it runs.\n\n\
               openssl rand -hex 32 > token; chmod 600 token      # the same file on all machines\n\
               spindles lab agent --token-file token --listen 10.0.0.2\n\
               spindles lab run ide-raid-server --nodes 10.0.0.2,10.0.0.3 --token-file token",

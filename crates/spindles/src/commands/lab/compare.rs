@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 pub(crate) static COMMAND: Command = Command {
     name: "compare",
     about: "Compare two runs of an experiment: before and after a change",
-    details: "Each system and workload that both have, with the ratio of its rates, the interval \
-              and the verdict, and what differs between the two environments and their disks. Where the work itself differs, that is said first, and no verdict \
-              is given.\n\n\
+    details: "Shows each system and workload that both runs contain, with the ratio of the \
+              rates, its interval and the verdict. Also shows the differences between the two \
+              environments and their disks. If the work itself differs, the command reports \
+              this first and gives no verdict.\n\n\
               spindles lab compare results-before results-after\n\
               spindles lab compare results-before results-after --format markdown",
     hidden: false,

@@ -15,7 +15,7 @@ use spindles_workload::network;
 pub(crate) static COMMAND: Command = Command {
     name: "list",
     about: "List the workloads, targets and built-in experiments",
-    details: "With --show it prints one of the experiments: a file to copy and change.\n\n\
+    details: "With --show, prints one of the experiments as a file to copy and change.\n\n\
               spindles lab list\n\
               spindles lab list --show your-devices > mine.toml",
     hidden: false,

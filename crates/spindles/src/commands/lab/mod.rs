@@ -14,8 +14,9 @@ use clap::ArgMatches;
 pub(crate) static COMMAND: Command = Command {
     name: "lab",
     about: "Compare arrays with each other and with a single disk, and report",
-    details: "Begin with `spindles lab run`: it needs no disks and no rights, makes its own files, takes \
-              under two minutes, and writes a report that opens in any browser.\n\n\
+    details: "Begin with `spindles lab run`: it needs no disks and no privileges, and makes \
+              its own files. It takes under two minutes, and writes a report that opens in any \
+              browser.\n\n\
               spindles lab run\n\
               spindles lab report lab-results/*",
     hidden: false,

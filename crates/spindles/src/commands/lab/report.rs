@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 pub(crate) static COMMAND: Command = Command {
     name: "report",
-    about: "Report again from the records of a run",
-    details: "Prints which system to take, with --tables all figures, and writes report.html again; with --format prints the report in \
-              that form and writes nothing; of several folders as one text, such as one document of JSON.\n\n\
+    about: "Report on a run again, from its records",
+    details: "Prints which system to choose, with --tables also all figures, and writes \
+              report.html again. With --format, prints the report in that format and writes no \
+              file. Several folders become one text, such as one JSON document.\n\n\
               spindles lab report lab-results/*\n\
               spindles lab report results --format csv > results.csv",
     hidden: false,

@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 
 pub(crate) static COMMAND: Command = Command {
     name: "run",
-    about: "Run an experiment: every workload on every system, several times over",
-    details: "Without a file it runs `quickstart`: every RAID level beside a single disk, on files \
-              in a temporary folder. Which system to take goes to standard output, with the doubts about \
-              that, and with --tables all figures; the page for the browser \
-              goes to report.html in the folder of results, beside the records from which everything \
-              can be drawn again. Ctrl-C keeps the records made so far.\n\n\
+    about: "Run an experiment: every workload on every system, several times",
+    details: "Without a file, runs `quickstart`: every RAID level next to a single disk, on \
+              files in a temporary folder. Standard output shows which system to choose, any \
+              doubts about that choice, and with --tables all figures. The folder of results \
+              holds the page for the browser, report.html, and the records. Everything can be \
+              drawn again from these records. Ctrl-C keeps the records made so far.\n\n\
               spindles lab run\n\
               spindles lab run mirrors-vs-parity --out results\n\
               spindles lab list --show your-devices > mine.toml\n\

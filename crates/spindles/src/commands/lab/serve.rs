@@ -14,11 +14,13 @@ use std::thread;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Show stored runs in the browser, live while one is going",
-    details: "Lists the runs of a folder, shows the report of each as it grows, compares two of them, and \
-              gives their records and reports as files. It only reads. Ctrl-C ends it.\n\n\
-              It answers this machine alone: from another one, come through SSH. With another address in \
-              --listen, everyone who reaches it can read the results.\n\n\
+    about: "Show stored runs in the browser, with live updates of a running one",
+    details: "Lists the runs of a folder, shows each report as it grows, compares two runs, \
+              and offers their records and reports as files. The server only reads. Ctrl-C \
+              ends it.\n\n\
+              Only this machine can connect; from another machine, use an SSH tunnel. With \
+              another address in --listen, everyone who can connect to it can read the \
+              results.\n\n\
               spindles lab serve\n\
               spindles lab serve results --listen 127.0.0.1:8000\n\
               ssh -L 7118:127.0.0.1:7118 server spindles lab serve",

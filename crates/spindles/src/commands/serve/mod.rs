@@ -36,28 +36,34 @@ use telling::{States, Teller};
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Present arrays or devices to other programs: as network block devices, files or block devices",
-    details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
-              client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
-              give --nbd several times for several. Whoever can connect can read and write all of the array, \
-              and over a network nothing is encrypted: other addresses than those of this machine need --tls, or \
-              --allow-plaintext. With --tls DIR clients of a PORT must use TLS and show a certificate that is \
-              signed by the authority of ca-cert.pem; DIR holds server-cert.pem and server-key.pem too. Clients \
-              of a unix:PATH may use it. While it is served no other command writes to the array.\n\n\
-              Several arrays are several exports of one server: give their names, or their devices. Commands find each \
-              by its name, and spindles stop ends one of them; the command goes on as long as one is served.\n\n\
-              With --fuse the array is that file, for every program and for loop devices. It is made if it is not \
-              there, and must be empty otherwise. Of several arrays, give one for each, in their order. Before the server is stopped, what is on it has to be \
-              unmounted, and loop devices detached.\n\n\
-              With --ublk the array is a block device of this machine, where its kernel has ublk; that takes root. When \
-              the server dies, or is stopped while somebody has the device open, it stays, and they wait until the array \
-              is served with --ublk again. Otherwise it goes with the server.\n\n\
-              The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the arrays \
-              are closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
-              and what was answered after a flush is there.\n\n\
-              For trials, memory can be served too, mem:1G, and arrays on it: these are fresh, and gone when the \
-              command ends. With --as-is a file or device is served itself, with whatever is on it; nothing but the \
-              device makes its writes whole after a crash.\n\n\
+    about: "Serve arrays or devices over NBD, as files or as block devices",
+    details: "With --nbd the array is an export under its name for every program that speaks \
+              NBD: the kernel's client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, \
+              a PORT of this machine, or HOST:PORT; give --nbd several times for several \
+              addresses. Every client that can connect can read and write the whole array, and \
+              nothing is encrypted over a network. Therefore an ADDR that other machines can \
+              reach needs --tls, or --allow-plaintext. With --tls DIR, clients of a PORT must \
+              use TLS and show a certificate signed by the authority of ca-cert.pem. DIR also \
+              holds server-cert.pem and server-key.pem. Clients of a unix:PATH may use TLS. \
+              While the array is served, no other command writes to it.\n\n\
+              Several arrays are several exports of one server: give their names, or their \
+              devices. Commands find each array by its name, and spindles stop ends one of \
+              them. The server runs until the last array is stopped.\n\n\
+              With --fuse the array appears as that file, for every program and for loop \
+              devices. The file is created if it does not exist; otherwise it must be empty. \
+              For several arrays, give one file for each, in the same order. Before you stop \
+              the server, unmount file systems on the file and detach its loop devices.\n\n\
+              With --ublk the array is a block device of this machine, if the kernel has ublk; \
+              this needs root. If the server dies, or is stopped while the device is open, the \
+              device stays. Its users wait until the array is served with --ublk again. \
+              Otherwise the device disappears with the server.\n\n\
+              The command runs until Ctrl-C or SIGTERM. Then it completes the requests in \
+              flight and closes the arrays cleanly. A crash of the server is like any other \
+              crash: the next use recovers the array, and all flushed writes are there.\n\n\
+              For trials, the command also serves memory, such as mem:1G, and arrays on \
+              memory: these are new, and disappear when the command ends. With --as-is it \
+              serves a file or device itself, with its current contents. Then only the device \
+              itself can make writes whole after a crash.\n\n\
               spindles serve pool --nbd unix:/run/pool.sock\n\
               qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
               spindles serve pool --nbd 10809\n\

@@ -10,10 +10,10 @@ use spindles_io::spare::{For, Taken, add};
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
-    about: "Make devices spares of an array, or shared ones",
-    details: "What the devices hold is lost. A device that is a spare already serves the array as \
-              well as those before. A spare has to be as large as a member; where it is too small for others, that \
-              is said.\n\n\
+    about: "Make devices spares of an array, or shared spares",
+    details: "The previous contents of the devices are lost. A device that is already a spare \
+              serves the array in addition to its earlier ones. A spare must be as large as a \
+              member; the command reports members that it is too small for.\n\n\
               spindles spare add e.img --array pool\n\
               spindles spare add e.img --array a.img,b.img,c.img\n\
               spindles spare add e.img f.img --shared",

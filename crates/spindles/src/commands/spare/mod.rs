@@ -11,19 +11,20 @@ use clap::ArgMatches;
 
 pub(crate) static COMMAND: Command = Command {
     name: "spare",
-    about: "Set devices aside that take the places of lost members by themselves",
-    details: "A spare holds nothing but that it is one. Give it with the devices of an array, in any \
-              order, to any command that writes to the array: if a member is missing, or fails \
-              meanwhile, the spare takes its place and is filled from the others. From then on it \
-              is a member, and the other one is left out when it comes back. Forget no device of \
-              the array then: a spare takes the place of one that is not given, too. An array that can be \
-              opened by --force only takes no spare before it was closed in order. One that \
-              lacks members which may hold something that is given up by that takes one with \
-              --degraded only: half of a mirror of two that is away may be newer than what is here, and \
-              a member with parity that was there at a crash may alone hold blocks of the last \
-              writes (see spindles set).\n\n\
-              What `spindles create` makes with --spare are spares of that array. A shared one is \
-              taken by the first array that needs it.\n\n\
+    about: "Set aside devices that replace lost members automatically",
+    details: "A spare holds no data, only the record that it is a spare. Give it with the \
+              devices of an array, in any order, to any command that writes to the array. If a \
+              member is missing, or fails meanwhile, the spare takes its place and is filled \
+              from the others. From then on the spare is a member, and the old member is left \
+              out when it returns. Therefore give all devices of the array: a spare also takes \
+              the place of a device that is not given. An array that can be opened only with \
+              --force takes no spare until it was closed cleanly. If absent members may hold \
+              data that a spare in their place discards, the array takes one only with \
+              --degraded. The absent half of a mirror of two may be newer than the present \
+              half. A member with parity that was there at a crash may alone hold blocks of \
+              the last writes (see spindles set).\n\n\
+              `spindles create` with --spare makes spares of that array. A shared spare goes \
+              to the first array that needs it.\n\n\
               spindles spare add d.img --array pool\n\
               spindles spare add e.img --shared\n\
               spindles spare remove d.img",

@@ -10,9 +10,10 @@ use spindles_io::spare::{Removed, remove};
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
-    about: "Make plain devices of spares again",
-    details: "Nothing but spares is touched. With --array they have to be spares of that array, and one that serves other \
-              arrays too stays a spare of these. Without --array a spare of an array that is served is refused.\n\n\
+    about: "Turn spares back into plain devices",
+    details: "Touches only spares. With --array, the devices must be spares of that array; a \
+              spare that also serves other arrays stays a spare of these. Without --array, the \
+              command refuses a spare of an array that is served.\n\n\
               spindles spare remove e.img\n\
               spindles spare remove e.img --array pool",
     hidden: false,
