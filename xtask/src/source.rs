@@ -101,6 +101,28 @@ impl Page {
     }
 }
 
+/// Calls `each` with the line and the text of every string that is not a doc comment.
+pub(crate) fn strings(tokens: TokenStream, each: &mut impl FnMut(usize, &str)) {
+    let mut is_doc = false;
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => strings(group.stream(), each),
+            TokenTree::Ident(ident) => {
+                is_doc = ident == "doc";
+                continue;
+            }
+            TokenTree::Punct(_) => continue,
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                if text.contains('"') && !is_doc {
+                    each(literal.span().start().line, &text);
+                }
+            }
+        }
+        is_doc = false;
+    }
+}
+
 /// The source up to its `#[cfg(test)]` module, which comes last by custom.
 pub(crate) fn without_tests(source: &str) -> &str {
     let mut from = 0;

@@ -124,7 +124,7 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn sets_hold_what_was_put_in() {
+    fn sets_hold_inserted_members() {
         let set: MemberSet = [0, 5, 63].map(MemberIndex).into_iter().collect();
         assert_eq!(set.iter().map(|m| m.0).collect::<Vec<_>>(), [0, 5, 63]);
         assert_eq!(set.count(), 3);

@@ -145,7 +145,7 @@ mod tests {
     use std::string::ToString;
 
     #[test]
-    fn sizes_read_and_print() {
+    fn sizes_parse_and_print() {
         for (text, bytes, typed, printed) in [
             ("0", 0, "0", "0 bytes"),
             ("4096", 4096, "4K", "4 KiB"),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_size_is_refused() {
+    fn invalid_sizes_are_refused() {
         for text in [
             "", "K", "-1", "1.5M", "64Q", "64 K", "K64", "64KB", "0x10", "٣",
         ] {

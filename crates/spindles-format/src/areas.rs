@@ -501,7 +501,7 @@ mod tests {
 
     /// From 4 MiB on, a larger device holds no less than any with the same alignment.
     #[test]
-    fn larger_devices_hold_no_less() {
+    fn larger_devices_hold_at_least_as_much() {
         let page = superblock_bytes();
         let sizes = [
             (4 * MIB..64 * MIB).step_by(usize::try_from(page).unwrap()),
@@ -530,7 +530,7 @@ mod tests {
     /// A device replaces any that is not larger, even if a fresh one of its size would be aligned
     /// otherwise. A device of the size named in a refusal is accepted.
     #[test]
-    fn a_device_takes_the_place_of_any_that_is_not_larger() {
+    fn a_device_replaces_any_device_of_at_most_its_size() {
         let page = superblock_bytes();
         let edges = [MIB, 4 * MIB, 64 * MIB, 128 * MIB];
         let near = |edge: u64| (0..12).map(move |at| edge - 6 * page * 5 + at * page * 5);
@@ -587,7 +587,7 @@ mod tests {
 
     /// The size named as needed is enough, and hardly more than that.
     #[test]
-    fn the_least_device_is_the_least() {
+    fn the_minimum_device_size_is_exact() {
         let sizes = (12..=47).flat_map(|bit| [1_u64 << bit, (1 << bit) + 4096, 3 << bit]);
         for data_bytes in sizes.chain((0..9).map(|eighth| 4 * MIB + eighth * 123 * 4096)) {
             for block_size in [BlockSize::B512, BlockSize::B4096] {
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_without_room_are_refused() {
+    fn too_small_devices_are_refused() {
         for device_bytes in [0, 1, 4096, DEVICE_BYTES_MIN - 1] {
             assert_eq!(
                 areas_for(device_bytes, BlockSize::B4096, MemberIndex(0)),

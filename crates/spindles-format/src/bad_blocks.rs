@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_touch_are_one() {
+    fn adjacent_runs_are_merged() {
         let run = |kind, start, blocks| BadBlocks {
             kind,
             start: BlockIndex(start),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoding_round_trips() {
         let (entries, bytes) = sample();
         assert_eq!(decode(ARRAY, 3, &bytes), Some((7, entries)));
         assert_eq!(decode(ARRAY, 2, &bytes), None);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoding_round_trips() {
         let (bits, bytes) = sample();
         assert_eq!(decode_bitmap(&PAGE, &bytes), Some(bits));
         let other = Uuid([0xa4; 16]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_fit_the_bitmap_and_are_of_a_sensible_size() {
+    fn regions_fit_the_bitmap_and_have_a_sensible_size() {
         for (groups, group_bytes, regions_max, expected) in [
             (1 << 20, 256 << 10, 950_272, 16),   // 256 GiB in regions of 4 MiB
             (1 << 30, 256 << 10, 950_272, 2048), // 256 TiB

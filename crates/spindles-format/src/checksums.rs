@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoding_round_trips() {
         for entries in ALL {
             let mut bytes = page(entries);
             assert_eq!(open_checksums(entries, ARRAY, 3, &mut bytes), GOOD);
@@ -418,7 +418,7 @@ mod tests {
 
     /// The other parts of the page stay valid.
     #[test]
-    fn parts_that_changed_are_sealed() {
+    fn changed_parts_are_sealed() {
         for entries in ALL {
             for place in [0, entries.part_blocks() - 1, entries.part_blocks()] {
                 let mut bytes = page(entries);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_runs_are_found() {
+    fn part_bits_of_a_run_are_computed() {
         for entries in ALL {
             let of_part = entries.part_blocks();
             for (place, count, parts) in [
@@ -458,7 +458,7 @@ mod tests {
 
     /// As `docs/format.md` specifies.
     #[test]
-    fn every_block_has_its_place() {
+    fn every_block_has_its_own_checksum_position() {
         for (entries, bytes, of_part, of_page) in [
             (Entries::Checksums, 4, 125, 1000),
             (Entries::WithRowSums, 12, 41, 328),
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pages_and_arrays_are_lost() {
+    fn pages_of_other_positions_and_arrays_count_as_lost() {
         for entries in ALL {
             let is_lost = |page: &[u8]| {
                 filling(entries)
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn no_checksum_has_a_meaning_of_its_own() {
+    fn no_checksum_equals_a_reserved_value() {
         for crc in [CHECKSUM_NONE, CHECKSUM_BLANK, CHECKSUM_LOST] {
             assert_eq!(stored_checksum(crc), 1);
         }
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found() {
+    fn checksum_kinds_are_found_by_name() {
         for (kind, name) in ChecksumKind::NAMES {
             assert_eq!(ChecksumKind::by_name(name), Some(kind));
             assert_eq!(kind.name(), name);

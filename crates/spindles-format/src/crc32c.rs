@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn several_at_a_time_equal_one_at_a_time() {
+    fn batched_checksums_equal_single_ones() {
         let bytes: Vec<u8> = (0..1000_u32)
             .map(|i| (i * i % 251).to_le_bytes()[0])
             .collect();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_many_at_a_time_equal_one_at_a_time() {
+    fn batched_zeros_equal_single_ones() {
         let mut bytes = vec![0; 5 * ZEROS];
         bytes[ZEROS / 2] = 77;
         bytes[3 * ZEROS] = 1;
@@ -241,7 +241,7 @@ mod tests {
     /// So have blocks that end in a number and their own CRC-32C, and differ only there, and blocks
     /// that end in their own CRC-32C and zeros.
     #[test]
-    fn blocks_that_differ_in_their_last_bytes_alone_have_different_checksums() {
+    fn blocks_that_differ_only_at_their_end_have_different_checksums() {
         let block = |number: u32, zeros: usize| {
             let mut block = vec![3; 512 - zeros];
             let end = block.len();
@@ -260,7 +260,7 @@ mod tests {
 
     /// So have blocks whose parts end in their own CRC-32C, each part old or new, and sums of them.
     #[test]
-    fn torn_blocks_of_parts_with_a_checksum_at_their_end_have_different_checksums() {
+    fn torn_blocks_with_trailing_checksums_have_different_checksums() {
         let part = |seed: u32| {
             let bytes = (0..508).map(|i| (i * i + seed * (i + 1)).to_le_bytes()[0]);
             let mut part: Vec<u8> = bytes.collect();
@@ -291,7 +291,7 @@ mod tests {
 
     /// One flipped bit, or two, always change the checksum.
     #[test]
-    fn one_bit_or_two_are_noticed() {
+    fn one_and_two_bit_errors_are_detected() {
         let zeros = block_checksum(&[0; 4096]);
         let flip = |bit: usize| {
             let mut block = [0; 4096];

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn journal_records_round_trip() {
         let (entries, bytes) = example();
         let header = JournalHeader::decode(&bytes).expect("whole");
         assert_eq!(header.batch, BATCH);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_byte_is_noticed() {
+    fn every_changed_byte_is_detected() {
         let (_, bytes) = example();
         for at in 0..bytes.len() {
             for bit in 0..8 {
@@ -402,7 +402,7 @@ mod tests {
 
     /// Nonsensical entries under a right checksum are no header: nothing panics.
     #[test]
-    fn nonsense_with_a_right_checksum_is_refused() {
+    fn invalid_headers_with_a_valid_checksum_are_refused() {
         let (_, bytes) = example();
         let mut refused = 0;
         for at in 16..700 {

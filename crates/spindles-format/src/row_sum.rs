@@ -71,7 +71,7 @@ mod tests {
 
     /// These sums are stored on members and must never change.
     #[test]
-    fn sums_are_as_ever() {
+    fn row_sums_are_stable_across_versions() {
         let rows: [(&[u32], u64); 7] = [
             (&[], 0),
             (&[0], 0xe220_a839_7b1d_cdaf),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_is_as_summing_anew() {
+    fn replacing_a_block_equals_recomputing_the_row_sum() {
         let new: Vec<u32> = samples(200).collect();
         let mut row: Vec<u32> = samples(205).skip(200).collect();
         let mut sum = row_sum(&row);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_in_each_others_slots_are_found() {
+    fn swapped_blocks_change_the_row_sum() {
         let row: Vec<u32> = samples(8).collect();
         for first in 0..row.len() {
             for second in 0..first {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_not_linear() {
+    fn the_row_sum_is_not_linear() {
         let all: Vec<u32> = samples(1000).chain((0..32).map(|bit| 1 << bit)).collect();
         for slot in [0, 1, 62] {
             for (at, &a) in all.iter().enumerate() {
@@ -138,7 +138,7 @@ mod tests {
     /// If a block is reconstructed through a wrong one, both have the same error. Every linear sum
     /// takes both for right.
     #[test]
-    fn what_was_reconstructed_with_a_wrong_block_is_found() {
+    fn a_row_sum_detects_reconstruction_from_a_wrong_block() {
         let block = |seed: u8| [seed; 512].map(|byte| byte ^ 0x5a);
         let xor = |a: &[u8; 512], b: &[u8; 512]| core::array::from_fn(|at| a[at] ^ b[at]);
         for seed in 1..100 {

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_fits_or_is_refused() {
+    fn too_long_text_is_refused() {
         assert_eq!(Text::<4>::new("raid").unwrap().as_str(), "raid");
         assert_eq!(Text::<4>::new("raid5"), None);
         assert_eq!(Text::<8>::new("a\0b"), None);

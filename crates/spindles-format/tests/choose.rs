@@ -176,7 +176,7 @@ impl Four for Vec<Device> {
 }
 
 #[test]
-fn a_degraded_array_says_who_is_missing() {
+fn a_degraded_array_reports_its_missing_members() {
     let array = array(4, 7);
     let all = devices(&array);
     let assembly = chosen(&[&all[3], &all[1]]).unwrap();
@@ -208,7 +208,7 @@ fn a_stale_member_is_refused() {
 
 /// An old copy of b was put back, while the others count on b.
 #[test]
-fn a_member_that_went_back_in_time_is_stale() {
+fn a_member_rolled_back_to_an_old_copy_is_stale() {
     let mut record = array(3, 7);
     let mut all = devices(&record);
     let old = all[1].clone();
@@ -251,7 +251,7 @@ fn members_that_missed_the_last_write_lag() {
 
 /// a got a write that never finished; b and c then went on without a.
 #[test]
-fn a_write_that_never_finished_gives_way() {
+fn an_unfinished_record_is_discarded() {
     let first = array(3, 7);
     let mut all = devices(&first);
     all[0].write(&without(&first, &[]));
@@ -271,7 +271,7 @@ fn a_write_that_never_finished_gives_way() {
 /// Only a got a record that counts on both. b, which did not, went on without a, and another device
 /// has its place now. No device is left to prove that the record was never finished.
 #[test]
-fn who_went_on_and_was_replaced_since_shows_nothing() {
+fn a_replaced_member_proves_no_unfinished_record() {
     let first = array(2, 7);
     let mut all = devices(&first);
     all[0].write(&without(&first, &[]));
@@ -285,14 +285,14 @@ fn who_went_on_and_was_replaced_since_shows_nothing() {
 
 /// Only a replacement has the record that puts it in the place of b, which goes on and is written.
 #[test]
-fn a_replacement_that_nobody_else_was_told_of_is_never_the_truth() {
+fn a_replacement_known_only_to_itself_is_never_authoritative() {
     for replacement_session in [2, 4] {
         let first = opened(1, &array(2, 7), &[]);
         let all = devices(&first);
         let mut replacement = all[1].clone();
-        let mut told = opened(replacement_session, &first, &[]);
-        told.member[1].device_uuid = Uuid::from_random([99; 16]);
-        replacement.write(&told);
+        let mut record = opened(replacement_session, &first, &[]);
+        record.member[1].device_uuid = Uuid::from_random([99; 16]);
+        replacement.write(&record);
         let mut went_on = all.clone();
         let truth = opened(3, &first, &[]);
         write_all(&mut went_on, &truth);
@@ -338,7 +338,7 @@ fn split_brain_is_refused_with_both_halves() {
 /// all crashed before a recorded it. Neither record was finished, as a proves: all three are
 /// present, and the array opens.
 #[test]
-fn of_two_records_that_were_never_finished_one_gives_way() {
+fn one_of_two_unfinished_records_is_discarded() {
     let first = array(3, 7);
     let mut all = devices(&first);
     let (first_out, second_out) = (opened(1, &first, &[1]), opened(2, &first, &[2]));
@@ -363,7 +363,7 @@ fn of_two_records_that_were_never_finished_one_gives_way() {
 /// and all crashed again before c got the next record. That record was never finished, but the one
 /// before it was.
 #[test]
-fn what_a_record_followed_that_was_never_finished_stands() {
+fn the_finished_record_before_an_unfinished_one_counts() {
     let first = array(3, 7);
     let mut all = devices(&first);
     all[1].write(&without(&first, &[0]));
@@ -383,7 +383,7 @@ fn what_a_record_followed_that_was_never_finished_stands() {
 /// c went on by itself, and so did a and b. Their devices were replaced since by new ones that c
 /// never met, and c was missing for long by then. The writes of c are not part of their history.
 #[test]
-fn a_history_of_its_own_is_never_taken_for_an_old_copy() {
+fn a_separate_history_is_never_treated_as_an_old_copy() {
     let first = array(3, 7);
     let mut all = devices(&first);
     let mut alone = opened(1, &first, &[0, 1]);
@@ -412,7 +412,7 @@ fn a_history_of_its_own_is_never_taken_for_an_old_copy() {
 
 /// More openings than a record remembers.
 #[test]
-fn what_is_not_remembered_gives_way_where_it_counts_on_those_that_went_on() {
+fn a_forgotten_record_is_discarded_if_it_relies_on_newer_members() {
     let first = array(3, 7);
     let mut all = devices(&first);
     let old = all[2].clone();
@@ -431,7 +431,7 @@ fn what_is_not_remembered_gives_way_where_it_counts_on_those_that_went_on() {
 /// a was replaced so long ago that no device of that time is left and no record remembers it. There
 /// is no proof that a is old, and so none that each went on alone.
 #[test]
-fn what_is_not_remembered_is_no_proof_of_a_split() {
+fn a_forgotten_session_is_no_proof_of_split_brain() {
     let first = array(2, 7);
     let mut all = devices(&first);
     let mut record = first;
@@ -469,7 +469,7 @@ fn what_is_not_remembered_is_no_proof_of_a_split() {
 /// A superblock write in flight when the process was killed reached b after the next opening had
 /// read it; that opening then wrote to a. Neither was finished, and nothing happened after both.
 #[test]
-fn of_two_first_records_that_count_on_each_other_one_gives_way() {
+fn one_of_two_interdependent_first_records_is_discarded() {
     let first = array(3, 7);
     let mut all = devices(&first);
     all[0].write(&opened(1, &first, &[]));
@@ -483,7 +483,7 @@ fn of_two_first_records_that_count_on_each_other_one_gives_way() {
 
 /// Two hosts have both devices open: each wrote its own generations.
 #[test]
-fn two_histories_that_count_on_each_other_are_split_brain() {
+fn two_interdependent_histories_are_split_brain() {
     let first = array(2, 7);
     let mut all = devices(&first);
     all[0].write(&without(&opened(1, &first, &[]), &[]));
@@ -497,7 +497,7 @@ fn two_histories_that_count_on_each_other_are_split_brain() {
 /// Whatever one slot holds, the other one counts, and the damage is reported. A slot that was never
 /// written is not damaged.
 #[test]
-fn a_slot_that_was_overwritten_is_told() {
+fn an_overwritten_superblock_slot_is_reported() {
     let mut device = devices(&array(2, 7)).remove(0);
     assert_eq!(device.found().damage(), None);
     device.write(&without(&array(2, 7), &[]));
@@ -511,7 +511,7 @@ fn a_slot_that_was_overwritten_is_told() {
 }
 
 #[test]
-fn foreign_and_duplicated_and_blank_devices_are_mistakes() {
+fn foreign_duplicate_and_blank_devices_are_errors() {
     let (ours, theirs) = (array(3, 7), array(3, 9));
     let all = devices(&ours);
     let mut other = devices(&theirs).remove(1);
@@ -596,7 +596,7 @@ fn a_torn_slot_falls_back_to_the_other() {
 }
 
 #[test]
-fn what_is_too_new_is_not_touched() {
+fn superblocks_of_newer_versions_are_not_touched() {
     let array = array(2, 7);
     let mut all = devices(&array);
     let mut change = |at: usize, value: u8| {
@@ -652,7 +652,7 @@ fn a_replaced_member_is_refused() {
 /// gives way. Here another device takes the position of a working member: its superblock is written
 /// first, then the others'.
 #[test]
-fn a_device_that_replaces_a_member_counts_once_it_is_told() {
+fn a_replacement_counts_once_any_other_member_records_it() {
     let array = opened(1, &array(3, 7), &[]);
     let mut all = devices(&array);
     let mut replacement = all[2].clone();
@@ -662,25 +662,25 @@ fn a_device_that_replaces_a_member_counts_once_it_is_told() {
     next.member[2].device_uuid = Uuid::from_random([99; 16]);
     replacement.write(&next);
     // It doesn't matter how many of the others know.
-    for told in 0..3 {
+    for informed in 0..3 {
         let [a, b, c] = [&all[0], &all[1], &all[2]];
         for given in [[a, b, c, &replacement], [c, &replacement, b, a]] {
             let assembly = chosen(&given).unwrap();
-            assert_eq!(assembly.array, next, "{told}");
+            assert_eq!(assembly.array, next, "{informed}");
             assert!(assembly.missing.is_empty());
-            assert_eq!(assembly.lagging, set(&[0, 1][told.min(2)..]));
+            assert_eq!(assembly.lagging, set(&[0, 1][informed.min(2)..]));
             assert_eq!(refused(&assembly), [("c", &Reason::Replaced)]);
         }
         // The same with no other device present.
         let assembly = chosen(&[c, &replacement]).unwrap();
         assert_eq!(assembly.missing, set(&[0, 1]));
         assert_eq!(refused(&assembly), [("c", &Reason::Replaced)]);
-        if told == 0 {
+        if informed == 0 {
             let assembly = chosen(&[a, b, c]).unwrap();
             assert!(assembly.missing.is_empty() && assembly.lagging.is_empty());
         }
-        if told < 2 {
-            all[told].write(&next);
+        if informed < 2 {
+            all[informed].write(&next);
         }
     }
     // The array was opened without it before any other device knew.
@@ -740,7 +740,7 @@ fn a_member_that_is_rebuilding_takes_part() {
 }
 
 #[test]
-fn slots_lie_where_the_document_says() {
+fn superblock_slots_are_at_the_documented_offsets() {
     assert_eq!(SLOT_BYTES, [4096, 32768]);
 }
 
@@ -1017,7 +1017,7 @@ proptest! {
     /// back. No assembly lacks an acknowledged write that one of the given devices holds. If every
     /// session shares a device with the previous one, assembly succeeds.
     #[test]
-    fn nothing_acknowledged_is_lost_sight_of(members in 2..=4_u8, sessions in sessions()) {
+    fn no_assembly_lacks_an_acknowledged_write(members in 2..=4_u8, sessions in sessions()) {
         let mut world = World::new(members);
         for session in &sessions {
             world.session(session);
@@ -1047,7 +1047,7 @@ proptest! {
 
 /// A device that missed writes and did nothing since, of an array that marks the regions it misses.
 #[test]
-fn a_member_that_missed_what_is_marked_returns() {
+fn a_member_that_missed_only_marked_regions_returns() {
     let mut first = array(3, 7);
     let mut all = devices(&first);
     first.region_groups = 4;

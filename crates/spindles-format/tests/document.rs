@@ -62,7 +62,7 @@ fn spares_are_as_documented() {
 }
 
 #[test]
-fn devices_of_journals_are_as_documented() {
+fn journal_devices_are_as_documented() {
     let documented = rows("## The device of a journal");
     let fields = JOURNAL_DEVICE_FIELDS
         .iter()

@@ -17,7 +17,7 @@ fn sample() -> JournalDevice {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn encoding_round_trips() {
     let device = sample();
     assert_eq!(JournalDevice::decode(&device.encode()), Ok(device));
 }

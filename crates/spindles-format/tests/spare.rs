@@ -26,7 +26,7 @@ fn found(even: &[u8], odd: &[u8]) -> Found {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn encoding_round_trips() {
     for count in [0, 1, 2, SPARE_ARRAYS_MAX] {
         let record = SpareRecord {
             arrays: (1..).map(uuid).take(count).collect(),
@@ -73,7 +73,7 @@ fn every_wrong_byte_is_found() {
 
 /// A spare is not a superblock, and a superblock is not a spare.
 #[test]
-fn a_spare_is_never_taken_for_a_member() {
+fn a_spare_is_never_treated_as_a_member() {
     let spare = sample().encode();
     assert_eq!(decode(&spare), Err(DecodeError::NotOurs));
     assert!(matches!(
@@ -86,7 +86,7 @@ fn a_spare_is_never_taken_for_a_member() {
 
 /// The first superblock of a spare that becomes a member may lie in either slot.
 #[test]
-fn a_good_superblock_counts_for_more() {
+fn a_valid_superblock_takes_precedence_over_a_spare() {
     let spare = sample().encode();
     let superblock = VERSIONS[0].fixture;
     let (array, _) = decode(superblock).unwrap();

@@ -76,7 +76,7 @@ fn with(at: usize, field: &[u8]) -> [u8; SUPERBLOCK_BYTES] {
 }
 
 #[test]
-fn fixtures_read_and_write_as_ever() {
+fn fixtures_of_earlier_versions_round_trip() {
     for version in VERSIONS {
         let (array, device) = decode(version.fixture).unwrap();
         let mut bytes = [0xee; SUPERBLOCK_BYTES];
@@ -107,7 +107,7 @@ fn every_wrong_byte_is_found() {
 }
 
 #[test]
-fn every_truncation_is_found() {
+fn every_truncation_is_detected() {
     let (array, device) = sample();
     let good = encoded(&array, &device);
     for length in 0..SUPERBLOCK_BYTES {
@@ -226,7 +226,7 @@ fn impossible_contents_are_refused() {
 }
 
 #[test]
-fn checksums_without_room_are_refused() {
+fn checksums_without_space_are_refused() {
     let (mut array, mut device) = sample();
     give_checksums(
         &mut array,
@@ -247,7 +247,7 @@ fn checksums_without_room_are_refused() {
 }
 
 #[test]
-fn features_decide_what_a_reader_may_do() {
+fn features_determine_what_a_reader_may_do() {
     let unknown = 1 << 5;
     assert_eq!(
         decode(&with(32, &[1 << 5])),
@@ -265,7 +265,7 @@ fn features_decide_what_a_reader_may_do() {
 }
 
 #[test]
-fn other_bytes_are_not_ours() {
+fn foreign_bytes_are_not_recognized() {
     assert_eq!(decode(&[0; SUPERBLOCK_BYTES]), Err(DecodeError::NotOurs));
     assert_eq!(decode(&[0xff; SUPERBLOCK_BYTES]), Err(DecodeError::NotOurs));
     let later = with(8, &[2]);
@@ -387,7 +387,7 @@ fn prop_assume_len(uuids: &[Uuid], members: usize) {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read((array, device) in records()) {
+    fn encoding_round_trips((array, device) in records()) {
         prop_assert_eq!(decode(&encoded(&array, &device)), Ok((array, device)));
     }
 }

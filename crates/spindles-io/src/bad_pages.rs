@@ -69,7 +69,7 @@ mod tests {
     use spindles_format::BadBlockKind;
 
     #[test]
-    fn the_newest_of_each_page_counts() {
+    fn the_newest_version_of_each_page_counts() {
         let page = |number, sequence, starts: &[u64]| BadPage {
             number,
             sequence,

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_for_people() {
+    fn times_print_in_readable_form() {
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00 UTC"),
             (951_782_399, "2000-02-28 23:59:59 UTC"),

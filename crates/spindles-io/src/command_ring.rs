@@ -286,7 +286,7 @@ mod tests {
 
     /// `/dev/null` completes each command at once, with success or an error.
     #[test]
-    fn what_goes_away_comes_back() {
+    fn submitted_commands_complete() {
         let null = File::options()
             .read(true)
             .write(true)
@@ -294,7 +294,7 @@ mod tests {
             .unwrap();
         let mut ring = match CommandRing::new(&null, LIMITS) {
             Ok(ring) => ring,
-            Err(error) => return println!("SKIPPED: what_goes_away_comes_back: {error}"),
+            Err(error) => return println!("SKIPPED: submitted_commands_complete: {error}"),
         };
         let counter = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         ring.signal(&counter).unwrap();
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the kernel has it")]
-    fn what_is_away_is_not_looked_at() {
+    fn the_payload_of_a_command_in_flight_is_inaccessible() {
         let null = File::open("/dev/null").unwrap();
         // Panic as expected on kernels without such rings: there is nothing to test.
         let mut ring =

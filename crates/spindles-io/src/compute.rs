@@ -219,7 +219,7 @@ mod tests {
     use spindles_block::{BlockSize, BufferSlice};
 
     #[test]
-    fn checksums_are_those_of_the_format() {
+    fn computed_checksums_equal_those_of_the_format() {
         for length in [512, 4096] {
             let block: Vec<u8> = (0..length)
                 .map(|i: u32| (i * i / 7).to_le_bytes()[0])
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_found() {
+    fn differing_blocks_are_detected() {
         let (mut buffers, buffer) = buffers();
         let sources = [0, 0, 1, 2].map(|block| operand(buffer, 0, block));
         let step = Step {
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "overlaps")]
-    fn targets_overlap_nothing() {
+    fn computation_targets_overlap_no_other_buffer() {
         let (mut buffers, buffer) = buffers();
         let step = Step {
             compute: Compute::Solve,

@@ -139,7 +139,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn addresses_are_found_on_their_interfaces() {
+    fn addresses_are_found_on_their_network_interfaces() {
         let loopback = interface_of(Ipv4Addr::LOCALHOST.into());
         assert_eq!(loopback.as_deref(), Some("lo"));
         let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
@@ -150,7 +150,7 @@ mod tests {
 
     /// A sender whose receiver takes nothing for a while is busy, and waits for the receive window.
     #[test]
-    fn a_receiver_without_room_is_seen() {
+    fn a_full_receive_window_is_detected() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut receiver, _) = listener.accept().unwrap();

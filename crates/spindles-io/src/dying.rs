@@ -83,7 +83,7 @@ fn dying(names: &[String], dies: &Path, at: u32, answers_zeros: bool) -> Result<
 
 /// The same opening leaves it out and names it.
 #[test]
-fn a_device_that_dies_while_it_is_opened_is_left_out() {
+fn a_device_that_fails_during_opening_is_left_out() {
     for (expression, dies) in [
         ("raid1(a,b)", "a"),
         ("raid5(a,b,c)", "b"),
@@ -109,7 +109,7 @@ fn a_device_that_dies_while_it_is_opened_is_left_out() {
 
 /// If too many members are missing, the refusal names it too.
 #[test]
-fn the_refusal_names_the_device_that_died() {
+fn the_refusal_names_the_failed_device() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = with_one_that_dies(folder.path(), "raid0(a,b)", "b", 1, false).unwrap_err();
     assert!(refusal.contains("1 of 2 missing"), "{refusal}");
@@ -119,7 +119,7 @@ fn the_refusal_names_the_device_that_died() {
 /// After a crash it may hold unique data, although it is known not to be newer. Discarding that
 /// takes permission.
 #[test]
-fn a_device_that_dies_after_a_crash_is_not_given_up_unasked() {
+fn a_device_that_fails_after_a_crash_is_not_discarded_silently() {
     let folder = tempfile::tempdir().unwrap();
     let names = made(folder.path(), "raid5(a,b,c)");
     let devices: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_have_names() {
+    fn holders_of_a_file_are_named() {
         let table = "root:x:0:0:root:/root:/bin/sh\n+::::::\nbroken\nnobody:x:65534:65534::/:\n";
         assert_eq!(name_of(65534, table), Some("nobody"));
         assert_eq!(name_of(7, table), None);

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_overlap_where_they_share_bytes() {
+    fn devices_that_share_bytes_overlap() {
         let sys = Sys(tempfile::tempdir().unwrap());
         let image = sys.0.path().join("image");
         fs::write(&image, "").unwrap();
@@ -364,7 +364,7 @@ mod tests {
 
     /// A device that lies below itself, which no kernel reports, does not cause endless recursion.
     #[test]
-    fn a_circle_ends() {
+    fn a_cycle_of_devices_terminates() {
         let sys = Sys(tempfile::tempdir().unwrap());
         let one = sys.device("dm-0", "253:0", &[]);
         symlink(&one, one.join("slaves/dm-0")).unwrap();

@@ -318,7 +318,7 @@ fn killed_anywhere(
 
 /// One after the other, because other tests measure time.
 #[test]
-fn a_rebuild_of_an_inner_array_that_is_killed_goes_on() {
+fn a_killed_rebuild_of_an_inner_array_resumes() {
     let (b4096, b512) = (BlockSize::B4096, BlockSize::B512);
     let small = [("x", 1 << 20)];
     let large = [("x", 3 << 20), ("y", 5 << 20)];
@@ -330,7 +330,7 @@ fn a_rebuild_of_an_inner_array_that_is_killed_goes_on() {
 
 /// A second rename, to the same or another name, names all arrays as if they had been created so.
 #[test]
-fn a_rename_that_is_killed_leaves_nothing_that_the_next_one_does_not_mend() {
+fn the_next_rename_repairs_a_killed_one() {
     let array = "raid1(raid0(a,b),raid0(c,raid1(d,e)))";
     let options = CreateOptions {
         chunk_bytes: Some(4096),
@@ -374,7 +374,7 @@ fn a_rename_that_is_killed_leaves_nothing_that_the_next_one_does_not_mend() {
 
 /// The same replacement starts over, without force for the new device.
 #[test]
-fn a_replacement_that_is_killed_begins_anew() {
+fn a_killed_replacement_starts_over() {
     let (array, old) = ("raid1(raid1(a,b),raid0(c,d))", "b");
     let options = CreateOptions {
         chunk_bytes: Some(4096),
@@ -442,7 +442,7 @@ fn a_replacement_that_is_killed_begins_anew() {
 
 /// The same command continues, without force for the new device.
 #[test]
-fn a_growth_or_a_rebuild_that_is_killed_needs_no_force() {
+fn a_killed_growth_or_rebuild_needs_no_force() {
     let options = CreateOptions {
         chunk_bytes: Some(4096),
         ..CreateOptions::new("g")

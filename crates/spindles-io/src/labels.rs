@@ -112,7 +112,7 @@ mod tests {
 
     /// No other array takes it, even if it never becomes a member.
     #[test]
-    fn a_claimed_spare_is_one_of_that_array_alone() {
+    fn a_claimed_spare_belongs_to_one_array_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s").to_str().unwrap().to_owned();
         std::fs::write(&path, vec![0x5a; 1 << 20]).unwrap();

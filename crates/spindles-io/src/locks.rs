@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_stays_from_one_opening_to_the_next() {
+    fn a_lock_is_kept_between_two_openings() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let name = path.to_str().unwrap();

@@ -407,7 +407,7 @@ mod tests {
 
     /// Removes only sockets without a listener, and only once they are old.
     #[test]
-    fn sockets_of_killed_servers_are_swept() {
+    fn sockets_of_killed_servers_are_removed() {
         use std::os::unix::net::UnixListener;
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -443,7 +443,7 @@ mod tests {
     const ARRAY: Uuid = Uuid([7; 16]);
 
     #[test]
-    fn what_a_command_does_is_known_while_it_lives() {
+    fn a_notice_describes_a_command_while_it_runs() {
         let array = Uuid([std::process::id().to_le_bytes()[0]; 16]);
         let Some(mut notice) = Notice::put("rebuild", &[ARRAY, array]) else {
             println!("SKIPPED notices: there is no folder for them here");
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_exports_goes_with_them() {
+    fn notices_of_ended_exports_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let [used, left, other] = ["export-1", "export-2", "7-0"].map(|it| folder.path().join(it));
         let used_file = File::create(&used).unwrap();
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_notice_is_none() {
+    fn invalid_notices_are_ignored() {
         let arrays = [ARRAY.to_string()];
         let good = format!("{MAGIC} 7 scrub 5 10 - {} end  ", arrays[0]);
         assert_eq!(parse(&good, &arrays).map(|work| work.percent()), Some(50));

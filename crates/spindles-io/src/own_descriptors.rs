@@ -50,7 +50,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn a_table_of_its_own_has_what_is_kept_and_what_the_thread_opens() {
+    fn an_own_descriptor_table_holds_kept_and_newly_opened_files() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let (mut here, there) = UnixStream::pair().expect("a pair");
         let is_open = |of: &str, number: RawFd| {

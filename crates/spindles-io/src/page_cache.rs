@@ -60,11 +60,11 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn what_was_just_written_is_in_memory() {
+    fn freshly_written_data_is_in_the_page_cache() {
         let mut file = tempfile::tempfile().unwrap();
         let Some(nothing) = cached_bytes(&file) else {
             return println!(
-                "SKIPPED what_was_just_written_is_in_memory: the kernel has no cachestat"
+                "SKIPPED freshly_written_data_is_in_the_page_cache: the kernel has no cachestat"
             );
         };
         assert_eq!(nothing, 0);

@@ -196,7 +196,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_partition_on_a_disk_is_the_disk() {
+    fn a_partition_resolves_to_its_disk() {
         let sys = tempfile::tempdir().unwrap();
         let disk = sys.path().join("devices/sda");
         fs::create_dir_all(disk.join("queue")).unwrap();
@@ -228,7 +228,7 @@ mod tests {
 
     /// The atomic unit of an unknown medium is assumed to be one sector.
     #[test]
-    fn an_unknown_medium_tears_blocks() {
+    fn an_unknown_medium_is_assumed_to_tear_blocks() {
         let on = |path: &str| {
             let (major, minor) = device_numbers(Path::new(path)).unwrap();
             physical(major, minor)

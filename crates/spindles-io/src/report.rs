@@ -1055,7 +1055,7 @@ mod tests {
     /// The engine is newer than superblocks that were read before a spare took a place. Its answer
     /// wins, for a device's name and for its state.
     #[test]
-    fn a_device_that_has_just_come_has_its_own_name() {
+    fn a_new_member_is_reported_under_its_own_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let devices = ["old", "other", "spare"].map(|name| {
             let path = folder.path().join(name);
@@ -1094,11 +1094,11 @@ mod tests {
             out_since: None,
             held_out: false,
         };
-        let said = report.warnings().join("\n");
+        let message = report.warnings().join("\n");
         assert!(
-            said.contains("'lake' has failed (member 0 of 2 missing)"),
-            "{said}"
+            message.contains("'lake' has failed (member 0 of 2 missing)"),
+            "{message}"
         );
-        assert!(!said.contains("degraded"), "{said}");
+        assert!(!message.contains("degraded"), "{message}");
     }
 }

@@ -1094,7 +1094,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
     #[test]
-    fn places_are_between_colons() {
+    fn device_names_are_separated_by_colons() {
         for (list, expected) in [
             ("", ""),
             ("a", "a"),
@@ -1114,7 +1114,7 @@ mod tests {
     /// If a cut-off scan finds only one of two members of an array given by name, the array may
     /// lack the unseen one.
     #[test]
-    fn a_scan_that_is_cut_off_says_what_it_may_have_missed() {
+    fn a_truncated_scan_reports_what_it_may_have_missed() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().to_str().expect("text").to_owned();
         let [a, b] = ["a", "b"].map(|name| format!("{place}/{name}"));

@@ -359,7 +359,7 @@ mod tests {
 
     /// Tests each magic of each row at each of its places, on devices of several sizes.
     #[test]
-    fn every_signature_is_found_at_every_place() {
+    fn every_signature_is_found_at_each_of_its_offsets() {
         for size in [1 << 20, (1 << 20) + 512, 3 << 20, (65 << 20) + 4096] {
             let mut image = vec![0_u8; size];
             for row in SIGNATURES {
@@ -407,7 +407,7 @@ mod tests {
 
     /// A boot sector's code is not a partition table.
     #[test]
-    fn a_boot_sector_is_what_it_boots() {
+    fn boot_code_is_not_read_as_a_partition_table() {
         let mut image = vec![0_u8; 1 << 20];
         image[3..11].copy_from_slice(b"NTFS    ");
         image[440..510].fill(0xcc);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn small_devices_are_no_trouble() {
+    fn small_devices_are_probed_without_errors() {
         for size in [0, 1, 511, 512, 4096, 100_000, 524_288, 524_289] {
             assert_eq!(look_at(&vec![0; size]), [], "{size}");
         }

@@ -88,7 +88,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn a_server_that_accepts_nothing_is_told_from_none() {
+    fn a_hung_server_is_distinguished_from_an_absent_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         assert!(!listens(&path));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_stopped_by_a_signal_only() {
+    fn only_a_signal_stops_a_process() {
         assert!(!is_stopped(std::process::id()));
         assert!(!is_stopped(0));
     }

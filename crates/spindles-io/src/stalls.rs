@@ -240,7 +240,7 @@ fn read_for(export: &mut Export, end: Instant, blocks: usize) -> Duration {
 }
 
 #[test]
-fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
+fn a_read_delayed_by_a_member_is_served_by_the_others() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for level in redundant() {
@@ -334,7 +334,7 @@ fn read_directly(target: &mut dyn Target, end: Instant, length: u32) -> Duration
 }
 
 #[test]
-fn whoever_reads_through_a_target_is_served_so_too() {
+fn reads_through_a_target_are_hedged_too() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for level in redundant() {
@@ -374,7 +374,7 @@ fn whoever_reads_through_a_target_is_served_so_too() {
 /// new reads, which would have to be hedged too. On a very busy machine reads are too slow for it
 /// to count as stalled.
 #[test]
-fn a_member_stalls_on_while_all_are_busy() {
+fn a_member_stays_stalled_while_all_members_are_busy() {
     let _alone = alone();
     // With one parity, a read that bypasses a member reads all others.
     let level = redundant().find(|level| level.redundancy == Redundancy::Parity(1));

@@ -230,7 +230,7 @@ impl Open {
 }
 
 #[test]
-fn a_device_alone_answers_with_its_errors() {
+fn a_single_device_returns_its_own_errors() {
     for (error, expected) in [
         (MemberError::Medium, RequestError::BeyondTolerance),
         (MemberError::Gone, RequestError::BeyondTolerance),
@@ -254,7 +254,7 @@ fn a_device_alone_answers_with_its_errors() {
 
 /// For benchmarks: a device that can't flush gets no flushes.
 #[test]
-fn flushes_are_ignored_where_that_is_asked_for() {
+fn flushes_are_ignored_on_request() {
     let mut bench = Bench::with(&OpenOptions {
         ignore_flushes: true,
         ..OpenOptions::default()
@@ -269,7 +269,7 @@ fn flushes_are_ignored_where_that_is_asked_for() {
 }
 
 #[test]
-fn an_array_reads_around_bad_blocks_and_goes_on_without_a_member() {
+fn an_array_reads_around_bad_blocks_and_survives_a_lost_member() {
     for level in ["raid1", "raid4", "raid5", "raid6", "raid10"] {
         let mut bench = Bench::new();
         let (devices, faults): (Vec<_>, Vec<_>) = (0..4).map(|_| bench.device()).unzip();
@@ -298,7 +298,7 @@ fn an_array_reads_around_bad_blocks_and_goes_on_without_a_member() {
 }
 
 #[test]
-fn a_parent_answers_for_its_child() {
+fn an_outer_array_recovers_blocks_of_its_inner_array() {
     let mut bench = Bench::new();
     let (inner, faults): (Vec<_>, Vec<_>) = (0..4).map(|_| bench.device()).unzip();
     let left = bench.array("raid0", &inner[..2]);
@@ -336,7 +336,7 @@ fn a_parent_answers_for_its_child() {
 }
 
 #[test]
-fn too_many_errors_are_errors() {
+fn errors_beyond_redundancy_are_returned() {
     let mut bench = Bench::new();
     let (devices, faults): (Vec<_>, Vec<_>) = (0..3).map(|_| bench.device()).unzip();
     let root = bench.array("raid5", &devices);
@@ -356,7 +356,7 @@ fn too_many_errors_are_errors() {
 }
 
 #[test]
-fn an_array_writes_zeros_for_nothing_where_all_its_devices_do() {
+fn an_array_writes_zeros_for_free_if_all_its_devices_do() {
     let mut bench = Bench::new();
     let devices = [true, true, true, true, true, false].map(|zeroes| bench.device_that(zeroes).0);
     let inner = bench.array("raid0", &devices[..2]);

@@ -61,7 +61,7 @@ mod tests {
     use crate::Clock;
 
     #[test]
-    fn a_thread_that_computes_uses_time_in_user_space() {
+    fn a_computing_thread_uses_user_time() {
         let before = ThreadUsage::now();
         let clock = Clock::new();
         let mut sum = 0_u64;

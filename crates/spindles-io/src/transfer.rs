@@ -314,7 +314,7 @@ mod tests {
 
     /// A call that is put off is repeated, but not forever, even if bytes moved before.
     #[test]
-    fn a_device_that_only_puts_off_fails() {
+    fn a_device_that_only_defers_fails() {
         for errno in [Errno::AGAIN, Errno::INTR] {
             for operation in [
                 Operation::Read,

@@ -59,7 +59,7 @@ mod tests {
 
     /// A hole of any length takes no time; data in it and at its ends is cleared.
     #[test]
-    fn all_is_zeros_then() {
+    fn zeroing_clears_the_whole_range() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 40).unwrap();
         for at in [4096, 1 << 30, (1 << 39) + 4096, (1 << 40) - 8192] {

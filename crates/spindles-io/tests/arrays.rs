@@ -250,7 +250,7 @@ fn check(array: &str, options: &ScratchOptions, folder: &Path) {
 }
 
 #[test]
-fn arrays_in_memory_hold_what_was_written() {
+fn arrays_in_memory_return_written_data() {
     let folder = tempfile::tempdir().unwrap();
     for array in ARRAYS {
         check(array, &options(IoChoice::Auto), folder.path());
@@ -258,7 +258,7 @@ fn arrays_in_memory_hold_what_was_written() {
 }
 
 #[test]
-fn arrays_on_files_hold_what_was_written() {
+fn arrays_on_files_return_written_data() {
     for io in [IoChoice::Uring, IoChoice::Threads] {
         for array in ON_FILES {
             let folder = tempfile::tempdir().unwrap();

@@ -194,7 +194,7 @@ fn every_backend_keeps_its_promises() {
 }
 
 #[test]
-fn loop_devices_keep_the_promises_too() {
+fn loop_devices_keep_the_backend_promises() {
     let folder = tempfile::tempdir().unwrap();
     for (sector_bytes, io) in [512, 4096]
         .into_iter()
@@ -210,7 +210,7 @@ fn loop_devices_keep_the_promises_too() {
                 .unwrap();
             let device = match Loop::new(&path, sector_bytes) {
                 Ok(device) => device,
-                Err(reason) => return skip("loop_devices_keep_the_promises_too", &reason),
+                Err(reason) => return skip("loop_devices_keep_the_backend_promises", &reason),
             };
             let options = options(io, size);
             if size.bytes() < sector_bytes {
@@ -237,7 +237,7 @@ fn loop_devices_keep_the_promises_too() {
 
 /// A block device can't be read beyond its last whole sector.
 #[test]
-fn a_device_that_ends_within_a_sector_is_used_up_to_that() {
+fn a_device_is_used_up_to_its_last_whole_sector() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for (name, bytes) in [("odd", BYTES + 1024), ("other", BYTES)] {
@@ -247,10 +247,7 @@ fn a_device_that_ends_within_a_sector_is_used_up_to_that() {
     let device = match Loop::new(&path("odd"), 4096) {
         Ok(device) => device,
         Err(reason) => {
-            return skip(
-                "a_device_that_ends_within_a_sector_is_used_up_to_that",
-                &reason,
-            );
+            return skip("a_device_is_used_up_to_its_last_whole_sector", &reason);
         }
     };
     let target = open_device(&device.0, &OpenOptions::default()).unwrap();
@@ -264,7 +261,7 @@ fn a_device_that_ends_within_a_sector_is_used_up_to_that() {
 /// If a device claims that zeroing moves no bytes, that is true. Opening a file leaves it
 /// unchanged.
 #[test]
-fn it_is_known_whether_zeros_move_bytes() {
+fn targets_report_whether_zeroing_transfers_data() {
     let is_free = |name: &str| {
         let target = open_device(name, &OpenOptions::default()).unwrap();
         target.facts().devices[0].zeroes_without_moving_bytes
@@ -279,12 +276,12 @@ fn it_is_known_whether_zeros_move_bytes() {
         (data.ctime(), data.ctime_nsec(), data.blocks())
     };
     let before = changed();
-    let said = is_free(path.to_str().unwrap());
+    let is_reported = is_free(path.to_str().unwrap());
     assert_eq!(changed(), before);
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let punched = fallocate(&file, flags, 0, 65536).is_ok();
-    assert!(punched || !said);
+    assert!(punched || !is_reported);
     let in_memory = memfd_create("memory", MemfdFlags::empty()).unwrap();
     ftruncate(&in_memory, 1 << 20).unwrap();
     assert!(is_free(&format!("/proc/self/fd/{}", in_memory.as_raw_fd())));
@@ -292,7 +289,7 @@ fn it_is_known_whether_zeros_move_bytes() {
 
 /// A file that was truncated while the target had it open.
 #[test]
-fn blocks_that_are_lost_are_errors() {
+fn lost_blocks_are_read_errors() {
     let folder = tempfile::tempdir().unwrap();
     for io in QUEUES {
         let path = folder.path().join(format!("{io:?}"));
@@ -337,7 +334,7 @@ fn a_read_only_target_refuses_writes() {
 }
 
 #[test]
-fn there_is_room_for_so_many_requests() {
+fn a_target_accepts_at_most_requests_max_requests() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::File::create_new(&path)
@@ -372,7 +369,7 @@ fn there_is_room_for_so_many_requests() {
 
 /// The I/O in flight of a killed program keeps its files busy for a while: the next opening waits.
 #[test]
-fn what_is_busy_for_a_moment_is_waited_for() {
+fn opening_waits_for_a_briefly_busy_device() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("held").to_str().unwrap().to_owned();
     std::fs::write(&path, [0; 4096]).unwrap();
@@ -395,7 +392,7 @@ fn what_is_busy_for_a_moment_is_waited_for() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_name_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("small"), [0; 4095]).unwrap();
@@ -449,7 +446,7 @@ fn errors_say_what_to_do() {
 
 /// The kind of medium is found down to the disk, and shared devices are detected.
 #[test]
-fn facts_come_from_the_device() {
+fn device_facts_come_from_the_device() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::File::create_new(&path)
@@ -459,7 +456,7 @@ fn facts_come_from_the_device() {
     let below = physical_device(&path);
     match Loop::new(&path, 4096) {
         Ok(device) => assert_eq!(physical_device(Path::new(&device.0)), below),
-        Err(reason) => skip("facts_come_from_the_device", &reason),
+        Err(reason) => skip("device_facts_come_from_the_device", &reason),
     }
     assert_eq!(
         physical_device(Path::new("mem:1M")).as_deref(),

@@ -122,11 +122,11 @@ fn check_all(seeds: std::ops::Range<u64>, io: IoChoice) {
 }
 
 #[test]
-fn with_rings_both_drivers_come_to_the_same_bytes() {
+fn both_drivers_write_the_same_bytes_with_rings() {
     check_all(0..14, IoChoice::Uring);
 }
 
 #[test]
-fn with_threads_both_drivers_come_to_the_same_bytes() {
+fn both_drivers_write_the_same_bytes_with_threads() {
     check_all(14..28, IoChoice::Threads);
 }

@@ -35,7 +35,7 @@ const LENGTHS: &[usize] = &[
 ];
 
 #[test]
-fn files_of_every_length_arrive() {
+fn files_of_every_length_are_copied() {
     let folder = TempDir::new().unwrap();
     for length in LENGTHS {
         let (source, target) = (folder.path().join("source"), folder.path().join("target"));
@@ -68,7 +68,7 @@ fn files_of_every_length_arrive() {
 }
 
 #[test]
-fn what_lies_behind_the_copy_stays() {
+fn data_behind_the_copy_is_unchanged() {
     let folder = TempDir::new().unwrap();
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));
     for length in LENGTHS {
@@ -84,7 +84,7 @@ fn what_lies_behind_the_copy_stays() {
 }
 
 #[test]
-fn a_comparison_finds_the_first_byte_that_differs() {
+fn a_comparison_finds_the_first_differing_byte() {
     let folder = TempDir::new().unwrap();
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));
     let length = (2 << 20) + 777;
@@ -104,7 +104,7 @@ fn a_comparison_finds_the_first_byte_that_differs() {
 }
 
 #[test]
-fn what_can_not_be_is_refused_before_anything_is_written() {
+fn impossible_copies_are_refused_before_any_write() {
     let folder = TempDir::new().unwrap();
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));
     std::fs::write(&source, pattern(10_000)).unwrap();
@@ -161,7 +161,7 @@ fn a_read_only_target_is_not_written() {
 }
 
 #[test]
-fn an_interrupted_copy_says_how_far_it_came() {
+fn an_interrupted_copy_reports_its_progress() {
     let mut from = CopyEnd::open("mem:64M", &OpenOptions::default()).unwrap();
     let mut to = CopyEnd::open("mem:64M", &OpenOptions::default()).unwrap();
     let error = copy(&mut from, &mut to, 64 << 20, &mut |progress| {

@@ -159,7 +159,7 @@ fn read_only() -> AssembleOptions {
 /// The outer array's superblock is on the lost member, and the inner array was not closed. Both
 /// arrays are still identified, even by a reader.
 #[test]
-fn an_inner_array_that_crashed_and_lacks_a_member_is_known_for_what_it_is() {
+fn an_unclean_degraded_inner_array_is_recognized() {
     // Data that a replay of the log would restore is read too, although nothing is replayed.
     let expressions = ["raid0(raid5(a,b,c),d)", "raid1(raid6(a,b,c,d),e)"];
     for expression in expressions {
@@ -208,7 +208,7 @@ fn is_refused(folder: &Folder, names: &[&str]) -> bool {
 /// After a crash, absent members and parity may hold data that writing would discard. Confirmation
 /// is required once, before any write.
 #[test]
-fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
+fn unclean_data_of_absent_members_is_not_discarded_without_consent() {
     let reads = Some(2);
     for (expression, left, array, missing) in [
         ("raid4(a,b,c)", &["a", "b"][..], "test", "member 2"),
@@ -247,10 +247,10 @@ fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
         folder.write(all, &asks, 1, true);
         folder.write(all, &asks, 2, false);
         // No other opening needs confirmation, and durable data is read.
-        let told = folder.assemble(left, &read_only()).unwrap().report;
-        let told = told.warnings().join("; ");
+        let report = folder.assemble(left, &read_only()).unwrap().report;
+        let warnings = report.warnings().join("; ");
         let first = format!("array '{array}' was not closed in order, and lacks {missing}");
-        assert!(told.contains(&first), "{expression}: {told}");
+        assert!(warnings.contains(&first), "{expression}: {warnings}");
         assert_eq!(folder.read(left, &read_only()), reads, "{expression}");
         let refused = refusal(&folder, left).unwrap().to_string();
         assert!(refused.starts_with(&first), "{expression}: {refused}");
@@ -274,7 +274,7 @@ fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
 
 /// Crashed arrays whose missing members hold nothing that writing would discard.
 #[test]
-fn a_crash_is_no_reason_to_ask_where_nothing_is_given_up() {
+fn a_crash_needs_no_consent_if_nothing_is_discarded() {
     let plain = options();
     let unsummed = CreateOptions {
         checksum: Some(ChecksumKind::None),
@@ -307,7 +307,7 @@ fn a_crash_is_no_reason_to_ask_where_nothing_is_given_up() {
 /// A missing member that could have gone on alone and also took part in the crash is reported as
 /// both.
 #[test]
-fn a_refusal_names_all_that_is_given_up() {
+fn a_refusal_names_everything_that_would_be_discarded() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
     folder.create("raid6(a,b,c,d)", &options());
     let asks = AssembleOptions::default();
@@ -329,7 +329,7 @@ fn a_refusal_names_all_that_is_given_up() {
 /// If the absent members hold all data by themselves, they may have gone on alone. Confirmation is
 /// required once; the answer is recorded.
 #[test]
-fn what_may_be_newer_is_asked_for_before_anything_is_written() {
+fn possibly_newer_data_needs_consent_before_any_write() {
     // The remaining members, and whether the absent ones could have gone on alone.
     for (expression, left, asks) in [
         ("raid1(a,b)", &["a"][..], true),
@@ -348,9 +348,16 @@ fn what_may_be_newer_is_asked_for_before_anything_is_written() {
         folder.create(expression, &options());
         folder.write(all, &AssembleOptions::default(), 1, true);
         let looked = folder.assemble(left, &read_only()).unwrap().report;
-        let told = looked.warnings().join("; ");
-        assert!(told.contains("last written 20"), "{expression}: {told}");
-        assert_eq!(told.contains("may be newer"), asks, "{expression}: {told}");
+        let warnings = looked.warnings().join("; ");
+        assert!(
+            warnings.contains("last written 20"),
+            "{expression}: {warnings}"
+        );
+        assert_eq!(
+            warnings.contains("may be newer"),
+            asks,
+            "{expression}: {warnings}"
+        );
         // A reader needs no confirmation.
         assert_eq!(folder.read(left, &read_only()), Some(1));
         assert_eq!(is_refused(&folder, left), asks, "{expression} of {left:?}");
@@ -358,9 +365,12 @@ fn what_may_be_newer_is_asked_for_before_anything_is_written() {
         // From here on the others are known to be older.
         assert!(!is_refused(&folder, left), "{expression} of {left:?}");
         folder.write(left, &AssembleOptions::default(), 3, true);
-        let told = folder.assemble(left, &read_only()).unwrap().report;
-        let told = told.warnings().join("; ");
-        assert!(!told.contains("may be newer"), "{expression}: {told}");
+        let report = folder.assemble(left, &read_only()).unwrap().report;
+        let warnings = report.warnings().join("; ");
+        assert!(
+            !warnings.contains("may be newer"),
+            "{expression}: {warnings}"
+        );
         assert_eq!(folder.read(all, &AssembleOptions::default()), Some(3));
     }
 }
@@ -368,7 +378,7 @@ fn what_may_be_newer_is_asked_for_before_anything_is_written() {
 /// The history of a device that is present is known, whatever its fate: no confirmation is
 /// required.
 #[test]
-fn of_what_is_there_nothing_is_asked() {
+fn present_members_need_no_consent() {
     let folder = Folder::new(&["a", "b"]);
     folder.create("raid1(a,b)", &options());
     let old = fs::read(folder.path("b")).unwrap();
@@ -384,7 +394,7 @@ fn of_what_is_there_nothing_is_asked() {
 
 /// Two halves that each went on alone are refused by name, as always.
 #[test]
-fn two_halves_that_went_on_alone_are_refused() {
+fn two_halves_that_were_written_separately_are_refused() {
     let folder = Folder::new(&["a", "b"]);
     folder.create("raid1(a,b)", &options());
     folder.write(&["a"], &degraded(), 1, true);
@@ -400,7 +410,7 @@ fn two_halves_that_went_on_alone_are_refused() {
 /// Confirmation can be disabled for an array when it is created or later. The setting also applies
 /// to the arrays inside it.
 #[test]
-fn an_array_may_be_written_without_a_question() {
+fn an_array_that_allows_degraded_writes_needs_no_consent() {
     let own = CreateOptions {
         degraded_writes: true,
         ..options()
@@ -428,7 +438,7 @@ fn an_array_may_be_written_without_a_question() {
 /// A crash in the middle of growth, with a member absent. A reader gets the data written, is warned
 /// before anything is recorded, and does not continue the growth.
 #[test]
-fn who_only_reads_moves_no_growth_on() {
+fn a_read_only_opening_does_not_advance_a_growth() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
     let small = CreateOptions {
         chunk_bytes: Some(16 << 10),
@@ -456,17 +466,18 @@ fn who_only_reads_moves_no_growth_on() {
     let before = grown(&left).unwrap();
     let paths: Vec<String> = left.map(|name| folder.path(name)).into();
     let devices: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     let contents = folder.contents();
     let mut tell = |line: String| {
         assert!(contents == folder.contents(), "told before it happens");
-        told.push(line);
+        messages.push(line);
     };
     let assembled = assemble_to_read(&devices, &degraded(), &mut tell).unwrap();
     assert!(
-        told.concat()
+        messages
+            .concat()
             .contains("it is noted that member 1 is not there"),
-        "{told:?}"
+        "{messages:?}"
     );
     let mut target = assembled.target;
     for _ in 0..1000 {
@@ -493,17 +504,17 @@ fn who_only_reads_moves_no_growth_on() {
 
 /// If the absent members may be newer, reading a crashed array writes nothing.
 #[test]
-fn who_only_reads_half_a_mirror_that_crashed_writes_nothing() {
+fn reading_half_an_unclean_mirror_writes_nothing() {
     let folder = Folder::new(&["a", "b"]);
     folder.create("raid1(a,b)", &options());
     folder.write(&["a", "b"], &AssembleOptions::default(), 1, false);
     let contents = folder.contents();
     let one = folder.path("a");
-    let mut told = String::new();
+    let mut output = String::new();
     let asks = AssembleOptions::default();
-    drop(assemble_to_read(&[&one], &asks, &mut |line| told += &line).unwrap());
+    drop(assemble_to_read(&[&one], &asks, &mut |line| output += &line).unwrap());
     assert!(contents == folder.contents());
-    assert!(told.contains("--degraded"), "{told}");
+    assert!(output.contains("--degraded"), "{output}");
     let read = assemble_to_read(&[&one], &degraded(), &mut |_| ()).unwrap();
     read.target.close().unwrap();
     assert_eq!(folder.read(&["a"], &asks), Some(1));
@@ -543,7 +554,7 @@ impl Folder {
 /// Losing a device loses its inner array, if that has no redundancy. A large enough device replaces
 /// the whole inner array.
 #[test]
-fn a_device_takes_the_place_of_a_whole_inner_array() {
+fn a_device_replaces_a_whole_inner_array() {
     let folder = Folder::new(&["a", "b", "c", "d", "e"]);
     folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     let all = &["a", "b", "c", "d"];
@@ -561,7 +572,7 @@ fn a_device_takes_the_place_of_a_whole_inner_array() {
 
 /// An inner array without a usable device is missing: the outer one is opened without it.
 #[test]
-fn an_inner_array_that_can_not_be_opened_is_missing_from_the_outer_one() {
+fn an_unopenable_inner_array_is_missing_from_the_outer_array() {
     let folder = Folder::new(&["a", "b", "c", "d", "e", "f"]);
     folder.create("raid5(raid1(a,b),raid1(c,d),raid1(e,f))", &options());
     let writing = AssembleOptions::default();
@@ -582,7 +593,7 @@ fn an_inner_array_that_can_not_be_opened_is_missing_from_the_outer_one() {
 /// An inner array whose members each went on alone is missing from the outer one, which reports the
 /// reason.
 #[test]
-fn an_inner_array_that_is_split_is_missing_from_the_outer_one() {
+fn a_split_brain_inner_array_is_missing_from_the_outer_array() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
     folder.create("raid1(raid1(a,b),raid1(c,d))", &options());
     let all = ["a", "b", "c", "d"];
@@ -603,7 +614,7 @@ fn an_inner_array_that_is_split_is_missing_from_the_outer_one() {
 
 /// An inner array that the outer one goes on without is not written, and requires no confirmation.
 #[test]
-fn an_inner_array_that_is_out_of_date_is_not_written() {
+fn a_stale_inner_array_is_not_written() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
     folder.create("raid1(raid1(a,b),raid1(c,d))", &options());
     let all = ["a", "b", "c", "d"];
@@ -628,7 +639,7 @@ fn an_inner_array_that_is_out_of_date_is_not_written() {
 
 /// The remaining devices of an inner array and a new device form another inner array in its place.
 #[test]
-fn an_inner_array_is_made_anew_of_what_is_left_and_a_new_device() {
+fn an_inner_array_is_recreated_from_survivors_and_a_new_device() {
     let folder = Folder::new(&["a", "b", "c", "d", "e"]);
     folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     let all = &["a", "b", "c", "d"];
@@ -663,7 +674,7 @@ fn an_inner_array_is_made_anew_of_what_is_left_and_a_new_device() {
 
 /// An array of any level replaces a missing member.
 #[test]
-fn an_array_takes_the_place_of_what_is_missing() {
+fn an_array_replaces_a_missing_member() {
     for (array, all, left, onto, made) in [
         // An inner array that lacks too much, replaced by other devices or by its remaining ones.
         (
@@ -731,7 +742,7 @@ fn an_array_takes_the_place_of_what_is_missing() {
 }
 
 #[test]
-fn an_array_that_can_not_take_the_place_is_refused() {
+fn an_array_unfit_as_a_replacement_is_refused() {
     let folder = Folder::new(&["a", "b", "c", "d", "x", "y"]);
     folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     folder.write(&["a", "b", "c", "d"], &AssembleOptions::default(), 1, true);
@@ -765,7 +776,7 @@ fn an_array_that_can_not_take_the_place_is_refused() {
 
 /// In-flight writes are logged on a journal device.
 #[test]
-fn an_inner_array_is_made_anew_in_an_array_with_a_journal_device() {
+fn an_inner_array_is_recreated_in_an_array_with_a_journal_device() {
     let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "j", "x"]);
     let options = CreateOptions {
         journal: Some(folder.path("j")),
@@ -790,7 +801,7 @@ fn an_inner_array_is_made_anew_in_an_array_with_a_journal_device() {
 /// block in it, durable long before, becomes corrupt. The outer array repairs it, since it keeps
 /// the block's checksum.
 #[test]
-fn rot_in_an_inner_array_is_repaired_where_a_crash_left_doubt() {
+fn corruption_in_an_unclean_inner_array_is_repaired() {
     let writing = AssembleOptions::default();
     for (expression, names) in [
         ("raid1(raid0(a,b),raid0(c,d))", "abcd"),

@@ -165,7 +165,7 @@ fn check(export: &mut Export, model: &mut [u8], seed: u8, start: usize, parts: &
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn bytes_are_bytes(
+    fn exports_read_and_write_any_byte_range(
         seed in any::<u64>(),
         small in any::<bool>(),
         batches in prop::collection::vec(batch(), 1..8),
@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn long_accesses_go_in_parts() {
+fn long_accesses_are_split() {
     let mut export = export(BlockSize::B4096, 3);
     let data = common::pattern(5, 30_001);
     export.write(777, &data).unwrap();
@@ -199,7 +199,7 @@ fn long_accesses_go_in_parts() {
 /// A client may receive the payload before it knows the request; `change` then moves the payload to
 /// its place.
 #[test]
-fn an_access_is_changed_when_its_payload_is_there() {
+fn an_access_may_change_after_its_payload_arrives() {
     let mut export = export(BlockSize::B4096, 3);
     let access = |operation, offset_bytes, bytes| Access {
         operation,

@@ -36,7 +36,7 @@ fn put_off_reads(errno: libc::c_int, from_bytes: u64) {
 
 /// A read that is put off for ever fails in the end, and its waiter does not spin meanwhile.
 #[test]
-fn a_device_that_puts_off_for_ever_fails() {
+fn a_device_that_defers_forever_fails() {
     let tests = [libc::EAGAIN, libc::EINTR].map(|errno| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
@@ -74,7 +74,7 @@ fn a_device_that_puts_off_for_ever_fails() {
 /// A member of one inner array fails. The outer array goes on without the inner one, and is closed
 /// in order.
 #[test]
-fn an_inner_array_that_fails_is_survived_by_the_close() {
+fn closing_survives_a_failing_inner_array() {
     let folder = tempfile::tempdir().unwrap();
     let disks: Result<Vec<Loop>, String> = (0..4)
         .map(|disk| {
@@ -86,10 +86,7 @@ fn an_inner_array_that_fails_is_survived_by_the_close() {
     let disks = match disks {
         Ok(disks) => disks,
         Err(reason) => {
-            return skip(
-                "an_inner_array_that_fails_is_survived_by_the_close",
-                &reason,
-            );
+            return skip("closing_survives_a_failing_inner_array", &reason);
         }
     };
     let [a, b, c, d] = [0, 1, 2, 3].map(|disk| disks[disk].0.as_str());

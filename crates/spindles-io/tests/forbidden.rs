@@ -27,7 +27,7 @@ fn forbid_rings() {
 }
 
 #[test]
-fn threads_take_over_where_rings_are_forbidden() {
+fn threads_are_used_if_rings_are_forbidden() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, pattern(9, 65536)).unwrap();

@@ -44,7 +44,7 @@ fn mirror() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 #[test]
-fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
+fn a_file_and_a_loop_device_on_it_are_not_opened_together() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (_folder, paths) = mirror();
     let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
@@ -92,7 +92,7 @@ fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
 /// A mounted loop device is held as in this test: its file is in use, although no process has the
 /// file open.
 #[test]
-fn a_file_is_in_use_where_a_loop_device_on_it_is() {
+fn a_file_is_in_use_while_a_loop_device_on_it_is() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();

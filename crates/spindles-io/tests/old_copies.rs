@@ -239,7 +239,7 @@ fn a_member_from_before_a_replay_is_refused() {
 
 /// If nothing was written since, the copy is as good as the member.
 #[test]
-fn a_member_that_nothing_was_written_to_since_is_taken() {
+fn a_member_without_missed_writes_is_accepted() {
     let folder = Folder::new("raid5", &options("journal"));
     folder.write(1, true);
     folder.copy("b", "old");
@@ -253,7 +253,7 @@ fn a_member_that_nothing_was_written_to_since_is_taken() {
 /// During crash recovery the journal device is not the one the array logged on. It counts as
 /// missing, and the writes in flight are resynchronised.
 #[test]
-fn a_journal_that_is_old_or_rotten_counts_as_missing() {
+fn an_old_or_corrupt_journal_counts_as_missing() {
     for (level, checksum) in [
         ("raid5", ChecksumKind::None),
         ("raid5", ChecksumKind::Crc32c),

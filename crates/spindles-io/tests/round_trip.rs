@@ -201,7 +201,7 @@ fn a_pattern_reads_back_through_every_other_assembly() {
 }
 
 #[test]
-fn what_is_written_degraded_reads_back_degraded() {
+fn degraded_writes_read_back_degraded() {
     every_layout(|level, layout, members| {
         let geometry = geometry(level, layout, members);
         if geometry.redundancy() == 0 {
@@ -249,7 +249,7 @@ fn what_is_written_degraded_reads_back_degraded() {
 }
 
 #[test]
-fn a_nest_reads_back_without_a_device_of_each_array() {
+fn a_nested_array_reads_back_without_a_device_of_each_array() {
     let devices = Devices::new(6);
     let names: Vec<&str> = devices.names.iter().map(String::as_str).collect();
     let (first, second) = (names[..3].join(","), names[3..].join(","));

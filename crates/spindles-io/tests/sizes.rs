@@ -256,7 +256,7 @@ const ARRAYS: &[(&str, &[(&str, u64)])] = &[
 
 /// With any member absent, the others have all writes; and the absent member comes back.
 #[test]
-fn each_of_unequal_members_may_go_out_and_return() {
+fn any_of_unequal_members_may_leave_and_return() {
     for (level, sizes) in ARRAYS {
         let devices = Devices::new(sizes);
         let names: Vec<&str> = sizes.iter().map(|(name, _)| *name).collect();
@@ -275,7 +275,7 @@ fn each_of_unequal_members_may_go_out_and_return() {
 
 /// A new device of the same size as the lost one is large enough, and so is a larger one.
 #[test]
-fn a_device_of_the_same_size_takes_the_place() {
+fn a_device_of_the_same_size_replaces_a_member() {
     for (level, sizes) in ARRAYS {
         for (away, bytes) in *sizes {
             let devices = Devices::new(sizes);
@@ -332,14 +332,14 @@ fn all_members_may_be_replaced_by_larger_ones() {
 /// `spindles` takes no more memory or space on members of real sizes than on small ones, and the
 /// devices' old contents are cleared. No step goes through a whole member.
 #[test]
-fn members_of_real_sizes_take_neither_time_nor_space() {
+fn members_of_real_sizes_need_little_time_and_space() {
     for bytes in [TIB, 16 * TIB, 100 * TIB] {
         for block_size in [BlockSize::B512, BlockSize::B4096] {
             let names = ["a", "b", "c"];
             let devices = match Devices::without_end(&names.map(|name| (name, bytes))) {
                 Ok(devices) => devices,
                 Err(reason) => {
-                    return skip("members_of_real_sizes_take_neither_time_nor_space", &reason);
+                    return skip("members_of_real_sizes_need_little_time_and_space", &reason);
                 }
             };
             let paths = devices.paths(&names);
@@ -377,7 +377,7 @@ fn members_of_real_sizes_take_neither_time_nor_space() {
 /// Sizes that the format can hold are created. Larger ones are refused before anything is
 /// overwritten.
 #[test]
-fn the_limit_of_a_member_is_told_before_anything_is_written() {
+fn the_member_size_limit_is_reported_before_any_write() {
     for (block_size, limit) in [
         (BlockSize::B512, 1024 * TIB),
         (BlockSize::B4096, 8192 * TIB),
@@ -387,7 +387,7 @@ fn the_limit_of_a_member_is_told_before_anything_is_written() {
             Ok(devices) => devices,
             Err(reason) => {
                 return skip(
-                    "the_limit_of_a_member_is_told_before_anything_is_written",
+                    "the_member_size_limit_is_reported_before_any_write",
                     &reason,
                 );
             }
@@ -433,7 +433,7 @@ const GROWING: &[(&str, usize, bool)] = &[
 /// zeros. It is as redundant as one created on them, and as large if the end of every member is
 /// used.
 #[test]
-fn an_array_gets_the_room_of_larger_members() {
+fn an_array_grows_onto_larger_members() {
     let block_sizes = [BlockSize::B512, BlockSize::B4096];
     for ((level, count, redundant), block_size) in GROWING.iter().zip(block_sizes.iter().cycle()) {
         let old: Vec<String> = (0..*count).map(|at| format!("old{at}")).collect();
@@ -486,7 +486,7 @@ fn an_array_gets_the_room_of_larger_members() {
 
 /// With members of different sizes, more room helps only on those that the array ends on.
 #[test]
-fn what_lies_behind_other_data_is_not_moved() {
+fn only_space_at_the_end_of_the_array_is_gained() {
     for (level, larger, gains) in [
         ("concat", ["b", "c"], [false, true]),
         ("raid0", ["a", "c"], [false, true]),
@@ -531,7 +531,7 @@ fn what_lies_behind_other_data_is_not_moved() {
 /// A size is met to the stripe, from below, and may be requested again. An impossible size is
 /// refused with the possible one. An array that lacks a member stays unchanged.
 #[test]
-fn the_size_of_an_array_is_what_was_asked_for() {
+fn an_array_has_the_requested_size() {
     let devices = Devices::new(&["a", "b", "c"].map(|name| (name, SMALL)));
     let names = ["d", "e", "f"];
     devices.create("raid5", &["a", "b", "c"]);

@@ -150,7 +150,7 @@ fn a_spare_in_use_is_left_alone() {
 
 /// Two arrays know the same shared spare: the second one finds it taken.
 #[test]
-fn nobody_takes_a_spare_that_another_array_has() {
+fn a_spare_of_another_array_is_not_taken() {
     let (_folder, paths) = folder(&["a", "b", "c", "d", "e", "f", "s"]);
     for of in [&paths[..3], &paths[3..6]] {
         array(of).target.close().unwrap();

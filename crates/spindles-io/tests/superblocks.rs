@@ -240,7 +240,7 @@ fn every_level_reads_back_through_every_assembly() {
 
 /// Arrays that have parity, or may get it by growing, have room for row sums.
 #[test]
-fn arrays_that_may_have_parity_have_row_sums() {
+fn arrays_that_can_have_parity_have_row_sums() {
     for level in LEVELS {
         let names = &["a", "b", "c", "d", "e"][..usize::from(level.members_min.max(2))];
         for checksum in [None, options().checksum] {
@@ -295,7 +295,7 @@ fn nested_arrays_are_assembled_inside_out() {
 
 /// An inner array that lacks too much is a missing member of the outer one.
 #[test]
-fn an_inner_array_may_be_lost() {
+fn an_array_survives_a_lost_inner_array() {
     let folder = Folder::new(&["a", "b", "c", "d"], 4 * MIB);
     folder.create("raid1(raid0(a,b),raid0(c,d))").unwrap();
     fill(&folder, &["a", "b", "c", "d"], 3);
@@ -323,7 +323,7 @@ fn an_inner_array_may_be_lost() {
 
 /// Without bitmaps, used devices may not be zero, so parity is computed at creation.
 #[test]
-fn what_is_not_known_to_be_zero_is_synced() {
+fn devices_not_known_to_be_zero_are_synced() {
     let without_bitmaps = CreateOptions {
         consistency: Policy::by_name("none"),
         ..options()
@@ -336,7 +336,7 @@ fn what_is_not_known_to_be_zero_is_synced() {
 
 /// With bitmaps nothing has to be synced, and no old data is visible.
 #[test]
-fn what_was_never_written_reads_as_zeros() {
+fn unwritten_blocks_read_as_zeros() {
     let (sync, steps, contents) = created_on_noise(&options());
     assert_eq!((sync, steps), (Sync::Unwritten, vec![]));
     assert!(contents.iter().all(|&byte| byte == 0));
@@ -394,7 +394,7 @@ fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>)
 
 /// A member that was absent for a while gets the writes that it missed, and nothing else.
 #[test]
-fn a_member_that_returns_gets_what_it_missed() {
+fn a_returning_member_gets_its_missed_writes() {
     let folder = Folder::new(&["a", "b"], 64 * MIB);
     folder.create("raid1(a,b)").unwrap();
     fill(&folder, &["a", "b"], 1);
@@ -431,7 +431,7 @@ fn a_member_that_returns_gets_what_it_missed() {
 }
 
 #[test]
-fn an_initial_sync_that_was_stopped_is_told() {
+fn a_stopped_initial_sync_is_reported() {
     let folder = Folder::new(&["a", "b"], 8 * MIB);
     fs::write(folder.path("b"), vec![0x77; 8 << 20]).unwrap();
     let expression = folder.expression("raid1(a,b)");
@@ -479,7 +479,7 @@ fn unclean_and_degraded_is_refused_unless_forced() {
 
 /// Each mistake leaves all devices unchanged.
 #[test]
-fn mistakes_are_refused_and_nothing_is_changed() {
+fn mistakes_are_refused_and_change_nothing() {
     let folder = Folder::new(&["a", "b", "c", "d", "x", "y", "blank"], 4 * MIB);
     folder.create("raid1(a,b,c)").unwrap();
     let expression = folder.expression("raid1(x,y)");
@@ -615,7 +615,7 @@ fn a_device_in_use_is_refused() {
 
 /// With force, the previous contents are gone for good.
 #[test]
-fn force_clears_what_was_there() {
+fn force_clears_old_contents() {
     let folder = Folder::new(&["a", "b"], 4 * MIB);
     let gpt = File::options().write(true).open(folder.path("a")).unwrap();
     gpt.write_all_at(b"EFI PART", 512).unwrap();
@@ -669,7 +669,7 @@ fn split_brain_and_old_copies_are_refused() {
 }
 
 #[test]
-fn damaged_members_are_left_out_and_said_so() {
+fn damaged_members_are_left_out_and_reported() {
     let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
     folder.create("raid1(a,b,c)").unwrap();
     fill(&folder, &["a", "b", "c"], 5);
@@ -702,7 +702,7 @@ fn damaged_members_are_left_out_and_said_so() {
 /// A crash between the superblock writes of members: the newer superblock is written to the other
 /// member.
 #[test]
-fn a_member_that_lags_is_brought_up_to_date() {
+fn a_lagging_member_is_updated() {
     let folder = Folder::new(&["a", "b"], 4 * MIB);
     folder.create("raid1(a,b)").unwrap();
     fill(&folder, &["a", "b"], 5);
@@ -787,7 +787,7 @@ fn block_devices_work_and_those_in_use_are_refused() {
 
 /// With an unknown feature that forbids writing, the array is read and not written.
 #[test]
-fn what_a_later_version_wrote_is_only_read() {
+fn arrays_of_later_versions_are_read_only() {
     let folder = Folder::new(&["a", "b"], 2 * MIB);
     let expression = folder.expression("raid1(a,b)");
     create(&expression, &options(), &mut |_, _| true).unwrap();
@@ -817,7 +817,7 @@ fn what_a_later_version_wrote_is_only_read() {
 
 /// A stopped rebuild resumes; a stopped replacement leaves everything unchanged.
 #[test]
-fn what_is_stopped_goes_on_or_leaves_all_as_it_was() {
+fn stopped_rebuilds_resume_and_stopped_replacements_change_nothing() {
     let names = ["a", "b", "c"];
     let folder = Folder::new(&["a", "b", "c", "d", "e"], 16 * MIB);
     folder.create("raid5(a,b,c)").unwrap();

@@ -361,11 +361,11 @@ fn one(
         Fault::Gone | Fault::WriteProtected => (MemberError::Gone, "it does not answer"),
     };
     assert_eq!(why, Some(OutReason::Error(expected)), "{what}");
-    let told: Vec<_> = target.incidents().iter().map(ToString::to_string).collect();
+    let incidents: Vec<_> = target.incidents().iter().map(ToString::to_string).collect();
     let out = format!("member {victim}: out of the array, {words}");
     assert!(
-        matches!(&told[..], [told] if told.contains(&out)),
-        "{what}: {told:?}"
+        matches!(&incidents[..], [incident] if incident.contains(&out)),
+        "{what}: {incidents:?}"
     );
     to.close().unwrap();
 
@@ -423,7 +423,7 @@ fn one(
         &names,
         &bench.options(false),
         Scrub::default(),
-        &mut |told| panic!("{what}: {told:?}"),
+        &mut |event| panic!("{what}: {event:?}"),
         &mut |_, _| true,
     );
     let scrubbed = scrubbed.unwrap();
@@ -514,14 +514,17 @@ fn all(name: &str, io: IoChoice) {
 }
 
 #[test]
-fn members_taken_away_in_a_copy_with_rings() {
-    all("members_taken_away_in_a_copy_with_rings", IoChoice::Uring);
+fn a_copy_survives_removed_members_with_rings() {
+    all(
+        "a_copy_survives_removed_members_with_rings",
+        IoChoice::Uring,
+    );
 }
 
 #[test]
-fn members_taken_away_in_a_copy_with_threads() {
+fn a_copy_survives_removed_members_with_threads() {
     all(
-        "members_taken_away_in_a_copy_with_threads",
+        "a_copy_survives_removed_members_with_threads",
         IoChoice::Threads,
     );
 }
@@ -580,7 +583,7 @@ fn write_protected() -> Result<(), String> {
             &names,
             &bench.options(true),
             check,
-            &mut |told| panic!("{told:?}"),
+            &mut |event| panic!("{event:?}"),
             &mut |_, _| true,
         );
         assert!(checked.unwrap().through);
@@ -591,8 +594,8 @@ fn write_protected() -> Result<(), String> {
 }
 
 #[test]
-fn a_write_protected_device_is_refused_before_anything_is_written() {
-    let name = "a_write_protected_device_is_refused_before_anything_is_written";
+fn a_write_protected_device_is_refused_before_any_write() {
+    let name = "a_write_protected_device_is_refused_before_any_write";
     if let Err(reason) = write_protected() {
         skip(name, &reason);
     }
@@ -608,7 +611,7 @@ fn lost_in_a_scrub(
     let fault = Fault::Gone;
     let sums = ChecksumKind::Crc32c;
     let mut bench = Bench::new(level, members, sums, (fault, members), io)?;
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let names = bench.names(&[]);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -626,9 +629,9 @@ fn lost_in_a_scrub(
             true
         });
         // With its devices, which are detached before the test ends.
-        tell.send((taken, scrubbed, bench)).unwrap();
+        sender.send((taken, scrubbed, bench)).unwrap();
     });
-    let (taken, scrubbed, _bench) = told
+    let (taken, scrubbed, _bench) = receiver
         .recv_timeout(Duration::from_mins(1))
         .expect("it comes to an end");
     assert_eq!(taken, 2, "{level}");
@@ -649,12 +652,12 @@ fn lost_in_a_scrub(
 }
 
 #[test]
-fn a_scrub_of_what_is_lost_meanwhile_ends() {
+fn a_scrub_ends_if_its_devices_are_lost() {
     for (level, members) in [("raid1", 2), ("raid5", 3)] {
         for io in [IoChoice::Uring, IoChoice::Threads] {
             for repair in [Repair::Located, Repair::Nothing] {
                 if let Err(reason) = lost_in_a_scrub(level, members, repair, io) {
-                    return skip("a_scrub_of_what_is_lost_meanwhile_ends", &reason);
+                    return skip("a_scrub_ends_if_its_devices_are_lost", &reason);
                 }
             }
         }

@@ -63,7 +63,7 @@ fn write_here_and_there(level: &str, names: &[&str], checksum: ChecksumKind) {
 }
 
 #[test]
-fn a_file_with_holes_takes_space_only_for_what_is_written() {
+fn a_sparse_file_takes_space_only_for_written_data() {
     for (level, count) in [("raid0", 2), ("raid1", 2), ("raid5", 3), ("raid6", 4)] {
         for checksum in [ChecksumKind::Crc32c, ChecksumKind::None] {
             let folder = tempfile::tempdir().unwrap();
@@ -79,12 +79,12 @@ fn a_file_with_holes_takes_space_only_for_what_is_written() {
 }
 
 #[test]
-fn a_file_that_has_its_space_keeps_it() {
+fn a_preallocated_file_keeps_its_space() {
     let folder = tempfile::tempdir().unwrap();
     let files = members(folder.path(), 3);
     let whole = File::options().write(true).open(&files[1]).unwrap();
     if let Err(error) = fallocate(&whole, FallocateFlags::empty(), 0, MEMBER_BYTES) {
-        return skip("a_file_that_has_its_space_keeps_it", &error.to_string());
+        return skip("a_preallocated_file_keeps_its_space", &error.to_string());
     }
     let names: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
     write_here_and_there("raid5", &names, ChecksumKind::Crc32c);
@@ -93,8 +93,8 @@ fn a_file_that_has_its_space_keeps_it() {
 }
 
 #[test]
-fn a_device_that_takes_discards_takes_space_only_for_what_is_written() {
-    let name = "a_device_that_takes_discards_takes_space_only_for_what_is_written";
+fn a_device_with_discard_takes_space_only_for_written_data() {
+    let name = "a_device_with_discard_takes_space_only_for_written_data";
     let folder = tempfile::tempdir().unwrap();
     let files = members(folder.path(), 3);
     let devices: Result<Vec<Loop>, String> =

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_draws_anew_what_changed() {
+    fn the_cache_redraws_changed_runs() {
         let [old, new] = stamps();
         let cache = Cache::new(9);
         assert_eq!(cache.stamp("a", old, false), old);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_live_rests_in_proportion_and_ends_at_once() {
+    fn live_pages_pause_in_proportion_and_end_immediately() {
         let [old, new] = stamps();
         let cache = Cache::new(9);
         let slow = || {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_so_many_and_forgets_the_longest_unused() {
+    fn the_cache_evicts_the_least_recently_used_page() {
         let [stamp, _] = stamps();
         let cache = Cache::new(2);
         for (name, drawn) in [("a", 1), ("b", 2), ("a", 1), ("c", 3), ("a", 1), ("b", 4)] {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_another_name() {
+    fn drawing_one_page_does_not_block_another() {
         let [stamp, _] = stamps();
         let cache = Cache::new(9);
         let drawn = cache.get("a", stamp, false, || {

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_taken_apart() {
+    fn requests_are_parsed() {
         let request =
             parse(b"HEAD /runs/a%20b/?run=a+b&run=%2B&x HTTP/1.1\r\nHOST: [::1]:80\r\n\r\n");
         let request = request.unwrap().unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn invalid_requests_are_refused() {
         let many = format!(
             "GET / HTTP/1.1\r\n{}\r\n",
             "A: b\r\n".repeat(FIELDS_MAX + 1)
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_this_machine() {
+    fn only_local_host_names_are_accepted() {
         for (host, is) in [
             ("localhost:7118", true),
             ("LOCALHOST", true),

@@ -90,7 +90,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn what_tar_packs_is_read_in_its_order() {
+    fn archives_of_tar_are_read_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(at("src/deep/er")).unwrap();

@@ -105,7 +105,7 @@ mod tests {
     use spindles_block::MemberSet;
 
     #[test]
-    fn what_an_array_survives_is_counted() {
+    fn fault_tolerance_of_an_array_is_counted() {
         for (expression, expected) in [
             ("concat(4)", 0),
             ("raid0(4)", 0),

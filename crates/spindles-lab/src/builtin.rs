@@ -68,7 +68,7 @@ mod tests {
     use crate::{Experiment, Tuning};
 
     #[test]
-    fn all_of_them_can_be_read() {
+    fn built_in_experiments_parse() {
         for builtin in BUILTINS {
             let experiment = Experiment::parse(builtin.name, builtin.text);
             let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
@@ -80,7 +80,7 @@ mod tests {
 
     /// Tries each experiment at the smallest scale that it allows; below, it refuses.
     #[test]
-    fn experiments_shrink_as_far_as_they_say() {
+    fn built_in_experiments_shrink_to_their_stated_minimum() {
         for builtin in BUILTINS {
             let line = builtin
                 .text
@@ -104,7 +104,7 @@ mod tests {
 
     /// Recipes can't be run here, but they must parse.
     #[test]
-    fn recipes_can_be_read() {
+    fn recipes_parse() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/recipes");
         let mut count = 0;
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_stat_is_understood() {
+    fn proc_stat_is_parsed() {
         let before = MachineTicks::parse("cpu  100 20 30 1000 50 1 2 3 10 0");
         assert_eq!((before.busy, before.idle, before.steal), (153, 1050, 3));
         let after = MachineTicks::parse("cpu  150 20 30 1050 50 1 2 3 10 0");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_got_of_the_cpus_is_understood() {
+    fn schedstat_of_a_thread_is_parsed() {
         let before = ThreadTime::parse("100 20 3\n");
         assert_eq!((before.cpu_ns, before.run_delay_ns), (100, Some(20)));
         let used = ThreadTime::parse("150 90 5\n").used_since(before, "engine".to_owned());
@@ -185,7 +185,7 @@ mod tests {
 
     /// Threads that take turns on one CPU wait for each other: each of two waits half of the time.
     #[test]
-    fn a_thread_that_has_to_share_a_cpu_waits_for_it() {
+    fn a_thread_sharing_a_cpu_reports_wait_time() {
         use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
         let may_use = sched_getaffinity(None).expect("one's own is known");
         let one = (0..CpuSet::MAX_CPU).find(|&cpu| may_use.is_set(cpu));

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_the_kernel_are_understood() {
+    fn kernel_texts_are_parsed() {
         let mountinfo = "25 1 0:23 / /proc rw - proc proc rw\n\
                          36 1 98:0 /r /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=ro\n";
         let found = mount_in(mountinfo, "36").unwrap();

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_the_kernel_are_understood() {
+    fn kernel_counters_are_parsed() {
         let stat = "  5 0 8 1 7 0 16 2 0 30 40 0 0 0 0 3 9";
         let used = device_use("sda", true, stat);
         assert_eq!((used.busy_ns, used.queue_ns), (30_000_000, 40_000_000));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_what_the_counters_differ_by() {
+    fn usage_is_the_difference_of_two_counters() {
         let watched = Watched {
             devices: BTreeSet::new(),
             processes: vec![std::process::id()],

@@ -757,7 +757,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_may_come_in_other_memory() {
+    fn reads_may_return_exchanged_buffers() {
         let target = open_device("mem:8M", &OpenOptions::default()).unwrap();
         let facts = TargetFacts {
             array: Some(array_facts()),
@@ -797,10 +797,13 @@ mod tests {
     fn only_an_array_has_a_level() {
         let target = open_device("mem:8M", &OpenOptions::default()).unwrap();
         let mut facts = target.facts().clone();
-        let told = why(&facts, RequestError::BeyondTolerance);
-        assert!(told.starts_with("the file or device reports"), "{told}");
+        let message = why(&facts, RequestError::BeyondTolerance);
+        assert!(
+            message.starts_with("the file or device reports"),
+            "{message}"
+        );
         facts.array = Some(array_facts());
-        let told = why(&facts, RequestError::BeyondTolerance);
-        assert_eq!(told, RequestError::BeyondTolerance.to_string());
+        let message = why(&facts, RequestError::BeyondTolerance);
+        assert_eq!(message, RequestError::BeyondTolerance.to_string());
     }
 }

@@ -75,13 +75,13 @@ mod tests {
     use std::collections::VecDeque;
 
     /// An array whose status and events the test sets.
-    struct Told {
+    struct Scripted {
         target: Box<dyn Target>,
         status: Status,
         events: VecDeque<(String, Event)>,
     }
 
-    impl Target for Told {
+    impl Target for Scripted {
         fn facts(&self) -> &TargetFacts {
             self.target.facts()
         }
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    impl Managed for Told {
+    impl Managed for Scripted {
         fn devices(&self) -> Vec<String> {
             self.target.devices()
         }
@@ -124,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_in_the_time_and_what_lasts_into_it_is_told() {
+    fn a_watch_reports_events_during_and_lasting_into_a_run() {
         let expression = Expression::parse("raid1(mem:1M,mem:1M,mem:1M,mem:1M)").unwrap();
         let target = scratch::open(&expression, &scratch::ScratchOptions::default()).unwrap();
         let name = target.facts().name.clone();
-        let mut told = Told {
+        let mut scripted = Scripted {
             status: target.status().unwrap(),
             target,
             events: VecDeque::new(),
@@ -141,23 +141,23 @@ mod tests {
             member: MemberIndex(member),
             stalls,
         };
-        let none = Watch::begin(&mut told).end(&mut told);
+        let none = Watch::begin(&mut scripted).end(&mut scripted);
         assert_eq!(none, []);
-        told.events.push_back((name.clone(), slow(0, true)));
-        told.status.members[1].slow = true;
-        told.status.members[2].hedged_reads = 7;
-        let watch = Watch::begin(&mut told);
+        scripted.events.push_back((name.clone(), slow(0, true)));
+        scripted.status.members[1].slow = true;
+        scripted.status.members[2].hedged_reads = 7;
+        let watch = Watch::begin(&mut scripted);
         for (array, event) in [
             (&*name, slow(1, false)),
             (&*name, stalls(2, true)),
             (&*name, stalls(2, false)),
             ("inner", slow(3, true)),
         ] {
-            told.events.push_back((array.to_owned(), event));
+            scripted.events.push_back((array.to_owned(), event));
         }
-        told.status.members[1].slow = false;
-        told.status.members[2].hedged_reads = 12;
-        let late: Vec<String> = (watch.end(&mut told).iter())
+        scripted.status.members[1].slow = false;
+        scripted.status.members[2].hedged_reads = 12;
+        let late: Vec<String> = (watch.end(&mut scripted).iter())
             .map(ToString::to_string)
             .collect();
         assert_eq!(

@@ -113,7 +113,7 @@ mod tests {
 
     /// A killed run leaves loop devices on the user's files, known only from notes in its folder.
     #[test]
-    fn loop_devices_that_a_folder_notes_are_detached() {
+    fn recorded_loop_devices_of_a_folder_are_detached() {
         let parent = tempfile::tempdir().unwrap();
         let file = parent.path().join("disk of the user's.img");
         File::create(&file).unwrap().set_len(1 << 20).unwrap();
@@ -121,7 +121,7 @@ mod tests {
         let (Ok((ours, killed)), Ok((other, _other))) = (attach(file, &[]), attach(file, &[]))
         else {
             return println!(
-                "SKIPPED loop_devices_that_a_folder_notes_are_detached: no loop devices"
+                "SKIPPED recorded_loop_devices_of_a_folder_are_detached: no loop devices"
             );
         };
         let scratch = Scratch::new(parent.path()).unwrap();

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_kernel_are_understood() {
+    fn mountinfo_lines_are_parsed() {
         let line = br"36 35 98:0 /mnt1 /mnt/a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
         assert_eq!(
             mount(line),
@@ -102,7 +102,7 @@ mod tests {
 
     /// The contents of a mounted file system must not be lost.
     #[test]
-    fn a_folder_in_which_something_is_mounted_stays_whole() {
+    fn a_folder_with_a_mount_inside_is_not_removed() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("a");
         let at = folder.join("with space");
@@ -116,7 +116,7 @@ mod tests {
         };
         if !mount(&["mount", "-t", "tmpfs", "none"]) {
             return println!(
-                "SKIPPED a_folder_in_which_something_is_mounted_stays_whole: mounting takes root"
+                "SKIPPED a_folder_with_a_mount_inside_is_not_removed: mounting takes root"
             );
         }
         let precious = at.join("precious");
@@ -134,7 +134,7 @@ mod tests {
 
     /// With a bind mount of a user's folder, unmounting ours leaves theirs mounted.
     #[test]
-    fn what_is_isolated_is_unmounted_nowhere_else() {
+    fn a_private_unmount_affects_no_other_namespace() {
         let parent = tempfile::tempdir().unwrap();
         let at = |name: &str| parent.path().join(name);
         let run = |line: &str| {
@@ -150,7 +150,7 @@ mod tests {
         fs::create_dir(at("theirs")).unwrap();
         if !run("mount -t tmpfs none @theirs") {
             return println!(
-                "SKIPPED what_is_isolated_is_unmounted_nowhere_else: mounting takes root"
+                "SKIPPED a_private_unmount_affects_no_other_namespace: mounting takes root"
             );
         }
         fs::create_dir(at("theirs/disk")).unwrap();

@@ -138,7 +138,7 @@ mod tests {
     use std::fmt::Write as _;
 
     #[test]
-    fn a_page_of_metrics_is_understood() {
+    fn a_metrics_page_is_parsed() {
         let labels = [
             r#"{array="a b",member="0",device="x"}"#,
             r#"{array="a b",member="1",device="y \"z\""}"#,

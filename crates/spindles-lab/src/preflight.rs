@@ -830,7 +830,7 @@ mod tests {
     /// Members have room for the data that fio uses, and it is written beforehand: never-written
     /// blocks are read without a disk.
     #[test]
-    fn fio_has_what_it_works_on() {
+    fn fio_data_is_allocated_and_written_beforehand() {
         let experiment = |size: &str, fs: &str| {
             let text = format!(
                 "name = \"x\"\nsize = \"8M\"\n[[system]]\ntarget = \"raid5(3)\"\n{fs}\

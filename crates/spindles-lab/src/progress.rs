@@ -122,7 +122,7 @@ mod tests {
     use crate::records::RecordsFile;
 
     #[test]
-    fn a_run_is_going_while_its_records_are_held() {
+    fn a_run_is_in_progress_while_its_records_are_locked() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(run_state(folder.path()), RunState::NotKept);
         let mut file = RecordsFile::create(folder.path()).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ending_is_kept() {
+    fn every_outcome_is_recorded() {
         for ending in [
             Ending::Finished,
             Ending::OutOfTime,

@@ -364,7 +364,7 @@ mod tests {
     /// A phase of ten hours with an operation that takes eight of them: its slots stay few, and no
     /// operation is lost.
     #[test]
-    fn slots_grow_with_the_time() {
+    fn time_slots_grow_with_the_run() {
         let clock = Clock::start(None);
         let collector = Collector::default();
         let mut recorder = Recorder::new(clock, &collector);

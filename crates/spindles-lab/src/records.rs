@@ -229,7 +229,7 @@ mod tests {
     use spindles_measure::Experiment;
 
     #[test]
-    fn timestamps_are_those_of_the_calendar() {
+    fn timestamps_match_the_calendar() {
         for (unix_s, expected) in [
             (0, "19700101-000000"),
             (951_782_400, "20000229-000000"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_begin_at_once_have_folders_of_their_own() {
+    fn concurrent_runs_get_separate_folders() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("results/x-20261121");
         let of = || RecordsFile::create_in_new(&folder).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_there_as_soon_as_they_are_added() {
+    fn added_records_are_readable_immediately() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("a/b");
         let mut file = RecordsFile::create(&folder).unwrap();

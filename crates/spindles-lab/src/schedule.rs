@@ -44,7 +44,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn orders_are_random_whole_and_repeatable() {
+    fn orders_are_random_complete_and_repeatable() {
         let orders: Vec<_> = (0..50).map(|b| Draw::new(7, 0, b).order(4)).collect();
         for order in &orders {
             assert_eq!(order.iter().copied().collect::<BTreeSet<_>>().len(), 4);

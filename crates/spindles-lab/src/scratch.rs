@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_go_when_dropped() {
+    fn dropped_scratch_folders_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(parent.path()).unwrap();
         let other = Scratch::new(parent.path()).unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_passed_by() {
+    fn a_taken_folder_name_is_skipped() {
         use std::cell::Cell;
         use std::os::unix::fs::PermissionsExt as _;
         let parent = tempfile::tempdir().unwrap();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_killed_runs_left_goes_and_nothing_else() {
+    fn only_leftovers_of_killed_runs_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let at = |name: &str| parent.path().join(name);
         let in_use = Scratch::new(parent.path()).unwrap();

@@ -293,15 +293,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_leaves_running_is_not_waited_for() {
+    fn background_processes_of_a_command_are_not_waited_for() {
         let began = Instant::now();
         // It keeps writing: its output must still be open.
         let line = "(sleep 1; echo late; echo $? >$DIR/after; sleep 20) & echo pid $!; echo ready";
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().to_str().unwrap().to_owned();
-        let said = shell(line, &[("DIR".to_owned(), own)]).unwrap();
+        let output = shell(line, &[("DIR".to_owned(), own)]).unwrap();
         assert!(began.elapsed() < Duration::from_secs(10));
-        let (first, second) = said.split_once('\n').unwrap();
+        let (first, second) = output.split_once('\n').unwrap();
         assert_eq!(second, "ready");
         let after = || std::fs::read_to_string(folder.path().join("after"));
         while !after().is_ok_and(|text| text.ends_with('\n')) {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_said_is_heard() {
+    fn all_output_of_a_command_is_captured() {
         let many = shell("seq 100000", &[]).unwrap();
         assert_eq!((many.len(), many.ends_with("100000")), (588_894, true));
         let why = shell("seq 100000 >&2; echo no disk >&2; exit 3", &[]).unwrap_err();

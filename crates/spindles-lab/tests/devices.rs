@@ -99,11 +99,11 @@ fn random_reads(members: &str, policy: &str) -> Experiment {
 
 /// Another run of the lab claims the file beneath a loop device: both are one disk.
 #[test]
-fn what_a_device_lies_on_belongs_to_one_run() {
+fn a_run_locks_the_devices_beneath_its_target() {
     let devices = match used_devices(1, 16 << 20) {
         Ok(devices) => devices,
         Err(reason) => {
-            return println!("SKIPPED what_a_device_lies_on_belongs_to_one_run: {reason}");
+            return println!("SKIPPED a_run_locks_the_devices_beneath_its_target: {reason}");
         }
     };
     let names = devices.names();
@@ -134,12 +134,12 @@ fn of_one(members: &str) -> Experiment {
 /// I/O errors that fio skips leave no result, and options unknown to fio leave the members
 /// unchanged.
 #[test]
-fn what_fio_can_not_do_is_no_result() {
+fn failed_fio_work_gives_no_result() {
     const MIB: u64 = 1 << 20;
     let devices = match used_devices(1, 8 * MIB) {
         Ok(devices) if Command::new("fio").arg("--version").output().is_ok() => devices,
-        Ok(_) => return println!("SKIPPED what_fio_can_not_do_is_no_result: fio is not installed"),
-        Err(reason) => return println!("SKIPPED what_fio_can_not_do_is_no_result: {reason}"),
+        Ok(_) => return println!("SKIPPED failed_fio_work_gives_no_result: fio is not installed"),
+        Err(reason) => return println!("SKIPPED failed_fio_work_gives_no_result: {reason}"),
     };
     let device = devices.names()[0].clone();
     let with = |target: &str, parameters: &str| {
@@ -201,10 +201,12 @@ fn every_level_is_measured_on_files() {
 
 /// The built-in template, on devices with sizes for a test.
 #[test]
-fn your_devices_runs_whole() {
+fn your_devices_experiment_runs_completely() {
     let devices = match used_devices(4, 24 << 20) {
         Ok(devices) => devices,
-        Err(reason) => return println!("SKIPPED: your_devices_runs_whole: {reason}"),
+        Err(reason) => {
+            return println!("SKIPPED: your_devices_experiment_runs_completely: {reason}");
+        }
     };
     let text = builtin::by_name("your-devices").unwrap().text;
     let mut experiment = Experiment::parse("your-devices", text).unwrap();
@@ -226,7 +228,7 @@ fn your_devices_runs_whole() {
 /// Holes read at the speed of memory: a member with holes would be calibrated as faster than any
 /// disk.
 #[test]
-fn users_files_with_holes_get_their_place_where_they_are_calibrated() {
+fn calibration_allocates_sparse_user_files() {
     let folder = tempfile::tempdir().unwrap();
     // 64 MiB are calibrated; creating an array on a member punches new holes into some of them.
     let (bytes, most) = (80 << 20, 48 << 20);
@@ -243,7 +245,7 @@ fn users_files_with_holes_get_their_place_where_they_are_calibrated() {
 
 /// Without space for all holes nothing is filled, and the member is named.
 #[test]
-fn holes_that_do_not_fit_are_refused() {
+fn sparse_files_that_do_not_fit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mount = |words: &[&str]| {
         let mut command = Command::new(words[0]);
@@ -251,7 +253,7 @@ fn holes_that_do_not_fit_are_refused() {
         done.is_ok_and(|it| it.status.success())
     };
     if !mount(&["mount", "-t", "tmpfs", "-o", "size=40M", "none"]) {
-        return println!("SKIPPED holes_that_do_not_fit_are_refused: mounting takes root");
+        return println!("SKIPPED sparse_files_that_do_not_fit_are_refused: mounting takes root");
     }
     let name = folder.path().join("a.img");
     File::create(&name).unwrap().set_len(64 << 20).unwrap();

@@ -19,14 +19,14 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn all_mistakes_are_said_at_once() {
+fn all_errors_are_reported_at_once() {
     let text = "name = \"x/\"\nsize = \"nothing\"\nblocks = 0\nbaseline = \"disk\"\n\
                 [[system]]\ntarget = \"raid5(2)\"\n\
                 [[system]]\nname = \"single\"\ntarget = \"single\"\nchunk = \"4K\"\nprice = -1.0\n\
                 [[workload]]\nkind = \"dd-reads\"\n\
                 [[workload]]\nkind = \"seeks\"\nin_flight = 0\nseconds = 0\nsystems = [\"other\"]\n";
     let error = Experiment::parse("x.toml", text).unwrap_err();
-    let said: Vec<(usize, &str)> = error
+    let reported: Vec<(usize, &str)> = error
         .mistakes
         .iter()
         .map(|it| {
@@ -48,7 +48,7 @@ fn all_mistakes_are_said_at_once() {
         (17, "seconds"),
         (18, "system"),
     ];
-    assert_eq!(said, expected, "{error}");
+    assert_eq!(reported, expected, "{error}");
     let lines = error.to_string();
     assert_eq!(lines.lines().count(), expected.len(), "{lines}");
     assert!(
@@ -357,7 +357,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
 }
 
 #[test]
-fn what_is_not_said_has_its_default() {
+fn omitted_fields_have_defaults() {
     let text = format!("{HEAD}{SYSTEM}{WORKLOAD}");
     let experiment = Experiment::parse("x.toml", &text).unwrap();
     assert_eq!(experiment.blocks, 5);
@@ -388,7 +388,7 @@ fn what_is_not_said_has_its_default() {
 
 /// Options at the head apply to the systems for which they are meaningful.
 #[test]
-fn options_at_the_head_are_for_the_systems_that_they_mean_something_for() {
+fn head_options_apply_only_to_systems_that_support_them() {
     let text = format!(
         "{HEAD}read_policy = \"round-robin\"\nchunk = \"16K\"\njournal = \"j\"\n{SYSTEM}[[system]]\ntarget = \"raid1(2)\"\n\
          [[system]]\ntarget = \"raid5(3)\"\n{WORKLOAD}"
@@ -405,7 +405,7 @@ fn options_at_the_head_are_for_the_systems_that_they_mean_something_for() {
 
 /// Each section of a job file is a workload; lines that the lab ignores are named.
 #[test]
-fn job_files_of_fio_are_read() {
+fn fio_job_files_are_parsed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.fio");
     let jobs = "[global]\nreadwrite=randread\nfilename=/dev/sda\nbsrange=4k-8k\n[first]\ntimeout=30\ntime_based\n\
@@ -456,7 +456,7 @@ fn job_files_of_fio_are_read() {
 
 /// A list runs the workload once for each value, and two lists run it once for each pair.
 #[test]
-fn lists_are_swept() {
+fn parameter_lists_become_sweeps() {
     let text = format!(
         "{HEAD}{SYSTEM}[[workload]]\nkind = \"random-read\"\nchunk = [\"4K\", \"16K\"]\n\
          in_flight = [1, 8]\n[[workload]]\nkind = \"cp\"\nparameters = {{ processes = [1, 2], size = \"4M\" }}\n"
@@ -489,7 +489,7 @@ fn lists_are_swept() {
 /// Workloads run as far as there are enough nodes; those of the command line replace those of the
 /// file.
 #[test]
-fn workloads_take_as_many_nodes_as_they_need() {
+fn workloads_use_as_many_nodes_as_they_need() {
     let on = "on = \"nodes\"\nnodes = [1, 2, 4]";
     let text = format!(
         "{HEAD}nodes = [\"10.0.0.2\", \"10.0.0.3:7200\"]\ntoken_file = \"t\"\nlisten = \"10.0.0.1\"\n{SYSTEM}\
@@ -532,7 +532,7 @@ fn workloads_take_as_many_nodes_as_they_need() {
 }
 
 #[test]
-fn the_scale_shrinks_sizes_and_times_and_is_said() {
+fn the_scale_shrinks_sizes_and_times_and_is_reported() {
     let text = format!(
         "{HEAD}scale_min = 0.1\n{SYSTEM}[[workload]]\nkind = \"dd-read\"\nsize = \"64M\"\n\
          [[workload]]\nkind = \"varmail\"\n"
@@ -563,7 +563,7 @@ fn the_scale_shrinks_sizes_and_times_and_is_said() {
 
 /// `--max-blocks` limits the experiment's blocks, and `--blocks` alone is exact.
 #[test]
-fn the_most_blocks_are_the_most() {
+fn max_blocks_limits_the_block_count() {
     let text = format!("{HEAD}blocks = 5\n{SYSTEM}{WORKLOAD}");
     let blocks = |blocks, blocks_max| {
         let tuning = Tuning {

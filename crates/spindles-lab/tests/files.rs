@@ -102,7 +102,7 @@ fn workload(kind: &str, parameters: &str) -> String {
 }
 
 #[test]
-fn every_workload_runs_in_a_folder_and_leaves_nothing() {
+fn every_workload_runs_in_a_folder_and_leaves_no_files() {
     assert_eq!(SMALL.len(), KINDS.len());
     let folder = tempfile::tempdir().unwrap();
     let workloads: String = SMALL
@@ -163,7 +163,7 @@ fn every_workload_runs_in_a_folder_and_leaves_nothing() {
 
 /// On arrays and devices without a file system, phases and work are the same.
 #[test]
-fn workloads_on_files_run_on_bare_arrays_too() {
+fn file_workloads_run_on_bare_arrays_too() {
     let on_blocks: Vec<_> = (SMALL.iter())
         .filter(|(kind, _)| !matches!(*kind, "bonnie++" | "touch" | "untar" | "varmail"))
         .collect();
@@ -228,7 +228,7 @@ fn workloads_on_files_run_on_bare_arrays_too() {
 
 /// The archive is created and read in the folder named for it, and removed with the run.
 #[test]
-fn an_archive_is_read_from_another_folder() {
+fn an_archive_can_be_read_from_another_folder() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let parameters = format!(
         "files = 50, archive_folder = \"{}\"",
@@ -266,7 +266,7 @@ fn an_archive_is_read_from_another_folder() {
 /// Workloads that need a file system are refused without one, and those that make one are refused
 /// with one, before anything is created.
 #[test]
-fn a_workload_that_needs_a_file_system_says_so() {
+fn a_workload_reports_that_it_needs_a_file_system() {
     let newfs = "command = \"mkfs.ext4\"";
     for (more, kind, parameters, what) in [
         (
@@ -349,10 +349,10 @@ fn check(run: &Run) {
 /// Reads from the cache are identified as such. The same without caches is tried in pairs, which
 /// count in no result.
 #[test]
-fn what_would_confirm_a_verdict_is_tried() {
+fn confirming_trials_of_a_verdict_are_run() {
     if !is_root() {
         return println!(
-            "SKIPPED: what_would_confirm_a_verdict_is_tried: emptying caches takes root"
+            "SKIPPED: confirming_trials_of_a_verdict_are_run: emptying caches takes root"
         );
     }
     let folder = tempfile::tempdir().unwrap();
@@ -409,7 +409,7 @@ fn what_would_confirm_a_verdict_is_tried() {
 
 /// The error names the file that can't be created, and earlier phases keep their figures.
 #[test]
-fn a_full_file_system_fails_its_phase_and_those_after_it() {
+fn a_full_file_system_fails_its_phase_and_all_later_ones() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let mounted = std::process::Command::new("mount")
@@ -435,7 +435,7 @@ fn a_full_file_system_fails_its_phase_and_those_after_it() {
 }
 
 #[test]
-fn a_long_workload_ends_at_once_when_the_user_wants_that() {
+fn an_interrupt_ends_a_long_workload_immediately() {
     let folder = tempfile::tempdir().unwrap();
     let interrupt = AtomicBool::new(false);
     let began = Instant::now();
@@ -461,9 +461,11 @@ static MOUNTING: Mutex<()> = Mutex::new(());
 
 /// A single disk, and a file system made by commands: made, mounted, unmounted, checked.
 #[test]
-fn file_systems_are_made_mounted_and_checked() {
+fn file_systems_are_created_mounted_and_checked() {
     if !is_root() {
-        return println!("SKIPPED: file_systems_are_made_mounted_and_checked: mounting takes root");
+        return println!(
+            "SKIPPED: file_systems_are_created_mounted_and_checked: mounting takes root"
+        );
     }
     let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
@@ -527,7 +529,7 @@ fn file_systems_are_made_mounted_and_checked() {
 
 /// The error contains the output of a failed command, and `down` still runs.
 #[test]
-fn a_command_that_fails_is_named_with_what_it_said() {
+fn a_failed_command_is_reported_with_its_output() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("down");
     let text = format!(
@@ -548,9 +550,9 @@ fn a_command_that_fails_is_named_with_what_it_said() {
 /// fio on a device and on a file, and the time of a mkfs: the records contain their versions and
 /// figures.
 #[test]
-fn tools_of_others_are_driven() {
+fn external_tools_are_run() {
     if !is_root() {
-        return println!("SKIPPED: tools_of_others_are_driven: loop devices take root");
+        return println!("SKIPPED: external_tools_are_run: loop devices take root");
     }
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
@@ -591,7 +593,7 @@ fn tools_of_others_are_driven() {
 
 /// The kernel can't use memory of this process as a device.
 #[test]
-fn memory_is_no_device_of_the_kernels() {
+fn memory_targets_are_refused_as_kernel_devices() {
     let of = |system: &str, workload: &str| {
         let text = format!("name = \"x\"\nmembers = \"mem\"\n[[system]]\n{system}\n{workload}");
         let experiment = Experiment::parse("x.toml", &text).unwrap();
@@ -632,7 +634,7 @@ fn memory_is_no_device_of_the_kernels() {
 
 /// A target may be a member by its variable, as a loop device and as a file.
 #[test]
-fn a_target_may_be_a_member_that_commands_made_ready() {
+fn a_target_may_be_a_member_prepared_by_commands() {
     let folder = tempfile::tempdir().unwrap();
     let run_on = |loops: bool| {
         // Only a written member is not empty.
@@ -654,16 +656,14 @@ fn a_target_may_be_a_member_that_commands_made_ready() {
     if is_root() {
         run_on(true);
     } else {
-        println!(
-            "SKIPPED a_target_may_be_a_member_that_commands_made_ready: loop devices take root"
-        );
+        println!("SKIPPED a_target_may_be_a_member_prepared_by_commands: loop devices take root");
     }
 }
 
 /// As mdadm creates `/dev/md0`, the target does not exist before `up`. Overwriting it then takes
 /// `force`. ext4 on it uses the block size of large devices.
 #[test]
-fn what_commands_make_need_not_be_there_before() {
+fn targets_created_by_commands_need_not_exist_before() {
     let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let made = folder.path().join("made").display().to_string();
@@ -671,7 +671,7 @@ fn what_commands_make_need_not_be_there_before() {
     let (head, mounted) = if is_root() {
         (" -h", "fs = \"ext4\"\n")
     } else {
-        println!("SKIPPED what_commands_make_need_not_be_there_before: mounting takes root");
+        println!("SKIPPED targets_created_by_commands_need_not_exist_before: mounting takes root");
         ("", "")
     };
     let text = format!(

@@ -192,7 +192,7 @@ fn check_run(run: &Run, members: &str) {
 /// Within a block every system runs once, all with the same seed for the same workload; the order
 /// of systems differs between blocks.
 #[test]
-fn blocks_are_whole_paired_and_shuffled() {
+fn blocks_are_complete_paired_and_shuffled() {
     let systems: String = ["a", "b", "c", "d"]
         .map(|name| format!("[[system]]\nname = \"{name}\"\ntarget = \"single\"\n"))
         .concat();
@@ -261,7 +261,7 @@ fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
 }
 
 #[test]
-fn the_time_limit_ends_with_whole_blocks() {
+fn the_time_limit_ends_after_a_complete_block() {
     let text = "name = \"x\"\nsize = \"8M\"\nblocks = 1000\nmembers = \"mem\"\ntime_limit_s = 1\n\
                 [[system]]\ntarget = \"single\"\n[[workload]]\nkind = \"block-write\"\n";
     let mut kept = Kept::default();
@@ -273,7 +273,7 @@ fn the_time_limit_ends_with_whole_blocks() {
 /// Experiments that don't fit are refused before anything is written; named devices are not
 /// overwritten without --force.
 #[test]
-fn what_can_not_be_done_is_said() {
+fn impossible_experiments_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("x.img");
     fs::write(&image, vec![7; 1 << 20]).unwrap();
@@ -422,7 +422,7 @@ fn what_can_not_be_done_is_said() {
 /// `--force` gives up the contents of devices, but not devices in use. All are checked before the
 /// first is written.
 #[test]
-fn what_is_in_use_is_refused_before_anything_is_written() {
+fn targets_in_use_are_refused_before_any_write() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (free, held) = (at("free"), at("held"));
@@ -497,7 +497,7 @@ fn a_folder_is_a_target() {
 /// The quickstart with sizes for a test: every system has results, none fails, and the members'
 /// bytes match the level.
 #[test]
-fn the_quickstart_runs_whole() {
+fn the_quickstart_runs_completely() {
     let folder = tempfile::tempdir().unwrap();
     let text = spindles_lab::builtin::by_name("quickstart").unwrap().text;
     // The quickstart lacks the parallel workload: it measures disks, not files on one disk.
@@ -683,7 +683,7 @@ fn an_interrupted_run_leaves_no_array_on_devices() {
 /// The journal lies on a device of its own, whose bytes count. Its contents are destroyed only with
 /// `force`.
 #[test]
-fn arrays_have_journals_of_their_own() {
+fn arrays_can_have_their_own_journals() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.img");
     fs::write(&journal, vec![0x42; 16 << 20]).unwrap();
@@ -727,7 +727,7 @@ fn arrays_have_journals_of_their_own() {
 
 /// A workload alongside a job runs before, during and after it, and the job's figures are recorded.
 #[test]
-fn jobs_run_beside_workloads() {
+fn jobs_run_alongside_workloads() {
     let folder = tempfile::tempdir().unwrap();
     let text = |members: &str, more: &str| {
         format!(
@@ -816,15 +816,15 @@ fn jobs_that_a_system_cannot_have_are_refused() {
         let mut kept = Kept::default();
         let error = kept.run(&text.replace("SYSTEMS", ""), false).unwrap_err();
         let error = error.to_string();
-        let said = format!("it runs beside {job}, which is for ");
-        for said in [
+        let message = format!("it runs beside {job}, which is for ");
+        for message in [
             "system \"",
             "random-read: ",
-            &said,
+            &message,
             words,
             "list in its `systems`",
         ] {
-            assert!(error.contains(said), "{target}: no {said} in {error}");
+            assert!(error.contains(message), "{target}: no {message} in {error}");
         }
         assert!(kept.records.is_empty());
         if members == "files" {

@@ -198,11 +198,11 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn sick_members_are_named_where_targets_name_them_too() {
+fn sick_members_are_named_if_targets_list_their_members() {
     for case in CASES {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let Some(servers) = servers(folder.path(), case) else {
-            let test = "sick_members_are_named_where_targets_name_them_too";
+            let test = "sick_members_are_named_if_targets_list_their_members";
             return println!("SKIPPED: {test}: nbdkit is not installed");
         };
         let sick = &servers[case.sick].address;
@@ -249,7 +249,7 @@ fn sick_members_are_named_where_targets_name_them_too() {
 
 /// An array continues without a failed member, and its figures look sound.
 #[test]
-fn a_member_that_fails_is_named() {
+fn a_failing_member_is_named() {
     let case = Case {
         level: "raid1",
         count: 3,
@@ -261,7 +261,7 @@ fn a_member_that_fails_is_named() {
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(servers) = servers(folder.path(), &case) else {
-        return println!("SKIPPED: a_member_that_fails_is_named: nbdkit is not installed");
+        return println!("SKIPPED: a_failing_member_is_named: nbdkit is not installed");
     };
     let trigger = folder.path().join("trigger");
     let text = experiment(&members(&servers), "raid1(3)", case.workloads);
@@ -272,7 +272,7 @@ fn a_member_that_fails_is_named() {
 }
 
 #[test]
-fn a_throttled_device_of_the_journal_is_named() {
+fn a_throttled_journal_device_is_named() {
     let case = Case {
         level: "raid5",
         count: 4,
@@ -283,9 +283,7 @@ fn a_throttled_device_of_the_journal_is_named() {
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(servers) = servers(folder.path(), &case) else {
-        return println!(
-            "SKIPPED: a_throttled_device_of_the_journal_is_named: nbdkit is not installed"
-        );
+        return println!("SKIPPED: a_throttled_journal_device_is_named: nbdkit is not installed");
     };
     let journal = &servers[3].address;
     let head = format!("journal = \"{journal}\"");
@@ -301,7 +299,7 @@ fn a_throttled_device_of_the_journal_is_named() {
 
 /// Sound members raise no doubt, however busy the machine is.
 #[test]
-fn sound_members_are_not_doubted() {
+fn healthy_members_are_not_doubted() {
     let case = Case {
         level: "raid5",
         count: 4,
@@ -312,7 +310,7 @@ fn sound_members_are_not_doubted() {
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(servers) = servers(folder.path(), &case) else {
-        return println!("SKIPPED: sound_members_are_not_doubted: nbdkit is not installed");
+        return println!("SKIPPED: healthy_members_are_not_doubted: nbdkit is not installed");
     };
     let members = members(&servers);
     let all_sick = |(): &()| {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn all_levels_that_fit_are_choices() {
+    fn all_fitting_levels_are_offered() {
         assert_eq!(of_sizes(&[9]), "concat(a) raid0(a)");
         assert_eq!(
             of_sizes(&[9, 9]),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn unequal_devices_are_paired_by_size_or_join() {
+    fn unequal_devices_are_paired_by_size_or_concatenated() {
         let choices = of_sizes(&[400, 200, 400, 200]);
         assert!(
             choices.contains("raid0(raid1(a,c),raid1(b,d))"),

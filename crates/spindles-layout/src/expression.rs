@@ -438,7 +438,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_read_and_print() {
+    fn expressions_parse_and_print() {
         for text in [
             "raid1(a.img,b.img)",
             "raid5:left-asymmetric(/dev/a,b c,/dev/c)",
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_devices_are_quoted_as_expressions_are() {
+    fn device_lists_are_quoted_like_expressions() {
         for (text, devices) in [
             ("a.img", &["a.img"] as &[_]),
             (" a.img , b.img", &["a.img", "b.img"]),
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_goes_to_all_that_can_have_it() {
+    fn a_layout_applies_to_all_arrays_that_support_it() {
         let parse = |text| Expression::parse(text).unwrap();
         let nested = parse("raid0(raid5(a,b,c),raid5:right-symmetric(d,e,f))");
         assert_eq!(
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_point_at_the_place() {
+    fn errors_point_at_the_faulty_text() {
         for (text, at, message) in [
             ("", 0, "lacks a device or an array here"),
             ("a.img", 0, "lacks a level with its members here"),
@@ -559,7 +559,7 @@ mod tests {
     /// Any text is parsed or refused without a panic. A parsed expression prints as text that
     /// parses to the same expression.
     #[test]
-    fn any_text_is_read_or_refused() {
+    fn any_text_is_parsed_or_refused() {
         let parts = [
             "raid5", "raid10", "concat", ":far2", ":near", "(", ")", ",", "a", "b.img", " ", "\"",
             "3", "0", "65", "é", "mem:1M", "c", "d", "(", ")", ",",

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const LEVELS_MD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/levels.md");
 
 #[test]
-fn docs_show_the_levels_as_they_are() {
+fn docs_match_the_table_of_levels() {
     let on_disk = std::fs::read_to_string(LEVELS_MD).expect("docs/levels.md");
     let mut text = on_disk.clone();
     for (name, part) in [

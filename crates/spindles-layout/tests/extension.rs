@@ -27,7 +27,7 @@ fn holds_all(new: &Geometry, old: &Geometry) -> bool {
 }
 
 #[test]
-fn a_map_continues_another_exactly_where_nothing_moves() {
+fn a_map_extends_another_exactly_if_no_block_moves() {
     let sizes: [&[u64]; 4] = [
         &[40; 5],
         &[43; 5],

@@ -45,7 +45,7 @@ fn marks(way: Way) -> Vec<u64> {
 }
 
 #[test]
-fn every_block_is_in_one_live_group_at_each_mark() {
+fn every_block_is_in_one_live_group_at_each_checkpoint() {
     for way in WAYS {
         for mark in marks(way) {
             let geometry = growing(way, mark);
@@ -70,7 +70,7 @@ fn every_block_is_in_one_live_group_at_each_mark() {
 
 /// In-place writes of a window never touch data that the old map holds from the window's end on.
 #[test]
-fn a_window_never_overwrites_what_was_not_moved() {
+fn a_window_never_overwrites_unmoved_data() {
     for way in WAYS {
         for pair in marks(way).windows(2) {
             let (before, after) = (growing(way, pair[0]), growing(way, pair[1]));
@@ -100,7 +100,7 @@ fn a_window_never_overwrites_what_was_not_moved() {
 }
 
 #[test]
-fn it_survives_what_both_maps_survive() {
+fn a_growing_array_survives_what_both_maps_survive() {
     let way = ("raid1", 3, 4, "raid5", 4, 4);
     let two: MemberSet = [0, 1].map(MemberIndex).into_iter().collect();
     let new = MemberSet::EMPTY.with(MemberIndex(3));
@@ -115,7 +115,7 @@ fn it_survives_what_both_maps_survive() {
 }
 
 #[test]
-fn what_would_not_fit_is_refused() {
+fn growth_that_does_not_fit_is_refused() {
     let refuse = |old: Geometry, new: Geometry| new.growing_from(old, BlockIndex(0)).unwrap_err();
     let denser = refuse(geometry("raid5", 4, 4), geometry("raid6", 4, 4));
     assert_eq!(

@@ -186,7 +186,7 @@ fn any_multiple_of_the_block_is_a_chunk() {
 }
 
 #[test]
-fn unequal_members_are_used_up() {
+fn unequal_members_are_fully_used() {
     let all_sizes: &[&[u64]] = &[
         &[7],
         &[1, 1],
@@ -216,7 +216,7 @@ fn unequal_members_are_used_up() {
 }
 
 #[test]
-fn zones_count_their_chunks_anew() {
+fn each_zone_counts_its_chunks_from_zero() {
     let level = Level::by_name("raid0").unwrap();
     // Chunks of 2: one row of all three, one of members 0 and 2, two of member 2 alone.
     let geometry = geometry(level, level.layout_default(), 2, &[5, 3, 8]);
@@ -231,7 +231,7 @@ fn zones_count_their_chunks_anew() {
 }
 
 #[test]
-fn members_are_used_up_to_the_smallest() {
+fn members_are_used_up_to_the_smallest_size() {
     let level = Level::by_name("raid5").unwrap();
     let sizes = [100, 31, 64];
     let geometry = geometry(level, level.layout_default(), 10, &sizes);
@@ -241,7 +241,7 @@ fn members_are_used_up_to_the_smallest() {
 }
 
 #[test]
-fn parity_that_moves_lands_on_all_members_equally() {
+fn rotating_parity_is_spread_equally_over_members() {
     for (level, layout, members) in every_shape(10) {
         let Redundancy::Parity(parity_chunks) = level.redundancy else {
             continue;

@@ -124,7 +124,7 @@ fn check(level: &'static Level, layout: Layout, sizes: &[u64]) {
 }
 
 #[test]
-fn survives_exactly_what_can_be_recovered() {
+fn survival_equals_recoverability() {
     for level in LEVELS.iter().copied() {
         for members in level.members_min..=10 {
             for row in level.layouts {
@@ -147,7 +147,7 @@ fn survives_exactly_what_can_be_recovered() {
 }
 
 #[test]
-fn arrays_shorter_than_a_rotation_survive_what_they_can() {
+fn arrays_shorter_than_a_rotation_can_survive_more() {
     let near = Level::by_name("raid10").unwrap();
     for rows in 1..4 {
         check(near, near.layout("near 2").unwrap(), &[rows; 5]);

@@ -50,7 +50,7 @@ fn expressions() -> Vec<(String, u32)> {
 }
 
 #[test]
-fn tables_are_as_checked_by_hand() {
+fn layout_tables_equal_the_hand_checked_ones() {
     let mut text = String::new();
     for (expression, stripes) in expressions() {
         let parsed = Expression::parse_counted(&expression).expect(&expression);
@@ -65,7 +65,7 @@ fn tables_are_as_checked_by_hand() {
 }
 
 #[test]
-fn data_counts_on_through_the_array_when_asked() {
+fn data_numbering_can_continue_through_the_array() {
     let parsed = Expression::parse_counted("raid6(5)").unwrap();
     let table = Table::new(&parsed, 2, Numbers::Array).unwrap();
     assert_eq!(

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn series_that_began_together_are_added_slot_by_slot() {
+    fn concurrent_series_are_added_slot_by_slot() {
         let operations = |series: &Series| {
             let slots = series.slots.iter();
             slots.map(|slot| slot.operations).collect::<Vec<_>>()

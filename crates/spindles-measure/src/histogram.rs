@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_equals_recorded_together() {
+    fn merged_histograms_equal_one_recorded_together() {
         let (mut left, mut right, mut both) =
             (Histogram::new(), Histogram::new(), Histogram::new());
         for value in 0..10_000_u64 {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_zero_everywhere() {
+    fn an_empty_histogram_is_zero_everywhere() {
         let empty = Histogram::new();
         assert!(empty.is_empty());
         assert_eq!(

@@ -759,7 +759,7 @@ mod tests {
     }
 
     #[test]
-    fn records_survive_a_round_trip() {
+    fn records_round_trip() {
         let records = vec![
             Record::Experiment(Experiment {
                 name: "q".to_owned(),
@@ -781,7 +781,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_what_is_counted_over_the_timed_window() {
+    fn the_rate_is_the_count_per_timed_window() {
         let run = Run {
             counted: 3 << 20,
             elapsed_ns: 500_000_000,
@@ -792,7 +792,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_off_by_an_interruption_is_left_out() {
+    fn a_truncated_last_line_is_ignored() {
         let text = to_line(&Record::Run(Box::new(run())));
         let both = format!("{text}{}", &text[..text.len() / 2]);
         assert_eq!(from_lines(&both).unwrap().len(), 1);
@@ -805,7 +805,7 @@ mod tests {
 
     /// Some editors on other systems add one.
     #[test]
-    fn a_byte_order_mark_is_passed_over() {
+    fn a_byte_order_mark_is_skipped() {
         let text = to_line(&Record::Run(Box::new(run())));
         assert_eq!(from_lines(&format!("\u{feff}{text}")), from_lines(&text));
         let inside = format!("{text}\u{feff}{text}");
@@ -813,7 +813,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_there_twice_and_not_the_same_is_refused() {
+    fn conflicting_records_of_one_run_are_refused() {
         let record = |began: u64, elapsed_ns: u64| {
             to_line(&Record::Run(Box::new(Run {
                 started_unix_ms: began,
@@ -823,19 +823,19 @@ mod tests {
         };
         let read = |lines: &[String]| from_lines(&lines.concat());
         let error = read(&[record(5, 1), record(6, 1), record(5, 2)]).unwrap_err();
-        let said = error.to_string();
+        let message = error.to_string();
         assert!(
-            said.starts_with("lines 1 and 3 are the same run (, , block 1)"),
-            "{said}"
+            message.starts_with("lines 1 and 3 are the same run (, , block 1)"),
+            "{message}"
         );
-        assert!(said.ends_with("remove the line that is not as it was measured"));
+        assert!(message.ends_with("remove the line that is not as it was measured"));
         // An identical run is accepted. Without a start time, the same run cannot be recognised.
         assert_eq!(read(&[record(5, 1), record(5, 1)]).unwrap().len(), 2);
         assert_eq!(read(&[record(0, 1), record(0, 2)]).unwrap().len(), 2);
     }
 
     #[test]
-    fn fields_of_later_versions_of_the_same_schema_are_passed_over() {
+    fn unknown_fields_of_the_same_schema_are_ignored() {
         let text = "{\"schema\":1,\"record\":\"run\",\"elapsed_ns\":7,\"new_field\":[1]}\n";
         let records = from_lines(text).unwrap();
         assert!(matches!(&records[..], [Record::Run(run)] if run.elapsed_ns == 7));
@@ -852,7 +852,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_record_is_refused_with_its_line() {
+    fn invalid_records_are_refused_with_their_line() {
         for (text, words) in [
             ("hello\n", "line 1 is not a record"),
             ("{\"a\":1}\n", "no \"schema\""),

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_of_the_slots_and_a_cut_off_one_is_left_out() {
+    fn rates_follow_the_slots_without_a_truncated_one() {
         let mut run = run(1, &[5, 10, 20]);
         assert_eq!(run.rates_over_time(), [5e7, 1e8, 2e8]);
         // The run ended in the middle of the last slot.
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_is_no_part_of_the_steady_state() {
+    fn steady_state_excludes_the_warm_up() {
         let steady = |warm_up, slots: &[u64]| run(warm_up, slots).steady_over_time();
         let slots = [900, 900, 100, 101, 99, 100, 100, 101, 99, 100];
         assert!(steady(2, &slots).unwrap().holds());

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_a_chosen_number_is_no_number_of_its_own() {
+    fn a_derived_number_is_not_swept_separately() {
         let workloads: Vec<Workload> = [1, 2, 4].map(|processes| cp(processes, 64)).into();
         let found = sweeps(&workloads);
         let [sweep] = &found[..] else {
@@ -304,7 +304,7 @@ mod tests {
     /// One workload sweeps the sizes, another the processes at some of them: both include one
     /// process there.
     #[test]
-    fn the_same_work_under_two_names_is_one_place() {
+    fn the_same_work_under_two_names_is_one_point() {
         let mut workloads: Vec<Workload> = [16, 64, 128, 256].map(|size| cp(1, size)).into();
         let several = [16, 64, 128].map(|size| [1, 2, 4, 8].map(|processes| cp(processes, size)));
         workloads.extend(several.into_iter().flatten().map(|it| Workload {
@@ -312,12 +312,12 @@ mod tests {
             ..it
         }));
         let found = sweeps(&workloads);
-        let said = found
+        let summaries = found
             .iter()
             .map(|sweep| (&*sweep.fact.name, sweep.points.len()));
-        let said: Vec<_> = said.collect();
+        let summaries: Vec<_> = summaries.collect();
         assert_eq!(
-            said,
+            summaries,
             [
                 ("processes", 4),
                 ("processes", 4),
@@ -331,14 +331,14 @@ mod tests {
     /// Sizes with one process, and processes at two sizes: three sweeps. A grid would be mostly
     /// empty.
     #[test]
-    fn of_a_cross_each_arm_is_a_sweep() {
+    fn each_arm_of_a_cross_is_a_sweep() {
         let sizes = [1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20];
         let mut workloads: Vec<Workload> = sizes.map(|size| cp(1, size)).into();
         for size in [16 << 20, 64 << 20] {
             workloads.extend([2, 4, 8, 16, 32].map(|processes| cp(processes, size)));
         }
         let found = sweeps(&workloads);
-        let said = found.iter().map(|sweep| {
+        let summaries = found.iter().map(|sweep| {
             let fixed = sweep
                 .fixed
                 .iter()
@@ -352,7 +352,7 @@ mod tests {
             )
         });
         assert_eq!(
-            said.collect::<Vec<_>>(),
+            summaries.collect::<Vec<_>>(),
             [
                 "processes × 6 size=16777216",
                 "processes × 6 size=67108864",
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_a_word_or_in_its_phase_is_no_sweep() {
+    fn workloads_that_differ_in_text_or_phase_are_no_sweep() {
         let mut workloads: Vec<Workload> = [1, 2, 4].map(|processes| cp(processes, 64)).into();
         let no = |workloads: &[Workload]| sweeps(workloads).is_empty();
         let fsync = |value: &str| ("fsync".to_owned(), value.to_owned());

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_at_the_end_counts_with_what_it_ends() {
+    fn a_final_flush_counts_towards_its_phase() {
         let records = untar();
         let analysis = Analysis::of(&records).unwrap();
         let names: Vec<&str> = (analysis.experiment.workloads.iter())
@@ -213,7 +213,7 @@ mod tests {
 
     /// A page analyses the records again.
     #[test]
-    fn totals_are_drawn_anew_from_what_they_were_written_with() {
+    fn totals_are_recomputed_the_same_from_their_records() {
         let mut records = untar();
         let first = Analysis::of(&records).unwrap();
         records[0] = Record::Experiment(first.experiment.clone());

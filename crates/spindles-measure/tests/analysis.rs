@@ -281,12 +281,12 @@ const CAUSES: &[(&str, Plant)] = &[
 ];
 
 #[test]
-fn spotless_records_give_no_doubt() {
+fn clean_records_raise_no_doubts() {
     assert_eq!(kinds_found(&spotless()), Vec::<String>::new());
 }
 
 #[test]
-fn every_kind_of_doubt_finds_its_cause_and_says_what_to_do() {
+fn every_kind_of_doubt_finds_its_cause_and_names_a_remedy() {
     for kind in doubts::KINDS {
         let (_, plant) = CAUSES
             .iter()
@@ -316,7 +316,7 @@ fn every_kind_of_doubt_finds_its_cause_and_says_what_to_do() {
 
 /// Doubts that make figures wrong come before those that make them vary, wherever their row is.
 #[test]
-fn doubts_come_by_their_rank() {
+fn doubts_are_sorted_by_rank() {
     let ranks: Vec<_> = doubts::KINDS.iter().map(|kind| kind.rank).collect();
     assert!(ranks.is_sorted(), "the table is out of order: {ranks:?}");
     let mut planted = vec![
@@ -345,7 +345,7 @@ fn doubts_come_by_their_rank() {
 
 /// Members are compared within their own array, and a journal device with the members' writes.
 #[test]
-fn a_member_out_of_line_is_told_with_its_figures() {
+fn a_deviating_member_is_reported_with_its_figures() {
     let mut records = spotless();
     let member = |name: &str, reads: u64| MemberRate {
         name: name.to_owned(),
@@ -433,7 +433,7 @@ fn a_member_out_of_line_is_told_with_its_figures() {
 /// A workload that runs on some systems is not missing on others. The control runs the baseline's
 /// workloads.
 #[test]
-fn runs_are_missing_only_where_they_were_to_be() {
+fn only_planned_runs_are_reported_missing() {
     let mut records = spotless();
     let on = ["single", "raid5"].map(str::to_owned);
     for workload in &mut experiment(&mut records).workloads {
@@ -456,7 +456,7 @@ fn runs_are_missing_only_where_they_were_to_be() {
 
 /// A guarantee concerns only systems that can give it, and is doubted only if it differs.
 #[test]
-fn promises_are_compared_among_those_that_give_them() {
+fn promises_are_compared_only_among_systems_that_give_them() {
     let found = |option: &str, value: &str, systems: &[&str]| {
         let mut records = spotless();
         for name in systems {
@@ -483,7 +483,7 @@ fn promises_are_compared_among_those_that_give_them() {
 }
 
 #[test]
-fn recorded_doubts_are_shown_once_with_their_places() {
+fn recorded_doubts_are_shown_once_with_their_locations() {
     let mut records = spotless();
     of_system(&mut records, "raid5")
         .filter(|run| run.workload.name == "seeks")
@@ -551,7 +551,7 @@ fn planted_differences_are_found_and_only_those() {
 }
 
 #[test]
-fn equal_systems_are_not_told_apart() {
+fn equal_systems_show_no_difference() {
     // 40 experiments with identical systems: 5 × 3 comparisons each.
     let (mut told_apart, mut comparisons) = (0, 0);
     for seed in 0..40 {
@@ -598,7 +598,7 @@ fn the_a_a_pair_raises_the_bar() {
 
 /// A figure beyond the noise floor is not enough: its whole interval has to lie there.
 #[test]
-fn an_interval_that_reaches_into_the_noise_shows_nothing() {
+fn an_interval_within_the_noise_shows_no_difference() {
     let verdict = |scatter: u64| {
         let mut records = spotless();
         of_system(&mut records, "single-again")
@@ -640,7 +640,7 @@ fn one_block_and_failed_cells_get_no_verdict() {
 }
 
 #[test]
-fn amplification_and_cpu_come_from_the_sums() {
+fn amplification_and_cpu_are_computed_from_totals() {
     let mut records = spotless();
     of_system(&mut records, "raid5").for_each(|run| {
         run.application = Traffic {
@@ -864,10 +864,13 @@ fn records_of_different_experiments_are_refused() {
             "once more single-again and none",
         ),
     ] {
-        let said = joined(plant, from).unwrap_err().to_string();
-        assert!(said.starts_with(&lines), "{lines}: {said}");
-        assert!(said.contains(words), "{words}: {said}");
-        assert!(said.ends_with("with `spindles lab compare`"), "{said}");
+        let message = joined(plant, from).unwrap_err().to_string();
+        assert!(message.starts_with(&lines), "{lines}: {message}");
+        assert!(message.contains(words), "{words}: {message}");
+        assert!(
+            message.ends_with("with `spindles lab compare`"),
+            "{message}"
+        );
     }
     // A run may contain more than the definition, such as the version of a tool, and a trial
     // changes its work on purpose. Neither is another experiment.
@@ -895,7 +898,7 @@ fn records_of_different_experiments_are_refused() {
 
 /// Concatenated files, the first of which is cut short in its last block.
 #[test]
-fn what_was_recorded_twice_counts_once() {
+fn runs_recorded_twice_count_once() {
     let whole = example::records(3);
     let cut = &whole[..whole.len() - 2];
     let expected = Analysis::of(&whole).unwrap();
@@ -906,10 +909,10 @@ fn what_was_recorded_twice_counts_once() {
     };
     assert_eq!(found.recorded_again, runs(cut));
     assert_eq!(found.runs, expected.runs);
-    let said = found.findings.iter();
-    let said: Vec<&Finding> = said.filter(|it| it.kind == "recorded-again").collect();
+    let findings = found.findings.iter();
+    let findings: Vec<&Finding> = findings.filter(|it| it.kind == "recorded-again").collect();
     assert_eq!(
-        said[0].details,
+        findings[0].details,
         [format!("{} runs were recorded once more", runs(cut))]
     );
     // Without start times, two equal runs count as two.
@@ -957,7 +960,7 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
 
 /// Until the baseline has run, nothing is compared, not even the control.
 #[test]
-fn nothing_stands_in_for_a_baseline_that_is_to_come() {
+fn a_pending_baseline_is_not_substituted() {
     let mut records = spotless();
     let is_without = |run: &Run| run.workload.name == "seeks" && run.system.name == "single";
     records.retain(|record| !matches!(record, Record::Run(run) if is_without(run)));
@@ -1154,7 +1157,7 @@ fn a_rate_that_was_set_is_no_outlier() {
 
 /// A workload that is too short or refused on one system counts for none.
 #[test]
-fn over_all_workloads_what_is_no_measure_counts_for_none() {
+fn overall_results_exclude_refused_workloads_for_all_systems() {
     let mut records = spotless();
     of_system(&mut records, "raid5")
         .filter(|run| run.workload.name == "dd-read")
@@ -1222,7 +1225,7 @@ fn an_analysis_is_the_same_from_stored_records() {
 }
 
 #[test]
-fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
+fn a_change_is_found_and_a_changed_baseline_is_doubted() {
     let before = Analysis::of(&spotless()).unwrap();
     let mut records = spotless();
     of_system(&mut records, "raid5").for_each(|run| run.elapsed_ns = run.elapsed_ns * 8 / 10);
@@ -1277,7 +1280,7 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
 
 /// Runs on one side only are listed once, however many systems and workloads lack them.
 #[test]
-fn what_has_no_counterpart_is_folded() {
+fn runs_without_a_counterpart_are_listed_once() {
     let of = |keeps: &dyn Fn(&Run) -> bool| {
         let mut records = example::records(2);
         records.retain(|record| !matches!(record, Record::Run(run) if !keeps(run)));
@@ -1304,7 +1307,7 @@ fn what_has_no_counterpart_is_folded() {
 /// A difference that may be due to chance among this many questions is marked, and the A/A pair is
 /// no question.
 #[test]
-fn a_change_says_where_the_correction_takes_it_away() {
+fn a_change_marks_differences_removed_by_the_correction() {
     let mut records = example::records(3);
     let before = Analysis::of(&records).unwrap();
     runs(&mut records).for_each(|run| run.elapsed_ns = run.elapsed_ns / 10 * 8);
@@ -1321,7 +1324,7 @@ fn a_change_says_where_the_correction_takes_it_away() {
 
 /// If the disks differ, the baseline was changed on purpose.
 #[test]
-fn other_disks_are_what_is_asked_for() {
+fn a_changed_baseline_on_other_disks_is_not_doubted() {
     let with_disks = |names: &[&str], elapsed: u64| {
         let mut records = spotless();
         runs(&mut records).for_each(|run| run.elapsed_ns = run.elapsed_ns * elapsed / 10);
@@ -1364,7 +1367,7 @@ fn other_disks_are_what_is_asked_for() {
 
 /// The difference is exactly the ratio of the rates shown next to it.
 #[test]
-fn a_difference_is_the_ratio_of_the_rates_shown() {
+fn a_difference_equals_the_ratio_of_the_shown_rates() {
     let analysis = Analysis::of(&example::records(7)).unwrap();
     let own = &analysis.own_comparisons;
     let is_own = |it: &Comparison| (&*it.system, &*it.baseline) == ("raid5", "raid0");
@@ -1405,7 +1408,7 @@ fn the_last_percentile_needs_ten_thousand_operations() {
 
 /// Workloads on files use the page cache on purpose: `O_DIRECT` is no advice for them.
 #[test]
-fn workloads_on_files_get_advice_of_their_own() {
+fn file_workloads_get_their_own_advice() {
     let mut records = spotless();
     for run in runs(&mut records) {
         run.io.direct = false;
@@ -1422,7 +1425,7 @@ fn workloads_on_files_get_advice_of_their_own() {
 
 /// A phase that only flushes moves no data itself.
 #[test]
-fn what_moves_no_bytes_is_from_no_cache() {
+fn workloads_without_data_are_not_cached() {
     let mut records = spotless();
     for run in runs(&mut records) {
         run.io.direct = false;
@@ -1445,7 +1448,7 @@ fn what_moves_no_bytes_is_from_no_cache() {
 
 /// Without reads, nothing can come from a cache.
 #[test]
-fn caches_are_doubted_only_where_something_was_read() {
+fn caches_are_doubted_only_for_reads() {
     let mut records = spotless();
     runs(&mut records).for_each(|run| run.io.direct = false);
     assert!(kinds_found(&records).contains(&"cache-effect".to_owned()));
@@ -1511,7 +1514,7 @@ fn different_work_gets_no_verdict() {
     let first = &mut experiment(&mut known).workloads[0];
     (first.size_bytes, first.operation_bytes) = (2 << 20, 4096);
     let before = Analysis::of(&known).unwrap();
-    for (plant, said, concerned) in plants {
+    for (plant, message, concerned) in plants {
         let mut records = known.clone();
         of_system(&mut records, "raid4").for_each(|run| run.elapsed_ns /= 2);
         let mut planted = experiment(&mut records).clone();
@@ -1520,14 +1523,14 @@ fn different_work_gets_no_verdict() {
         let after = Analysis::of(&records).unwrap();
         let found = change(&before, &after, Verdicts::SameWork);
         let words: Vec<String> = found.different_work.iter().map(Difference::words).collect();
-        assert_eq!(words, [*said]);
+        assert_eq!(words, [*message]);
         let asked = || found.rows.iter().filter(|row| !row.control);
         let without = asked().filter(|row| row.verdict.is_none());
-        assert_eq!(without.count(), *concerned, "{said}");
+        assert_eq!(without.count(), *concerned, "{message}");
         let found = change(&before, &after, Verdicts::All);
-        assert_eq!(found.different_work.len(), 1, "{said}");
+        assert_eq!(found.different_work.len(), 1, "{message}");
         let mut asked = found.rows.iter().filter(|row| !row.control);
-        assert!(asked.all(|row| row.verdict.is_some()), "{said}");
+        assert!(asked.all(|row| row.verdict.is_some()), "{message}");
     }
     // Facts missing from older records are not differences.
     let found = change(
@@ -1556,8 +1559,8 @@ fn another_mount_is_another_environment() {
     let (before, after) = (analysis("ext4 rw; rw"), analysis("ext4 rw,sync; rw"));
     let found = change(&before, &after, Verdicts::SameWork);
     assert_eq!(found.different_work, []);
-    let said = ["mount of raid5", "ext4 rw; rw", "ext4 rw,sync; rw"].map(str::to_owned);
-    assert_eq!(found.environment, [said.into()]);
+    let expected = ["mount of raid5", "ext4 rw; rw", "ext4 rw,sync; rw"].map(str::to_owned);
+    assert_eq!(found.environment, [expected.into()]);
     // Older records don't contain it.
     let silent = Analysis::of(&spotless()).unwrap();
     let found = change(&silent, &after, Verdicts::SameWork);
@@ -1611,7 +1614,7 @@ fn every_field_of_a_record_is_documented() {
 }
 
 #[test]
-fn members_that_answered_late_are_told_once_for_all_repetitions() {
+fn slow_members_are_reported_once_for_all_repetitions() {
     let mut records = spotless();
     let late = |array: &str, member, slow, hedged_reads| LateMember {
         array: array.to_owned(),
@@ -1629,9 +1632,9 @@ fn members_that_answered_late_are_told_once_for_all_repetitions() {
         .findings
         .iter()
         .find(|finding| finding.kind == "late-members");
-    let told = "seeks: raid5 (member 1 slow, stalled, 1 read hedged; member 2 stalled, 7 reads hedged; \
+    let expected = "seeks: raid5 (member 1 slow, stalled, 1 read hedged; member 2 stalled, 7 reads hedged; \
                 member 0 of inner slow)";
-    assert_eq!(found.unwrap().details, [told]);
+    assert_eq!(found.unwrap().details, [expected]);
     let text: String = records.iter().map(to_line).collect();
     assert_eq!(from_lines(&text).unwrap(), records);
     // Most runs have none, and omit the field.
@@ -1641,7 +1644,7 @@ fn members_that_answered_late_are_told_once_for_all_repetitions() {
 /// A runner learns whether every headline ratio is precise enough, and how many blocks the others
 /// need.
 #[test]
-fn headlines_are_known_or_say_what_they_would_take() {
+fn headline_ratios_are_precise_or_report_the_blocks_needed() {
     let scattered = |scatter: f64| {
         let mut random = Random::new(3);
         let mut records = spotless();
@@ -1752,7 +1755,7 @@ fn records_without_evidence_get_no_verdict() {
 /// Other cells of an experiment are evidence too: other sizes, more actors, the same without
 /// caches.
 #[test]
-fn cells_beside_each_other_are_evidence() {
+fn neighbouring_cells_are_evidence() {
     let rule = |plant: fn(&mut Vec<Record>)| {
         let mut records = spotless();
         records.retain(|it| !matches!(it, Record::Run(run) if run.system.name != "single"));
@@ -1823,7 +1826,7 @@ fn carrier(read: u64) -> Vec<DeviceUse> {
 /// Counters may include a warm-up that the run does not. Threads may share a name, and devices that
 /// are not members may carry everything.
 #[test]
-fn counters_are_read_as_they_are_meant() {
+fn counters_are_interpreted_correctly() {
     let verdicts = |plant: fn(&mut Run, &mut Evidence)| {
         let mut records = spotless();
         for run in of_system(&mut records, "raid5").filter(|run| run.workload.name == "dd-read") {
@@ -1888,7 +1891,7 @@ fn counters_are_read_as_they_are_meant() {
 
 /// One device that holds all members is as fast as the fastest measurement of it.
 #[test]
-fn a_shared_device_is_as_fast_as_it_was_ever_seen() {
+fn a_shared_device_has_its_fastest_measured_rate() {
     let verdicts = |alone: u64| {
         let mut records = spotless();
         let member = |name: &str, read_bytes_per_s| MemberRate {

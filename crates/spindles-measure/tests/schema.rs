@@ -300,7 +300,7 @@ fn lines() -> impl Iterator<Item = Value> {
 }
 
 #[test]
-fn what_is_written_is_in_the_schema_and_nothing_else() {
+fn the_schema_lists_exactly_the_written_fields() {
     let schema = schema();
     let (errors, met) = checked(&schema, lines());
     // A line that fits no kind of record gets an error from each; the last is enough to find it.
@@ -335,7 +335,7 @@ type Plant = fn(&mut Value);
 
 /// Tests the check itself: it finds a new field, a wrong unit and a missing name.
 #[test]
-fn a_record_that_differs_from_the_schema_is_found() {
+fn a_record_that_violates_the_schema_is_detected() {
     let schema = schema();
     let broken: [(&str, Plant); 5] = [
         ("line.colour is not in the schema", |line| {
@@ -366,7 +366,7 @@ fn a_record_that_differs_from_the_schema_is_found() {
 
 /// Properties that the schema makes optional can be omitted.
 #[test]
-fn records_of_the_least_are_read() {
+fn minimal_records_are_read() {
     for kind in ["experiment", "environment", "calibration"] {
         let line = format!("{{\"schema\":1,\"record\":\"{kind}\"}}\n");
         assert_eq!(from_lines(&line).map(|records| records.len()), Ok(1));

@@ -52,7 +52,7 @@ fn analysis(control: Option<&str>, runs: Vec<Run>) -> Analysis {
 /// Twice as fast in one workload and half as fast in another is equal. An arithmetic mean would
 /// deny it.
 #[test]
-fn over_all_workloads_twice_and_half_are_equal() {
+fn the_overall_ratio_balances_twice_and_half() {
     let mut runs = Vec::new();
     for block in 0..3 {
         for (workload, rate) in [("read", 200), ("write", 50)] {
@@ -70,8 +70,8 @@ fn over_all_workloads_twice_and_half_are_equal() {
     assert_eq!(found[0].log_ratio.blocks, 3);
     // A block without one of the workloads does not count.
     let without = |run: &Run| {
-        let is_it = run.workload.name == "write" && run.repetition_block == 2;
-        !(is_it && run.system.name == "stripe")
+        let is_last_write = run.workload.name == "write" && run.repetition_block == 2;
+        !(is_last_write && run.system.name == "stripe")
     };
     let cut = runs.iter().filter(|run| without(run)).cloned().collect();
     assert_eq!(analysis(None, cut).overall[0].log_ratio.blocks, 2);
@@ -85,7 +85,7 @@ fn over_all_workloads_twice_and_half_are_equal() {
 }
 
 #[test]
-fn over_all_workloads_it_is_the_mean_of_the_log_ratios() {
+fn the_overall_ratio_is_the_mean_of_the_log_ratios() {
     for records in [example::records(3), example::file_records(2)] {
         let analysis = Analysis::of(&records).expect("the example has runs");
         assert!(!analysis.overall.is_empty());
@@ -107,7 +107,7 @@ fn over_all_workloads_it_is_the_mean_of_the_log_ratios() {
 
 /// As in the comparisons of 2002, the yardstick is the arithmetic mean of both disks.
 #[test]
-fn the_mean_of_the_singles_is_arithmetic_and_of_the_same_block() {
+fn the_mean_of_single_disks_is_arithmetic_within_each_block() {
     let mut runs = Vec::new();
     for block in 0..4 {
         // The second disk is faster in later blocks, so only ratios within a block are the same.
@@ -178,7 +178,7 @@ fn the_mean_of_the_singles_is_arithmetic_and_of_the_same_block() {
 
 /// Another size of the files is different work, which may explain any change.
 #[test]
-fn other_parameters_are_other_work() {
+fn different_parameters_are_different_work() {
     let of = |nfiles: &str, duration_ns, arrivals_per_s| {
         let runs = (0..2).map(|block| {
             let mut run = run("wd0", "varmail", block, 100, 1);
@@ -261,7 +261,7 @@ fn places(standings: &[Standing]) -> Vec<(&str, Place)> {
 /// Holm's correction covers all pairs: every system against every other in each workload, without
 /// the control.
 #[test]
-fn the_best_are_those_that_no_pair_tells_from_the_fastest() {
+fn the_best_systems_show_no_difference_from_the_fastest() {
     let mut runs = entrants(6);
     let again = runs.iter().filter(|it| it.system.name == "wd0").cloned();
     let again: Vec<Run> = again
@@ -331,7 +331,7 @@ fn the_best_are_those_that_no_pair_tells_from_the_fastest() {
 
 /// Systems with one block, a failure, or a figure of the load generator are not among the best.
 #[test]
-fn what_is_no_result_is_no_choice() {
+fn systems_without_a_result_are_not_among_the_best() {
     let of_one = choice_of(&[("read", 1.0)], entrants(1), Vec::new());
     for ranking in &of_one.workloads {
         assert!(

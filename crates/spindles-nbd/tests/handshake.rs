@@ -104,7 +104,7 @@ fn both_sides_agree() {
 }
 
 #[test]
-fn what_is_not_given_is_refused_with_a_reason() {
+fn unavailable_exports_and_tls_are_refused_with_a_reason() {
     let refusal = |wanted, tls| shake(wanted, tls, 1000).unwrap_err();
     let none = refusal(wanted("nothing", false, Headers::Extended), Tls::Never);
     assert_eq!(none, "there is no export of that name");
@@ -115,7 +115,7 @@ fn what_is_not_given_is_refused_with_a_reason() {
 }
 
 #[test]
-fn the_first_export_is_the_one_without_a_name() {
+fn the_empty_name_selects_the_first_export() {
     let (mine, theirs, _) =
         shake(wanted("", false, Headers::Structured), Tls::Never, 1000).unwrap();
     assert_eq!((mine.bytes, theirs.export.as_str()), (1 << 30, "pool"));
@@ -173,7 +173,7 @@ fn kinds(replies: &[(u32, u32, Vec<u8>)]) -> Vec<(u32, u32)> {
 const ERROR: u32 = 1 << 31;
 
 #[test]
-fn the_old_way_to_choose_an_export() {
+fn the_old_export_name_option_selects_an_export() {
     let (replies, left, step) = ByHand::new(0).option(1, b"tank").send(Tls::Never).unwrap();
     assert!(matches!(step, Step::Transmit(agreed) if agreed.export == "tank"));
     assert_eq!((replies[0].2.len(), left), (134, 0));
@@ -187,7 +187,7 @@ fn the_old_way_to_choose_an_export() {
 }
 
 #[test]
-fn requests_that_come_with_the_last_option_stay() {
+fn requests_sent_with_the_last_option_are_kept() {
     let mut client = ByHand::new(3).option(1, b"tank");
     client.0.extend([9; 28]);
     let (_, left, _) = client.send(Tls::Never).unwrap();
@@ -290,7 +290,7 @@ fn contexts_are_listed_and_set() {
 
 /// A man in the middle may have injected everything before TLS, including the negotiated options.
 #[test]
-fn nothing_from_before_tls_counts() {
+fn negotiation_before_tls_is_discarded() {
     let injected = ByHand::new(3)
         .option(5, b"")
         .option(7, b"\0\0\0\x04pool\0\0");
@@ -316,7 +316,7 @@ fn nothing_from_before_tls_counts() {
 }
 
 #[test]
-fn whoever_floods_or_speaks_otherwise_is_cut_off() {
+fn flooding_and_nonconforming_clients_are_disconnected() {
     let many = (0..5000).fold(ByHand::new(3), |client, _| client.option(3, b""));
     assert_eq!(
         many.send(Tls::Never).unwrap_err(),

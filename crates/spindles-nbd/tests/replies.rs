@@ -130,7 +130,7 @@ fn both_sides_understand_each_other() {
 
 /// The bytes are taken from the protocol's description.
 #[test]
-fn a_read_comes_in_pieces_and_in_any_order() {
+fn a_read_arrives_in_chunks_in_any_order() {
     let data = "668e33ef 0000 0001 0000000000000001 0000000c 0000000000001004 aabbccdd";
     let hole = "668e33ef 0000 0002 0000000000000001 0000000c 0000000000001000 00000004";
     let last = "668e33ef 0000 0001 0000000000000001 00000010 0000000000001008 0102030405060708";
@@ -165,7 +165,7 @@ fn a_read_comes_in_pieces_and_in_any_order() {
 /// The client does not tolerate these replies: the connection ends before any of their data is
 /// used.
 #[test]
-fn what_a_server_must_not_say_ends_the_connection() {
+fn forbidden_replies_end_the_connection() {
     let simple = Headers::Simple;
     let structured = Headers::Structured;
     check(
@@ -248,7 +248,7 @@ fn what_a_server_must_not_say_ends_the_connection() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_heard_or_end_the_connection(
+    fn any_reply_bytes_are_accepted_or_end_the_connection(
         bytes in proptest::collection::vec(any::<u8>(), 0..96),
         headers in 0..3_usize,
     ) {

@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
 /// The bytes are taken from the protocol's description, since few clients support extended headers
 /// yet.
 #[test]
-fn requests_are_as_the_protocol_has_them() {
+fn requests_match_the_protocol() {
     let encoded = |headers| {
         let mut bytes = Vec::new();
         REQUEST.encode(headers, &mut bytes);
@@ -44,7 +44,7 @@ fn requests_are_as_the_protocol_has_them() {
 }
 
 #[test]
-fn replies_are_as_the_protocol_has_them() {
+fn replies_match_the_protocol() {
     let reply = |headers, say: &dyn Fn(Replies, &mut Vec<u8>)| {
         let mut bytes = Vec::new();
         say(Replies { headers }, &mut bytes);
@@ -115,7 +115,7 @@ fn replies_are_as_the_protocol_has_them() {
 }
 
 #[test]
-fn a_client_understands_what_a_server_says() {
+fn a_client_parses_replies_of_a_server() {
     for headers in ALL_HEADERS {
         let mut bytes = Vec::new();
         let replies = Replies { headers };
@@ -183,7 +183,7 @@ fn a_client_understands_what_a_server_says() {
 }
 
 #[test]
-fn who_is_out_of_step_is_noticed_at_once() {
+fn a_desynchronized_peer_is_detected_immediately() {
     for headers in ALL_HEADERS {
         assert!(matches!(
             Request::decode(headers, &[0; 4]),
@@ -198,7 +198,7 @@ fn who_is_out_of_step_is_noticed_at_once() {
 
 proptest! {
     #[test]
-    fn requests_come_back(
+    fn requests_round_trip(
         command in 0_u16..9,
         cookie: u64,
         offset_bytes: u64,
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_reply_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_a_reply_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         for headers in ALL_HEADERS {
             ReplyHead::decode(headers, &bytes).ok();
         }

@@ -101,7 +101,7 @@ fn copies_are_copied() {
 }
 
 #[test]
-fn an_update_is_what_encoding_again_gives() {
+fn an_update_equals_encoding_again() {
     for (code, data_chunks) in parity_codes() {
         let before = group(code, data_chunks, 333, 1);
         let fresh = group(code, data_chunks, 333, 2);
@@ -228,7 +228,7 @@ fn solve_shifted(
 
 /// Every chunk of every small group, with as many others missing as leave chunks to compare.
 #[test]
-fn one_rotten_chunk_is_located_among_those_that_are_there() {
+fn one_corrupt_chunk_is_located_among_the_present_ones() {
     for (code, data_chunks) in parity_codes() {
         let good = group(code, data_chunks, 5000, 3);
         let count = good.len();
@@ -264,7 +264,7 @@ fn one_rotten_chunk_is_located_among_those_that_are_there() {
 }
 
 #[test]
-fn two_rotten_chunks_at_one_place_are_not_taken_for_a_third() {
+fn two_corrupt_chunks_are_not_mistaken_for_a_third() {
     let code = by_parity_chunks(3);
     let mut chunks = group(code, 6, 64, 4);
     chunks[1][9] ^= 0x11;
@@ -274,7 +274,7 @@ fn two_rotten_chunks_at_one_place_are_not_taken_for_a_third() {
 }
 
 #[test]
-fn the_odd_copy_out_is_located() {
+fn the_deviating_copy_is_located() {
     let (good, rotten) = (vec![1; 100], vec![2; 100]);
     let look = |copies: &[&Vec<u8>]| {
         let copies: Vec<_> = copies.iter().map(|copy| (0, &***copy)).collect();
@@ -290,7 +290,7 @@ fn the_odd_copy_out_is_located() {
 
 #[test]
 #[should_panic(expected = "given twice")]
-fn a_source_given_twice_is_a_bug() {
+fn a_duplicate_source_panics() {
     let chunk = [0; 8];
     solve(
         by_parity_chunks(1),
@@ -302,7 +302,7 @@ fn a_source_given_twice_is_a_bug() {
 
 #[test]
 #[should_panic(expected = "differ in length")]
-fn chunks_of_two_lengths_are_a_bug() {
+fn chunks_of_different_lengths_panic() {
     solve(
         by_parity_chunks(1),
         2,

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_read_well() {
+    fn figures_are_formatted_readably() {
         for (found, expected) in [
             (rate(1_952_000_000.0, Rate::Bytes), "1.82 GiB/s"),
             (rate(25_312.4, Rate::Operations), "25,312 op/s"),
@@ -296,17 +296,18 @@ mod tests {
     /// Half and double are equally far from one.
     #[test]
     fn large_differences_are_factors() {
-        let said = |ratio: f64| factor(ratio.ln()).map(|(times, which)| format!("{times} {which}"));
-        assert_eq!(said(0.24).unwrap(), "4.2 slower");
-        assert_eq!(said(4.2).unwrap(), "4.2 faster");
-        assert_eq!(said(0.49).unwrap(), "2.0 slower");
-        assert_eq!(said(0.51), None);
-        assert_eq!(said(1.99), None);
-        assert_eq!(said(0.0), None);
+        let formatted =
+            |ratio: f64| factor(ratio.ln()).map(|(times, which)| format!("{times} {which}"));
+        assert_eq!(formatted(0.24).unwrap(), "4.2 slower");
+        assert_eq!(formatted(4.2).unwrap(), "4.2 faster");
+        assert_eq!(formatted(0.49).unwrap(), "2.0 slower");
+        assert_eq!(formatted(0.51), None);
+        assert_eq!(formatted(1.99), None);
+        assert_eq!(formatted(0.0), None);
     }
 
     #[test]
-    fn round_figures_have_no_decimals_that_say_nothing() {
+    fn round_figures_have_no_needless_decimals() {
         for (figure, expected) in [
             ("12.0 ms", "12 ms"),
             ("1.00 MiB", "1 MiB"),
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_match_the_calendar() {
         for (seconds, expected) in [
             (1, "1970-01-01 00:00 UTC"),
             (951_782_399, "2000-02-28 23:59 UTC"),

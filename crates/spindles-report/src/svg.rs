@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_are_few_and_round_however_wide_the_scale_is() {
+    fn factor_ticks_are_few_and_round_on_any_scale() {
         for (low, high, expected) in [
             (0.95, 1.05, &[0.96, 0.98, 1.0, 1.02, 1.04][..]),
             (0.85, 1.17, &[0.9, 1.0, 1.1]),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_off_the_scale_stay_at_its_end() {
+    fn figures_off_the_scale_are_clamped_to_its_end() {
         let scale = scale(0.0, 10.0);
         for (value, place) in [(0.0, 100.0), (5.0, 200.0), (99.0, 300.0), (f64::NAN, 200.0)] {
             assert!((scale.at(value) - place).abs() < 1e-9);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_text_stays_text() {
+    fn hostile_text_is_escaped() {
         let mut svg = Svg::new(10.0, 10.0);
         svg.text("a", Anchor::End, (0.0, 0.0), "<script>alert('x')</script>");
         let text = svg.finish("\"&");

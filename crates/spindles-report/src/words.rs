@@ -822,7 +822,7 @@ mod tests {
     use spindles_measure::{LeftOut, Reason, example};
 
     #[test]
-    fn the_headline_says_what_came_out_and_what_it_is_not() {
+    fn the_headline_states_the_result_and_its_limits() {
         let analysis = Analysis::of(&example::records(6)).unwrap();
         let headline = headline(&analysis);
         assert!(headline.lead.starts_with("Against single: faster in "));
@@ -872,8 +872,8 @@ mod tests {
 
     /// A loss is treated like a gain, and the figure matches the table's.
     #[test]
-    fn the_noise_floor_is_that_of_the_row_of_the_pair() {
-        for (factor, divisor, said) in [
+    fn the_noise_floor_comes_from_the_row_of_the_pair() {
+        for (factor, divisor, ending) in [
             (5, 2, " 2.5 times slower."),
             (2, 5, " 2.5 times faster."),
             (3, 2, " −33 %."),
@@ -893,16 +893,16 @@ mod tests {
             }
             let analysis = Analysis::of(&records).unwrap();
             let floor = noise_floor(&analysis).unwrap();
-            assert!(floor.ends_with(said), "{floor}");
+            assert!(floor.ends_with(ending), "{floor}");
             let mut pairs = analysis.comparisons.iter().filter(|it| it.control);
-            let figure = said[1..].trim_end_matches('.').replace("times", "×");
+            let figure = ending[1..].trim_end_matches('.').replace("times", "×");
             assert!(pairs.any(|it| difference(it) == figure), "{figure}");
         }
     }
 
     /// A gain with a minus would look like a loss.
     #[test]
-    fn of_times_sentences_say_less_or_more() {
+    fn sentences_about_times_use_less_and_more() {
         let of = |quantity, ratio: f64| {
             let value = ratio.ln();
             in_words(
@@ -931,13 +931,13 @@ mod tests {
         };
         assert_eq!(interval_of(Quantity::Rate, &wide, TIMES), "unknown");
         wide.high = 0.0;
-        let said = interval_of(Quantity::Rate, &wide, TIMES);
-        assert_eq!(said, "1.0 … over 1,000 times");
+        let text = interval_of(Quantity::Rate, &wide, TIMES);
+        assert_eq!(text, "1.0 … over 1,000 times");
     }
 
     /// Many workloads left out for one reason are given as a number.
     #[test]
-    fn many_workloads_that_do_not_count_are_counted() {
+    fn many_excluded_workloads_are_summarized_as_a_number() {
         let mut records = example::records(3);
         let workload = |run: &Run| run.workload.name.clone();
         let first = runs(&mut records).map(|run| workload(run)).next().unwrap();
@@ -965,7 +965,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_has_no_long_reasons() {
+    fn a_summary_shortens_long_reasons() {
         let finding = |details: &str| Finding {
             title: "Cached".to_owned(),
             details: vec![details.to_owned(), String::new()],
@@ -992,18 +992,18 @@ mod tests {
                 "!".repeat(200)
             ))
         };
-        let said = short(&failed);
+        let message = short(&failed);
         assert!(
-            said.starts_with("Cached: log-write: raid5 (fio: no /dev/fuse!"),
-            "{said}"
+            message.starts_with("Cached: log-write: raid5 (fio: no /dev/fuse!"),
+            "{message}"
         );
-        assert!(said.ends_with("!…) (the first of 2)."), "{said}");
+        assert!(message.ends_with("!…) (the first of 2)."), "{message}");
     }
 
     /// The fault tolerance of systems made by other tools is unknown, not none.
     #[test]
-    fn what_systems_survive_is_said_where_it_is_known() {
-        for (level, members, survives, said) in [
+    fn fault_tolerance_of_systems_is_stated_if_known() {
+        for (level, members, survives, expected) in [
             ("single", 1, 0, "1 member"),
             ("raid0", 4, 0, "4 members, holds 3.00 GiB, survives no loss"),
             ("raid6", 6, 2, "6 members, survives any 2"),
@@ -1028,7 +1028,7 @@ mod tests {
                 capacity_bytes: if level == "raid0" { 3 << 30 } else { 0 },
                 ..System::default()
             };
-            assert_eq!(describe(&system), said);
+            assert_eq!(describe(&system), expected);
         }
         let mut system = System {
             expression: "raid5(3)".to_owned(),
@@ -1043,15 +1043,15 @@ mod tests {
         ] {
             system.options.insert(name.to_owned(), value.to_owned());
         }
-        let said = "raid5(3), 3 members, survives any 1, through FUSE and a loop device, ext4 mounted sync";
-        assert_eq!(described(&system), said);
+        let expected = "raid5(3), 3 members, survives any 1, through FUSE and a loop device, ext4 mounted sync";
+        assert_eq!(described(&system), expected);
         let found = |mount: &str| System {
             expression: "$DIR/mnt".to_owned(),
             members: 1,
             options: [(System::MOUNTED.to_owned(), mount.to_owned())].into(),
             ..System::default()
         };
-        for (mount, said) in [
+        for (mount, expected) in [
             (
                 "btrfs rw,relatime; rw,ssd,subvol=/",
                 "btrfs mounted ssd,subvol=/",
@@ -1059,13 +1059,13 @@ mod tests {
             ("ext4 rw,relatime; rw", "ext4"),
         ] {
             let described = described(&found(mount));
-            assert_eq!(described, format!("$DIR/mnt, 1 member, {said}"));
+            assert_eq!(described, format!("$DIR/mnt, 1 member, {expected}"));
         }
     }
 
     /// Whatever the baseline is made of, texts use its name from the tables.
     #[test]
-    fn the_baseline_is_called_as_the_experiment_names_it() {
+    fn the_baseline_has_its_name_from_the_experiment() {
         let mut records = example::records(2);
         for record in &mut records {
             if let spindles_measure::Record::Run(run) = record {

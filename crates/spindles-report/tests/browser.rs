@@ -114,9 +114,9 @@ const NEEDS_FILES: &[&str] = &[
 ];
 
 #[test]
-fn the_page_holds_in_a_browser() {
+fn the_page_works_in_a_browser() {
     let Some(mut browser) = Browser::start() else {
-        println!("SKIPPED: the_page_holds_in_a_browser: chromium is not installed");
+        println!("SKIPPED: the_page_works_in_a_browser: chromium is not installed");
         return;
     };
     let (blocks, files) = (page(example::records(5)), page(example::file_records(3)));
@@ -232,7 +232,7 @@ fn the_page_prints_without_half_empty_pages() {
 
 /// The drawings stay small, however many panels there are. The records take what they need.
 #[test]
-fn what_is_drawn_stays_small() {
+fn drawings_stay_small() {
     const PANEL_BYTES_MAX: usize = 12 << 10;
     for records in [example::records(3), example::file_records(3)] {
         let page = page(records);

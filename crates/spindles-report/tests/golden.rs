@@ -119,7 +119,7 @@ fn check(name: &str, found: &str) {
 }
 
 #[test]
-fn reports_read_as_they_did() {
+fn reports_equal_the_golden_files() {
     let analysis = analysis(6, 100);
     for (output, name, width, tables) in [
         ("terminal", "screen-80.txt", 80, false),
@@ -206,7 +206,7 @@ fn pace(workload: &mut Workload) {
 
 /// Every format explains unusual comparisons.
 #[test]
-fn odd_questions_read_as_they_did() {
+fn reports_of_unusual_comparisons_equal_the_golden_files() {
     let analysis = odd_questions();
     for (output, name) in [
         ("terminal", "odd.txt"),
@@ -223,7 +223,7 @@ fn odd_questions_read_as_they_did() {
         ..Options::default()
     };
     let page = (outputs::by_name("html").unwrap().report)(&analysis, &options);
-    for said in [
+    for text in [
         "Not run by single: compared with raid0, the first that ran it.",
         "not run by single: raid0, the first that ran it, makes",
         "<th scope=\"col\" class=\"n\" title=\"4000 random reads of 8 KiB by 3 seekers, every 10th written back\">seeks, p50 \
@@ -232,7 +232,7 @@ fn odd_questions_read_as_they_did() {
         "time, left is faster: single takes",
         "Did not keep up: raid5 (answered 80 % of what came).",
     ] {
-        assert!(page.contains(said), "{said}");
+        assert!(page.contains(text), "{text}");
     }
 }
 
@@ -276,7 +276,7 @@ fn a_change_keeps_its_intervals_on_narrow_terminals() {
 }
 
 #[test]
-fn verdicts_read_as_they_did() {
+fn verdicts_equal_the_golden_files() {
     let analysis = judged();
     for (output, name) in [
         ("terminal", "verdicts.txt"),
@@ -305,7 +305,7 @@ fn verdicts_read_as_they_did() {
 
 /// The latencies include a mail server's slowest operations, whatever their kind.
 #[test]
-fn latencies_are_of_all_operations_together_and_say_so() {
+fn latencies_cover_all_operations_and_are_labelled_so() {
     let analysis = Analysis::of(&example::file_records(2)).unwrap();
     let report = |name: &str| {
         let options = Options {
@@ -323,10 +323,10 @@ fn latencies_are_of_all_operations_together_and_say_so() {
         .latencies()
         .unwrap()
         .p99_ns;
-    let said = format!("| {} ms |", (p99_ns + 500_000) / 1_000_000);
+    let expected = format!("| {} ms |", (p99_ns + 500_000) / 1_000_000);
     assert!(
-        p99_ns > 100_000_000 && table.contains(&said),
-        "{said}: {table}"
+        p99_ns > 100_000_000 && table.contains(&expected),
+        "{expected}: {table}"
     );
     let terminal = report("terminal");
     let table = between(&terminal, "varmail · ", " wd0 ");
@@ -400,7 +400,7 @@ fn records_without_evidence_have_no_verdicts() {
 }
 
 #[test]
-fn changes_read_as_they_did() {
+fn changes_equal_the_golden_files() {
     let found = change(&analysis(6, 100), &analysis(7, 120), Verdicts::SameWork);
     for (output, name) in [
         ("terminal", "change.txt"),
@@ -414,7 +414,7 @@ fn changes_read_as_they_did() {
 }
 
 #[test]
-fn originals_print_as_they_did() {
+fn legacy_outputs_equal_the_golden_files() {
     let analysis = files(3);
     for (output, name) in [
         ("legacy", "files.legacy.txt"),
@@ -449,7 +449,7 @@ fn nothing_is_wider_than_the_terminal() {
 /// However many systems and workloads there are, a terminal shows the difference and the price of
 /// each.
 #[test]
-fn no_system_is_left_out_for_want_of_room() {
+fn a_narrow_terminal_shows_every_system() {
     let mut records = example::records(2);
     for record in &mut records {
         if let Record::Experiment(experiment) = record {
@@ -554,7 +554,7 @@ fn the_first_screen_is_one_screen() {
 
 /// A rate of a cache or of the load generator has no price, since it does not measure the system.
 #[test]
-fn what_the_page_calls_a_caches_has_no_price() {
+fn rates_of_a_cache_have_no_price() {
     let analysis = Analysis::of(&example::file_records(3)).unwrap();
     let cells = analysis.cells.iter();
     let mut cached = cells.filter(|it| it.is_cached() && it.system != "wd0-again");
@@ -597,7 +597,7 @@ fn what_the_page_calls_a_caches_has_no_price() {
 
 /// A difference of one block is no result, and every chart and table marks it.
 #[test]
-fn one_block_has_its_mark_in_the_page() {
+fn results_of_one_block_are_marked_in_the_page() {
     let analysis = Analysis::of(&example::records(1)).unwrap();
     let page = |sections: &[&str]| {
         let options = Options {
@@ -677,7 +677,7 @@ fn every_output_names_every_system_and_workload() {
 }
 
 #[test]
-fn colours_appear_only_where_asked_for() {
+fn colours_appear_only_on_request() {
     let analysis = analysis(5, 100);
     let output = outputs::by_name("terminal").unwrap();
     let plain = (output.report)(&analysis, &with_tables());

@@ -78,7 +78,7 @@ fn analysis(runs: Vec<Run>) -> Analysis {
 }
 
 #[test]
-fn bonnies_table_is_bonnies_to_the_letter() {
+fn the_bonnie_table_equals_bonnies_output() {
     let text = printed("legacy", &analysis(six("bonnie")));
     let table = "              -------Sequential Output-------- ---Sequential Input-- --Random--
               -Per Char- --Block--- -Rewrite-- -Per Char- --Block--- --Seeks---
@@ -98,7 +98,7 @@ wd0-a-lo  100  1024 95.0  5120 30.0  2048 12.5  1280 99.0 10000 25.0 125.0 14.0
 
 /// The tool of bonnie++ reads the line, and finds the chunk size that bonnie++ leaves out.
 #[test]
-fn bonnie_plus_plus_csv_has_fifty_fields_and_is_read_by_its_tool() {
+fn bonnie_plus_plus_csv_has_fifty_fields_and_its_tool_reads_it() {
     let mut runs = six("bonnie++");
     let mut slow = Histogram::new();
     slow.record(123_456_789);
@@ -130,7 +130,7 @@ fn bonnie_plus_plus_csv_has_fifty_fields_and_is_read_by_its_tool() {
         .spawn();
     let Ok(mut child) = child else {
         println!(
-            "SKIPPED: bonnie_plus_plus_csv_has_fifty_fields_and_is_read_by_its_tool: bon_csv2html is not \
+            "SKIPPED: bonnie_plus_plus_csv_has_fifty_fields_and_its_tool_reads_it: bon_csv2html is not \
              installed"
         );
         return;
@@ -156,7 +156,7 @@ fn bonnie_plus_plus_csv_has_fifty_fields_and_is_read_by_its_tool() {
 }
 
 #[test]
-fn iozone_prints_whole_bytes_a_second_and_says_when_it_was_too_quick() {
+fn iozone_prints_bytes_per_second_and_marks_too_short_runs() {
     let run = |name: &str, seconds: f64| {
         let mut run = phase("iozone", name, seconds, 10.0);
         run.workload
@@ -226,7 +226,7 @@ Completed series of tests
 
 /// A workload that runs all sizes and records itself has a phase for each.
 #[test]
-fn phases_of_the_auto_mode_are_its_table() {
+fn iozone_auto_mode_phases_form_its_table() {
     let runs = [
         "write 1M 512",
         "read 1M 512",
@@ -244,7 +244,7 @@ fn phases_of_the_auto_mode_are_its_table() {
 
 /// Small files have their own columns, if the workload has such phases.
 #[test]
-fn bonnie_plus_plus_has_columns_of_small_files() {
+fn bonnie_plus_plus_has_small_file_columns() {
     let mut runs = six("bonnie++");
     for (name, seconds) in [("create-in-order", 10.0), ("delete-at-random", 0.1)] {
         let mut run = phase("bonnie++", name, seconds, 40.0);
@@ -295,7 +295,7 @@ fn the_summary_of_filebench_keeps_its_identities() {
 }
 
 #[test]
-fn time_tells_user_and_system_apart_where_the_record_does() {
+fn time_separates_user_and_system_if_the_record_does() {
     let mut run = phase("touch", "touch", 62.5, 40.0);
     let text = |run: &Run| printed("legacy", &analysis(vec![run.clone()]));
     assert!(text(&run).contains("\nreal\t1m2.500s\nuser+sys\t0m25.000s\n"));
@@ -325,7 +325,7 @@ fn time_tells_user_and_system_apart_where_the_record_does() {
 
 /// The median repetition is printed, so the choice is not arbitrary.
 #[test]
-fn the_repetition_in_the_middle_is_printed() {
+fn the_median_repetition_is_printed() {
     let mut runs = Vec::new();
     for (block, factor) in [(0, 3.0), (1, 1.0), (2, 2.0)] {
         for mut run in six("bonnie") {

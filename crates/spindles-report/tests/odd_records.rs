@@ -204,7 +204,7 @@ const ODD: &[(&str, Plant)] = &[
 
 /// Trials are shown next to the verdict and change no figure.
 #[test]
-fn trials_are_shown_and_count_in_no_result() {
+fn trials_are_shown_but_count_in_no_result() {
     let mut records = few_files(3);
     let plain = Analysis::of(&records).unwrap();
     let cell = plain.cells.iter().find(|cell| cell.verdicts.is_some());
@@ -245,7 +245,7 @@ fn trials_are_shown_and_count_in_no_result() {
 
 /// Evidence that ends with the number of further items, in a doubt with more evidence.
 #[test]
-fn doubts_in_short_count_once() {
+fn a_short_doubt_counts_further_items_once() {
     let mut records = example::records(3);
     runs(&mut records).for_each(|run| run.members.written /= 4);
     let analysis = Analysis::of(&records).unwrap();
@@ -257,11 +257,11 @@ fn doubts_in_short_count_once() {
 
 /// Every output of a scaled experiment says so, as far as its format allows.
 #[test]
-fn every_output_says_that_it_is_scaled() {
+fn every_output_states_that_it_is_scaled() {
     let line = "Scaled: all sizes and times at a scale of 0.02; a size in the name of a workload is the \
                 unscaled one.";
     let without_size = "Scaled: all sizes and times at a scale of 0.02.";
-    for (name, said) in [
+    for (name, message) in [
         ("terminal", line),
         ("markdown", line),
         ("html", line),
@@ -285,12 +285,16 @@ fn every_output_says_that_it_is_scaled() {
             };
             let mut analysis = Analysis::of(&records).unwrap();
             let text = (output.report)(&analysis, &options);
-            let without = if said == line { without_size } else { said };
+            let without = if message == line {
+                without_size
+            } else {
+                message
+            };
             assert_eq!(text.contains(without), is_scaled, "{name}");
             "writes size 5M".clone_into(&mut analysis.experiment.workloads[0].name);
             let text = (output.report)(&analysis, &options);
-            let names_size = text.contains(said);
-            assert!(names_size == is_scaled || said != line, "{name}");
+            let names_size = text.contains(message);
+            assert!(names_size == is_scaled || message != line, "{name}");
         }
     }
     assert_eq!(OUTPUTS.len(), 8, "each form has a row here");
@@ -298,7 +302,7 @@ fn every_output_says_that_it_is_scaled() {
 
 /// Failed cells are named and counted nowhere else; one block gets no verdict.
 #[test]
-fn failed_cells_and_single_blocks_are_said() {
+fn failed_cells_and_single_blocks_are_reported() {
     let of = |blocks, failed: &[&str]| {
         let mut records = example::records(blocks);
         for run in runs(&mut records).filter(|run| failed.contains(&&*run.system.name)) {
@@ -409,7 +413,7 @@ fn on_two_nodes(blocks: u32) -> Vec<Record> {
 }
 
 #[test]
-fn what_each_node_got_is_said() {
+fn the_share_of_each_node_is_reported() {
     let analysis = Analysis::of(&on_two_nodes(2)).expect("the example has runs");
     for name in ["terminal", "markdown"] {
         let output = outputs::by_name(name).expect("there is one");
@@ -489,7 +493,7 @@ fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
 
 /// Every format shows the stages before, during and after a job next to each other.
 #[test]
-fn latency_beside_a_job_is_shown() {
+fn latency_during_a_job_is_shown() {
     let analysis = Analysis::of(&beside_a_rebuild(8)).unwrap();
     for name in ["terminal", "markdown", "html"] {
         let output = outputs::by_name(name).unwrap();

@@ -723,7 +723,7 @@ mod tests {
     /// A crash with a member absent can lose hundreds of places: two alarms report them, not
     /// hundreds.
     #[test]
-    fn lost_blocks_are_told_together() {
+    fn lost_blocks_are_reported_together() {
         let lose = |watch: &mut Watch, at: u64| {
             let block = BlockIndex(at * 8);
             alarms(watch, Event::Lost { block, blocks: 2 })
@@ -733,20 +733,23 @@ mod tests {
         let text = "array 'pool': a crash took 2 blocks, 24 to 25, and perhaps more: ";
         assert!(first.message.starts_with(text), "{first:?}");
         assert!((4..400).all(|at| lose(&mut watch, at).is_empty()));
-        let told = alarms(&mut watch, Event::ResyncIncomplete { unsettled: 1 });
-        let names: Vec<&str> = told.iter().map(|alarm| alarm.kinds[0].name).collect();
+        let reported = alarms(&mut watch, Event::ResyncIncomplete { unsettled: 1 });
+        let names: Vec<&str> = reported.iter().map(|alarm| alarm.kinds[0].name).collect();
         assert_eq!(names, ["BlocksLost", "ResyncIncomplete"]);
         let text = "array 'pool': a crash took 794 blocks, 24 to 25, 32 to 33, ";
-        assert!(told[0].message.starts_with(text), "{told:?}");
+        assert!(reported[0].message.starts_with(text), "{reported:?}");
         // A reported loss is not repeated; unreported losses are reported at the end.
         lose(&mut watch, 7);
-        let told = alarms(&mut watch, Event::ResyncDone { mismatches: 0 });
-        let names: Vec<&str> = told.iter().map(|alarm| alarm.kinds[0].name).collect();
+        let reported = alarms(&mut watch, Event::ResyncDone { mismatches: 0 });
+        let names: Vec<&str> = reported.iter().map(|alarm| alarm.kinds[0].name).collect();
         assert_eq!(names, ["ResyncFinished"]);
         lose(&mut watch, 8);
         lose(&mut watch, 9);
-        let told = watch.end(&[]);
-        assert!(told[0].message.contains("took 4 blocks, "), "{told:?}");
+        let reported = watch.end(&[]);
+        assert!(
+            reported[0].message.contains("took 4 blocks, "),
+            "{reported:?}"
+        );
     }
 
     fn found(fate: Fate) -> Event {
@@ -762,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_with_much_rot_is_told_once_for_each_scrub() {
+    fn a_member_with_much_corruption_is_reported_once_per_scrub() {
         let mut watch = Watch::default();
         assert_eq!(
             heard(&mut watch, found(Fate::Repaired)),
@@ -778,7 +781,7 @@ mod tests {
 
     /// A member with many repairs raises an alarm at once, each hour, and at the end of a scrub.
     #[test]
-    fn repairs_are_told_first_hourly_and_at_the_end() {
+    fn repairs_are_reported_first_hourly_and_at_the_end() {
         let mut watch = Watch::default();
         let start = Instant::now();
         let mut hear = |after_s: u64, event: Event| -> Vec<String> {
@@ -836,7 +839,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebuild_ends_as_mdadm_tells_it() {
+    fn a_finished_rebuild_is_reported_like_mdadm() {
         let member = MemberIndex(2);
         let mut watch = Watch::default();
         assert_eq!(
@@ -865,16 +868,16 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_counts_and_names_in_plain_words() {
+    fn an_alarm_states_counts_and_names_in_plain_words() {
         let member = MemberIndex(1);
-        let said = |event: &Event| {
+        let message_of = |event: &Event| {
             let alarm = kind_of(event, "member 1, b", false, Some("d"));
             alarm.expect("an alarm").1
         };
         let replace = Event::ReplaceStarted { member };
-        assert_eq!(said(&replace), "member 1, b is being copied onto d");
+        assert_eq!(message_of(&replace), "member 1, b is being copied onto d");
         let found = |repaired_blocks, disagreements| {
-            said(&Event::ScrubDone(ScrubStatus {
+            message_of(&Event::ScrubDone(ScrubStatus {
                 repaired_blocks,
                 disagreements,
                 ..ScrubStatus::default()

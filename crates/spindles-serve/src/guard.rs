@@ -46,7 +46,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn it_is_known_when_a_process_has_ended() {
+    fn the_guard_detects_the_end_of_a_process() {
         let mut sleep = Command::new("sleep");
         let mut process = sleep.arg("600").spawn().expect("it starts");
         let guard = Guard::new(&process, "nobody unmounts it".to_owned()).expect("it runs");

@@ -212,23 +212,23 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_told_once() {
-        let told = complaints("/bin/false", RUN_MAX, 3);
-        assert_eq!(told.len(), 1, "{told:?}");
+    fn a_failing_hook_is_reported_once() {
+        let messages = complaints("/bin/false", RUN_MAX, 3);
+        assert_eq!(messages.len(), 1, "{messages:?}");
         assert!(
-            told[0].contains("failed for ClosedUnclean: exit status: 1"),
-            "{told:?}"
+            messages[0].contains("failed for ClosedUnclean: exit status: 1"),
+            "{messages:?}"
         );
-        let told = complaints("/there/is/none", RUN_MAX, 2);
+        let messages = complaints("/there/is/none", RUN_MAX, 2);
         assert!(
-            told.len() == 1 && told[0].contains("can't be run"),
-            "{told:?}"
+            messages.len() == 1 && messages[0].contains("can't be run"),
+            "{messages:?}"
         );
         assert!(complaints("/bin/true", RUN_MAX, 2).is_empty());
     }
 
     #[test]
-    fn what_hangs_is_killed_with_all_that_it_began() {
+    fn a_hanging_hook_is_killed_with_its_children() {
         let folder = tempfile::tempdir().expect("a folder");
         let (script, pid) = (folder.path().join("hook"), folder.path().join("pid"));
         let text = format!("#!/bin/sh\nsleep 60 &\necho $! > {}\nwait\n", pid.display());
@@ -236,10 +236,10 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&script, mode).expect("it may be run");
         let script = script.to_str().expect("UTF-8");
-        let told = complaints(script, Duration::from_millis(300), 1);
+        let messages = complaints(script, Duration::from_millis(300), 1);
         assert!(
-            told.len() == 1 && told[0].contains("was killed"),
-            "{told:?}"
+            messages.len() == 1 && messages[0].contains("was killed"),
+            "{messages:?}"
         );
         let pid = std::fs::read_to_string(pid).expect("it began");
         // Gone, or a zombie. A killed process takes a moment to exit.

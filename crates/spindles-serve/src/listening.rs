@@ -45,7 +45,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn who_is_in_the_way_is_said() {
+    fn listening_reports_the_obstacle() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it has one");
         let error = TcpListener::bind(address).expect_err("it is taken");
@@ -53,19 +53,27 @@ mod tests {
         assert!(port_failed(address, &error).contains(&port));
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
-        let told = |path: &Path| {
+        let message_for = |path: &Path| {
             let error = UnixListener::bind(path).expect_err("it can't be");
             path_failed(path, &error)
         };
-        assert!(told(&path.join("none")).contains("no such folder"));
+        assert!(message_for(&path.join("none")).contains("no such folder"));
         let listener = UnixListener::bind(&path).expect("it is free");
-        assert!(told(&path).contains("a server listens"), "{}", told(&path));
+        assert!(
+            message_for(&path).contains("a server listens"),
+            "{}",
+            message_for(&path)
+        );
         drop(listener);
         // A process that another test is starting inherits the listener until it executes its
         // program.
-        while told(&path).contains("a server listens") {
+        while message_for(&path).contains("a server listens") {
             std::thread::yield_now();
         }
-        assert!(told(&path).contains("something else"), "{}", told(&path));
+        assert!(
+            message_for(&path).contains("something else"),
+            "{}",
+            message_for(&path)
+        );
     }
 }

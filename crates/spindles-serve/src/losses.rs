@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_touch_are_one_in_whatever_order_they_are_found() {
+    fn adjacent_lost_ranges_are_merged_in_any_order() {
         assert_eq!(of(&[(7, 1)]).to_string(), "1 block, 7");
         let found = [(20, 2), (9, 1), (7, 1), (8, 1), (40, 1)];
         let text = "6 blocks, 7 to 9, 20 to 21 and 40";
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn many_places_are_counted_and_not_kept() {
+    fn excess_lost_ranges_are_counted_but_not_kept() {
         let found: Vec<(u64, u32)> = (0..1000).map(|at| (at * 10, 2)).collect();
         let losses = of(&found);
         assert_eq!(losses.places.len(), PLACES_MAX);

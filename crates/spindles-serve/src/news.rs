@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_hear_all_since_they_came_and_are_forgotten_when_they_go() {
+    fn subscribers_get_all_events_from_subscription_to_disconnect() {
         let room = Newsroom::default();
         let taken = |loss: &str| News::Unguarded {
             array: "pool".to_owned(),
@@ -305,7 +305,7 @@ mod tests {
     /// An alarm that named the spare would make the administrator pull a working device, and break
     /// the array.
     #[test]
-    fn what_is_out_is_the_device_before_a_spare_took_its_place() {
+    fn a_member_out_event_names_the_device_before_its_spare() {
         let member = MemberIndex(0);
         let out = Event::MemberOut {
             member,

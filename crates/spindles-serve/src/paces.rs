@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_that_of_the_last_half_minute() {
+    fn a_pace_covers_the_last_half_minute() {
         let mut paces = Paces::default();
         let begun = Instant::now();
         let mut pace_at = |seconds: u64, done_bytes: u64| {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_lasts_as_long_as_pauses_are_short() {
+    fn polling_lasts_while_pauses_are_short() {
         let mut polling = Polling {
             now: Duration::ZERO,
             most: LONGEST,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_there_is_none() {
+    fn polling_is_off_with_a_zero_limit() {
         let mut polling = Polling {
             now: Duration::ZERO,
             most: Duration::ZERO,

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_sockets_are_told() {
+    fn readiness_is_sent_to_both_kinds_of_sockets() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let by_path = UnixDatagram::bind(&path).expect("a socket");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_where_nobody_listens() {
+    fn readiness_without_a_listener_is_no_error() {
         assert!(socket(OsStr::new("")).is_none());
         Readiness::default().stopping();
         Readiness(socket(OsStr::new("/there/is/none"))).stopping();

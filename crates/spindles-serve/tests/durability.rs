@@ -36,9 +36,9 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.stopper.stop();
         let ended = self.thread.take().expect("it has not ended").join();
-        let told = self.door.close();
+        let message = self.door.close();
         assert!(thread::panicking() || ended.is_ok());
-        assert!(thread::panicking() || told.is_none(), "{told:?}");
+        assert!(thread::panicking() || message.is_none(), "{message:?}");
     }
 }
 
@@ -122,7 +122,7 @@ fn ask(stream: &mut UnixStream, command: u16, payload: &[u8]) {
 }
 
 #[test]
-fn a_flush_is_answered_when_the_members_are_flushed() {
+fn a_flush_is_answered_after_the_members_are_flushed() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let served = serve("nbd", &format!("unix:{}", socket.display())).expect("it listens");
@@ -141,13 +141,13 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
 }
 
 #[test]
-fn an_fsync_is_answered_when_the_members_are_flushed() {
+fn an_fsync_is_answered_after_the_members_are_flushed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
     let served = match serve("fuse", &path.display().to_string()) {
         Ok(served) => served,
         Err(reason) => {
-            let name = "an_fsync_is_answered_when_the_members_are_flushed";
+            let name = "an_fsync_is_answered_after_the_members_are_flushed";
             return println!("SKIPPED: {name}: {reason}");
         }
     };

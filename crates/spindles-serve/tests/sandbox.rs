@@ -41,7 +41,7 @@ fn start_helper(folder: &Path) -> Helper {
 }
 
 #[test]
-fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
+fn the_sandbox_denies_access_and_the_helper_grants_allowed_access() {
     if std::env::var_os(FOLDER).is_some() {
         return;
     }
@@ -66,12 +66,12 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
         removes_from: vec![folder.clone()],
         ..Needs::default()
     });
-    let said = sandbox.to_string();
+    let output = sandbox.to_string();
     assert!(
-        said.starts_with("no new privileges, no capabilities"),
-        "{said}"
+        output.starts_with("no new privileges, no capabilities"),
+        "{output}"
     );
-    assert!(said.ends_with("seccomp"), "{said}");
+    assert!(output.ends_with("seccomp"), "{output}");
     let names = sandbox.missing();
     assert!(names.is_empty() || names == ["Landlock"], "{names:?}");
 
@@ -125,18 +125,18 @@ fn the_sandbox_keeps_what_is_not_needed_and_the_helper_gives_what_may_be() {
     let hook = helper.run_hook(&Watch::unclean("pool; it is", "a test"));
     hook.expect("it is run outside");
     let started = Instant::now();
-    let said = loop {
+    let output = loop {
         // Read through the helper, since this process can't.
-        let said = helper.open(&path("said"), OFlags::RDONLY);
+        let opened = helper.open(&path("said"), OFlags::RDONLY);
         let mut text = String::new();
-        if let Ok(said) = said {
-            File::from(said).read_to_string(&mut text).expect("text");
+        if let Ok(opened) = opened {
+            File::from(opened).read_to_string(&mut text).expect("text");
         }
         if text.ends_with('\n') || started.elapsed() > Duration::from_secs(10) {
             break text;
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    assert_eq!(said, "ClosedUnclean pool; it is\n");
+    assert_eq!(output, "ClosedUnclean pool; it is\n");
     before.join().expect("threads that were there go on");
 }

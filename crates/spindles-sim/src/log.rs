@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_tell_runs_apart() {
+    fn hashes_distinguish_runs() {
         let log = |token, now| {
             let mut log = Log::new(true);
             log.entry(Instant(now), Entry::Reply { token, done: true });

@@ -100,7 +100,7 @@ mod tests {
     use crate::{Fixed, Options, create};
 
     #[test]
-    fn blocks_are_found_down_and_up_again() {
+    fn blocks_map_down_and_up_again() {
         let fixed = Fixed {
             nested: true,
             checksums: Some(true),

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_all_else_is_zeros() {
+    fn written_blocks_read_back_and_all_others_are_zeros() {
         let mut media = Media::new(100 << 40);
         let bytes: Vec<u8> = (0..40_000)
             .map(|at| u8::try_from(at % 251).unwrap())

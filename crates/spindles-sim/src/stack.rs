@@ -835,7 +835,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_is_found_whatever_survivable_is_lost() {
+    fn every_block_is_found_after_any_survivable_loss() {
         for level in LEVELS {
             let members = usize::from(level.members_min.max(3));
             let mut stack = stack(level, members);
@@ -863,7 +863,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_byte_anywhere_is_a_mismatch_where_there_is_redundancy() {
+    fn a_wrong_byte_is_a_mismatch_in_any_redundant_array() {
         for level in LEVELS {
             let mut stack = stack(level, usize::from(level.members_min.max(3)));
             fill(&mut stack);
@@ -882,7 +882,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_what_the_level_survives() {
+    fn the_fault_budget_equals_the_levels_fault_tolerance() {
         for level in LEVELS {
             let members = usize::from(level.members_min.max(3));
             let mut stack = stack(level, members);
@@ -931,7 +931,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_array_that_loses_too_much_is_a_lost_member() {
+    fn a_nested_array_beyond_its_tolerance_is_a_lost_member() {
         let named = |name| Level::by_name(name).unwrap();
         let disks =
             |first: usize, count| -> Vec<_> { (first..first + count).map(Below::Disk).collect() };

@@ -355,7 +355,7 @@ mod tests {
     const WRITE: Operation = Operation::Write { fua: false };
 
     #[test]
-    fn whole_rows_may_be_lost_and_parts_may_not() {
+    fn only_wholly_unlogged_rows_may_be_lost() {
         for power in [false, true] {
             let mut part = world();
             ask(&mut part, WRITE, 0, 2);
@@ -375,7 +375,7 @@ mod tests {
     /// corruption is detected while the log exists; once the log is lost it is in a named gap. Rows
     /// without writes in flight are in no gap.
     #[test]
-    fn rot_beside_what_was_answered_is_in_a_gap_where_the_log_is_lost() {
+    fn corruption_next_to_answered_writes_is_a_gap_once_the_log_is_lost() {
         let mut world = world();
         let token = ask(&mut world, WRITE, 0, 1);
         let now = world.now();
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_on_a_missing_member_is_excused_until_it_is_read() {
+    fn only_blocks_on_a_missing_member_are_excused_until_read() {
         let mut world = world();
         ask(&mut world, WRITE, 0, 4);
         world.note_rows_after_crash(true);

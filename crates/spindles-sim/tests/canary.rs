@@ -484,7 +484,7 @@ fn table() -> String {
 }
 
 #[test]
-fn docs_show_the_planted_faults_as_they_are() {
+fn docs_match_the_table_of_planted_faults() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/testing.md");
     let on_disk = std::fs::read_to_string(path).expect("docs/testing.md");
     let how =

@@ -314,7 +314,7 @@ const ROT: Bounds = Bounds {
 /// Corruption and a crash: no wrong bytes and no errors, except in unfinished writes (the named
 /// gaps).
 #[test]
-fn one_rotten_block_is_survived_but_in_the_gaps() {
+fn one_corrupt_block_is_survived_outside_the_known_gaps() {
     let mut total = Summary::default();
     for name in WITH_ROT {
         let summary = explore_all(&named(name, &ROT), &ROT);
@@ -329,7 +329,7 @@ fn one_rotten_block_is_survived_but_in_the_gaps() {
 /// An engine that does not verify checksums.
 #[cfg(feature = "canary")]
 #[test]
-fn a_planted_fault_that_lets_rot_through_is_found() {
+fn a_planted_fault_that_misses_corruption_is_found() {
     let bounds = Bounds {
         mutation: spindles_engine::Mutation::SkipVerify,
         ..ROT
@@ -343,7 +343,7 @@ fn a_planted_fault_that_lets_rot_through_is_found() {
 /// Replays of a durable record with a corrupt block or header.
 #[cfg(feature = "canary")]
 #[test]
-fn planted_faults_of_a_rotten_log_are_found() {
+fn planted_faults_of_a_corrupt_log_are_found() {
     use spindles_engine::Mutation;
     for mutation in [
         Mutation::ForgetRotten,
@@ -438,7 +438,7 @@ fn every_level_with_redundancy_is_enumerated_with_one_member_more() {
 }
 
 #[test]
-fn an_enumeration_is_the_same_twice() {
+fn an_enumeration_is_deterministic() {
     let bounds = Bounds::SHORT;
     for scenario in scenarios(&bounds).iter().take(3) {
         assert_eq!(explore(scenario, &bounds), explore(scenario, &bounds));

@@ -65,7 +65,7 @@ fn outcome(options: &Options) -> Outcome {
 const LONGEST_NS: u64 = 2 * MS;
 
 #[test]
-fn nobody_waits_for_a_member_that_stalls() {
+fn requests_do_not_wait_for_a_stalled_member() {
     let mut helped = 0;
     for level in ["raid1", "raid10", "raid5", "raid6"] {
         for checksums in [false, true] {
@@ -87,7 +87,7 @@ fn nobody_waits_for_a_member_that_stalls() {
 
 /// Reads and writes, other faults, crashes, and arrays of arrays.
 #[test]
-fn promises_are_kept_beside_hedges() {
+fn hedged_reads_keep_all_promises() {
     let faults = [
         "stall",
         "slow",

@@ -121,7 +121,7 @@ fn nested_arrays_keep_all_promises() {
 /// Arrays extend into the room of larger disks that replaced the original ones, and crash
 /// meanwhile.
 #[test]
-fn arrays_that_get_larger_keep_all_promises() {
+fn growing_arrays_keep_all_promises() {
     let mut struck = BTreeMap::<&str, u64>::new();
     let fault = |name: &str| FAULTS.iter().copied().find(|fault| fault.name == name);
     for with in [&["grow"][..], &["grow", "dropout", "rebuild", "scrub"]] {
@@ -153,7 +153,7 @@ fn alike() -> Fixed {
 /// Seeds that once found something, with the title of the commit that fixed it. The effect of a
 /// seed changes with the options of a run; the seeds are kept for what they cost.
 #[test]
-fn seeds_that_found_something_stay_quiet() {
+fn seeds_of_fixed_bugs_pass() {
     let found = [
         (
             75,
@@ -304,7 +304,7 @@ fn seeds_that_found_something_stay_quiet() {
 
 /// Blocks of an array's bitmap, torn on a mirror below it, have the checksums of whole ones.
 #[test]
-fn copies_with_the_same_checksum_are_made_alike() {
+fn copies_with_equal_checksums_are_made_identical() {
     let fixed = Fixed {
         checksums: Some(true),
         ..alike()
@@ -314,7 +314,7 @@ fn copies_with_the_same_checksum_are_made_alike() {
 
 /// A member whose journal must be read is missing, and the array can't work without it.
 #[test]
-fn a_replay_comes_to_an_end_without_its_last_copy() {
+fn a_replay_ends_without_its_last_copy() {
     let fixed = Fixed {
         checksums: Some(true),
         ..alike()
@@ -326,7 +326,7 @@ fn a_replay_comes_to_an_end_without_its_last_copy() {
 
 /// A block that a crash destroyed answers errors until it is written, wherever a growth moves it.
 #[test]
-fn what_is_lost_stays_lost_while_the_array_grows() {
+fn lost_blocks_stay_lost_during_a_growth() {
     let names = ["grow", "rot_met", "dropout", "rebuild"];
     let fixed = Fixed {
         level: Level::by_name("raid6"),
@@ -340,7 +340,7 @@ fn what_is_lost_stays_lost_while_the_array_grows() {
 /// A crash tore a whole stripe that was being written, and a damaged journal has no record of it.
 /// The stripe then takes small writes, and a replacement device is filled.
 #[test]
-fn a_torn_stripe_that_a_damaged_journal_does_not_tell_of_is_settled() {
+fn a_torn_stripe_missing_from_a_damaged_journal_is_resynced() {
     let fixed = Fixed {
         level: Level::by_name("raid5"),
         checksums: Some(true),
@@ -356,7 +356,7 @@ fn a_torn_stripe_that_a_damaged_journal_does_not_tell_of_is_settled() {
 
 /// An added device drops out before anything was moved onto it: the growth waits for it.
 #[test]
-fn nothing_is_moved_onto_a_device_that_is_out_again() {
+fn a_growth_moves_nothing_onto_a_dropped_device() {
     let fixed = Fixed {
         checksums: Some(true),
         ..alike()
@@ -366,7 +366,7 @@ fn nothing_is_moved_onto_a_device_that_is_out_again() {
 
 /// A disk replaces one that is a little smaller and had another alignment.
 #[test]
-fn a_larger_disk_takes_a_place_whatever_its_alignment() {
+fn a_larger_disk_of_any_alignment_replaces_a_member() {
     let fixed = Fixed {
         level: Level::by_name("raid5"),
         members: Some(3),
@@ -378,7 +378,7 @@ fn a_larger_disk_takes_a_place_whatever_its_alignment() {
 /// An unreadable place is restored in a row whose device is being filled. Nothing changes there, so
 /// the log is not involved.
 #[test]
-fn what_is_put_back_needs_no_log() {
+fn restoring_an_unreadable_block_needs_no_log() {
     let fixed = Fixed {
         level: Level::by_name("raid6"),
         ..Fixed::default()
@@ -391,7 +391,7 @@ fn what_is_put_back_needs_no_log() {
 /// A lost block was being written when the process ended, and part of the last batch of the log is
 /// corrupt. The record does not count, and the block stays lost.
 #[test]
-fn what_a_record_that_does_not_count_writes_stays_lost() {
+fn a_block_of_an_invalid_record_stays_lost() {
     let fixed = Fixed {
         level: Level::by_name("raid4"),
         ..Fixed::default()
@@ -401,7 +401,7 @@ fn what_a_record_that_does_not_count_writes_stays_lost() {
 
 /// A copy whose checksum was not durable is corrupted after a crash: one of the named gaps.
 #[test]
-fn rot_before_a_region_is_settled_may_be_taken_for_a_write() {
+fn corruption_before_a_resync_may_be_taken_for_a_write() {
     let fixed = Fixed {
         level: Level::by_name("raid10"),
         ..Fixed::default()
@@ -412,7 +412,7 @@ fn rot_before_a_region_is_settled_may_be_taken_for_a_write() {
 /// A block that could not be filled counts as nothing, also if an earlier write is still in a
 /// cache, and in an array below.
 #[test]
-fn what_is_not_filled_counts_as_nothing() {
+fn unfilled_blocks_count_as_lost() {
     let raid1 = Fixed {
         level: Level::by_name("raid1"),
         ..Fixed::default()
@@ -427,7 +427,7 @@ fn what_is_not_filled_counts_as_nothing() {
 
 /// An array below lost blocks that hold checksums of the one above.
 #[test]
-fn checksums_may_lie_on_blocks_that_are_lost_below() {
+fn checksums_may_be_on_lost_blocks_of_an_inner_array() {
     check_seed(6946, &Fixed::default());
 }
 
@@ -470,7 +470,7 @@ fn members_without_space_keep_all_promises() {
 
 /// More members are lost than the array survives, while it is read and written; then all return.
 #[test]
-fn what_a_failed_array_answered_stays() {
+fn answered_writes_of_a_failed_array_persist() {
     let fault = |name: &str| FAULTS.iter().copied().find(|fault| fault.name == name);
     let fixed = |level, names: &[&str]| Fixed {
         level: Level::by_name(level),
@@ -517,7 +517,7 @@ fn what_a_failed_array_answered_stays() {
 }
 
 #[test]
-fn parts_of_a_run_can_be_fixed() {
+fn parameters_of_a_run_can_be_fixed() {
     let fixed = Fixed {
         level: Some(LEVELS[2]),
         members: Some(4),
@@ -536,13 +536,17 @@ fn parts_of_a_run_can_be_fixed() {
 }
 
 #[test]
-fn the_story_is_told_and_changes_nothing() {
+fn recording_the_story_does_not_change_a_run() {
     let options = Options::swarm(3, &Fixed::default());
-    let (quiet, told) = (run(&options, false), run(&options, true));
-    assert_eq!((quiet.hash, quiet.story.len()), (told.hash, 0));
-    let entries = u64::try_from(told.story.len()).unwrap();
-    assert_eq!(told.entries, entries);
-    assert!(told.story[0].contains("seed 3"), "{}", told.story[0]);
+    let (quiet, recorded) = (run(&options, false), run(&options, true));
+    assert_eq!((quiet.hash, quiet.story.len()), (recorded.hash, 0));
+    let entries = u64::try_from(recorded.story.len()).unwrap();
+    assert_eq!(recorded.entries, entries);
+    assert!(
+        recorded.story[0].contains("seed 3"),
+        "{}",
+        recorded.story[0]
+    );
 }
 
 #[test]
@@ -559,7 +563,7 @@ fn names_are_unique_and_found() {
 
 /// Same as above, for one level, with checksums.
 #[test]
-fn seeds_of_one_level_that_found_something_stay_quiet() {
+fn seeds_of_fixed_bugs_in_one_level_pass() {
     let found = [
         (
             "raid6",
@@ -605,7 +609,7 @@ fn seeds_of_one_level_that_found_something_stay_quiet() {
 
 /// Same as above, with members that drop out and are filled again.
 #[test]
-fn seeds_with_dropouts_that_found_something_stay_quiet() {
+fn seeds_of_fixed_bugs_with_dropouts_pass() {
     let found = [
         (
             177,
@@ -636,7 +640,7 @@ fn seeds_with_dropouts_that_found_something_stay_quiet() {
 /// Power is lost during first writes to regions. Each seed found one deliberately broken rule about
 /// what must be durable before a region counts as written.
 #[test]
-fn seeds_that_lose_power_at_first_writes_stay_quiet() {
+fn seeds_with_power_loss_at_first_writes_pass() {
     let found = [
         (898, "the superblocks say that the array is not clean"),
         (2444, "the superblocks say that the array is not clean"),
@@ -660,7 +664,7 @@ fn seeds_that_lose_power_at_first_writes_stay_quiet() {
 
 /// Same as above, on disks of any sizes.
 #[test]
-fn seeds_on_any_disks_that_found_something_stay_quiet() {
+fn seeds_of_fixed_bugs_on_any_disks_pass() {
     let found = [
         (
             18099,

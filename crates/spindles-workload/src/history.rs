@@ -575,7 +575,7 @@ mod tests {
     const ZEROS: [u8; 64] = [0; 64];
 
     #[test]
-    fn the_last_answered_write_is_read() {
+    fn reads_return_the_last_answered_write() {
         let mut history = history();
         assert_eq!(legal(&history, &[ZEROS]), [true]);
         let first = written(&mut history, false);
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_in_flight_may_be_read_and_overlapping_ones_end_in_either_order() {
+    fn overlapping_writes_in_flight_may_end_in_either_order() {
         let mut history = history();
         let base = written(&mut history, false);
         let one = history.write(1, 1, Contents::Stamps);
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_in_flight_may_return_what_was_overwritten_meanwhile() {
+    fn a_read_in_flight_may_return_overwritten_data() {
         let mut history = history();
         let base = written(&mut history, true);
         let slow = history.read(1, 1);
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn power_loss_keeps_what_is_durable_or_something_later() {
+    fn power_loss_keeps_durable_or_later_data() {
         let mut history = history();
         let old = written(&mut history, false);
         let durable = written(&mut history, true);
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_covers_what_was_answered_before_it() {
+    fn a_flush_covers_writes_answered_before_it() {
         let mut history = history();
         let before = written(&mut history, false);
         let flush = history.flush();
@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_old_or_new_but_only_one_of_them() {
+    fn a_failed_write_leaves_either_old_or_new_data() {
         let mut history = history();
         let old = written(&mut history, false);
         let failed = history.write(1, 1, Contents::Stamps);
@@ -686,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_contents_are_anything_once() {
+    fn unknown_contents_are_fixed_by_the_first_read() {
         let mut history = History::new(7, BYTES, 4, Initial::Unknown);
         read(&mut history, &[3; 64]).unwrap();
         assert_eq!(
@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn old_and_new_take_turns_while_a_write_is_in_flight() {
+    fn old_and_new_data_may_alternate_while_a_write_is_in_flight() {
         let mut history = history();
         let old = written(&mut history, false);
         let flying = history.write(1, 1, Contents::Stamps);

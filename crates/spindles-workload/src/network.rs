@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_possible_is_refused() {
+    fn impossible_network_choices_are_refused() {
         for (chosen, words) in [
             (("nodes", Value::Number(65)), "from 1 to 64"),
             (("direction", word("both")), "one of read, write"),

@@ -150,7 +150,7 @@ mod tests {
     };
 
     #[test]
-    fn every_wrong_byte_is_seen() {
+    fn every_wrong_stamp_byte_is_detected() {
         for bytes in [64, 512, 520, 4096] {
             let mut sector = vec![0; bytes];
             assert_eq!(Stamp::find(&sector), Found::Zeros);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_said_in_words() {
+    fn findings_are_described_in_words() {
         let mut sector = [0; 512];
         STAMP.fill(&mut sector);
         assert_eq!(Stamp::find(&sector).to_string(), "write 9 of sector 17");

@@ -684,7 +684,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_not_there_is_that_of_a_device_elsewhere() {
+    fn a_bare_name_without_a_file_means_an_array_device() {
         let of_array = ["/srv/a.img", "/srv/b.img", "/other/b.img", "c.img"].map(str::to_owned);
         for (word, meant) in [
             ("a.img", "/srv/a.img"),
@@ -708,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn times_say_how_long_ago_they_are() {
+    fn times_include_their_age() {
         assert!(moment(951_782_400).starts_with("2000-02-29 00:00:00 UTC, "));
         assert!(moment(951_782_400).ends_with(" days ago"));
         assert!(!moment(4_107_542_400).contains("ago"));

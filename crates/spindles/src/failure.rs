@@ -220,7 +220,7 @@ mod tests {
     use anyhow::Context as _;
 
     #[test]
-    fn errors_have_a_status_and_all_their_causes_once() {
+    fn errors_have_a_status_and_list_each_cause_once() {
         let usage = Usage::error("give a device").context("create");
         assert_eq!(describe(&usage), (2, "create: give a device".to_owned()));
         let failed = std::fs::read("/nonexistent/x")

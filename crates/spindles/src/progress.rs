@@ -173,21 +173,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_how_far_it_is() {
+    fn lines_report_progress() {
         let mut bytes = Progress::new("copy", 8 << 20, Unit::Bytes, Shown::Lines, None);
         assert_eq!(
             bytes.text((2 << 20) + 5, Duration::from_secs(3)),
             "spindles: copy: 25 %, 2 MiB of 8 MiB, 3 s, about 8 s to go\n"
         );
         let runs = Progress::new("run", 432, Unit::Steps, Shown::Lines, None);
-        for (done, seconds, said) in [
+        for (done, seconds, ending) in [
             (0, 60, "60 s\n"),
             (100, 60, "60 s, about 3 min to go\n"),
             (1, 60, "60 s, about 7 h to go\n"),
             (432, 60, "60 s\n"),
         ] {
             let text = runs.text(done, Duration::from_secs(seconds));
-            assert!(text.ends_with(said), "{text}");
+            assert!(text.ends_with(ending), "{text}");
         }
         bytes.message("verifying");
         assert!(bytes.text(0, Duration::ZERO).ends_with("0 s (verifying)\n"));

@@ -151,7 +151,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn rates_are_of_the_time_between_two_looks() {
+    fn rates_cover_the_time_between_two_samples() {
         let status = |factor: u64| {
             let counters = json!({
                 "reads": 100 * factor, "read_bytes": (4 << 20) * factor, "read_ns": 200_000_000 * factor,

@@ -18,7 +18,7 @@ fn bench(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_table_and_json_say_what_was_measured() {
+fn a_table_and_json_report_the_measurements() {
     let (status, out, _) = bench(&["raid5(3)", "device"]);
     assert_eq!(status, Some(0));
     let rows: Vec<Vec<&str>> = out
@@ -55,7 +55,7 @@ fn a_table_and_json_say_what_was_measured() {
 }
 
 #[test]
-fn default_promises_stand_beside_none() {
+fn default_promises_are_compared_with_none() {
     let (status, out, _) = bench(&["raid1(2)", "--members", "mem", "--json"]);
     assert_eq!(status, Some(0));
     let report: Value = serde_json::from_str(&out).unwrap();
@@ -68,7 +68,7 @@ fn default_promises_stand_beside_none() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     let (status, out, err) = bench(&["raid6(2)"]);
     assert_eq!((status, out.as_str()), (Some(2), ""));
     assert!(err.contains("raid6"), "{err}");

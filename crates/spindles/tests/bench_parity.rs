@@ -18,7 +18,7 @@ fn bench(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_table_and_json_say_what_was_measured() {
+fn a_table_and_json_report_the_measurements() {
     let (status, out, err) = bench(&["--chunk", "4K", "--data", "3"]);
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert!(
@@ -39,7 +39,7 @@ fn a_table_and_json_say_what_was_measured() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     for (arguments, message) in [
         (["--chunk", "65M"], "--chunk 65M: give a size from 1 to 64M"),
         (["--data", "62"], "62 is not in 1..=61"),

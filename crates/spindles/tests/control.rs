@@ -91,11 +91,11 @@ impl Place {
         let mut server = command.spawn().expect("the command runs");
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
         self.server = Some(server);
-        let mut said = String::new();
+        let mut output = String::new();
         let name = name.split(' ').next().expect("a name");
-        while !said.contains(&format!("array '{name}' is served")) {
-            let read = lines.read_line(&mut said).expect("a line");
-            assert!(read > 0, "{said}");
+        while !output.contains(&format!("array '{name}' is served")) {
+            let read = lines.read_line(&mut output).expect("a line");
+            assert!(read > 0, "{output}");
         }
         // Drains the rest of its output, so that it never blocks on a full pipe.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
@@ -135,9 +135,9 @@ impl Place {
     }
 
     /// Waits until the condition holds.
-    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let end = Instant::now() + Duration::from_mins(1);
-        while !is_so(self) {
+        while !condition(self) {
             assert!(Instant::now() < end, "{what} takes too long");
             sleep(Duration::from_millis(50));
         }
@@ -188,9 +188,9 @@ impl Writer {
 
     fn end(self) {
         let output = self.0.wait_with_output().expect("it ends");
-        let told = String::from_utf8_lossy(&output.stdout);
+        let message = String::from_utf8_lossy(&output.stdout);
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "fio: {told}{error}");
+        assert!(output.status.success(), "fio: {message}{error}");
     }
 }
 
@@ -201,7 +201,7 @@ fn states(status: &Value) -> Vec<String> {
 }
 
 #[test]
-fn an_array_is_managed_while_it_is_written() {
+fn an_array_is_managed_during_writes() {
     for (block_size, block_bytes) in [("4K", 4096), ("512", 512)] {
         is_managed(block_size, block_bytes);
     }
@@ -226,8 +226,11 @@ fn is_managed(block_size: &str, block_bytes: u32) {
         ["active", "missing", "active"]
     );
     place.ends("status pool", 3);
-    let told = place.run("status pool").error;
-    assert!(told.contains("to make array 'pool' safe again"), "{told}");
+    let message = place.run("status pool").error;
+    assert!(
+        message.contains("to make array 'pool' safe again"),
+        "{message}"
+    );
     assert!(place.run("fail a pool").error.contains("survive"));
     let added = place.does("add b pool");
     assert!(added.contains("member 1 is active again"), "{added}");
@@ -284,7 +287,7 @@ fn is_managed(block_size: &str, block_bytes: u32) {
 
 /// The same for nested arrays: devices of inner arrays go and come, and an array replaces a member.
 #[test]
-fn arrays_in_an_array_are_managed_while_they_are_written() {
+fn nested_arrays_are_managed_during_writes() {
     let mut place = Place::new("a b c d e f g h", 24 << 20);
     place.does("create pool raid1(raid5(a,b,c),d) --block-size 512");
     place.serve("");
@@ -328,7 +331,7 @@ fn arrays_in_an_array_are_managed_while_they_are_written() {
 /// A growth that has moved nothing is given up while the array is served: without its new device,
 /// which blocks the growth, and with it, if the command is fast enough.
 #[test]
-fn a_growth_is_given_up_while_it_is_served() {
+fn a_growth_of_a_served_array_can_be_aborted() {
     for new_is_there in [false, true] {
         let mut place = Place::new("a b c d", 24 << 20);
         place.does("create pool raid5(a,b,c) --chunk 16K");
@@ -373,7 +376,7 @@ fn begin_growth(place: &Place) {
 
 /// The server does not keep devices open that it left out.
 #[test]
-fn devices_that_were_left_out_are_not_held() {
+fn left_out_devices_are_not_kept_open() {
     let mut place = Place::new("a b c d", 16 << 20);
     place.does("create pool raid1(a,b,c)");
     // Outside of the folder that is searched.
@@ -383,8 +386,8 @@ fn devices_that_were_left_out_are_not_held() {
     place.does("rebuild pool --onto d --degraded");
     std::fs::rename(&away, place.path("old")).expect("it is there");
     place.serve("");
-    let told = place.run("status pool").error;
-    assert!(told.contains("old: replaced"), "{told}");
+    let message = place.run("status pool").error;
+    assert!(message.contains("old: replaced"), "{message}");
     let free = File::open(place.path("old")).expect("it is there");
     free.try_lock().expect("nobody has it");
     drop(free);
@@ -401,8 +404,8 @@ fn a_copy_of_a_member_is_a_new_device() {
     place.serve("");
     place.does("fail b pool");
     std::fs::copy(place.path("b"), place.path("copy")).expect("it is copied");
-    let told = place.run("add copy pool").error;
-    assert!(told.contains("--force"), "{told}");
+    let message = place.run("add copy pool").error;
+    assert!(message.contains("--force"), "{message}");
     place.does("add copy pool --force");
     let status = place.json("status pool");
     assert_eq!(states(&status), ["active"; 3]);
@@ -414,7 +417,7 @@ fn a_copy_of_a_member_is_a_new_device() {
 
 /// An export that returns with other contents is a new device.
 #[test]
-fn an_export_with_other_contents_takes_its_old_place() {
+fn an_export_with_other_contents_rejoins_as_a_new_device() {
     let mut place = Place::new("a b", 16 << 20);
     let socket = place.path("export").display().to_string();
     let address = format!("nbd+unix:///?socket={socket}");
@@ -451,7 +454,7 @@ fn an_export_with_other_contents_takes_its_old_place() {
 
 /// A command that stops waiting reports what becomes of its work.
 #[test]
-fn what_goes_on_in_the_server_is_not_called_stopped() {
+fn an_interrupted_command_reports_that_the_server_continues() {
     let mut place = Place::new("a b c d", 200 << 20);
     place.does("create pool raid5(a,b,c) --chunk 16K");
     std::fs::write(place.path("data"), vec![7; 200 << 20]).expect("a file");
@@ -468,10 +471,10 @@ fn what_goes_on_in_the_server_is_not_called_stopped() {
     let sent = Command::new("kill").args(["-s", "INT", &id]).status();
     assert!(sent.expect("kill runs").success());
     let ended = command.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&ended.stderr);
+    let message = String::from_utf8_lossy(&ended.stderr);
     // The growth may have ended already.
-    let is_told = ended.status.code() == Some(1) && told.contains("goes on in the server");
-    assert!(is_told || ended.status.success(), "{told}");
+    let is_reported = ended.status.code() == Some(1) && message.contains("goes on in the server");
+    assert!(is_reported || ended.status.success(), "{message}");
     place.until("the end of the growth", |place| {
         place.json("status pool")["growing"] == Value::Null
     });
@@ -481,8 +484,8 @@ fn what_goes_on_in_the_server_is_not_called_stopped() {
 
 /// Commands do not wait for devices of another user's server, and name that user.
 #[test]
-fn a_server_of_another_user_is_named_at_once() {
-    const NAME: &str = "a_server_of_another_user_is_named_at_once";
+fn another_users_server_is_named_immediately() {
+    const NAME: &str = "another_users_server_is_named_immediately";
     let mut place = Place::new("a b", 8 << 20);
     place.does("create pool raid1(a,b)");
     place.serve("");
@@ -500,26 +503,29 @@ fn a_server_of_another_user_is_named_at_once() {
     let other = other.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]);
     let other = other.arg(&program).args(["scrub", "pool"]);
     let other = other.current_dir(place.folder.path()).output();
-    let told = match other {
+    let message = match other {
         Ok(other) => String::from_utf8_lossy(&other.stderr).into_owned(),
         Err(error) => return println!("SKIPPED: {NAME}: setpriv: {error}"),
     };
-    if told.starts_with("setpriv") {
-        return println!("SKIPPED: {NAME}: {told}");
+    if message.starts_with("setpriv") {
+        return println!("SKIPPED: {NAME}: {message}");
     }
-    assert!(told.contains("is in use by pid "), "{told}");
-    assert!(told.contains(" of root (spindles serve pool"), "{told}");
+    assert!(message.contains("is in use by pid "), "{message}");
+    assert!(
+        message.contains(" of root (spindles serve pool"),
+        "{message}"
+    );
     assert!(begun.elapsed() < Duration::from_secs(4), "it waited");
     for array in [["a", "b"].as_slice(), &["pool"]] {
         let mut other = Command::new("setpriv");
         let other = other.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]);
         let other = other.arg(&program).arg("stop").args(array);
         let other = other.current_dir(place.folder.path()).output();
-        let told = String::from_utf8(other.expect("it runs").stderr).expect("text");
+        let message = String::from_utf8(other.expect("it runs").stderr).expect("text");
         let server = place.server.as_ref().expect("it runs").id();
         let wanted = format!("is served by root (pid {server}), ");
-        assert!(told.contains(&wanted), "{array:?}: {told}");
-        assert!(told.contains("as with `sudo -u root`"), "{told}");
+        assert!(message.contains(&wanted), "{array:?}: {message}");
+        assert!(message.contains("as with `sudo -u root`"), "{message}");
     }
     place.does("stop pool");
 }
@@ -527,7 +533,7 @@ fn a_server_of_another_user_is_named_at_once() {
 /// A word names the file in the current folder; only without such a file does it name a device of
 /// the array.
 #[test]
-fn a_device_is_never_taken_for_another_one() {
+fn a_device_is_never_confused_with_another_one() {
     let mut place = Place::new("a b c", 8 << 20);
     place.does("create pool raid5(a,b,c)");
     place.serve("");
@@ -546,14 +552,14 @@ fn a_device_is_never_taken_for_another_one() {
     };
     let other = elsewhere.path().join("a");
     std::fs::write(&other, "of somebody else").expect("room");
-    let (code, told) = fails("a");
-    assert_eq!(code, Some(1), "{told}");
+    let (code, message) = fails("a");
+    assert_eq!(code, Some(1), "{message}");
     let named = format!("{} is no member", other.display());
-    assert!(told.contains(&named), "{told}");
+    assert!(message.contains(&named), "{message}");
     assert_eq!(fails("./b").0, Some(1));
     assert_eq!(states(&place.json("status pool")), ["active"; 3]);
-    let (code, told) = fails("b");
-    assert_eq!(code, Some(0), "{told}");
+    let (code, message) = fails("b");
+    assert_eq!(code, Some(0), "{message}");
     let status = place.json("status pool");
     assert_eq!(states(&status), ["active", "missing", "active"], "{status}");
     // A removed device no longer belongs to the server, but the array still knows it.
@@ -580,7 +586,7 @@ fn a_device_is_never_taken_for_another_one() {
 
 /// Refusals have the same text and exit status whether the array is served or not.
 #[test]
-fn refusals_are_those_of_an_array_that_is_not_served() {
+fn refusals_are_the_same_for_served_and_unserved_arrays() {
     let lines = [
         "fail nobody pool",
         "fail d pool",
@@ -609,19 +615,19 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
     let mut place = Place::new("a b c d e f", 8 << 20);
     place.does("create pool raid1(a,b,c)");
     place.does("create other raid1(e,f)");
-    let told = |place: &Place| -> Vec<(i32, String)> {
-        let told = lines.iter().map(|line| {
+    let refusals = |place: &Place| -> Vec<(i32, String)> {
+        let refusals = lines.iter().map(|line| {
             let run = place.run(line);
             // The server uses absolute device names.
             let folder = place.folder.path().canonicalize().expect("it is there");
             let error = run.error.replace(&format!("{}/", folder.display()), "");
             (run.status, error)
         });
-        told.collect()
+        refusals.collect()
     };
-    let alone = told(&place);
+    let alone = refusals(&place);
     place.serve("");
-    for (line, (alone, served)) in lines.iter().zip(alone.iter().zip(told(&place))) {
+    for (line, (alone, served)) in lines.iter().zip(alone.iter().zip(refusals(&place))) {
         assert_eq!(*alone, served, "{line}");
     }
     assert!(place.run("stop pool").status == 0);
@@ -630,7 +636,7 @@ fn refusals_are_those_of_an_array_that_is_not_served() {
 
 /// A command waits while the server runs its maximum of commands.
 #[test]
-fn many_commands_at_once_are_all_done() {
+fn many_concurrent_commands_all_complete() {
     let mut place = Place::new("a b", 8 << 20);
     place.does("create pool raid1(a,b)");
     place.serve("");
@@ -663,7 +669,7 @@ fn many_commands_at_once_are_all_done() {
 
 /// A member that `fail` put out stays out however the array is opened, until `add` takes it back.
 #[test]
-fn a_member_that_was_put_out_stays_out_until_it_is_added() {
+fn a_member_failed_by_command_stays_out_until_it_is_added() {
     let mut place = Place::new("a b c in", 8 << 20);
     place.does("create pool raid5(a,b,c)");
     let is_out = |place: &Place| {
@@ -712,7 +718,7 @@ fn a_member_that_was_put_out_stays_out_until_it_is_added() {
 /// A device that the server knows from before can become the journal device: a replaced member, or
 /// a former journal device.
 #[test]
-fn a_device_becomes_that_of_the_journal_more_than_once() {
+fn a_known_device_becomes_the_journal_repeatedly() {
     let mut place = Place::new("a b c d", 40 << 20);
     place.does("create pool raid5(a,b,c)");
     place.serve("");
@@ -727,30 +733,33 @@ fn a_device_becomes_that_of_the_journal_more_than_once() {
 /// A spare that another program has locked can't replace a member: `fail` says at once that none
 /// does.
 #[test]
-fn a_busy_spare_is_told_of_at_once() {
+fn fail_reports_a_busy_spare_immediately() {
     let mut place = Place::new("a b c s", 8 << 20);
     place.does("create pool raid5(a,b,c) --spare s");
     place.serve("");
     let busy = File::open(place.path("s")).expect("it is there");
     busy.lock().expect("nobody has it");
-    let told = place.run("fail a pool").error;
-    assert!(!told.contains("takes its place"), "{told}");
-    assert!(told.contains("spindles add"), "{told}");
+    let message = place.run("fail a pool").error;
+    assert!(!message.contains("takes its place"), "{message}");
+    assert!(message.contains("spindles add"), "{message}");
     place.does("stop pool");
 }
 
 /// A wiped device counts as new, even if the server knew it as a spare, or as a member that is out.
 #[test]
-fn what_was_wiped_is_taken_as_a_new_device() {
+fn a_wiped_device_counts_as_new() {
     let mut place = Place::new("a b c s", 8 << 20);
     place.does("create pool raid5(a,b,c) --spare s");
     place.serve("");
-    let told = place.run("wipe a").out;
-    assert!(told.contains("as by `spindles stop pool`"), "{told}");
+    let message = place.run("wipe a").out;
+    assert!(message.contains("as by `spindles stop pool`"), "{message}");
     place.does("spare remove s --array pool");
     place.does("fail a pool");
-    let told = place.run("wipe a").out;
-    assert!(told.contains("as by `spindles remove a pool`"), "{told}");
+    let message = place.run("wipe a").out;
+    assert!(
+        message.contains("as by `spindles remove a pool`"),
+        "{message}"
+    );
     place.does("add s pool");
     place.does("fail b pool");
     let bytes = std::fs::metadata(place.path("b"))
@@ -767,7 +776,7 @@ fn what_was_wiped_is_taken_as_a_new_device() {
 
 /// The effect of an acknowledged command survives a kill of the server right after it.
 #[test]
-fn a_member_that_was_put_out_is_so_after_a_kill() {
+fn a_member_failed_by_command_is_out_after_a_kill() {
     for _ in 0..3 {
         let mut place = Place::new("a b c in", 8 << 20);
         std::fs::write(place.path("in"), vec![5; 8 << 20]).expect("room");
@@ -781,7 +790,7 @@ fn a_member_that_was_put_out_is_so_after_a_kill() {
         match copied {
             Ok(status) => assert!(status.success(), "nbdcopy: {status}"),
             Err(error) => println!(
-                "SKIPPED: a_member_that_was_put_out_is_so_after_a_kill: what was written before: nbdcopy: {error}"
+                "SKIPPED: a_member_failed_by_command_is_out_after_a_kill: what was written before: nbdcopy: {error}"
             ),
         }
         let mut server = place.server.take().expect("it runs");
@@ -802,7 +811,7 @@ fn a_member_that_was_put_out_is_so_after_a_kill() {
 /// A command never runs on another array than the one it names, whatever the arrays were called
 /// before.
 #[test]
-fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
+fn arrays_that_swap_names_are_not_confused() {
     let places = ["crimson", "azure"].map(|name| {
         let mut place = Place::new("a b", 8 << 20);
         place.does("create pool raid1(a,b)");
@@ -820,8 +829,8 @@ fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
     two.does("rename azure crimson");
     assert_eq!([uuid("viridian"), uuid("crimson")], uuids);
     let renamed = elsewhere.run("status azure");
-    let told = renamed.error.contains("'azure' is called 'crimson' now");
-    assert!(renamed.status == 1 && told, "{renamed:?}");
+    let is_reported = renamed.error.contains("'azure' is called 'crimson' now");
+    assert!(renamed.status == 1 && is_reported, "{renamed:?}");
     // A command sent to the wrong server is refused.
     let socket = one.control_of("viridian");
     let mut stream = UnixStream::connect(socket).expect("it listens");
@@ -847,7 +856,7 @@ fn arrays_that_swap_their_names_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
+fn the_control_socket_is_private_and_answers_each_request() {
     let mut place = Place::new("a b", 64 << 20);
     place.does("create pool raid1(a,b)");
     place.serve(" --rebuild-rate 1M");
@@ -937,7 +946,7 @@ fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
 
 /// Members come and go in every way, and reports match what the server has open.
 #[test]
-fn devices_that_came_while_it_was_served_are_known() {
+fn devices_added_to_a_served_array_are_known() {
     let mut place = Place::new("a b c d e f", 16 << 20);
     place.does("create pool raid1(a,b,c) --spare f");
     place.serve("");
@@ -1021,7 +1030,7 @@ fn devices_are_the_same_from_every_folder() {
 /// Commands whose server stops while they wait report it, and the work resumes when the array is
 /// used again.
 #[test]
-fn a_server_that_is_stopped_ends_the_commands_on_it() {
+fn stopping_a_server_ends_its_waiting_commands() {
     for (line, begun) in [
         ("grow pool --add d", "the growth was stopped"),
         ("add d pool", "not filled yet"),
@@ -1043,10 +1052,10 @@ fn a_server_that_is_stopped_ends_the_commands_on_it() {
         sleep(Duration::from_millis(300));
         place.does("stop pool");
         let ended = command.wait_with_output().expect("it ends");
-        let told = String::from_utf8_lossy(&ended.stderr);
+        let message = String::from_utf8_lossy(&ended.stderr);
         // The command may have ended already.
-        let is_told = ended.status.code() == Some(1) && told.contains(begun);
-        assert!(is_told || ended.status.success(), "{line}: {told}");
+        let is_reported = ended.status.code() == Some(1) && message.contains(begun);
+        assert!(is_reported || ended.status.success(), "{line}: {message}");
         place.does("resync pool");
         place.does("scrub pool");
     }
@@ -1054,7 +1063,7 @@ fn a_server_that_is_stopped_ends_the_commands_on_it() {
 
 /// A stopped server process is named, with its PID, and no command waits for it.
 #[test]
-fn a_server_that_does_not_answer_is_named() {
+fn an_unresponsive_server_is_named() {
     let mut place = Place::new("a b c d", 16 << 20);
     let others = Place::new("a b", 16 << 20);
     place.does("create mute raid1(a,b)");
@@ -1106,7 +1115,7 @@ fn a_server_that_does_not_answer_is_named() {
 
 /// If a server accepts nothing, the first SIGTERM ends a waiting `status` or `stop`.
 #[test]
-fn the_first_signal_ends_a_command_that_only_waits() {
+fn the_first_signal_ends_a_waiting_command() {
     let mut place = Place::new("a b", 16 << 20);
     place.does("create pool raid1(a,b)");
     place.serve("");
@@ -1118,14 +1127,14 @@ fn the_first_signal_ends_a_command_that_only_waits() {
         let mut command = command.expect("it runs");
         // It connects several times to check for a listener, and sends the command on one
         // connection.
-        let said = listener.incoming().find_map(|stream| {
-            let mut said = String::new();
+        let message = listener.incoming().find_map(|stream| {
+            let mut message = String::new();
             let mut lines = BufReader::new(stream.ok()?);
-            let read = lines.read_line(&mut said).ok()?;
-            (read > 0).then_some((said, lines))
+            let read = lines.read_line(&mut message).ok()?;
+            (read > 0).then_some((message, lines))
         });
-        let (said, _kept) = said.expect("it speaks");
-        assert!(said.contains("pool"), "{said}");
+        let (message, _kept) = message.expect("it speaks");
+        assert!(message.contains("pool"), "{message}");
         let pid = command.id().to_string();
         let sent = Command::new("kill").arg(pid).status();
         assert!(sent.expect("kill").success());
@@ -1137,7 +1146,7 @@ fn the_first_signal_ends_a_command_that_only_waits() {
 
 /// `status` and `stop` name NBD clients; without --force, `stop` does not disconnect them.
 #[test]
-fn clients_are_named_and_kept() {
+fn stop_names_clients_and_keeps_them_connected() {
     let mut place = Place::new("a b", 16 << 20);
     place.does("create pool raid1(a,b)");
     place.serve("");
@@ -1153,10 +1162,10 @@ fn clients_are_named_and_kept() {
     let mut client = client.expect("it runs");
     let pid = client.id();
     let mut lines = BufReader::new(client.stderr.take().expect("it is piped"));
-    let mut said = String::new();
-    while !said.contains("is served") {
-        let read = lines.read_line(&mut said).expect("a line");
-        assert!(read > 0, "{said}");
+    let mut output = String::new();
+    while !output.contains("is served") {
+        let read = lines.read_line(&mut output).expect("a line");
+        assert!(read > 0, "{output}");
     }
     let peer = format!("pid {pid}, spindles");
     let status = place.json("status pool");
@@ -1184,7 +1193,7 @@ fn clients_are_named_and_kept() {
 
 /// Jobs without a waiting command are shown, in every format.
 #[test]
-fn jobs_of_a_server_are_shown() {
+fn status_shows_the_jobs_of_a_server() {
     let mut place = Place::new("a b c d", 64 << 20);
     place.does("create pool raid1(a,b) --spare c");
     std::fs::write(place.path("data"), vec![7; 48 << 20]).expect("a file");
@@ -1192,7 +1201,7 @@ fn jobs_of_a_server_are_shown() {
     place.serve(" --rebuild-rate 1M");
     // Only an array in use scrubs at this rate.
     let Some(mut writer) = Writer::begin(&place, 4096, 60) else {
-        return println!("SKIPPED: jobs_of_a_server_are_shown: fio is not installed");
+        return println!("SKIPPED: status_shows_the_jobs_of_a_server: fio is not installed");
     };
     place.until("the writer", |place| {
         place.json("status pool")["served"]["writes"].as_u64() > Some(100)
@@ -1252,7 +1261,7 @@ fn jobs_of_a_server_are_shown() {
 
 /// Unreadable data makes the array degraded at once, not only after the next scrub.
 #[test]
-fn what_no_redundancy_can_heal_is_in_the_status() {
+fn status_reports_unrecoverable_data() {
     const AT: u64 = 30 << 20;
     let mut place = Place::new("a b c", 64 << 20);
     place.does("create pool raid5(a,b,c)");
@@ -1271,8 +1280,8 @@ fn what_no_redundancy_can_heal_is_in_the_status() {
     }
     let status = place.run("status pool");
     assert_eq!(status.status, 3, "{status:?}");
-    let told = "was found wrong could not be repaired";
-    assert!(status.out.contains(told), "{status:?}");
+    let expected = "was found wrong could not be repaired";
+    assert!(status.out.contains(expected), "{status:?}");
     place.does("stop pool");
     assert_eq!(place.run("status pool").status, 3);
     // A new write repairs the blocks, and a scrub confirms it.
@@ -1284,7 +1293,7 @@ fn what_no_redundancy_can_heal_is_in_the_status() {
 /// A command that changes an array makes its server close the devices for a moment. Commands that
 /// wait for a device don't take it then.
 #[test]
-fn nobody_who_waits_takes_a_device_from_a_server() {
+fn waiting_commands_take_no_device_from_a_server() {
     let mut place = Place::new("a b c", 8 << 20);
     place.does("create pool raid5(a,b,c)");
     place.serve("");
@@ -1292,12 +1301,12 @@ fn nobody_who_waits_takes_a_device_from_a_server() {
         let mut wipe = place.command("wipe b --force");
         let wipe = wipe.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut wipe = wipe.expect("it runs");
-        let mut said = BufReader::new(wipe.stderr.take().expect("it is piped"));
+        let mut output = BufReader::new(wipe.stderr.take().expect("it is piped"));
         let mut line = String::new();
-        said.read_line(&mut line).expect("a line");
+        output.read_line(&mut line).expect("a line");
         assert!(line.contains("waiting up to "), "{line}");
         place.does(&format!("set pool --degraded-writes {allowed}"));
-        said.read_to_string(&mut line).expect("text");
+        output.read_to_string(&mut line).expect("text");
         assert_eq!(wipe.wait().expect("it ends").code(), Some(1), "{line}");
         assert_eq!(states(&place.json("status pool")), ["active"; 3]);
     }
@@ -1372,7 +1381,7 @@ fn a_server_keeps_its_devices_while_it_reopens_them() {
 /// A command that opens a member in the server itself is refused while another command has the
 /// array closed.
 #[test]
-fn a_member_is_not_taken_by_its_own_server() {
+fn a_server_takes_no_member_of_its_own_array() {
     let mut place = Place::new("a b c", 8 << 20);
     place.does("create pool raid5(a,b,c)");
     place.serve("");
@@ -1396,7 +1405,7 @@ fn a_member_is_not_taken_by_its_own_server() {
 /// If the file of a member is deleted, the array stays whole while it is served, `status` warns,
 /// and commands still know the member by its name.
 #[test]
-fn a_member_whose_file_was_deleted_is_known() {
+fn a_member_with_a_deleted_file_is_known() {
     let mut place = Place::new("a b c d", 8 << 20);
     place.does("create pool raid5(a,b,c)");
     place.serve("");
@@ -1421,7 +1430,7 @@ fn a_member_whose_file_was_deleted_is_known() {
 
 /// A server releases a shared spare like a dedicated one.
 #[test]
-fn a_shared_spare_of_a_server_is_let_go() {
+fn a_server_releases_a_shared_spare() {
     let mut place = Place::new("a b c", 8 << 20);
     place.does("create pool raid1(a,b)");
     place.does("spare add c --shared");
@@ -1446,7 +1455,7 @@ fn a_shared_spare_of_a_server_is_let_go() {
 /// A device that went out because of read errors comes back by what it missed. The rest of it was
 /// not read, and `add` says so.
 #[test]
-fn an_unreadable_member_that_comes_back_is_to_be_scrubbed() {
+fn add_advises_a_scrub_of_a_member_that_was_unreadable() {
     const KEPT: u64 = 7 << 20;
     let mut place = Place::new("a b c", 64 << 20);
     place.does("create pool raid5(a,b,c)");
@@ -1467,8 +1476,8 @@ fn an_unreadable_member_that_comes_back_is_to_be_scrubbed() {
     file.set_len(bytes).expect("it is extended");
     let added = place.run("add b pool");
     assert_eq!(added.status, 0, "{added:?}");
-    let told = "too much of it could not be read or written";
-    assert!(added.error.contains(told), "{added:?}");
+    let warning = "too much of it could not be read or written";
+    assert!(added.error.contains(warning), "{added:?}");
     assert!(added.error.contains("`spindles scrub pool`"), "{added:?}");
     let scrub = place.run("scrub pool");
     assert!(scrub.out.contains("repaired"), "{scrub:?}");
@@ -1476,13 +1485,13 @@ fn an_unreadable_member_that_comes_back_is_to_be_scrubbed() {
     // A member that `fail` put out was readable.
     place.does("fail c pool");
     let added = place.run("add c pool");
-    assert!(!added.error.contains(told), "{added:?}");
+    assert!(!added.error.contains(warning), "{added:?}");
     place.does("stop pool");
 }
 
 /// The errors of a device stay after a kill, and until they are cleared, served or not.
 #[test]
-fn errors_are_counted_for_their_device_until_they_are_cleared() {
+fn errors_are_counted_per_device_until_cleared() {
     const AT: u64 = 4 << 20;
     let rot = |place: &Place| {
         let file = File::options().write(true).open(place.path("b"));
@@ -1577,7 +1586,7 @@ fn a_scrub_repairs_the_label_of_a_spare() {
 
 /// A read-only server writes nothing.
 #[test]
-fn what_is_served_for_reading_is_not_changed() {
+fn a_read_only_server_writes_nothing() {
     let mut place = Place::new("a b c d", 8 << 20);
     place.does("create pool raid5(a,b,c)");
     let before = std::fs::read(place.path("d")).expect("a file");
@@ -1598,7 +1607,7 @@ fn what_is_served_for_reading_is_not_changed() {
 
 /// The stale socket of a killed server does not stop commands.
 #[test]
-fn a_server_that_is_killed_leaves_the_array_to_commands() {
+fn commands_use_an_array_after_its_server_was_killed() {
     let mut place = Place::new("a b", 8 << 20);
     place.does("create pool raid1(a,b)");
     place.serve("");

@@ -61,7 +61,7 @@ fn folder(data_bytes: usize) -> TempDir {
 }
 
 #[test]
-fn data_goes_in_and_comes_out() {
+fn data_is_copied_in_and_out() {
     let folder = folder(3_000_001);
     let (status, out, err) = copy(
         folder.path(),
@@ -91,7 +91,7 @@ fn data_goes_in_and_comes_out() {
 }
 
 #[test]
-fn what_holds_something_is_not_overwritten() {
+fn devices_with_contents_are_not_overwritten() {
     let folder = folder(10_000);
     let path = |name: &str| folder.path().join(name);
     let refused = |arguments: &[&str], message: &str| {
@@ -146,7 +146,7 @@ fn what_holds_something_is_not_overwritten() {
     assert_eq!(status, Some(0), "{err}");
 
     // With --force it reports whose member it overwrote, at least in part.
-    for (from, told) in [
+    for (from, expected) in [
         (
             "data.bin",
             "a.img holds a member of the Spindles array 'box' still",
@@ -158,13 +158,13 @@ fn what_holds_something_is_not_overwritten() {
     ] {
         let (status, _, err) = copy(folder.path(), &[from, "a.img", "--force"]);
         assert_eq!(status, Some(0), "{err}");
-        assert!(err.contains(told), "{err}");
+        assert!(err.contains(expected), "{err}");
         assert_eq!(err.contains("lost member 0"), from == "ext.img", "{err}");
     }
 }
 
 #[test]
-fn bad_input_names_the_thing_and_the_remedy() {
+fn errors_name_the_bad_input_and_the_remedy() {
     let folder = folder(10_000);
     std::fs::write(folder.path().join("small.bin"), vec![1; 9_000]).expect("small.bin");
     std::fs::create_dir(folder.path().join("dir")).expect("dir");
@@ -234,7 +234,7 @@ fn bad_input_names_the_thing_and_the_remedy() {
 }
 
 #[test]
-fn an_interrupt_ends_it_in_good_order() {
+fn an_interrupt_ends_a_copy_cleanly() {
     let child = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(["copy", "null:1T", "null:1T"])
         .stderr(std::process::Stdio::piped())
@@ -252,7 +252,7 @@ fn an_interrupt_ends_it_in_good_order() {
 
 /// The kernel would kill the command when a file exceeds the size limit.
 #[test]
-fn a_file_that_may_not_be_so_long_is_not_made() {
+fn a_file_above_the_size_limit_is_not_created() {
     let folder = folder(3_000_001);
     let out = folder.path().join("out.bin");
     for limited in ["ulimit -f 100", "trap '' XFSZ; ulimit -f 100"] {
@@ -283,8 +283,8 @@ fn a_file_that_may_not_be_so_long_is_not_made() {
 
 /// Sizes that are no multiple of a block are copied whole, or refused before anything is written.
 #[test]
-fn the_last_bytes_of_a_device_are_copied_too() {
-    const NAME: &str = "the_last_bytes_of_a_device_are_copied_too";
+fn a_partial_last_block_is_copied_too() {
+    const NAME: &str = "a_partial_last_block_is_copied_too";
     let folder = TempDir::new().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     for length in [(1 << 20) + 7 * 512, 7 * 512] {

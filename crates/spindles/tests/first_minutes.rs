@@ -43,9 +43,10 @@ fn types(lines: &[(String, Vec<String>)]) {
     for (at, (typed, _)) in lines.iter().enumerate() {
         let typed = typed.replace("/tmp/away.img", "away/c.img");
         let line = match typed.strip_suffix(" &") {
-            // A person waits for this message before typing the next line.
+            // A person waits for this message before typing the next line. Each server has a log of
+            // its own: that of an earlier one has the message from the beginning.
             Some(served) => format!(
-                "{served} 2> served & until grep -q 'is served' served; do sleep 0.1; done\n"
+                "{served} 2> {at}.log & until grep -q 'is served' {at}.log; do sleep 0.1; done\n"
             ),
             // The README shows a degraded array here.
             None if typed.starts_with("spindles status") => {
@@ -72,7 +73,7 @@ fn types(lines: &[(String, Vec<String>)]) {
 }
 
 #[test]
-fn what_is_to_be_tried_by_hand_works() {
+fn the_commands_to_try_by_hand_work() {
     let mut lines = block("Try it by hand");
     // The program is built already.
     lines.retain(|(typed, _)| !typed.starts_with("cargo ") && !typed.starts_with("alias "));

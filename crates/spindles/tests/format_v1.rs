@@ -207,8 +207,8 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
 
 fn succeed(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {told}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {message}");
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -568,9 +568,9 @@ fn check(fixture: &Fixture) {
         _ => {}
     }
     if fixture.has_redundancy() || fixture.options != BARE {
-        let told = call("scrub");
-        let fine = told.contains("nothing is wrong");
-        assert!(fine, "{}: {told}", fixture.name);
+        let message = call("scrub");
+        let fine = message.contains("nothing is wrong");
+        assert!(fine, "{}: {message}", fixture.name);
     }
     assert!(held == check_array(fixture, folder, known.as_deref(), &devices));
     if fixture.then == Then::Spare {
@@ -590,7 +590,7 @@ fn check(fixture: &Fixture) {
 }
 
 #[test]
-fn arrays_of_version_1_open_for_ever() {
+fn arrays_of_version_1_can_be_opened() {
     for fixture in FIXTURES {
         if std::env::var_os("SPINDLES_UPDATE").is_some() && !fixture.path().exists() {
             update(fixture);
@@ -600,7 +600,7 @@ fn arrays_of_version_1_open_for_ever() {
 }
 
 #[test]
-fn every_level_and_every_file_is_among_them() {
+fn fixtures_include_every_level_and_every_file() {
     for level in LEVELS {
         let has = |fixture: &Fixture| fixture.array.starts_with(&format!("{}(", level.name));
         assert!(FIXTURES.iter().any(has), "{}", level.name);

@@ -93,15 +93,15 @@ macro_rules! both_ways {
 }
 
 both_ways! {
-    programs_take_it_for_a_file,
-    two_files_are_one_array,
-    what_is_read_only_is_not_written,
-    it_holds_ext4,
-    a_file_system_outlives_a_member,
+    programs_use_an_array_as_a_file,
+    two_files_show_the_same_array,
+    a_read_only_array_is_not_written,
+    the_file_holds_ext4,
+    a_file_system_survives_a_lost_member,
     a_killed_server_leaves_no_mount,
-    a_file_that_is_open_is_unmounted_lazily,
-    who_unmounts_it_ends_the_server,
-    holes_are_passed_over,
+    an_open_file_is_unmounted_lazily,
+    unmounting_ends_the_server,
+    programs_find_the_holes_of_a_file,
 }
 
 /// An array of files in a folder, perhaps with a member elsewhere.
@@ -239,14 +239,14 @@ impl Served<'_> {
     fn loses_its_watcher(&self, file: &str) -> String {
         let watcher = format!("serve-watch fuse {file} {}", self.file.display());
         succeeds(Command::new("pkill").args(["-KILL", "-f", &watcher]));
-        let mut told = String::new();
-        let is_told = soon(|| {
+        let mut message = String::new();
+        let is_reported = soon(|| {
             let status = self.pool.command(&["status", "pool"]).output();
-            told = String::from_utf8(status.expect("it runs").stderr).expect("text");
-            told.contains("the process that unmounts")
+            message = String::from_utf8(status.expect("it runs").stderr).expect("text");
+            message.contains("the process that unmounts")
         });
-        assert!(is_told, "{told}");
-        told
+        assert!(is_reported, "{message}");
+        message
     }
 
     fn loop_device(&self) -> Result<Loop, String> {
@@ -274,10 +274,10 @@ impl Served<'_> {
 
     fn ended(&mut self, server: Child) -> (String, String) {
         let output = server.wait_with_output().expect("it ends");
-        let mut told = String::new();
-        self.lines.read_to_string(&mut told).expect("text");
-        assert!(output.status.success(), "{told}");
-        (String::from_utf8(output.stdout).expect("text"), told)
+        let mut message = String::new();
+        self.lines.read_to_string(&mut message).expect("text");
+        assert!(output.status.success(), "{message}");
+        (String::from_utf8(output.stdout).expect("text"), message)
     }
 
     fn kill(mut self) {
@@ -338,9 +338,9 @@ fn succeeds(command: &mut Command) -> String {
 
 fn fails(command: &mut Command) -> String {
     let Output { status, stderr, .. } = command.output().expect("it runs");
-    let told = String::from_utf8_lossy(&stderr).into_owned();
-    assert_eq!(status.code(), Some(1), "{told}");
-    told
+    let message = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!(status.code(), Some(1), "{message}");
+    message
 }
 
 /// Returns true if a program is installed; reports the skipped test if not.
@@ -399,9 +399,9 @@ fn read_at(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
     read
 }
 
-fn programs_take_it_for_a_file(way: Way) {
+fn programs_use_an_array_as_a_file(way: Way) {
     let pool = Pool::new(way, "raid5", "a,b,c", 24 * MIB);
-    let served = or_skip!("programs_take_it_for_a_file", pool.serve(&["--json"]));
+    let served = or_skip!("programs_use_an_array_as_a_file", pool.serve(&["--json"]));
     let found = fs::metadata(&served.file).expect("it is there");
     let bytes = usize::try_from(found.len()).expect("64 bits");
     assert!(found.is_file() && found.mode() & 0o777 == 0o600 && bytes > 40 * MIB);
@@ -433,15 +433,15 @@ fn programs_take_it_for_a_file(way: Way) {
     assert_eq!(fs::metadata(&served.file).expect("it is there").len(), size);
     assert_eq!(read_at(&file, 0, 14), b"from the start");
     drop(file);
-    let (said, told) = served.stop();
-    assert_eq!(told, "");
-    let json: Value = serde_json::from_str(&said).expect("JSON");
-    assert!(json["payload_bytes"].as_u64() >= Some(32 << 20), "{said}");
+    let (output, message) = served.stop();
+    assert_eq!(message, "");
+    let json: Value = serde_json::from_str(&output).expect("JSON");
+    assert!(json["payload_bytes"].as_u64() >= Some(32 << 20), "{output}");
     match way {
         // io_uring uses buffers of its own, so all of the payload is copied.
-        Way::Ring => assert_eq!(json["copied_bytes"], json["payload_bytes"], "{said}"),
+        Way::Ring => assert_eq!(json["copied_bytes"], json["payload_bytes"], "{output}"),
         // Only the few bytes that did not begin at a block were copied.
-        _ => assert!(json["copied_bytes"].as_u64() <= Some(100), "{said}"),
+        _ => assert!(json["copied_bytes"].as_u64() <= Some(100), "{output}"),
     }
     assert!(!pool.path("file").exists(), "the file is left");
 }
@@ -457,7 +457,7 @@ fn status_of(process: &str, line: &str, base: u32) -> u64 {
 
 /// In the sandbox the server still mounts, unmounts and opens devices: helpers do it.
 #[test]
-fn it_is_served_in_the_sandbox() {
+fn a_sandboxed_server_mounts_and_opens_devices() {
     let pool = Pool::new(Way::Either, "raid5", "a,b,c", 8 * MIB);
     let elsewhere = tempfile::tempdir().expect("a folder");
     let path = |name: &str| elsewhere.path().join(name).display().to_string();
@@ -465,7 +465,10 @@ fn it_is_served_in_the_sandbox() {
     let file = File::create(&new).expect("a file");
     file.set_len(9 << 20).expect("its length");
     fs::write(&letters, "x".repeat(9 * MIB)).expect("it is written");
-    let served = or_skip!("it_is_served_in_the_sandbox", pool.serve(&[]));
+    let served = or_skip!(
+        "a_sandboxed_server_mounts_and_opens_devices",
+        pool.serve(&[])
+    );
     let status = pool.spindles(&["status", "pool", "--json"]);
     let status: Value = serde_json::from_str(&status).expect("JSON");
     let sandbox = status["served"]["sandbox"].as_array().expect("a list");
@@ -492,13 +495,13 @@ fn it_is_served_in_the_sandbox() {
     // Elsewhere, new devices and devices of an array are refused.
     pool.spindles(&["spare", "add", &new, "--array", "pool"]);
     let refused = |arguments: &[&str]| {
-        let told = fails(&mut pool.command(arguments));
+        let message = fails(&mut pool.command(arguments));
         let why = format!(
             "{letters} holds something else, and a server in its sandbox opens such files only in the folders"
         );
         assert!(
-            told.contains(&why) && told.contains("--no-sandbox"),
-            "{told}"
+            message.contains(&why) && message.contains("--no-sandbox"),
+            "{message}"
         );
     };
     refused(&["spare", "add", &letters, "--array", "pool", "--force"]);
@@ -513,27 +516,27 @@ fn it_is_served_in_the_sandbox() {
     refused(&["rebuild", "pool", "--onto", &letters, "--force"]);
     let file = served.file.clone();
     pool.spindles(&["stop", "pool"]);
-    let (_, told) = served.ends();
-    assert!(!told.contains("could not"), "{told}");
+    let (_, message) = served.ends();
+    assert!(!message.contains("could not"), "{message}");
     assert!(!file.exists() && !is_mounted(&file), "it is left");
 }
 
 /// The memory of the server is locked: the kernel could not reclaim it by writing to the array.
 #[test]
-fn its_memory_is_locked_where_it_may_be() {
+fn server_memory_is_locked_if_permitted() {
     let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
-    let served = or_skip!("its_memory_is_locked_where_it_may_be", pool.serve(&[]));
+    let served = or_skip!("server_memory_is_locked_if_permitted", pool.serve(&[]));
     let process = served.process.as_ref().expect("it runs").id().to_string();
     let may = status_of("self", "CapEff:", 16);
     let (ipc_lock, sys_resource) = (1 << 14, 1 << 24);
     if may & ipc_lock == 0 {
-        println!("SKIPPED: its_memory_is_locked_where_it_may_be: CAP_IPC_LOCK is missing");
+        println!("SKIPPED: server_memory_is_locked_if_permitted: CAP_IPC_LOCK is missing");
     } else {
         let locked_kib = status_of(&process, "VmLck:", 10);
         assert!(locked_kib > 1000, "{locked_kib} KiB");
     }
     if may & sys_resource == 0 {
-        println!("SKIPPED: its_memory_is_locked_where_it_may_be: CAP_SYS_RESOURCE is missing");
+        println!("SKIPPED: server_memory_is_locked_if_permitted: CAP_SYS_RESOURCE is missing");
     } else {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("a line");
         let (_, fields) = stat.rsplit_once(") ").expect("a name");
@@ -550,9 +553,12 @@ fn its_memory_is_locked_where_it_may_be() {
 }
 
 /// Nothing is cached on the way: a write by one path is read by every other.
-fn two_files_are_one_array(way: Way) {
+fn two_files_show_the_same_array(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
-    let served = or_skip!("two_files_are_one_array", pool.serve(&["--fuse", "other"]));
+    let served = or_skip!(
+        "two_files_show_the_same_array",
+        pool.serve(&["--fuse", "other"])
+    );
     let other = pool.path("other");
     assert!(soon(|| is_mounted(&other)));
     let other = File::options().read(true).write(true).open(other);
@@ -569,10 +575,10 @@ fn two_files_are_one_array(way: Way) {
 }
 
 #[test]
-fn qemu_converts_onto_it() {
+fn qemu_converts_onto_the_file() {
     let pool = Pool::new(Way::Either, "raid6", "a,b,c,d", 24 * MIB);
-    let served = or_skip!("qemu_converts_onto_it", pool.serve(&[]));
-    if !has("qemu_converts_onto_it", "qemu-img") {
+    let served = or_skip!("qemu_converts_onto_the_file", pool.serve(&[]));
+    if !has("qemu_converts_onto_the_file", "qemu-img") {
         return;
     }
     let mut bytes = pattern(24 * MIB, 2);
@@ -585,10 +591,10 @@ fn qemu_converts_onto_it() {
 }
 
 /// A program that copies from the file can find holes.
-fn holes_are_passed_over(way: Way) {
+fn programs_find_the_holes_of_a_file(way: Way) {
     let pool = Pool::new(way, "raid5", "a,b,c", 24 * MIB);
-    let served = or_skip!("holes_are_passed_over", pool.serve(&[]));
-    if !has("holes_are_passed_over", "qemu-img") {
+    let served = or_skip!("programs_find_the_holes_of_a_file", pool.serve(&[]));
+    if !has("programs_find_the_holes_of_a_file", "qemu-img") {
         return;
     }
     let bytes = pattern(MIB, 4);
@@ -621,11 +627,11 @@ fn holes_are_passed_over(way: Way) {
     served.stop();
 }
 
-fn what_is_read_only_is_not_written(way: Way) {
+fn a_read_only_array_is_not_written(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let before = fs::read(pool.path("a")).expect("it is there");
     let served = or_skip!(
-        "what_is_read_only_is_not_written",
+        "a_read_only_array_is_not_written",
         pool.serve(&["--read-only"])
     );
     let found = fs::metadata(&served.file).expect("it is there");
@@ -727,53 +733,56 @@ fn holds_a_file_system(
         began.elapsed().as_secs_f64()
     );
     drop(device);
-    let (_, told) = served.stop();
-    assert!(!told.contains("still open"), "{told}");
-    Some(told)
+    let (_, message) = served.stop();
+    assert!(!message.contains("still open"), "{message}");
+    Some(message)
 }
 
 const EXT4: (&str, &str) = ("mkfs.ext4 -q -F", "fsck.ext4 -f -n");
 
-fn it_holds_ext4(way: Way) {
+fn the_file_holds_ext4(way: Way) {
     let pool = Pool::new(way, "raid5", "a,b,c", 200 * MIB);
     let files = match way {
         Way::Ring => FILES,
         _ => FILES_MAX,
     };
-    holds_a_file_system("it_holds_ext4", EXT4, &pool, files, || {});
+    holds_a_file_system("the_file_holds_ext4", EXT4, &pool, files, || {});
 }
 
 #[test]
-fn it_holds_xfs() {
+fn the_file_holds_xfs() {
     // XFS needs 300 MiB.
     let (xfs, pool) = (
         ("mkfs.xfs -q -f", "xfs_repair -n"),
         Pool::new(Way::Either, "raid5", "a,b,c", 200 * MIB),
     );
-    holds_a_file_system("it_holds_xfs", xfs, &pool, FILES, || {});
+    holds_a_file_system("the_file_holds_xfs", xfs, &pool, FILES, || {});
 }
 
 #[test]
-fn it_holds_btrfs() {
+fn the_file_holds_btrfs() {
     let (btrfs, pool) = (
         ("mkfs.btrfs -q -f", "btrfs check"),
         Pool::new(Way::Either, "raid0", "a,b,c", 200 * MIB),
     );
-    holds_a_file_system("it_holds_btrfs", btrfs, &pool, FILES, || {});
+    holds_a_file_system("the_file_holds_btrfs", btrfs, &pool, FILES, || {});
 }
 
 /// A member is lost while a file system is written, which does not notice. The member is a served
 /// file itself, whose server is killed.
-fn a_file_system_outlives_a_member(way: Way) {
-    let name = "a_file_system_outlives_a_member";
+fn a_file_system_survives_a_lost_member(way: Way) {
+    let name = "a_file_system_survives_a_lost_member";
     let inner = Pool::new(way, "raid1", "a,b", 200 * MIB);
-    let member = or_skip!("a_file_system_outlives_a_member", inner.serve(&[]));
+    let member = or_skip!("a_file_system_survives_a_lost_member", inner.serve(&[]));
     let pool = Pool::with(way, "raid5", "a,b", 200 * MIB, Some(member.file.clone()));
-    let told = holds_a_file_system(name, EXT4, &pool, FILES, || {
+    let message = holds_a_file_system(name, EXT4, &pool, FILES, || {
         std::thread::sleep(Duration::from_millis(200));
         member.kill();
     });
-    assert!(told.is_none_or(|told| told.contains("member 0, ") && told.contains(" is out: ")));
+    assert!(
+        message
+            .is_none_or(|message| message.contains("member 0, ") && message.contains(" is out: "))
+    );
 }
 
 /// A mount whose server was killed is removed, and data acknowledged by fsync is there.
@@ -796,9 +805,9 @@ fn a_killed_server_leaves_no_mount(way: Way) {
     let served = pool.serve(&[]).expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
     // If the watcher is killed too, the next server removes the mount.
-    let told = served.loses_its_watcher("made");
+    let message = served.loses_its_watcher("made");
     let umount = format!("`umount {}`, which ends the server", path.display());
-    assert!(told.contains(&umount), "{told}");
+    assert!(message.contains(&umount), "{message}");
     // The users of the file can't be found then, so `stop` needs --force.
     let refused = fails(&mut pool.command(&["stop", "pool"]));
     assert!(refused.contains("can't be told"), "{refused}");
@@ -812,9 +821,9 @@ fn a_killed_server_leaves_no_mount(way: Way) {
 }
 
 /// Stopping a server too early reports who still uses it.
-fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
+fn an_open_file_is_unmounted_lazily(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
-    let served = or_skip!("a_file_that_is_open_is_unmounted_lazily", pool.serve(&[]));
+    let served = or_skip!("an_open_file_is_unmounted_lazily", pool.serve(&[]));
     let file = served.open();
     file.write_all_at(b"answered", 0).expect("it writes");
     let path = served.file.clone();
@@ -828,15 +837,15 @@ fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
         .expect("it is served as before");
     let stopped = pool.command(&["stop", "pool", "--force"]).output();
     let stopped = String::from_utf8(stopped.expect("it runs").stderr).expect("text");
-    let (said, told) = served.ends();
+    let (output, message) = served.ends();
     let process = format!("(process {})", std::process::id());
-    for told in [told, stopped] {
+    for message in [message, stopped] {
         assert!(
-            told.contains("was still open") && told.contains(&process),
-            "{told}"
+            message.contains("was still open") && message.contains(&process),
+            "{message}"
         );
     }
-    assert!(said.contains("array 'pool' is closed"), "{said}");
+    assert!(output.contains("array 'pool' is closed"), "{output}");
     file.write_all_at(b"too late", 0)
         .expect_err("nobody answers");
     assert!(!path.exists() && !is_mounted(&path));
@@ -850,7 +859,7 @@ fn a_file_that_is_open_is_unmounted_lazily(way: Way) {
 /// An open file keeps `stop` from ending the server even if its folder was moved, or the mount is
 /// detached.
 #[test]
-fn a_file_that_was_moved_is_still_in_use() {
+fn a_moved_file_is_still_in_use() {
     let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     fs::create_dir(pool.path("run")).expect("a folder");
     let path = pool.path("run/pool.img");
@@ -860,7 +869,7 @@ fn a_file_that_was_moved_is_still_in_use() {
     let mut has_ended = || server.0.try_wait().is_ok_and(|ended| ended.is_some());
     assert!(soon(|| is_mounted(&path) || has_ended()), "it begins");
     if !is_mounted(&path) {
-        return println!("SKIPPED: a_file_that_was_moved_is_still_in_use: nothing is mounted here");
+        return println!("SKIPPED: a_moved_file_is_still_in_use: nothing is mounted here");
     }
     // The file is mounted before the server accepts commands.
     let takes_commands = || {
@@ -902,11 +911,11 @@ fn a_file_that_was_moved_is_still_in_use() {
 
 /// `stop` does not pull a disk from under a file system: it names the user, and how to release it.
 #[test]
-fn what_is_mounted_is_not_stopped() {
-    let name = "what_is_mounted_is_not_stopped";
+fn stop_refuses_a_mounted_array() {
+    let name = "stop_refuses_a_mounted_array";
     let pool = Pool::new(Way::Either, "raid1", "a,b", 32 * MIB);
-    let served = or_skip!("what_is_mounted_is_not_stopped", pool.serve(&[]));
-    let device = or_skip!("what_is_mounted_is_not_stopped", served.loop_device());
+    let served = or_skip!("stop_refuses_a_mounted_array", pool.serve(&[]));
+    let device = or_skip!("stop_refuses_a_mounted_array", served.loop_device());
     if !has(name, "mkfs.ext4") {
         return;
     }
@@ -915,14 +924,14 @@ fn what_is_mounted_is_not_stopped() {
     succeeds(Command::new("mkfs.ext4").args(["-q", "-F", &device.0]));
     let mounted = Mounted::new(&device, &at);
     let refused = fails(&mut pool.command(&["stop", "pool"]));
-    for said in [
+    for expected in [
         format!(
             "{}, which is array 'pool', is in use by the file system on",
             served.file.display()
         ),
         format!("umount {}; losetup --detach {}", at.display(), device.0),
     ] {
-        assert!(refused.contains(&said), "{refused}");
+        assert!(refused.contains(&expected), "{refused}");
     }
     fs::write(at.join("more"), pattern(MIB, 1)).expect("it is served as before");
     mounted.unmount();
@@ -935,28 +944,28 @@ fn what_is_mounted_is_not_stopped() {
     served.ends();
 }
 
-fn who_unmounts_it_ends_the_server(way: Way) {
+fn unmounting_ends_the_server(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     fs::write(pool.path("file"), "").expect("it is written");
-    let served = or_skip!("who_unmounts_it_ends_the_server", pool.serve(&[]));
+    let served = or_skip!("unmounting_ends_the_server", pool.serve(&[]));
     served.run("umount @");
-    let (said, _) = served.ends();
-    assert!(said.contains("array 'pool' is closed"), "{said}");
+    let (output, _) = served.ends();
+    assert!(output.contains("array 'pool' is closed"), "{output}");
     // The same without the watcher.
     let served = pool.serve(&[]).expect("it was served before");
     served.loses_its_watcher("found");
     served.run("umount @");
-    let (said, told) = served.ends();
-    assert!(said.contains("array 'pool' is closed"), "{said}");
-    assert!(told.contains("nobody takes the mount away"), "{told}");
-    assert!(!told.contains("could not be unmounted"), "{told}");
+    let (output, message) = served.ends();
+    assert!(output.contains("array 'pool' is closed"), "{output}");
+    assert!(message.contains("nobody takes the mount away"), "{message}");
+    assert!(!message.contains("could not be unmounted"), "{message}");
     // The file existed before, so it stays.
     assert!(pool.path("file").exists());
 }
 
 /// Each of several arrays is a separate file, which ends without affecting the others.
 #[test]
-fn several_arrays_are_a_file_each() {
+fn each_of_several_arrays_has_its_own_file() {
     let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     for name in ["c", "d"] {
         let file = File::create(pool.path(name)).expect("a file");
@@ -964,7 +973,7 @@ fn several_arrays_are_a_file_each() {
     }
     pool.spindles(&["create", "music", "raid0(c,d)"]);
     let more = ["music", "--fuse", "other"];
-    let served = or_skip!("several_arrays_are_a_file_each", pool.serve(&more));
+    let served = or_skip!("each_of_several_arrays_has_its_own_file", pool.serve(&more));
     let other = pool.path("other");
     assert!(soon(|| is_mounted(&other)));
     let sizes = [&served.file, &other].map(|path| path.metadata().expect("it is there").len());
@@ -976,13 +985,13 @@ fn several_arrays_are_a_file_each() {
     let bytes = pattern(MIB, 1);
     served.open().write_all_at(&bytes, 777).expect("it writes");
     assert!(read_at(&served.open(), 777, MIB) == bytes);
-    let (said, _) = served.stop();
-    assert!(said.starts_with("array 'music' is closed"), "{said}");
-    assert!(said.contains("array 'pool' is closed"), "{said}");
+    let (output, _) = served.stop();
+    assert!(output.starts_with("array 'music' is closed"), "{output}");
+    assert!(output.contains("array 'pool' is closed"), "{output}");
 }
 
 #[test]
-fn what_would_be_hidden_is_refused() {
+fn a_mount_that_hides_contents_is_refused() {
     let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
     fs::write(pool.path("mine"), "mine").expect("it is written");
     for (file, why) in [
@@ -991,8 +1000,8 @@ fn what_would_be_hidden_is_refused() {
         ("/proc", "/proc is mounted already"),
         ("none/file", "none/file: No such file"),
     ] {
-        let told = fails(&mut pool.command(&["serve", "pool", "--fuse", file]));
-        assert!(told.contains(why), "{told}");
+        let message = fails(&mut pool.command(&["serve", "pool", "--fuse", file]));
+        assert!(message.contains(why), "{message}");
     }
     assert_eq!(fs::read(pool.path("mine")).expect("it is there"), b"mine");
 }
@@ -1000,7 +1009,7 @@ fn what_would_be_hidden_is_refused() {
 /// The watcher of a mount, without a mount: it removes a file that was made for a server which
 /// never mounted it, and nothing else.
 #[test]
-fn the_watcher_removes_what_was_made() {
+fn the_watcher_removes_only_created_files() {
     for (made, words, stays) in [
         ("made", "", false),
         ("found", "", true),
@@ -1023,8 +1032,8 @@ fn the_watcher_removes_what_was_made() {
 /// Without root, `fusermount3` mounts. Runs in a mount namespace where every user may open the
 /// device, as on most systems.
 #[test]
-fn a_user_may_serve_it() {
-    let name = "a_user_may_serve_it";
+fn an_unprivileged_user_can_serve_an_array() {
+    let name = "an_unprivileged_user_can_serve_an_array";
     if !has(name, "fusermount3") || !has(name, "setpriv") || !has(name, "unshare") {
         return;
     }
@@ -1063,11 +1072,11 @@ exit 1
     let output = command.arg(env!("CARGO_BIN_EXE_spindles")).output();
     let output = output.expect("unshare runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (said, told) = (text(&output.stdout), text(&output.stderr));
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     match output.status.code() {
         Some(0) => {}
-        Some(77) => println!("SKIPPED: {name}: no device can be made here: {told}"),
-        _ if told.contains("unshare failed") => println!("SKIPPED: {name}: {told}"),
-        _ => panic!("{said}{told}"),
+        Some(77) => println!("SKIPPED: {name}: no device can be made here: {stderr}"),
+        _ if stderr.contains("unshare failed") => println!("SKIPPED: {name}: {stderr}"),
+        _ => panic!("{stdout}{stderr}"),
     }
 }

@@ -125,7 +125,7 @@ fn grow(folder: &Path, way: &Way, resumes: bool) -> Command {
 }
 
 #[test]
-fn every_way_keeps_what_is_there() {
+fn every_growth_preserves_the_data() {
     for way in &WAYS {
         let folder = prepare(way);
         check(&grow(folder.path(), way, false).output().expect("it runs"));
@@ -188,15 +188,15 @@ fn refuses_member(folder: &Path, device: &str) {
     let run = run(folder, &["grow", "grown", "--add", device]);
     let text = String::from_utf8_lossy(&run.stderr);
     let member = &device[1..];
-    let told = format!("{device} is member {member} of array 'grown'; take another device");
+    let expected = format!("{device} is member {member} of array 'grown'; take another device");
     assert!(
-        run.status.code() == Some(1) && text.contains(&told),
+        run.status.code() == Some(1) && text.contains(&expected),
         "{text}"
     );
 }
 
 #[test]
-fn the_same_command_goes_on() {
+fn the_same_command_resumes_a_growth() {
     let way = &WAYS[0];
     for steps in [None, Some(0), Some(50)] {
         let folder = prepare(way);
@@ -232,7 +232,7 @@ fn the_same_command_goes_on() {
 }
 
 #[test]
-fn a_growth_is_given_up_until_something_was_moved() {
+fn a_growth_can_be_aborted_until_data_was_moved() {
     let way = &WAYS[0];
     let (mut given_up, mut too_late) = (0, 0);
     let cases = [
@@ -281,7 +281,7 @@ fn a_growth_is_given_up_until_something_was_moved() {
 }
 
 #[test]
-fn killed_at_any_moment_it_goes_on() {
+fn a_growth_killed_at_any_moment_resumes() {
     let rounds = std::env::var("GROW_ROUNDS").map_or(6, |rounds| rounds.parse().expect("a number"));
     let mut random = u64::from(std::process::id()) | 1;
     let mut below = |bound: u64| {
@@ -350,7 +350,7 @@ fn killed_at_any_moment_it_goes_on() {
 
 /// A growth that is not supported is refused, and writes nothing.
 #[test]
-fn what_is_not_built_is_refused_with_the_reason() {
+fn an_unsupported_growth_is_refused_with_the_reason() {
     let way = &WAYS[0];
     let folder = prepare(way);
     let folder = folder.path();

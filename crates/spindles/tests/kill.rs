@@ -271,11 +271,11 @@ fn a_mirror_with_checksums() {
 
 /// The device of the journal may be taken away too.
 #[test]
-fn parity_with_a_journal_of_its_own() {
+fn parity_with_a_journal_device() {
     kill_rounds("raid5", 4, 1, ChecksumKind::None, true);
 }
 
 #[test]
-fn parity_with_checksums_and_a_journal_of_its_own() {
+fn parity_with_checksums_and_a_journal_device() {
     kill_rounds("raid5", 4, 1, ChecksumKind::Crc32c, true);
 }

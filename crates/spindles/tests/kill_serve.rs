@@ -568,7 +568,7 @@ fn number(name: &str) -> Option<u64> {
 /// `SPINDLES_KILL_SEED=7` runs only that round; `SPINDLES_KILL_ROUNDS=200` runs this many rounds,
 /// from `SPINDLES_KILL_FIRST` on.
 #[test]
-fn a_killed_server_loses_nothing_that_was_answered() {
+fn a_killed_server_loses_no_acknowledged_write() {
     let first = number("SPINDLES_KILL_FIRST").unwrap_or(0);
     let rounds = number("SPINDLES_KILL_ROUNDS").unwrap_or(ROUNDS);
     let only = number("SPINDLES_KILL_SEED").map(|seed| seed..seed + 1);

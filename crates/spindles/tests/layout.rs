@@ -86,7 +86,7 @@ fn help_lists_every_level() {
 }
 
 #[test]
-fn bad_input_names_the_thing_and_the_remedy() {
+fn errors_name_the_bad_input_and_the_remedy() {
     for (arguments, message) in [
         (&["raid5"][..], "lacks a level with its members here"),
         (

@@ -21,7 +21,7 @@ struct Nest {
 /// The output of a command, and its exit status.
 #[derive(Debug)]
 struct Run {
-    said: String,
+    output: String,
     status: i32,
 }
 
@@ -64,7 +64,7 @@ impl Nest {
             status,
         } = self.command(line).output().expect("the command runs");
         Run {
-            said: String::from_utf8([stdout, stderr].concat()).expect("text"),
+            output: String::from_utf8([stdout, stderr].concat()).expect("text"),
             status: status.code().expect("it ends by itself"),
         }
     }
@@ -72,8 +72,8 @@ impl Nest {
     /// Runs a command that must end with this exit status. Returns its output.
     fn ends(&self, line: &str, status: i32) -> String {
         let run = self.run(line);
-        assert_eq!(run.status, status, "{line}: {}", run.said);
-        run.said
+        assert_eq!(run.status, status, "{line}: {}", run.output);
+        run.output
     }
 
     fn serve(&mut self) {
@@ -82,11 +82,14 @@ impl Nest {
         let mut server = command.spawn().expect("the command runs");
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
         self.server = Some(server);
-        let mut said = String::new();
-        while !said.contains("'nest' has metrics: ") {
-            assert!(lines.read_line(&mut said).expect("a line") > 0, "{said}");
+        let mut output = String::new();
+        while !output.contains("'nest' has metrics: ") {
+            assert!(
+                lines.read_line(&mut output).expect("a line") > 0,
+                "{output}"
+            );
         }
-        let (_, url) = said.split_once("http://").expect("its address");
+        let (_, url) = output.split_once("http://").expect("its address");
         url.split_once('/')
             .expect("a path")
             .0
@@ -146,7 +149,7 @@ impl Drop for Nest {
 
 /// Metrics report the same state as `status`.
 #[test]
-fn redundancy_that_is_gone_inside_is_gone() {
+fn a_degraded_inner_array_degrades_the_outer_array() {
     let mut nest = Nest::new("raid1(raid5(a,b,c),raid5(d,e,f))");
     nest.serve();
     assert_eq!(nest.state("nest").as_deref(), Some("healthy"));
@@ -167,7 +170,7 @@ fn redundancy_that_is_gone_inside_is_gone() {
 /// An inner array without which the outer one continues no longer counts: neither its findings nor
 /// its state affect the outer array, with redundancy of its own or without.
 #[test]
-fn an_array_that_is_given_up_is_not_scrubbed() {
+fn an_abandoned_inner_array_is_not_scrubbed() {
     for (inside, cut) in [("raid1", &["a", "b"][..]), ("raid0", &["b"])] {
         let mut nest = Nest::new(&format!("raid5({inside}(a,b),{inside}(c,d),{inside}(e,f))"));
         nest.serve();
@@ -186,7 +189,7 @@ fn an_array_that_is_given_up_is_not_scrubbed() {
 /// A failed inner array that the server still has open comes back by the command that `status`
 /// names, or by any of its devices.
 #[test]
-fn an_array_comes_back_while_it_is_served() {
+fn a_failed_inner_array_returns_to_a_served_array() {
     for (inside, cut, back) in [
         ("raid1", &["a", "b"][..], "add b nest"),
         ("raid0", &["b"], "rebuild nest"),
@@ -199,37 +202,43 @@ fn an_array_comes_back_while_it_is_served() {
         for (name, bytes) in cut.iter().zip(held) {
             std::fs::write(nest.path(name), bytes).expect("room");
         }
-        let said = nest.ends("status nest", 3);
+        let output = nest.ends("status nest", 3);
         let advice = "`spindles rebuild nest` brings array 'nest.0' up to date";
-        assert!(said.contains(advice), "{said}");
-        let said = nest.ends(back, 0);
+        assert!(output.contains(advice), "{output}");
+        let output = nest.ends(back, 0);
         let done = "array 'nest': member 0 is active again";
-        assert!(said.contains(done), "{said}");
+        assert!(output.contains(done), "{output}");
         assert_eq!(nest.state("nest").as_deref(), Some("healthy"));
         nest.ends("copy --force nbd+unix:///nest?socket=socket out", 0);
         let read = |name| std::fs::read(nest.path(name)).expect("it is there");
         assert!(read("out").starts_with(&read("in")));
         nest.stop();
-        let said = nest.ends("scrub nest", 0);
-        assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
+        let output = nest.ends("scrub nest", 0);
+        assert!(
+            output.contains("array 'nest': nothing is wrong"),
+            "{output}"
+        );
     }
 }
 
 /// After the file of an inner member is moved, `status` and `scrub` report what the server knows.
 #[test]
-fn an_inner_member_whose_file_was_moved_is_known() {
+fn an_inner_member_with_a_moved_file_is_known() {
     let mut nest = Nest::new("raid5(raid0(a,b),c,d)");
     nest.serve();
     std::fs::rename(nest.path("a"), nest.path("away")).expect("it is ours");
-    let said = nest.ends("status nest", 0);
-    assert!(said.contains("member 0: an array, healthy"), "{said}");
-    assert!(said.contains("/a was moved or deleted"), "{said}");
+    let output = nest.ends("status nest", 0);
+    assert!(output.contains("member 0: an array, healthy"), "{output}");
+    assert!(output.contains("/a was moved or deleted"), "{output}");
     assert!(
-        !said.contains("missing") && !said.contains("left out"),
-        "{said}"
+        !output.contains("missing") && !output.contains("left out"),
+        "{output}"
     );
-    let said = nest.ends("scrub nest", 0);
-    assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
+    let output = nest.ends("scrub nest", 0);
+    assert!(
+        output.contains("array 'nest': nothing is wrong"),
+        "{output}"
+    );
     std::fs::rename(nest.path("away"), nest.path("a")).expect("it is ours");
     nest.stop();
 }
@@ -237,7 +246,7 @@ fn an_inner_member_whose_file_was_moved_is_known() {
 /// An inner array whose place another device took is left over: it limits the outer array in
 /// nothing.
 #[test]
-fn what_is_left_of_an_inner_array_does_not_limit_the_array() {
+fn a_replaced_inner_array_does_not_limit_the_outer_array() {
     let mut nest = Nest::new("raid5(concat(a,b),c,d) --chunk 16K");
     let file = OpenOptions::new().write(true).open(nest.path("e"));
     file.and_then(|file| file.set_len(3 * BYTES))
@@ -247,17 +256,17 @@ fn what_is_left_of_an_inner_array_does_not_limit_the_array() {
     nest.serve();
     nest.ends("rebuild nest --onto e", 0);
     nest.stop();
-    let said = nest.ends("status nest", 0);
-    assert!(!said.contains("not in the current folder"), "{said}");
+    let output = nest.ends("status nest", 0);
+    assert!(!output.contains("not in the current folder"), "{output}");
     std::fs::rename(away.path().join("a"), nest.path("a")).expect("it is ours");
-    let said = nest.ends("grow nest --add f", 0);
-    assert!(said.contains("on 4 members now"), "{said}");
+    let output = nest.ends("grow nest --add f", 0);
+    assert!(output.contains("on 4 members now"), "{output}");
 }
 
 /// If an inner array was absent when serving began, its devices are added one after the other:
 /// incomplete ones are kept, and no data is reported as overwritten.
 #[test]
-fn devices_of_an_array_that_was_away_are_added() {
+fn devices_of_an_absent_inner_array_are_added() {
     for inside in ["raid0", "raid1"] {
         let mut nest = Nest::new(&format!("raid5({inside}(a,b),{inside}(c,d),{inside}(e,f))"));
         let away = tempfile::tempdir_in(nest.folder.path()).expect("a folder");
@@ -268,36 +277,39 @@ fn devices_of_an_array_that_was_away_are_added() {
         nest.write();
         for (name, status) in [("b", 1), ("a", 0)] {
             std::fs::rename(away.path().join(name), nest.path(name)).expect("it is ours");
-            let said = nest.ends(&format!("add {name} nest"), status);
-            assert!(!said.contains("or take another"), "{said}");
+            let output = nest.ends(&format!("add {name} nest"), status);
+            assert!(!output.contains("or take another"), "{output}");
         }
         nest.ends("status nest", 0);
         nest.stop();
-        let said = nest.ends("scrub nest", 0);
-        assert!(said.contains("array 'nest': nothing is wrong"), "{said}");
+        let output = nest.ends("scrub nest", 0);
+        assert!(
+            output.contains("array 'nest': nothing is wrong"),
+            "{output}"
+        );
     }
 }
 
 /// Commands accept the outermost array, and no text advises another one.
 #[test]
-fn commands_are_given_the_outermost_array() {
+fn commands_accept_only_the_outermost_array() {
     let mut nest = Nest::new("raid1(raid5(a,b,c),raid5(d,e,f))");
     for is_served in [false, true] {
         if is_served {
             nest.serve();
         }
-        let said = nest.ends("fail b nest", 0);
+        let output = nest.ends("fail b nest", 0);
         assert!(
-            said.contains("`spindles add b nest` takes it back"),
-            "{said}"
+            output.contains("`spindles add b nest` takes it back"),
+            "{output}"
         );
-        let said = nest.ends("fail c nest", 1);
-        assert!(said.contains(" nest --onto DEV`"), "{said}");
+        let output = nest.ends("fail c nest", 1);
+        assert!(output.contains(" nest --onto DEV`"), "{output}");
         for line in ["status nest.0", "add b nest.0", "scrub nest.0"] {
-            let said = nest.ends(line, 1);
+            let output = nest.ends(line, 1);
             assert!(
-                said.contains("'nest.0' is an array inside 'nest' "),
-                "{said}"
+                output.contains("'nest.0' is an array inside 'nest' "),
+                "{output}"
             );
         }
         nest.ends("add b nest", 0);

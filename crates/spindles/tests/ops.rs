@@ -79,39 +79,39 @@ impl Pool {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("the command runs");
         let errors = BufReader::new(process.stderr.take().expect("it is piped"));
-        let said: Arc<Mutex<String>> = Arc::default();
-        let hears = Arc::clone(&said);
+        let output: Arc<Mutex<String>> = Arc::default();
+        let hears = Arc::clone(&output);
         std::thread::spawn(move || {
             for line in errors.lines().map_while(Result::ok) {
-                let mut said = hears.lock().expect("nobody panics");
-                said.push_str(&line);
-                said.push('\n');
+                let mut output = hears.lock().expect("nobody panics");
+                output.push_str(&line);
+                output.push('\n');
             }
         });
-        let served = Served { process, said };
-        served.until(|| served.said().contains("is served: "));
+        let served = Served { process, output };
+        served.until(|| served.output().contains("is served: "));
         served
     }
 }
 
 struct Served {
     process: Child,
-    said: Arc<Mutex<String>>,
+    output: Arc<Mutex<String>>,
 }
 
 impl Served {
     /// Standard error so far.
-    fn said(&self) -> String {
-        self.said.lock().expect("nobody panics").clone()
+    fn output(&self) -> String {
+        self.output.lock().expect("nobody panics").clone()
     }
 
-    fn until(&self, mut is_so: impl FnMut() -> bool) {
+    fn until(&self, mut condition: impl FnMut() -> bool) {
         let begun = Instant::now();
-        while !is_so() {
+        while !condition() {
             assert!(
                 begun.elapsed() < COMES_MAX,
                 "it does not come: {}",
-                self.said()
+                self.output()
             );
             sleep(Duration::from_millis(10));
         }
@@ -119,9 +119,9 @@ impl Served {
 
     /// Standard error from this text on, once it is there.
     fn after(&self, what: &str) -> String {
-        self.until(|| self.said().contains(what));
-        let said = self.said();
-        let (_, rest) = said.split_once(what).expect("it was said");
+        self.until(|| self.output().contains(what));
+        let output = self.output();
+        let (_, rest) = output.split_once(what).expect("it was said");
         rest.lines().next().unwrap_or_default().to_owned()
     }
 
@@ -131,8 +131,8 @@ impl Served {
         let sent = Command::new("kill").args(["-s", "TERM", &id]).status();
         assert!(sent.expect("kill runs").success());
         let ended = self.process.wait().expect("it ends");
-        assert!(ended.success(), "{ended}: {}", self.said());
-        self.said()
+        assert!(ended.success(), "{ended}: {}", self.output());
+        self.output()
     }
 }
 
@@ -144,7 +144,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn a_program_is_run_for_what_must_be_known() {
+fn the_event_program_runs_for_each_event() {
     let pool = Pool::new("raid1(a,b)", &["--spare", "spare"]);
     let log = pool.path("log");
     let script = format!(
@@ -157,7 +157,7 @@ fn a_program_is_run_for_what_must_be_known() {
     assert!(failed.status.success(), "{failed:?}");
     let heard = || fs::read_to_string(&log).unwrap_or_default();
     served.until(|| heard().contains("SpareActive"));
-    let said = served.stop();
+    let output = served.stop();
     // Devices have absolute names, valid in any folder, and the spare is never confused with the
     // failed member.
     let (b, spare) = (pool.path("b"), pool.path("spare"));
@@ -177,13 +177,13 @@ fn a_program_is_run_for_what_must_be_known() {
     wanted.sort_unstable();
     assert_eq!(heard, wanted);
     assert!(
-        said.contains("the program heard Fail: array 'pool': member 1, "),
-        "{said}"
+        output.contains("the program heard Fail: array 'pool': member 1, "),
+        "{output}"
     );
 }
 
 #[test]
-fn a_program_that_hangs_keeps_no_array_waiting() {
+fn a_hanging_event_program_does_not_delay_the_array() {
     let pool = Pool::new("raid1(a,b)", &[]);
     let served = pool.serve(&["--on-event", &pool.program("exec sleep 3")]);
     let failed = pool.spindles(&["fail", "b", "pool"]);
@@ -210,21 +210,24 @@ fn a_program_that_hangs_keeps_no_array_waiting() {
 
 /// A program that can't run is refused before anything is served.
 #[test]
-fn a_program_that_may_not_be_executed_is_refused() {
+fn a_program_without_execute_permission_is_refused() {
     let pool = Pool::new("raid1(a,b)", &[]);
     let program = pool.program("true");
     let mode = fs::Permissions::from_mode(0o644);
     fs::set_permissions(&program, mode).expect("it is ours");
     let run = pool.spindles(&["serve", "pool", "--nbd", "0", "--on-event", &program]);
     assert_eq!(run.status.code(), Some(2), "{run:?}");
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(said.contains("may not execute it"), "{said}");
-    assert!(said.contains(&format!("`chmod +x {program}`")), "{said}");
+    let output = String::from_utf8_lossy(&run.stderr);
+    assert!(output.contains("may not execute it"), "{output}");
+    assert!(
+        output.contains(&format!("`chmod +x {program}`")),
+        "{output}"
+    );
 }
 
 /// The journal records the time itself; elsewhere each line has it.
 #[test]
-fn lines_of_a_server_have_the_time() {
+fn server_log_lines_have_a_timestamp() {
     let pool = Pool::new("raid1(a,b)", &[]);
     let first = |is_journal: bool| {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
@@ -243,7 +246,7 @@ fn lines_of_a_server_have_the_time() {
         assert!(stopped.status.success(), "{stopped:?}");
         drop(Served {
             process: server,
-            said: Arc::default(),
+            output: Arc::default(),
         });
         line
     };
@@ -253,9 +256,9 @@ fn lines_of_a_server_have_the_time() {
         "{line}"
     );
     let line = first(false);
-    let (time, said) = line.split_once(' ').expect("a time");
+    let (time, message) = line.split_once(' ').expect("a time");
     assert!(
-        said.starts_with("spindles: array 'pool' is served"),
+        message.starts_with("spindles: array 'pool' is served"),
         "{line}"
     );
     let digits = |char: char| if char.is_ascii_digit() { '9' } else { char };
@@ -326,7 +329,7 @@ fn parse(page: &str) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn metrics_are_handed_out() {
+fn metrics_are_served_over_http() {
     let pool = Pool::new("raid5(a,b,c)", &[]);
     let served = pool.serve(&["--metrics", "0"]);
     let url = served.after("array 'pool' has metrics: http://");
@@ -377,18 +380,18 @@ fn metrics_are_handed_out() {
     served.stop();
     let run = pool.spindles(&["serve", "pool", "--nbd", "0", "--metrics", "0.0.0.0:0"]);
     assert_eq!(run.status.code(), Some(2), "{run:?}");
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(said.contains("--allow-plaintext"), "{said}");
+    let output = String::from_utf8_lossy(&run.stderr);
+    assert!(output.contains("--allow-plaintext"), "{output}");
 }
 
-fn told(listener: &UnixDatagram) -> String {
+fn notification(listener: &UnixDatagram) -> String {
     let mut bytes = [0; 1024];
     let count = listener.recv(&mut bytes).expect("systemd is told");
     String::from_utf8_lossy(&bytes[..count]).into_owned()
 }
 
 #[test]
-fn systemd_is_told_how_it_is() {
+fn systemd_is_notified_of_the_state() {
     let pool = Pool::new("raid5(a,b,c)", &[]);
     let path = pool.path("notify");
     let listener = UnixDatagram::bind(&path).expect("a socket");
@@ -397,22 +400,25 @@ fn systemd_is_told_how_it_is() {
         command.env("NOTIFY_SOCKET", &path);
     });
     let at = pool.address();
-    assert_eq!(told(&listener), format!("READY=1\nSTATUS=healthy, at {at}"));
+    assert_eq!(
+        notification(&listener),
+        format!("READY=1\nSTATUS=healthy, at {at}")
+    );
     let failed = pool.spindles(&["fail", "c", "pool"]);
     assert!(failed.status.success(), "{failed:?}");
     assert_eq!(
-        told(&listener),
+        notification(&listener),
         format!("STATUS=degraded: without member 2, at {at}")
     );
     served.stop();
-    assert_eq!(told(&listener), "STOPPING=1");
+    assert_eq!(notification(&listener), "STOPPING=1");
     // A stale status would be taken for the current state.
     let mut refused = pool.command();
     refused
         .args(["serve", "nobody", "--nbd", "unix:socket"])
         .env("NOTIFY_SOCKET", &path);
     assert_eq!(refused.output().expect("it runs").status.code(), Some(1));
-    let ended = told(&listener);
+    let ended = notification(&listener);
     assert!(
         ended.starts_with("STATUS=ended: 'nobody' is neither"),
         "{ended}"
@@ -441,7 +447,7 @@ fn helpers_end_before_the_server() {
 }
 
 #[test]
-fn members_that_come_late_are_waited_for() {
+fn a_server_waits_for_late_members() {
     let pool = Pool::new("raid5(a,b,c)", &[]);
     let (here, away) = (pool.path("c"), pool.path("away/c"));
     fs::create_dir(pool.path("away")).expect("a folder");
@@ -455,15 +461,15 @@ fn members_that_come_late_are_waited_for() {
     std::thread::scope(|scope| {
         let served = scope.spawn(|| pool.serve_with(&["--wait", "30"], notify));
         assert_eq!(
-            told(&listener),
+            notification(&listener),
             "STATUS=waiting: array 'pool' lacks member 2"
         );
         assert!(!pool.path("socket").exists(), "clients may come already");
         fs::rename(&away, &here).expect("it comes back");
         let ready = format!("READY=1\nSTATUS=healthy, at {}", pool.address());
-        assert_eq!(told(&listener), ready);
+        assert_eq!(notification(&listener), ready);
         served.join().expect("it serves").stop();
-        assert_eq!(told(&listener), "STOPPING=1");
+        assert_eq!(notification(&listener), "STOPPING=1");
     });
     fs::rename(&here, &away).expect("it goes");
     let log = pool.path("log");
@@ -473,20 +479,20 @@ fn members_that_come_late_are_waited_for() {
     let served = pool.serve_with(&more, notify);
     assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert_eq!(
-        told(&listener),
+        notification(&listener),
         "STATUS=waiting: array 'pool' lacks member 2"
     );
     assert_eq!(
-        told(&listener),
+        notification(&listener),
         format!(
             "READY=1\nSTATUS=degraded: without member 2, at {}",
             pool.address()
         )
     );
-    let said = served.stop();
+    let output = served.stop();
     assert!(
-        said.contains("array 'pool': it begins without member 2"),
-        "{said}"
+        output.contains("array 'pool': it begins without member 2"),
+        "{output}"
     );
     assert_eq!(
         fs::read_to_string(log).expect("it ran"),
@@ -495,7 +501,7 @@ fn members_that_come_late_are_waited_for() {
 }
 
 #[test]
-fn status_says_by_whom_it_is_served_and_goes_on() {
+fn status_shows_clients_and_repeats_with_watch() {
     let pool = Pool::new("raid1(a,b)", &[]);
     let served = pool.serve(&[]);
     let mut client = UnixStream::connect(pool.path("socket")).expect("it listens");
@@ -543,7 +549,7 @@ fn status_says_by_whom_it_is_served_and_goes_on() {
 }
 
 #[test]
-fn units_are_as_systemd_takes_them() {
+fn systemd_accepts_the_units() {
     if Command::new("systemd-analyze")
         .arg("--version")
         .output()
@@ -574,6 +580,6 @@ fn units_are_as_systemd_takes_them() {
         .args(&paths)
         .output()
         .expect("it runs");
-    let said = String::from_utf8_lossy(&verify.stderr);
-    assert!(verify.status.success() && said.is_empty(), "{said}");
+    let output = String::from_utf8_lossy(&verify.stderr);
+    assert!(verify.status.success() && output.is_empty(), "{output}");
 }

@@ -305,16 +305,16 @@ impl World {
             if began.elapsed() > COMMAND_TIMEOUT {
                 drop(command.kill());
                 let Output { stderr, .. } = command.wait_with_output().expect("it ends");
-                let said = String::from_utf8_lossy(&stderr).into_owned();
-                return Err(format!("{line} hangs: {said}"));
+                let message = String::from_utf8_lossy(&stderr).into_owned();
+                return Err(format!("{line} hangs: {message}"));
             }
             thread::sleep(Duration::from_millis(10));
         }
         let output = command.wait_with_output().expect("it ended");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
         match output.status.code() {
-            Some(code @ 0..=4) => Ok((code, said)),
-            _ => Err(format!("{line}: {}: {said}", output.status)),
+            Some(code @ 0..=4) => Ok((code, message)),
+            _ => Err(format!("{line}: {}: {message}", output.status)),
         }
     }
 
@@ -325,7 +325,7 @@ impl World {
     fn does(&self, line: &str) -> Result<(), String> {
         match self.run(line)? {
             (0, _) => Ok(()),
-            (status, said) => Err(format!("{line}: exit status {status}: {said}")),
+            (status, message) => Err(format!("{line}: exit status {status}: {message}")),
         }
     }
 
@@ -352,10 +352,10 @@ impl World {
         let mut server = self.begin(&format!("serve {which} --nbd unix:socket{more}"));
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
         self.server = Some(server);
-        let mut said = String::new();
-        while !said.contains("' is served") {
-            if lines.read_line(&mut said).expect("a line") == 0 {
-                return Err(format!("it is not served: {said}"));
+        let mut message = String::new();
+        while !message.contains("' is served") {
+            if lines.read_line(&mut message).expect("a line") == 0 {
+                return Err(format!("it is not served: {message}"));
             }
         }
         // Drain the output: the server must not wait for a reader.
@@ -530,21 +530,21 @@ fn try_pair(
     world.come_to(stage, &mut command);
     let used_before = world.used();
     let before = world.contents(&used_before);
-    let (second_status, second_said) = world.run(second)?;
+    let (second_status, second_message) = world.run(second)?;
     let mut used = world.used();
-    let (first_status, first_said) = World::end(first.line, command)?;
+    let (first_status, first_message) = World::end(first.line, command)?;
     if REFUSED.contains(&second_status) && stage == Stage::Ended {
         used.extend(used_before);
         for (name, contents) in world.contents(&used) {
             if before.get(name).is_some_and(|it| *it != contents) {
                 return Err(format!(
-                    "{second} was refused and changed {name}: {second_said}"
+                    "{second} was refused and changed {name}: {second_message}"
                 ));
             }
         }
     }
     if first_status != 0 && stage == Stage::Ended {
-        return Err(format!("{} alone: {first_said}", first.line));
+        return Err(format!("{} alone: {first_message}", first.line));
     }
     is_over.store(true, Ordering::Relaxed);
     let written = writer.join().expect("no panic");

@@ -112,19 +112,19 @@ impl World {
     /// Runs a command that must succeed. Returns its output.
     fn done(&self, places: &str, arguments: &[&str]) -> String {
         let output = self.spindles(places, arguments);
-        let told = told(&output);
-        assert!(output.status.success(), "{arguments:?}: {told}");
-        told
+        let message = message(&output);
+        assert!(output.status.success(), "{arguments:?}: {message}");
+        message
     }
 
     fn refused(&self, arguments: &[&str]) -> String {
         let output = self.spindles("", arguments);
         assert!(!output.status.success(), "{arguments:?}");
-        told(&output)
+        message(&output)
     }
 }
 
-fn told(output: &Output) -> String {
+fn message(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr].concat();
     String::from_utf8(text).expect("text")
 }
@@ -213,8 +213,8 @@ fn an_array_spans_servers_of_different_kinds() {
         format!("raid1({a},{c},a)"),
         format!("raid1({b},nbd://127.0.0.1:{port})"),
     ] {
-        let told = world.refused(&["create", "pool", &twice]);
-        assert!(told.contains("are the same device"), "{told}");
+        let message = world.refused(&["create", "pool", &twice]);
+        assert!(message.contains("are the same device"), "{message}");
     }
     let places = [&a[..], &format!("{b}/"), &c].join(":");
     world.done("", &["create", "pool", &format!("raid5({a},{b},{c})")]);
@@ -227,7 +227,7 @@ fn an_array_spans_servers_of_different_kinds() {
         .env("SPINDLES_IO", "threads")
         .output();
     let copied = copied.expect("it runs");
-    assert!(copied.status.success(), "{}", told(&copied));
+    assert!(copied.status.success(), "{}", message(&copied));
     assert!(same(&world.path("in"), &world.path("out"), 30 * MIB));
     assert!(
         world
@@ -235,8 +235,8 @@ fn an_array_spans_servers_of_different_kinds() {
             .contains("nothing is wrong")
     );
     let status = world.done(&places, &["status", "pool"]);
-    for told in ["healthy, clean", "1: nbd://LOCALHOST:", "data%2C1?socket="] {
-        assert!(status.contains(told), "{told}: {status}");
+    for expected in ["healthy, clean", "1: nbd://LOCALHOST:", "data%2C1?socket="] {
+        assert!(status.contains(expected), "{expected}: {status}");
     }
     world.done(&places, &["rename", "pool", "lake"]);
     // A single export is a device like any other: it is copied to, examined, made a spare and
@@ -272,14 +272,14 @@ fn is_lost_in_a_copy(world: &World, places: &str, server: &mut Peer) {
     server.0.kill().expect("it runs");
     server.0.wait().expect("it ends");
     let copied = copy.wait_with_output().expect("it ends");
-    let said = told(&copied);
-    assert!(copied.status.success(), "{said}");
-    assert!(said.contains("it is given up"), "{said}");
+    let message = message(&copied);
+    assert!(copied.status.success(), "{message}");
+    assert!(message.contains("it is given up"), "{message}");
 }
 
 /// The killed server of a member loses writes that were not flushed, like a device with a cache.
 #[test]
-fn a_server_that_is_killed_comes_back_by_what_it_missed() {
+fn a_killed_server_catches_up_on_missed_writes() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -301,7 +301,7 @@ fn a_server_that_is_killed_comes_back_by_what_it_missed() {
     world.done(&places, &["copy", "old", "array:pool"]);
     is_lost_in_a_copy(&world, &places, &mut c);
     let status = world.spindles(&places, &["status", "pool"]);
-    assert_eq!(status.status.code(), Some(3), "{}", told(&status));
+    assert_eq!(status.status.code(), Some(3), "{}", message(&status));
     world.done(&places, &["copy", "array:pool", "out"]);
     assert!(same(&world.path("new"), &world.path("out"), 100 * MIB));
     let _c = world.nbdkit("c");
@@ -320,7 +320,7 @@ fn a_server_that_is_killed_comes_back_by_what_it_missed() {
 
 /// An idle array reports a lost connection, keeps the member, and continues when it is used.
 #[test]
-fn a_connection_that_is_lost_while_nothing_is_asked_is_told() {
+fn an_idle_array_reports_a_lost_connection() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -337,10 +337,10 @@ fn a_connection_that_is_lost_while_nothing_is_asked_is_told() {
     world.done(&places, &["status", "pool"]);
     drop(b);
     let tells = |what: &str| {
-        let told = format!("{b_url}: {what}");
+        let expected = format!("{b_url}: {what}");
         let until = Instant::now() + Duration::from_secs(20);
-        while !log().contains(&told) {
-            assert!(Instant::now() < until, "{told} is not in: {}", log());
+        while !log().contains(&expected) {
+            assert!(Instant::now() < until, "{expected} is not in: {}", log());
             std::thread::sleep(Duration::from_millis(5));
         }
     };
@@ -448,8 +448,8 @@ fn an_array_spans_servers_with_tls() {
         ),
         (format!("nbd://localhost:{port}"), "TLS"),
     ] {
-        let told = world.refused(&["copy", "old", &url, "--force"]);
-        assert!(told.contains(why), "{url}: {told}");
+        let message = world.refused(&["copy", "old", &url, "--force"]);
+        assert!(message.contains(why), "{url}: {message}");
     }
     let places = all.places();
     world.done(
@@ -473,7 +473,7 @@ fn an_array_spans_servers_with_tls() {
 
 /// Reconnects inside the sandbox: the certificates were read before.
 #[test]
-fn a_server_with_tls_that_begins_again_is_not_missed() {
+fn a_tls_server_restart_loses_no_member() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -508,7 +508,7 @@ fn a_server_with_tls_that_begins_again_is_not_missed() {
 
 /// While nothing is in doubt, a server may restart while the array is in use.
 #[test]
-fn a_server_that_begins_again_between_two_requests_is_not_missed() {
+fn a_server_restart_between_requests_loses_no_member() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -529,8 +529,8 @@ fn a_server_that_begins_again_between_two_requests_is_not_missed() {
     let pool = world.url("pool", "pool");
     world.done("", &["copy", &pool, "out"]);
     // Other processes on this machine can't take the exports meanwhile.
-    let told = world.refused(&["copy", "in", &urls[0], "--force"]);
-    assert!(told.contains("is in use"), "{told}");
+    let message = world.refused(&["copy", "in", &urls[0], "--force"]);
+    assert!(message.contains("is in use"), "{message}");
     drop((a, b));
     let _a = world.nbdkit("a");
     let _b = world.nbdkit("b");
@@ -543,7 +543,7 @@ fn a_server_that_begins_again_between_two_requests_is_not_missed() {
 
 /// While the array is served, the connection is closed cleanly, and a new one is made.
 #[test]
-fn a_member_is_let_go_and_comes_back_while_the_array_is_served() {
+fn a_member_of_a_served_array_disconnects_and_reconnects() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -589,7 +589,7 @@ fn three_disks() -> (World, [Option<Peer>; 3], [String; 3]) {
 /// Too many servers of a served array are killed: its superblocks stay unchanged, yet `status`
 /// reports the failure, even after the servers return.
 #[test]
-fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
+fn an_array_with_too_many_lost_servers_is_reported_failed() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -607,34 +607,44 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
             .for_each(|peer| drop(peer.take()));
         std::fs::write(world.path("in"), pattern(8 * MIB, 6)).expect("room");
         world.refused(&["copy", "in", &pool]);
-        let is_told = |is_back: bool| {
+        let check_report = |is_back: bool| {
             let output = status();
-            let told = told(&output);
+            let message = message(&output);
             assert_eq!(
                 output.status.code(),
                 Some(4),
-                "{level}, {killed}, {is_back}: {told}"
+                "{level}, {killed}, {is_back}: {message}"
             );
-            assert!(told.contains("failed, nothing more is written"), "{told}");
-            assert!(told.contains("out: it does not answer any more"), "{told}");
             assert!(
-                told.contains("then stop the server, and serve it again"),
-                "{told}"
+                message.contains("failed, nothing more is written"),
+                "{message}"
+            );
+            assert!(
+                message.contains("out: it does not answer any more"),
+                "{message}"
+            );
+            assert!(
+                message.contains("then stop the server, and serve it again"),
+                "{message}"
             );
         };
-        let told_first = told(&status());
+        let first_message = message(&status());
         let says_why =
-            told_first.contains("members 0 and 1 of 3 missing, more than raid5 survives");
-        assert_eq!(says_why, level == "raid5", "{told_first}");
-        is_told(false);
+            first_message.contains("members 0 and 1 of 3 missing, more than raid5 survives");
+        assert_eq!(says_why, level == "raid5", "{first_message}");
+        check_report(false);
         let _back: Vec<Peer> = DISKS[..killed]
             .iter()
             .map(|disk| world.nbdkit(disk))
             .collect();
-        is_told(true);
+        check_report(true);
         // No command could help now, and none is run.
         let refused = world.spindles("none", &["rebuild", "fallen"]);
-        assert!(told(&refused).contains("has failed"), "{}", told(&refused));
+        assert!(
+            message(&refused).contains("has failed"),
+            "{}",
+            message(&refused)
+        );
         // Closing it fails, but it is no longer served.
         world.spindles("none", &["stop", "fallen"]);
         drop(served);
@@ -647,7 +657,7 @@ fn an_array_that_lost_too_many_servers_is_said_to_have_failed() {
 /// The server of an array reopens it for a command while too many members are away. It opens once
 /// they are back.
 #[test]
-fn an_array_is_opened_again_once_its_servers_are_back() {
+fn an_array_reopens_once_its_servers_return() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -668,8 +678,8 @@ fn an_array_is_opened_again_once_its_servers_are_back() {
         .expect("it runs");
     let log = world.path("patient").with_extension("log");
     await_that("it asks them while they are away", || {
-        let said = std::fs::read_to_string(&log).unwrap_or_default();
-        said.lines()
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.lines()
             .any(|line| line.contains("b.sock") && line.contains("trying again for"))
     });
     let _back = ["b", "c"].map(|disk| world.nbdkit(disk));
@@ -699,7 +709,7 @@ fn two_of_three(world: &World, name: &str, level: &str) -> ([Option<Peer>; 6], S
 /// If the level does not survive its failed inner arrays, the outer array has failed too. Its name
 /// still finds it, and stops it.
 #[test]
-fn an_array_of_failed_arrays_is_said_to_have_failed() {
+fn an_array_of_failed_arrays_is_reported_failed() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -717,14 +727,14 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
     }
     world.refused(&["copy", &pool, "out"]);
     let status = world.spindles("none", &["status", "stack"]);
-    assert_eq!(status.status.code(), Some(4), "{}", told(&status));
+    assert_eq!(status.status.code(), Some(4), "{}", message(&status));
     let metrics = world.metrics("stack");
     assert!(metrics.contains(&format!("{failed}1")), "{metrics}");
     let scrub = world.spindles("none", &["scrub", "stack"]);
     assert!(
-        told(&scrub).contains("'stack' has failed, and"),
+        message(&scrub).contains("'stack' has failed, and"),
         "{}",
-        told(&scrub)
+        message(&scrub)
     );
     // After writes, one inner array fails, then all.
     for (half, lost) in [("member 0 of 2 missing", 0..2), ("2 missing", 3..5)] {
@@ -733,26 +743,26 @@ fn an_array_of_failed_arrays_is_said_to_have_failed() {
         }
         world.refused(&["copy", "in", &pool, "--force"]);
         let status = world.spindles("none", &["status", "stack"]);
-        let told = told(&status);
-        assert_eq!(status.status.code(), Some(4), "{told}");
+        let message = message(&status);
+        assert_eq!(status.status.code(), Some(4), "{message}");
         assert!(
-            told.contains("array 'stack' has failed") && told.contains(half),
-            "{told}"
+            message.contains("array 'stack' has failed") && message.contains(half),
+            "{message}"
         );
     }
-    let stopped = told(&world.spindles("none", &["stop", "stack"]));
+    let stopped = message(&world.spindles("none", &["stop", "stack"]));
     assert!(stopped.contains("may not be durable"), "{stopped}");
     let status = world.spindles("none", &["status", "stack"]);
     assert!(
-        told(&status).contains("'stack' is neither"),
+        message(&status).contains("'stack' is neither"),
         "{}",
-        told(&status)
+        message(&status)
     );
 }
 
 /// An inner array fails while both are scrubbed: this scrub ends, and so does the next one.
 #[test]
-fn a_scrub_ends_where_an_array_inside_fails() {
+fn a_scrub_ends_when_an_inner_array_fails() {
     if !has("nbdkit", "nbdkit") {
         return;
     }
@@ -766,12 +776,12 @@ fn a_scrub_ends_where_an_array_inside_fails() {
     for peer in &mut peers[..2] {
         drop(peer.take());
     }
-    let meets = told(&world.spindles("none", &["scrub", "nest"]));
+    let meets = message(&world.spindles("none", &["scrub", "nest"]));
     assert!(
         meets.contains("member 0 is out") && meets.contains("too many members are lost"),
         "{meets}"
     );
-    let again = told(&world.spindles("none", &["scrub", "nest"]));
+    let again = message(&world.spindles("none", &["scrub", "nest"]));
     assert!(again.contains("without member 0"), "{again}");
 }
 
@@ -804,11 +814,11 @@ fn an_array_spans_our_own_servers() {
     );
     drop(two);
     let output = world.spindles(&places, &["copy", "array:pool", "out"]);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", message(&output));
     assert!(
-        told(&output).contains("can't be reached"),
+        message(&output).contains("can't be reached"),
         "{}",
-        told(&output)
+        message(&output)
     );
     assert!(same(&world.path("in"), &world.path("out"), 20 * MIB));
 }
@@ -816,7 +826,7 @@ fn an_array_spans_our_own_servers() {
 /// Our own server of a disk that is a member elsewhere is restarted, like after a reboot of its
 /// machine.
 #[test]
-fn a_disk_is_served_as_it_is_also_once_it_is_a_member() {
+fn a_member_disk_can_be_served_as_is_again() {
     let world = World::new();
     for disk in ["a", "b"] {
         world.disk(disk, 16 * MIB);
@@ -846,7 +856,7 @@ fn a_disk_is_served_as_it_is_also_once_it_is_a_member() {
 
 /// Addresses that are no devices, or the same device twice.
 #[test]
-fn what_is_wrong_with_an_address_is_told() {
+fn errors_explain_invalid_addresses() {
     let world = World::new();
     let expressions = [
         ("raid1(nbd://h/x,nbd://H:10809/x)", "are the same device"),
@@ -863,12 +873,18 @@ fn what_is_wrong_with_an_address_is_told() {
         ),
     ];
     for (expression, expected) in expressions {
-        let told = world.refused(&["create", "pool", expression]);
-        assert!(told.contains(expected), "{expression}: {told}");
+        let message = world.refused(&["create", "pool", expression]);
+        assert!(message.contains(expected), "{expression}: {message}");
     }
-    let told = world.refused(&["copy", "nbd+unix:///x?socket=s", "out"]);
-    assert!(told.contains("its server at s can't be reached"), "{told}");
-    let told = world.refused(&["status", "nowhere", "--scan", "nbd+unix:///x?socket=s"]);
-    assert!(told.contains("its server at s can't be reached"), "{told}");
+    let message = world.refused(&["copy", "nbd+unix:///x?socket=s", "out"]);
+    assert!(
+        message.contains("its server at s can't be reached"),
+        "{message}"
+    );
+    let message = world.refused(&["status", "nowhere", "--scan", "nbd+unix:///x?socket=s"]);
+    assert!(
+        message.contains("its server at s can't be reached"),
+        "{message}"
+    );
     assert!(!world.path("nbd+unix:").exists(), "no file is made");
 }

@@ -19,7 +19,7 @@ fn sim(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn many_seeds_are_summed_up() {
+fn a_summary_covers_many_seeds() {
     let (status, out, err) = sim(&["--seeds", "0..8", "--twice"]);
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert!(out.starts_with("seeds 0..8: 8 runs in "), "{out}");
@@ -44,7 +44,7 @@ fn many_seeds_are_summed_up() {
 }
 
 #[test]
-fn one_seed_is_told_and_replays() {
+fn one_seed_is_traced_and_replayed() {
     let run = ["--seed", "5", "--no-faults", "--ending", "power-loss"];
     let (status, end, _) = sim(&run);
     assert_eq!(status, Some(0));
@@ -63,7 +63,7 @@ fn one_seed_is_told_and_replays() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     let refused = [
         (&["--seeds", "9..3"][..], "write 0..1000"),
         (&["--level", "raid9"], "only concat, raid0"),

@@ -147,7 +147,7 @@ fn compare(job: &Job) -> Result<u8, Ended> {
         &names(job),
         &assemble_options(job),
         scrub_all,
-        &mut |told| found.push(told.clone()),
+        &mut |event| found.push(event.clone()),
         &mut |_, _| true,
     );
     match scrubbed {

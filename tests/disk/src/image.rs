@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_what_was_written_and_copies_are_their_own() {
+    fn images_keep_written_data_and_copies_are_independent() {
         let bytes = 3 * PIECE + 512;
         let mut model = vec![0; bytes];
         let mut image = Image::new(bytes);

@@ -387,7 +387,7 @@ mod tests {
 
     /// A client knows all that an earlier one logged.
     #[test]
-    fn a_ledger_goes_on_where_it_was() {
+    fn a_ledger_resumes_where_it_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut ledger = Ledger::open(&path, 7, 512, true).unwrap();

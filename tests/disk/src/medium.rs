@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn power_loss_takes_what_is_not_durable() {
+    fn power_loss_loses_writes_that_are_not_durable() {
         let mut random = Random::new(1, "test");
         let mut medium = Medium::new(4 * 512, 512);
         medium.write(write(0, 4, 1), false).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_power_loss_tears_is_torn_at_sectors() {
+    fn power_loss_tears_writes_at_sector_boundaries() {
         let mut kinds = std::collections::BTreeSet::new();
         for seed in 0..2000 {
             let mut random = Random::new(seed, "test");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_lies_loses_what_it_answered() {
+    fn a_lying_disk_loses_answered_writes() {
         let mut random = Random::new(1, "test");
         for (lie, kept) in [
             (Lie::None, [1, 2]),

@@ -144,7 +144,7 @@ fn lock(files: &Mutex<Files>) -> MutexGuard<'_, Files> {
 fn device_of(sector_bytes: usize) -> Option<String> {
     let devices = std::fs::read_dir("/sys/block").ok()?;
     let sector_bytes = sector_bytes.to_string();
-    let is_it = |folder: &Path| {
+    let is_suitable = |folder: &Path| {
         let size = std::fs::read_to_string(folder.join("queue/physical_block_size"));
         let on_others =
             std::fs::read_dir(folder.join("slaves")).is_ok_and(|mut all| all.next().is_some());
@@ -154,7 +154,7 @@ fn device_of(sector_bytes: usize) -> Option<String> {
     };
     let mut names: Vec<String> = devices
         .filter_map(|device| Some(device.ok()?.path()))
-        .filter(|folder| is_it(folder))
+        .filter(|folder| is_suitable(folder))
         .filter_map(|folder| Some(folder.file_name()?.to_str()?.to_owned()))
         .filter(|name| Path::new("/dev").join(name).exists())
         .collect();

@@ -209,12 +209,12 @@ impl Shape {
     }
 }
 
-/// Returns true if `is_so` holds for the array or for one inside it.
-fn any_array(expression: &Expression, is_so: &dyn Fn(&Expression) -> bool) -> bool {
+/// Returns true if `is_match` holds for the array or for one inside it.
+fn any_array(expression: &Expression, is_match: &dyn Fn(&Expression) -> bool) -> bool {
     match expression {
         Expression::Leaf(_) => false,
         Expression::Array { members, .. } => {
-            is_so(expression) || members.iter().any(|member| any_array(member, is_so))
+            is_match(expression) || members.iter().any(|member| any_array(member, is_match))
         }
     }
 }
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_missing_follows_from_the_levels() {
+    fn tolerated_missing_members_follow_from_the_levels() {
         let mut shape = Shape::draw(&mut Random::new(1, "test"));
         let names = ["a", "b", "c", "d"];
         shape.disks = names.iter().map(|name| ((*name).to_owned(), 1)).collect();

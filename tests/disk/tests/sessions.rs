@@ -41,8 +41,8 @@ fn run(harness: &Harness, sessions: &Sessions) -> (Counts, Vec<Failure>) {
 }
 
 #[test]
-fn what_a_crash_leaves_is_what_is_promised() {
-    let Some(harness) = harness("what_a_crash_leaves_is_what_is_promised") else {
+fn a_crash_leaves_the_promised_contents() {
+    let Some(harness) = harness("a_crash_leaves_the_promised_contents") else {
         return;
     };
     let started = Instant::now();
@@ -69,8 +69,8 @@ fn what_a_crash_leaves_is_what_is_promised() {
 
 /// Each kind of lie is found, even if all else is right.
 #[test]
-fn a_flush_or_fua_that_does_nothing_is_found() {
-    let Some(harness) = harness("a_flush_or_fua_that_does_nothing_is_found") else {
+fn a_flush_or_fua_without_effect_is_detected() {
+    let Some(harness) = harness("a_flush_or_fua_without_effect_is_detected") else {
         return;
     };
     for lie in [Lie::Flush, Lie::Fua, Lie::Both] {

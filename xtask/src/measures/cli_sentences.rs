@@ -2,7 +2,8 @@
 //! binary.
 
 use super::{Figure, Finding, Measure, Sources};
-use proc_macro2::{TokenStream, TokenTree};
+use crate::source::strings;
+use proc_macro2::TokenStream;
 use std::str::FromStr as _;
 
 pub(super) static MEASURE: Measure = Measure {
@@ -35,28 +36,6 @@ fn find(sources: &Sources) -> Vec<Finding> {
         });
     }
     findings
-}
-
-/// Calls `each` with the line and the text of every string that is not a doc comment.
-fn strings(tokens: TokenStream, each: &mut impl FnMut(usize, &str)) {
-    let mut is_doc = false;
-    for token in tokens {
-        match token {
-            TokenTree::Group(group) => strings(group.stream(), each),
-            TokenTree::Ident(ident) => {
-                is_doc = ident == "doc";
-                continue;
-            }
-            TokenTree::Punct(_) => continue,
-            TokenTree::Literal(literal) => {
-                let text = literal.to_string();
-                if text.contains('"') && !is_doc {
-                    each(literal.span().start().line, &text);
-                }
-            }
-        }
-        is_doc = false;
-    }
 }
 
 #[cfg(test)]

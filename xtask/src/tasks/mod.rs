@@ -8,6 +8,7 @@ mod guests; // Not a row: a job of the fleet.
 mod instructions;
 pub(crate) mod measure;
 mod test;
+mod texts;
 mod tidy;
 
 use std::fmt::Write as _;
@@ -31,6 +32,7 @@ pub(crate) static TASKS: &[&Task] = &[
     &ci::TASK,
     &tidy::TASK,
     &measure::TASK,
+    &texts::TASK,
     &instructions::TASK,
     &fleet::TASK,
     &deb::TASK,

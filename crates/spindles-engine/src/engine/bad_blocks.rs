@@ -1,4 +1,4 @@
-//! The list of bad blocks is read at opening, and written before what depends on it.
+//! Reads the list of bad blocks at opening, and writes it before anything that depends on it.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -20,13 +20,14 @@ use spindles_format::{
 impl Engine {
     // ---- writing ------------------------------------------------------------------------------
 
-    /// Whether the members say what is in memory; nothing is acknowledged before.
+    /// Returns true if the members store the list as it is in memory. Until then no request is
+    /// acknowledged.
     #[inline]
     pub(crate) fn bad_blocks_are_stored(&self) -> bool {
         !self.bad.is_busy() || self.read_only || self.metadata.is_broken()
     }
 
-    /// Begins to write what changed.
+    /// Begins to write a changed block of the list.
     pub(crate) fn write_bad_blocks(&mut self) {
         let list = &mut self.bad;
         if !list.stored || self.read_only || list.loading.is_some() || list.flying.is_some() {
@@ -40,7 +41,7 @@ impl Engine {
             return self.stop_writing();
         }
         if list.any() && !self.metadata.lists_bad_blocks() {
-            return self.want_update(); // It begins with that.
+            return self.want_update(); // The update announces the list first.
         }
         list.wanted[block] = false;
         let persistence = self.metadata.persistence().expect("stored");
@@ -86,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// A write of the list came back.
+    /// Handles the result of a write of the list.
     pub(crate) fn bad_blocks_written(&mut self, member: MemberIndex, result: MemberResult) {
         self.system_flush_failed(member, result);
         self.bad.pending -= 1;
@@ -105,18 +106,19 @@ impl Engine {
 
     // ---- comparing ----------------------------------------------------------------------------
 
-    /// Blocks of the area that hold pages of the list.
+    /// Returns the number of blocks of the area that hold pages of the list.
     pub(crate) fn bad_blocks_blocks(&self) -> u64 {
         u64::try_from(self.bad.wanted.len()).expect("few")
     }
 
-    /// The block of the list that is being written.
+    /// Returns the block of the list that is being written, if any.
     pub(crate) fn bad_blocks_being_written(&self) -> Range<u64> {
         let flying = self.bad.flying.map(u64::from);
         flying.map_or(0..0, |block| block..block + 1)
     }
 
-    /// Whether a block that was read from a member is as memory has it. `None` if it is to be written anyway.
+    /// Returns true if a block read from a member equals memory. `None` if it waits to be written
+    /// anyway.
     pub(crate) fn bad_blocks_agree(&self, block: u64, bytes: &[u8]) -> Option<bool> {
         let waits = self.bad.wanted[usize::try_from(block).expect("few")];
         if waits && !self.read_only {
@@ -135,7 +137,7 @@ impl Engine {
         }))
     }
 
-    /// A block of the list is corrupt on a member: it is written to all.
+    /// Writes a block of the list, which is corrupt on a member, to all members.
     pub(crate) fn rewrite_bad_blocks(&mut self, block: u64) {
         self.bad.wanted[usize::try_from(block).expect("few")] = true;
         self.write_bad_blocks();
@@ -148,7 +150,7 @@ impl Engine {
         let Some(mut loading) = self.bad.loading else {
             return self.load_bitmaps();
         };
-        // What a device that is being filled holds of it may be of another time.
+        // The list on a device being filled may be out of date.
         let active = MemberSet::all(self.geometry.members()).difference(self.lost);
         let left = u32::try_from(self.bad.wanted.len()).expect("few") - loading.block;
         if left == 0 || active.is_empty() {
@@ -180,14 +182,14 @@ impl Engine {
         }
     }
 
-    /// A read of the list came back.
+    /// Handles the result of a read of the list.
     pub(crate) fn bad_blocks_read(&mut self, member: MemberIndex, result: MemberResult) {
         let mut loading = self.bad.loading.expect("the list is read");
         if let Err(error) = result {
             if error == MemberError::Gone {
                 self.put_out(member, OutReason::Error(error));
             }
-            // What can't be read on a member that is there is written anew.
+            // Unreadable pages of a present member are written again.
             self.metadata_buffer
                 .bytes_mut(loading.place, member.0)
                 .fill(0);
@@ -203,7 +205,8 @@ impl Engine {
         }
     }
 
-    /// Of each page the newest good one. Where there is none, it had no entries, or nothing is known.
+    /// Takes the newest good copy of each page. If there is none, the page had no entries, or the
+    /// list is unknown.
     fn merge_bad_blocks(&mut self, loading: &Loading) {
         let persistence = self.metadata.persistence().expect("stored");
         let (array, listed) = (persistence.array.uuid, persistence.array.bad_blocks_listed);
@@ -244,9 +247,9 @@ impl Engine {
         self.write_bad_blocks();
     }
 
-    // ---- what is in it --------------------------------------------------------------------------
+    // ---- contents of the list -----------------------------------------------------------------
 
-    /// The blocks of the array in the rows under way of a data slot of a stripe range.
+    /// Returns the blocks of the array in the current rows of a data slot of a stripe range.
     pub(crate) fn array_blocks(&self, id: RangeId, slot: u8) -> Range<u64> {
         let (range, group) = (&self.ranges[id], &self.groups[id.index()]);
         let first = group.first_block.0 + u64::from(slot) * u64::from(group.blocks);
@@ -254,8 +257,8 @@ impl Engine {
         first..first + u64::from(range.blocks)
     }
 
-    /// The data slots whose blocks of the array a stripe range gives new contents. What a growth moves stays
-    /// what it was.
+    /// Returns the data slots whose blocks of the array get new contents from a stripe range. A
+    /// growth moves blocks without changing them.
     fn renewed(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         if range.owner == Owner::Request(self.own_request()) {
@@ -268,20 +271,21 @@ impl Engine {
         }
     }
 
-    /// Slots of a stripe range that it wrote, and that are in the list.
+    /// Returns the slots that a stripe range wrote and that have blocks in the list.
     fn rewritten(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         let written = range.plan.writes.minus(self.missing_slots(id));
         self.bad_slots(id).and(written.minus(range.rows.refused))
     }
 
-    /// Whether a stripe range wrote what is in the list: it comes out when that is durable.
+    /// Returns true if a stripe range wrote blocks in the list. The blocks are removed when the
+    /// write is durable.
     #[cold]
     pub(crate) fn wrote_bad_blocks(&self, id: RangeId) -> bool {
         self.renews_lost(id) || !self.rewritten(id).is_empty()
     }
 
-    /// Whether a stripe range writes in rows of which a block is in the list.
+    /// Returns true if a stripe range writes rows that have a block in the list.
     #[cold]
     pub(crate) fn writes_bad_blocks(&self, id: RangeId) -> bool {
         self.renews_lost(id) || !self.bad_slots(id).is_empty()
@@ -292,13 +296,13 @@ impl Engine {
         self.renewed(id).iter().any(lost)
     }
 
-    /// Whether any of the blocks of a data slot in the rows under way is in the list as lost.
+    /// Returns true if the list has any block of a data slot in the current rows as lost.
     pub(crate) fn is_listed_lost(&self, id: RangeId, slot: u8) -> bool {
         let blocks = self.array_blocks(id, slot);
         self.bad.overlaps(BadBlockKind::Lost, &blocks)
     }
 
-    /// What a stripe range wrote is durable: it is as good as any.
+    /// Removes blocks from the list that a stripe range wrote durably.
     #[cold]
     pub(crate) fn take_from_bad_blocks(&mut self, id: RangeId) -> Change {
         let mut all = Change::Done;
@@ -326,7 +330,8 @@ impl Engine {
         all
     }
 
-    /// Whether a stripe range reads, for a client, what was found to be lost since it was asked for.
+    /// Returns true if a stripe range reads, for a client, blocks that were found lost since the
+    /// request.
     #[cold]
     pub(crate) fn asks_for_lost(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
@@ -336,7 +341,7 @@ impl Engine {
         client && range.ask == Ask::Read && range.touched.iter().any(lost)
     }
 
-    /// Whether a request reads a block that is lost.
+    /// Returns true if a request reads a lost block.
     #[cold]
     pub(crate) fn reads_lost(&self, request: u32) -> bool {
         let slot = &self.requests[index(request)];

@@ -1,4 +1,4 @@
-//! The bitmaps are read at opening, and written before what depends on them.
+//! Reads the bitmaps at opening, and writes them before anything that depends on them.
 
 use crate::{
     Engine,
@@ -30,7 +30,7 @@ impl Engine {
         }
     }
 
-    /// The first block of an area on the device of a member.
+    /// Returns the first block of an area on the device of a member.
     pub(crate) fn area_block(&self, member: MemberIndex, kind: AreaKind) -> BlockIndex {
         let persistence = self.metadata.persistence().expect("stored");
         let device = persistence.devices[usize::from(member.0)]
@@ -42,7 +42,7 @@ impl Engine {
 
     // ---- writing ------------------------------------------------------------------------------
 
-    /// Begins to write what changed, as far as no write is under way.
+    /// Begins to write what changed of each bitmap that is not being written.
     pub(crate) fn write_bitmaps(&mut self) {
         let stops = self.read_only || self.metadata.is_broken();
         if !self.regions.are_stored() || stops || self.opening.loading().is_some() {
@@ -54,15 +54,15 @@ impl Engine {
                 && dirty_first
                 && !self.regions.dirty.is_all_stored()
             {
-                // That a region is dirty is durable before it counts as written: a missing member lacks
-                // what comes, or what says that its rows are blank is not durable yet.
+                // The dirty bit is durable before the region counts as written. A missing member
+                // lacks the coming writes, or the marks of blank rows are not durable yet.
                 return;
             }
             while self.bitmap(kind).flying.is_empty() && self.write_bitmap(kind) {}
         }
     }
 
-    /// Begins the next write of a bitmap. False where there is none to begin.
+    /// Begins the next write of a bitmap. Returns false if there is none.
     fn write_bitmap(&mut self, kind: AreaKind) -> bool {
         let Some(blocks) = self.bitmap(kind).next_write() else {
             return false;
@@ -86,7 +86,7 @@ impl Engine {
         bitmap
             .snapshot
             .extend_from_slice(&bitmap.bits.words()[words.clone()]);
-        // What is being cleared is not to be relied on any more.
+        // Bits that are being cleared are not relied on from now on.
         let durable = &mut bitmap.durable.words_mut()[words];
         for (durable, &now) in durable.iter_mut().zip(&bitmap.snapshot) {
             *durable &= now;
@@ -138,7 +138,7 @@ impl Engine {
         true
     }
 
-    /// A write of a bitmap came back.
+    /// Handles the result of a write of a bitmap.
     pub(crate) fn bitmap_written(
         &mut self,
         kind: AreaKind,
@@ -158,7 +158,7 @@ impl Engine {
         }
         let blocks = core::mem::replace(&mut bitmap.flying, 0..0);
         if broken {
-            // Some members may say so and others not.
+            // Some members may have the new bits, and others not.
             for block in blocks {
                 bitmap.wanted.set(block);
             }
@@ -171,23 +171,23 @@ impl Engine {
         self.bitmaps_changed();
     }
 
-    /// What waits for the bitmaps may go on.
+    /// Wakes everything that waits for the bitmaps.
     fn bitmaps_changed(&mut self) {
-        // A superblock update may have waited for all of it.
+        // A superblock update may have waited for both bitmaps.
         self.begin_update();
         self.wake(WaitFor::Region);
         self.pump_releases();
         self.try_to_serve();
     }
 
-    /// Whether no bitmap is being written. Something may be left to write: bits that matter only
-    /// when a member goes out.
+    /// Returns true if no bitmap is being written. Bits may be left to write that matter only when
+    /// a member goes out.
     pub(crate) fn bitmaps_are_quiet(&self) -> bool {
         let regions = &self.regions;
         regions.dirty.flying.is_empty() && regions.written.flying.is_empty()
     }
 
-    /// Whether all that the bitmaps say is on the members.
+    /// Returns true if the members store both bitmaps as they are in memory.
     pub(crate) fn bitmaps_are_stored(&self) -> bool {
         !self.regions.are_stored()
             || self.read_only
@@ -196,7 +196,7 @@ impl Engine {
 
     // ---- comparing ----------------------------------------------------------------------------
 
-    /// Blocks of the area that hold pages of a bitmap.
+    /// Returns the number of blocks of the area that hold pages of a bitmap.
     pub(crate) fn bitmap_blocks(&self, kind: AreaKind) -> u64 {
         if self.regions.are_stored() {
             self.bitmap_of(kind).blocks
@@ -213,16 +213,16 @@ impl Engine {
         }
     }
 
-    /// The blocks of a bitmap that are being written.
+    /// Returns the blocks of a bitmap that are being written.
     pub(crate) fn bitmap_being_written(&self, kind: AreaKind) -> Range<u64> {
         self.bitmap_of(kind).flying.clone()
     }
 
-    /// Whether a block that was read from a member is as memory has it. `None` if it is to be written anyway,
-    /// or no opening has written one.
+    /// Returns true if a block read from a member equals memory. `None` if it waits to be written
+    /// anyway, or no opening has written one.
     pub(crate) fn bitmap_agrees(&self, kind: AreaKind, block: u64, bytes: &[u8]) -> Option<bool> {
         let bitmap = self.bitmap_of(kind);
-        // In an array that is open for reading only this is what its opening found to be wrong.
+        // In an array open read-only, these are the blocks that its opening found to be wrong.
         let waits = bitmap.wanted.get(block);
         if waits && !self.read_only || self.read_only && self.metadata.generation() <= 1 {
             return None;
@@ -240,7 +240,7 @@ impl Engine {
         }))
     }
 
-    /// A block of a bitmap is corrupt on a member: it is written to all.
+    /// Writes a block of a bitmap, which is corrupt on a member, to all members.
     pub(crate) fn rewrite_bitmap(&mut self, kind: AreaKind, block: u64) {
         self.bitmap(kind).wanted.set(block);
         self.write_bitmaps();
@@ -266,8 +266,8 @@ impl Engine {
             }
             let active = self.active();
             if active.is_empty() {
-                // Nobody is left who could tell, also not that anything was never written. What
-                // is asked is answered with errors.
+                // No member is left to read from, so any region may have been written. Requests are
+                // answered with errors.
                 let written = &mut self.regions.written.bits;
                 written.words_mut().fill(u64::MAX);
                 written.trim();
@@ -296,9 +296,9 @@ impl Engine {
         }
     }
 
-    /// A read of a bitmap came back.
+    /// Handles the result of a read of a bitmap.
     pub(crate) fn bitmap_read(&mut self, member: MemberIndex, result: MemberResult) {
-        // What can't be read on a member that is there is written anew.
+        // Unreadable blocks of a present member are written again.
         if let Err(error @ MemberError::Gone) = result {
             self.put_out(member, OutReason::Error(error));
         }
@@ -317,7 +317,7 @@ impl Engine {
         self.load_bitmaps();
     }
 
-    /// The union over the good pages; where there is none, everything.
+    /// Takes the union of the good copies of each page. Without a good copy, all bits are set.
     fn merge_pages(&mut self, loading: &Loading) {
         let kind = BITMAPS[loading.bitmap];
         let persistence = self.metadata.persistence().expect("stored");
@@ -354,7 +354,8 @@ impl Engine {
             if good == 0 {
                 any = [u64::MAX; BITMAP_PAGE_WORDS];
                 if kind == AreaKind::WRITTEN_BITMAP {
-                    // What was never written holds anything, redundancy not its own.
+                    // Never-written regions hold any contents, and redundancy that does not belong
+                    // to them.
                     let lost = &mut regions.unsettled.words_mut()[first..];
                     lost[..BITMAP_PAGE_WORDS].fill(u64::MAX);
                 }
@@ -368,7 +369,7 @@ impl Engine {
         regions.unsettled.trim();
     }
 
-    /// All is read: what a crash left unsettled is known.
+    /// Continues when both bitmaps are read: finds the regions that a crash left unsettled.
     fn bitmaps_loaded(&mut self) {
         self.blank_new_regions();
         self.take_in_regions();
@@ -391,8 +392,8 @@ impl Engine {
         self.opening_goes_on();
     }
 
-    /// What was written and is not known to be settled, with all that is `dirty` if that may not be:
-    /// a resync begins where there is any.
+    /// Finds the unsettled regions: written ones that are not known to be settled, with `dirty_too`
+    /// also those that are dirty. Begins a resync if there are any.
     pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
         let regions = &mut self.regions;
         let dirty = regions.dirty.bits.words().iter();

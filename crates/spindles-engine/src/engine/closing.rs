@@ -1,4 +1,5 @@
-//! An array is closed: what is under way ends, all is flushed, the bits are cleared, and the superblocks say so.
+//! Closes an array: waits for work under way, flushes all members, clears the dirty bits, and marks
+//! the superblocks clean.
 
 use super::Closing;
 use crate::{
@@ -47,8 +48,8 @@ impl Engine {
         self.mark_closed();
     }
 
-    /// The last steps of a close: nothing is dirty any more, where that is so, and the array is
-    /// marked clean where it is.
+    /// Begins the last steps of a close: clears the dirty bits if everything is settled. Then the
+    /// array is marked clean if it is.
     fn mark_closed(&mut self) {
         self.clear_all_bits();
         self.closing = Closing::Clearing;
@@ -79,7 +80,8 @@ impl Engine {
         }
     }
 
-    /// The last thing a close waits for is that superblock update, and whoever went out in it.
+    /// Ends a close when its superblock update is durable, and so is the loss of any member during
+    /// it.
     fn update_done_while_closing(&mut self) {
         let quiet = !self.metadata.busy() && self.bitmaps_are_quiet() && self.bad.is_quiet();
         if self.closing == Closing::Marking && quiet {

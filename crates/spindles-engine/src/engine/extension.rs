@@ -1,4 +1,4 @@
-//! An array gets larger on the members it has, with the first superblocks that are written.
+//! Extends an array on its members, with the first superblock update.
 
 use crate::{
     Engine,
@@ -10,8 +10,8 @@ use crate::{
 use alloc::vec::Vec;
 
 impl Engine {
-    /// The bits of the new regions are those of the old ones that lie in them. What lay there before
-    /// means nothing.
+    /// Gives each new region the bits of the old regions that lie in it. Earlier values of the new
+    /// bits mean nothing.
     pub(crate) fn take_in_regions(&mut self) {
         let Some(extension) = &mut self.extension else {
             return;
@@ -44,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with what comes before the superblocks say the new size.
+    /// Continues the work that precedes the superblocks with the new size.
     pub(crate) fn extend(&mut self) {
         let Some(extension) = &mut self.extension else {
             return;
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// The superblocks say what they were to say.
+    /// Reports the new size if the superblocks record it now.
     pub(crate) fn extension_recorded(&mut self) {
         let broken = self.metadata.is_broken();
         let extension = &mut self.extension;

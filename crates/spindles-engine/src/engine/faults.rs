@@ -1,5 +1,5 @@
-//! Members that can't read some places: the places are rewritten from redundancy. A place that can't be
-//! rewritten goes into the bad-block list, and a member with too many errors goes out.
+//! Repairs unreadable places on members by rewriting them from redundancy. A place that refuses the
+//! rewrite goes into the bad-block list, and a member with too many errors goes out.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -14,7 +14,7 @@ use spindles_block::{MemberError, MemberIndex, MemberSet};
 use spindles_format::{BadBlockKind, BadBlocks, ErrorCounts};
 
 impl Engine {
-    /// What went wrong on a member.
+    /// Returns the faults of a member.
     pub(crate) fn faults_of(&self, member: MemberIndex) -> MemberFaults {
         MemberFaults {
             bad_blocks: self.bad.blocks(BadBlockKind::Unread(member)),
@@ -22,8 +22,8 @@ impl Engine {
         }
     }
 
-    /// Counts errors in the record of a member's device, and writes the superblocks, but only
-    /// once a minute for errors.
+    /// Counts errors in the record of a member's device. Writes the superblocks for them, but at
+    /// most once a minute.
     #[cold]
     pub(crate) fn count_errors(&mut self, member: MemberIndex, more: &ErrorCounts) {
         let due = self.metadata.count_errors(member, more, self.now);
@@ -32,7 +32,7 @@ impl Engine {
         }
     }
 
-    /// A read of a stripe range failed in some place of a member.
+    /// Handles a failed read of a stripe range at some place of a member.
     pub(crate) fn note_fault(
         &mut self,
         id: RangeId,
@@ -49,7 +49,8 @@ impl Engine {
             rotten: false,
         };
         let scrubs = range.ask == Ask::Scrub;
-        // A scrub that repeats the rows in smaller pieces meets the same error again: report it once.
+        // A scrub that repeats the rows in smaller pieces meets the same error again: report it
+        // once.
         let closer = scrubs && (place.low > range.start || range.low + place.blocks < range.end);
         if closer || range.owner == Owner::Repair || self.grow.is_staged(range.group) {
             return;
@@ -69,12 +70,12 @@ impl Engine {
             return;
         }
         let is_new = scrubs || self.queue_repair(place);
-        // Rot on an inner array is repaired by writing the blocks again. Whether one of its disks fails
-        // is for the inner array to judge.
+        // Rot on an inner array is repaired by writing the blocks again. Whether one of its disks
+        // fails is for the inner array to judge.
         let is_rot = error == MemberError::Corrupt;
         if is_new && !is_rot && self.faults.is_too_many(member, self.now) {
             let bad_elsewhere = self.bad.members().without(member).difference(self.missing);
-            // What others can't read it alone may hold.
+            // This member alone may hold the blocks that others can't read.
             let is_alone = bad_elsewhere.is_empty() && !self.faults.others_fail(member, self.now);
             if is_alone && self.can_spare(member) {
                 self.put_out(member, OutReason::TooManyErrors);
@@ -82,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// The rows under way of a slot of a stripe range are rotten: queues a rewrite of them.
+    /// Queues a rewrite of the current rows of a slot, which are rotten.
     #[cold]
     pub(crate) fn repair_rot(&mut self, id: RangeId, slot: u8) {
         let range = &self.ranges[id];
@@ -121,7 +122,8 @@ impl Engine {
         is_new
     }
 
-    /// Begins to rewrite the next place. Returns false if none is queued or no stripe range is free.
+    /// Begins to rewrite the next place. Returns false if none is queued or no stripe range is
+    /// free.
     pub(crate) fn pump_repairs(&mut self) -> bool {
         let open = matches!(self.closing, Closing::Open | Closing::Draining);
         if !self.faults.has_repairs()
@@ -158,7 +160,7 @@ impl Engine {
         true
     }
 
-    /// Whether places wait to be rewritten.
+    /// Returns true if places wait to be rewritten.
     pub(crate) fn has_repairs(&self) -> bool {
         self.faults.has_repairs()
     }
@@ -167,15 +169,16 @@ impl Engine {
         self.free_job_ranges.push(id);
     }
 
-    /// Whether the others can reconstruct all that a member holds. Parity in doubt can't, and an array that
-    /// lost a member in that state is refused at the opening after a crash.
+    /// Returns true if the others can reconstruct everything that a member holds. Parity in doubt
+    /// can't: an opening after a crash refuses an array that lost a member in that state.
     fn can_spare(&self, member: MemberIndex) -> bool {
         let settled = self.all_settled || self.shape.copies;
         settled && self.geometry.survives(self.lost.with(member))
     }
 
-    /// A member refused the rewrite of the rows under way of one of its chunks. Returns false if it is
-    /// gone; otherwise the rows go into the bad-block list, or the member out if the list is full.
+    /// Handles a member's refusal to rewrite the current rows of one of its chunks. Returns false
+    /// if the member is gone. Otherwise the rows go into the bad-block list. If that is full, the
+    /// member goes out unless it is needed.
     pub(crate) fn rewrite_refused(&mut self, id: RangeId, slot: u8, error: MemberError) -> bool {
         if error == MemberError::Gone {
             return false;
@@ -197,8 +200,8 @@ impl Engine {
         true
     }
 
-    /// Counts slots with bad blocks in the rows under way as unreadable. Returns true if a scrub is to
-    /// repeat the rows in shorter pieces first.
+    /// Counts slots with bad blocks in the current rows as unreadable. Returns true if a scrub
+    /// should first repeat the rows in shorter pieces.
     #[cold]
     pub(crate) fn mark_bad_slots(&mut self, id: RangeId) -> bool {
         let bad = self.bad_slots(id).minus(self.missing_slots(id));
@@ -207,8 +210,8 @@ impl Engine {
         !bad.is_empty() && range.ask == Ask::Scrub && self.narrow(id)
     }
 
-    /// Slots of a stripe range with bad blocks in the rows under way. None for what a growth staged: staged
-    /// blocks are elsewhere; the bad-block list does not apply.
+    /// Returns the slots of a stripe range with bad blocks in the current rows. Empty for a group
+    /// that a growth staged: staged blocks are elsewhere, and the bad-block list does not apply.
     pub(crate) fn bad_slots(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         if self.grow.is_staged(range.group) {
@@ -226,25 +229,26 @@ impl Engine {
             .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot))
     }
 
-    /// Updates the set of members that are never read directly: those with bad blocks, and slow ones.
+    /// Updates the set of members that are never read directly: those with bad blocks, and slow
+    /// ones.
     pub(crate) fn choose_direct(&mut self) {
         self.indirect = self.bad.members().union(self.slow.avoided());
     }
 
-    /// Another device has the position: clears the error counts of the one before it.
+    /// Clears the error counts of a position that another device has taken.
     pub(crate) fn forget_device(&mut self, member: MemberIndex) {
         self.faults.forget_counts(member);
     }
 
-    /// A member is out: forgets its errors and latency, which belong to its device.
+    /// Forgets the errors and latency of a member that is out: they belong to its device.
     pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
         self.faults.forget_recent(member);
         self.forget_latency(member);
         self.choose_direct();
     }
 
-    /// It is durable that the devices of these members are out: forgets their bad blocks. Not before, since the next
-    /// opening may count on them.
+    /// Forgets the bad blocks of devices that are durably recorded as out. Not earlier, since the
+    /// next opening may count on them.
     pub(crate) fn forget_bad_blocks(&mut self, members: MemberSet) {
         for member in members.intersection(self.bad.members()).iter() {
             self.bad.forget_member(member);
@@ -253,13 +257,14 @@ impl Engine {
         self.choose_direct();
     }
 
-    /// A member is out. Where its device comes back it lacks its bad blocks as it does what was written meanwhile.
+    /// Marks the regions of a missing member's bad blocks dirty. If its device comes back, it lacks
+    /// these blocks, as it lacks missed writes.
     pub(crate) fn mark_bad_blocks(&mut self, member: MemberIndex) {
         if self.mutated(Mutation::ForgetBadBlocksEarly) {
             self.forget_bad_blocks(MemberSet::EMPTY.with(member));
         }
         if !self.regions.are_stored() || self.mutated(Mutation::ReturnBadBlocks) {
-            return; // It is filled as a whole.
+            return; // The device would be filled as a whole.
         }
         let of_member = |entry: &&BadBlocks| entry.kind == BadBlockKind::Unread(member);
         for entry in self.bad.entries().filter(of_member) {

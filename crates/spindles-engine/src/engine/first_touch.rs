@@ -1,20 +1,22 @@
-//! Writes that come near unmarked regions have more of them marked, and made zeros: those of whole rows
-//! also where members move bytes for that, since a row that is no zeros is logged as a whole first.
+//! Prepares regions ahead of writes that come near unmarked ones: marks and zeroes them. For writes
+//! of whole rows it zeroes regions even if members move bytes for that. Otherwise the first write
+//! to each row would be logged as a whole.
 
 use crate::{Engine, RangeId, first_touch::Ground};
 
 impl Engine {
-    /// A write comes to a region for the first time in a while: those after it are made ready too.
+    /// Prepares the regions after `region` too, when a write comes to it for the first time in a
+    /// while.
     pub(crate) fn look_ahead(&mut self, id: RangeId, region: u64) {
         if self.regions.older.is_some() || self.extension.is_some() {
-            return; // Regions are not what they will be.
+            return; // The regions are about to change.
         }
         let budget = self.limits.dirty_bytes / self.region_bytes();
         let regions = &self.regions;
         let end = regions.part.regions().end;
         let range = &self.ranges[id];
         let whole = !range.shape.copies && range.touched == range.shape.all_data();
-        // Zeros leave what was never written as it is.
+        // Writes of zeros leave never-written regions as they are.
         let writes_data = !self.writes_zeros(id);
         let zeroes = writes_data && (whole || self.zeroes_without_moving_bytes());
         let zeroing = &self.zeroing;
@@ -25,7 +27,7 @@ impl Engine {
             }
             () if regions.written.bits.get(region) => Ground::Ready,
             () if zeroing.is_asked(region) => Ground::Ready,
-            // What the journals hold of one that was given back must be void before.
+            // The journals' records of a released region must be void first.
             () if zeroes && !regions.released.get(region) => Ground::New,
             () => Ground::Closed,
         };
@@ -41,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// What a region has of each member.
+    /// Returns the bytes that a region takes on each member.
     fn region_bytes(&self) -> u64 {
         let chunk = self.geometry.chunk_blocks() * self.block_size.bytes();
         let slots = u64::from(chunk) * u64::from(self.shape.slots);

@@ -1,8 +1,8 @@
-//! Reads that a member keeps waiting are asked for again, of redundancy, and whoever is done first
-//! answers: a *hedge*.
+//! Hedged reads: a read that waits too long at a member is repeated from redundancy, by a *hedge*.
+//! The first of the two to finish answers.
 //!
-//! A member *stalls* while a read waits at it for much longer than its peers take. New reads go
-//! around it then, as if it were missing. A read that was sent to it before is hedged: a request of
+//! A member *stalls* while a read waits at it for much longer than its peers take. New reads then
+//! go around it, as if it were missing. A read that was sent to it before is hedged: a request of
 //! its own reads the same blocks around the member, into memory that was lent to the engine.
 //!
 //! ```text
@@ -11,11 +11,12 @@
 //!     └──────────────────────────────────────it is back───────────────────────────────────┘
 //! ```
 //!
-//! Nobody can call back what a device was asked: it writes into the memory it was given, whenever
-//! that is. So that memory stays the engine's until then. Who is answered by a hedge gets the
-//! hedge's memory for the memory that it gave (`Reply::exchanged`), and that is lent from then on.
+//! An operation on a device can't be cancelled: the device may write into the memory that it was
+//! given at any later time. So that memory stays with the engine until then. A client that is
+//! answered by a hedge gets the hedge's memory in exchange for its own (`Reply::exchanged`), which
+//! is lent from then on.
 //!
-//! What waits is looked at from time to time, all of it at once: a read that comes back in time pays
+//! Waiting reads are checked from time to time, all at once: a read that comes back in time pays
 //! nothing for it.
 
 use crate::{
@@ -31,22 +32,23 @@ use crate::{
 };
 use spindles_block::{BufferSlice, Instant, MEMBERS_MAX, MemberIndex, MemberSet, Operation, Reply};
 
-/// Between two looks at what waits lies so much at least, unless a read is about to wait too long.
+/// The least time between two checks of waiting reads, unless a read is about to wait too long.
 const LOOK_MIN_NS: u64 = 1_000_000;
 
-/// A read of so many bytes may take twice as long as others, one of twice as many three times.
+/// A read of this many bytes may take twice as long as a short one, one of twice as many three
+/// times.
 const LONG_BYTES: u32 = 256 * 1024;
 
 impl Engine {
-    /// Lends the engine memory of so many blocks for reads that are hedged. Clients whose requests
-    /// come through `submit_exchangeable` give memory as long as that, and get such memory for it.
-    /// Whether there is a use for it; all pieces are equally long.
+    /// Lends the engine memory of `blocks` blocks for hedged reads. All pieces are equally long.
+    /// Clients that use `submit_exchangeable` give memory of that length, and may get such memory
+    /// for it. Returns true if there is a use for the memory.
     pub fn lend(&mut self, area: BufferSlice, blocks: u32) -> bool {
         self.hedges.lend(area, blocks)
     }
 
-    /// Ends all lending: requests from now on may give other memory, and get such as is lent from
-    /// now on. What a late read still has of the former memory it may fill, and nobody uses it again.
+    /// Ends all lending. Later requests may give other memory, and get memory that is lent from now
+    /// on. A straggler may still write into memory that was lent before, which is not used again.
     pub fn end_lending(&mut self) {
         self.hedges.end_lending();
         for slot in &mut self.requests {
@@ -54,24 +56,25 @@ impl Engine {
         }
     }
 
-    /// Stripe ranges that requests may have, hedges among them.
+    /// Returns the number of stripe ranges for requests, including those for hedges.
     pub(crate) fn client_ranges(&self) -> u32 {
         self.limits.ranges + self.hedges.ranges()
     }
 
-    /// When to look at reads that wait: only while there may be some, or a member stalls.
+    /// Returns when to check reads that wait. `None` unless some may wait, or a member stalls.
     pub(crate) fn look_at(&self) -> Option<Instant> {
         let nobody_waits = self.free_ranges.len() == index(self.client_ranges());
         let idle = nobody_waits && self.slow.nobody_stalls();
         self.hedges.look().filter(|_| !idle)
     }
 
-    /// A read came back from a member that stalled: perhaps it was the last that waited.
+    /// Checks soon: a read came back from a member that stalled, perhaps the last that waited
+    /// there.
     pub(crate) fn look_again(&mut self) {
         self.hedges.look_by(self.now);
     }
 
-    /// Looks at the reads that wait at members, if it is time to.
+    /// Checks the reads that wait at members, if it is time to.
     pub(crate) fn look_at_waiting(&mut self) {
         let due = self.look_at().is_some_and(|look| look <= self.now);
         if !due {
@@ -80,7 +83,7 @@ impl Engine {
         let limits = self.slow.limits();
         let mut next = self.now.plus_ns(limits.stall_min_ns.max(LOOK_MIN_NS));
         let hedge_delays = self.hedge_delays();
-        // Since when a read waits for too long at each member, if one does.
+        // Since when a read has waited too long, for each member.
         let mut overdue = [None; MEMBERS_MAX as usize];
         for id in (0..self.client_ranges()).map(RangeId) {
             for member in self.waits_at(id).difference(self.missing).iter() {
@@ -111,8 +114,9 @@ impl Engine {
         }
     }
 
-    /// The members that keep reads waiting for the longest, as many as there is a way around. Where all do,
-    /// the fault is not theirs alone: only those that stalled already go on to.
+    /// Returns the members that have kept reads waiting the longest, as many as reads can go
+    /// around. If all members do, the fault is not theirs alone: only those that stalled before
+    /// continue to.
     fn choose_stalled(&self, overdue: &mut [Option<Instant>; MEMBERS_MAX as usize]) -> MemberSet {
         let there = self.geometry.members() - u8::try_from(self.lost.count()).expect("few");
         if overdue.iter().flatten().count() == usize::from(there) {
@@ -137,7 +141,7 @@ impl Engine {
         stalled
     }
 
-    /// For how long a read may wait at each member, in nanoseconds.
+    /// Returns how long a read may wait at each member, in nanoseconds.
     fn hedge_delays(&self) -> [u64; MEMBERS_MAX as usize] {
         let limits = self.slow.limits();
         let mut hedge_delays = [u64::MAX; MEMBERS_MAX as usize];
@@ -150,7 +154,7 @@ impl Engine {
         hedge_delays
     }
 
-    /// Until when a stripe range may wait for what it reads.
+    /// Returns until when a stripe range may wait for its reads.
     fn waits_until(&self, id: RangeId, hedge_delay_ns: u64) -> Instant {
         let range = &self.ranges[id];
         let bytes = u64::from(range.blocks) * u64::from(self.block_size.bytes());
@@ -159,7 +163,7 @@ impl Engine {
         Instant(range.reads.issued.0.saturating_add(ns))
     }
 
-    /// The members at which a read of a request waits.
+    /// Returns the members at which a read of a request waits.
     fn waits_at(&self, id: RangeId) -> MemberSet {
         let range = &self.ranges[id];
         let reads = range.ask == Ask::Read && matches!(range.owner, Owner::Request(_));
@@ -195,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// The slots of a stripe range's read at members that stall.
+    /// Returns the slots of a stripe range's read whose members stall.
     #[cold]
     pub(crate) fn stalled_slots(&self, id: RangeId) -> SlotSet {
         match self.ranges[id].ask {
@@ -204,8 +208,7 @@ impl Engine {
         }
     }
 
-    /// Asks redundancy for what a request waits for at `member`, where that is allowed and there is
-    /// room.
+    /// Hedges a request that waits at `member`, if that is allowed and there is room.
     fn hedge(&mut self, request: u32, member: MemberIndex) {
         let slot = self.requests[index(request)];
         let blocks = slot.end.0 - slot.block.0;
@@ -234,13 +237,13 @@ impl Engine {
         self.hedges.count(member);
         self.count_slow_answer(member);
         if !self.advance(hedge) {
-            // It is not behind those who wait for stripe ranges that wait at the member.
+            // Goes first: the others may wait for stripe ranges that wait at the member.
             self.backlog.push_front(hedge);
         }
         self.keep_ranges();
     }
 
-    /// Whether one more read may be hedged, of those that there were; it counts as one.
+    /// Spends one hedge of the budget, a share of all reads. Returns false if none is left.
     fn takes_credit(&mut self) -> bool {
         let share = u64::from(self.slow.limits().hedge_share);
         let (reads, unlimited) = (
@@ -250,7 +253,7 @@ impl Engine {
         self.hedges.takes_credit(reads, share, unlimited)
     }
 
-    /// A request is done that is hedged, a hedge, or no client's.
+    /// Handles the end of a request that is hedged, a hedge, a straggler, or the array's own.
     #[cold]
     pub(crate) fn answer_paired(&mut self, request: u32) {
         let slot = self.requests[index(request)];
@@ -259,7 +262,7 @@ impl Engine {
             Pairing::Own => return self.own_request_done(slot.error),
             Pairing::Straggler => return self.is_back(request),
             Pairing::Hedge(other) if slot.error.is_some() => {
-                // It was of no use: who waits goes on waiting.
+                // The hedge failed: the other request keeps waiting.
                 let waits = &mut self.requests[index(other)];
                 waits.pairing = Pairing::Single;
                 waits.exchangeable = false;
@@ -270,7 +273,7 @@ impl Engine {
         let exchanged = matches!(slot.pairing, Pairing::Hedge(_)).then_some(slot.buffer);
         let late = &mut self.requests[index(other)];
         late.pairing = Pairing::Straggler;
-        // Whichever slot is free now is one for clients, the other will be one for hedges.
+        // This slot becomes a client's, the other one a hedge's, whichever they were before.
         self.requests[index(request)].pairing = Pairing::Single;
         self.free_requests.push(request);
         self.output(Output::Reply(Reply {
@@ -289,8 +292,8 @@ impl Engine {
         self.keep_ranges();
     }
 
-    /// What nobody waits for any more is back: its memory can be used again, unless that was lent
-    /// before lending ended.
+    /// Handles the return of a request for which no client waits. Its memory can be used again,
+    /// unless it was lent before lending ended.
     fn is_back(&mut self, request: u32) {
         let slot = &mut self.requests[index(request)];
         slot.pairing = Pairing::Single;
@@ -302,13 +305,13 @@ impl Engine {
         self.look_again();
     }
 
-    /// Whether the stripe ranges that are free are not for this request.
+    /// Returns true if the remaining free stripe ranges are not for this request.
     pub(crate) fn must_leave_ranges(&self, request: u32) -> bool {
         let is_hedge = matches!(self.requests[index(request)].pairing, Pairing::Hedge(_));
         !is_hedge || self.free_ranges.is_empty()
     }
 
-    /// Reckons how many stripe ranges other requests must leave free.
+    /// Updates the number of stripe ranges that other requests must leave free.
     fn keep_ranges(&mut self) {
         let is_extra =
             |slot: &&RequestSlot| matches!(slot.pairing, Pairing::Hedge(_) | Pairing::Straggler);

@@ -1,4 +1,5 @@
-//! A scrub reads the metadata on the members, compares it with memory, and writes it again where it differs.
+//! Inspects metadata for a scrub: reads it from the members, compares it with memory, and rewrites
+//! blocks that differ.
 
 use crate::{
     Engine, JOURNAL_DEVICE, Mutation, index,
@@ -14,10 +15,11 @@ use spindles_format::{
     AreaKind, BITMAPS, ErrorCounts, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode,
 };
 
-/// Generations after which both slots were written since the inspection began.
+/// After this many generations, both slots were written since the inspection began.
 const BOTH_SLOTS: u64 = 3;
 
-/// Up to this generation an array may have superblocks in one slot only: no opening has written to it since it was made.
+/// Up to this generation an array may have superblocks in one slot only: no opening has written to
+/// it since it was created.
 const NEW: u64 = 2;
 
 impl Engine {
@@ -29,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with the inspection. Returns true while it is under way.
+    /// Continues the inspection. Returns true while it is under way.
     pub(crate) fn inspects(&mut self) -> bool {
         while let Some(part) = self.inspection.part {
             if self.inspection.pending > 0 {
@@ -77,12 +79,13 @@ impl Engine {
         })
     }
 
-    /// Members whose metadata must equal memory: all that are not missing. A device that is being filled receives all of it.
+    /// Returns the present members, whose metadata must equal memory. A device being filled
+    /// receives all metadata too.
     fn inspected_members(&self) -> MemberSet {
         MemberSet::all(self.geometry.members()).difference(self.missing)
     }
 
-    /// Asks for a part, of as many blocks as there is room for.
+    /// Reads a part, as many blocks as there is room for.
     fn read_part(&mut self, part: Part) {
         let members = self.inspected_members();
         let most = u64::from(self.inspection.place.blocks);
@@ -155,7 +158,7 @@ impl Engine {
         );
     }
 
-    /// Asks for the pages on the members of frames from this one on, one of each member.
+    /// Reads the pages of frames from `from` on, at most one of each member.
     fn read_pages(&mut self, members: MemberSet, from: u32) {
         self.inspection.reads(members, 0, 0..0);
         self.inspection.frames.fill(None);
@@ -168,7 +171,7 @@ impl Engine {
             }
             let place = &mut self.inspection.frames[usize::from(member.0)];
             if place.is_some() {
-                return; // It comes with the next.
+                return; // The page comes with the next part.
             }
             *place = Some(at);
             pages.begin_check(at);
@@ -179,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Asks for the stamp of the journal's own device, if it has been written.
+    /// Reads the stamp of the journal's own device, if it has been written.
     fn read_stamp(&mut self) {
         self.inspection.reads(MemberSet::EMPTY, 0, 0..0);
         let Some((block, blocks)) = self.stamp_place() else {
@@ -190,7 +193,8 @@ impl Engine {
         self.read_for_inspection(JOURNAL_DEVICE, part, block, blocks);
     }
 
-    /// Where the stamp lies that counts, while nothing of it is being written.
+    /// Returns the place of the stamp that counts. `None` while it is being written, or if the log
+    /// does not lie on a device of its own.
     fn stamp_place(&self) -> Option<(BlockIndex, u32)> {
         let journal = self.journal.as_ref()?;
         let writes = journal.stamp != Stamp::Done || !journal.placement.device_works();
@@ -199,7 +203,7 @@ impl Engine {
         Some((device.slot_block(self.block_size), journal.page.blocks))
     }
 
-    /// A read or a repair of the inspection came back.
+    /// Handles the result of a read of the inspection.
     pub(crate) fn inspected(&mut self, member: MemberIndex, result: MemberResult) {
         self.inspection.pending -= 1;
         match result {
@@ -248,12 +252,13 @@ impl Engine {
         }
     }
 
-    /// Members of the part under way that are still there.
+    /// Returns the members of the current part that are still present.
     fn judged(&self) -> MemberSet {
         self.inspection.members.difference(self.missing)
     }
 
-    /// Compares a slot of the superblocks. Returns false if one was written meanwhile: it is read again.
+    /// Compares a slot of the superblocks. Returns false if one was written meanwhile, and the slot
+    /// must be read again.
     fn judge_slot(&mut self, slot: u8) -> bool {
         let generation = self.metadata.generation();
         if self.metadata.is_broken() || generation >= self.inspection.first_generation + BOTH_SLOTS
@@ -300,7 +305,8 @@ impl Engine {
         self.judge_blocks(AreaKind::BAD_BLOCKS, first, Self::bad_blocks_agree);
     }
 
-    /// Compares the blocks of an area by `agrees`, which is `None` for a block that is to be written anyway.
+    /// Compares the blocks of an area by `agrees`, which is `None` for a block that waits to be
+    /// written anyway.
     fn judge_blocks(
         &mut self,
         area: AreaKind,
@@ -360,7 +366,7 @@ impl Engine {
         }
     }
 
-    /// Ends the checks of pages whose scrub was stopped.
+    /// Ends the checks of pages after the scrub was stopped.
     fn end_checks(&mut self) {
         if let Some(pages) = &mut self.pages {
             for at in self.inspection.frames.iter_mut().filter_map(Option::take) {
@@ -397,7 +403,7 @@ impl Engine {
         }
     }
 
-    /// The stamp of the journal's own device was written again.
+    /// Handles the rewrite of the stamp of the journal's own device.
     pub(crate) fn stamp_repaired(&mut self, result: MemberResult) {
         self.inspection.pending -= 1;
         if self.journals_on_device() {
@@ -405,7 +411,7 @@ impl Engine {
         }
     }
 
-    /// Whether what is found is repaired.
+    /// Returns true if flaws are repaired.
     fn repairs_metadata(&self) -> bool {
         !self.scrub.is_check() && !self.read_only && !self.metadata.is_broken()
     }
@@ -452,7 +458,7 @@ impl Engine {
 
     // ---- the end ------------------------------------------------------------------------------
 
-    /// Writes the superblocks again if a slot of a member that is there was bad.
+    /// Writes the superblocks again if a slot of a present member was bad.
     pub(crate) fn rewrite_bad_slots(&mut self) {
         let bad = core::mem::take(&mut self.inspection.bad_slots);
         if !bad.difference(self.missing).is_empty() {
@@ -460,8 +466,8 @@ impl Engine {
         }
     }
 
-    /// Everything was gone through: empties the log and makes all repairs durable. Returns true until
-    /// that is done.
+    /// Ends a scrub that went through everything: empties the log, and makes all repairs durable.
+    /// Returns true until that is done.
     pub(crate) fn scrub_is_ending(&mut self) -> bool {
         let stored = self.metadata.persistence().is_some();
         if !stored || !self.repairs_metadata() {
@@ -492,7 +498,7 @@ impl Engine {
         self.inspection.ending != Ending::Flushed || self.metadata.busy() || !stored
     }
 
-    /// A flush at the end of a scrub came back.
+    /// Handles the result of a flush at the end of a scrub.
     pub(crate) fn scrub_flushed(&mut self, member: MemberIndex, result: MemberResult) {
         self.system_flush_failed(member, result);
         let Ending::Flushing { pending } = self.inspection.ending else {

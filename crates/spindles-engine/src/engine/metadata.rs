@@ -1,11 +1,14 @@
 //! The superblocks: when they are written, and what waits for them.
 //!
-//! One update is under way at a time; wishes that come meanwhile share the next. An update is one
-//! FUA write to every member that is there, each to the slot of its generation, so that the other slot
-//! keeps the generation before. Who is a member, and holds what, is told twice, so that both slots say
-//! so: where the newer one can't be read any more, and nobody else is left who knows, an outdated
-//! member would be taken for good. The first update of an opening is written twice too, before anything
-//! else is: a copy of a member that was made before that opening is two generations behind then.
+//! One update is under way at a time; changes that come meanwhile share the next. An update is one
+//! FUA write to every present member, each to the slot of its generation, so that the other slot
+//! keeps the previous generation.
+//!
+//! A change of membership is written to both slots. Otherwise an outdated member could be accepted
+//! if the newer slot becomes unreadable on the only current member left.
+//!
+//! The first update of an opening is also written twice, before anything else is written. A copy of
+//! a member that was made before the opening is then two generations behind.
 
 use crate::{
     Engine, Mutation,
@@ -21,8 +24,8 @@ use spindles_block::{MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::MemberState;
 
 impl Engine {
-    /// Whether a write may go to its place: the dirty mark and two generations of this opening are
-    /// durable.
+    /// Returns true if a write may go to its place: the dirty mark and two generations of this
+    /// opening are durable. Otherwise asks for the update.
     pub(crate) fn may_commit(&mut self) -> bool {
         let marked = self.metadata.dirty_durable || !self.marks_dirty();
         if marked && self.metadata.is_recorded() {
@@ -42,10 +45,10 @@ impl Engine {
         } else if !self.metadata.busy() {
             self.want_update();
         }
-        self.metadata.broken // Then nothing is written, and that is answered.
+        self.metadata.broken // Then nothing is written, and the request fails.
     }
 
-    /// Whether the array must be marked dirty before it is written.
+    /// Returns true if the array must be marked dirty before it is written.
     fn marks_dirty(&self) -> bool {
         self.metadata.persistence.is_some()
             && self.policy.resync_after_crash
@@ -53,11 +56,11 @@ impl Engine {
             && !self.mutated(Mutation::SkipDirtyMark)
     }
 
-    /// What must be durable before more is written can't be made so: nothing more is written, and
-    /// those that wait for it are told.
+    /// Stops writing: something that must be durable before further writes can't be made durable.
+    /// Wakes everything that waits for it.
     pub(crate) fn stop_writing(&mut self) {
         if !self.metadata.broken && !self.has_failed() {
-            self.output(Output::Event(Event::WritingStopped)); // Otherwise it was said that it has failed.
+            self.output(Output::Event(Event::WritingStopped)); // Otherwise it was reported before.
         }
         self.metadata.broken = true;
         self.metadata.wanted = false;
@@ -71,18 +74,18 @@ impl Engine {
         self.try_to_serve();
     }
 
-    /// How many blocks a superblock has.
+    /// Returns the number of blocks of a superblock.
     pub(crate) fn superblock_blocks(&self) -> u32 {
         self.metadata.place.blocks
     }
 
-    /// A slot is corrupt on a member: superblocks are written into both slots.
+    /// Writes superblocks into both slots, because a slot is corrupt on a member.
     pub(crate) fn rewrite_both_slots(&mut self) {
         self.metadata.in_both_slots = true;
         self.want_update();
     }
 
-    /// Something changed that the superblocks must say.
+    /// Asks for an update, because the contents of the superblocks changed.
     pub(crate) fn want_update(&mut self) {
         if self.metadata.persistence.is_none() || self.read_only {
             return;
@@ -91,7 +94,7 @@ impl Engine {
         self.begin_update();
     }
 
-    /// Begins the update that is wanted, unless what was found at opening is not known yet, or not durable: a
+    /// Begins the wanted update, unless what the opening found is not known yet, or not durable. A
     /// member whose newest superblock is only in its cache would fall two generations behind.
     pub(crate) fn begin_update(&mut self) {
         if self.metadata.pending > 0 || !self.metadata.wanted || self.opening.is_finding() {
@@ -106,8 +109,8 @@ impl Engine {
             return;
         }
         if self.has_failed() {
-            // A failed array stays as the superblocks have it: its members may come back. Nothing is waited
-            // for that would come before an update.
+            // A failed array keeps its superblocks as they are: its members may come back. Do not
+            // wait for anything that precedes an update.
             self.stop_writing();
             return;
         }
@@ -120,8 +123,8 @@ impl Engine {
         let begins = self.grow.begins() || self.extension.is_some();
         let relies = self.missing_unrecorded() || begins;
         if relies && !self.bitmaps_are_stored() && !self.metadata.broken {
-            // What a member lacks that goes out is durable before it is durable that it is out; and
-            // the bits of a new map before there is one.
+            // The dirty bits of what a member lacks are durable before it is recorded as out, and
+            // the bits of a new map before the map.
             return self.write_bitmaps();
         }
         if self.missing_unrecorded() && !self.is_flushed_without() {
@@ -160,7 +163,7 @@ impl Engine {
                 (Member::Missing { .. }, MemberState::Rebuilding { missed_since, .. })
                     if missed_since > 0 =>
                 {
-                    // What it missed is marked still.
+                    // The regions that it missed are still marked.
                     record.state = MemberState::Missing {
                         out_since: missed_since,
                         held_out: is_held_out(member.state),
@@ -209,8 +212,9 @@ impl Engine {
         );
     }
 
-    /// The list of bad blocks is about to get its first entries. That is durable before them, and with it nothing
-    /// that may depend on them: the update that was wanted comes after.
+    /// Records that the list of bad blocks may have entries, before it gets its first ones. No
+    /// other change goes into this update, since it may depend on the entries: the wanted update
+    /// comes after.
     fn announce_bad_blocks(&mut self) {
         let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
             panic!("who has a list has superblocks");
@@ -226,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// The update that a device was told of which replaces `member` goes to all others.
+    /// Writes the update that a replacement device of `member` has got to all other members.
     pub(crate) fn tell_others(&mut self, member: MemberIndex) {
         let there = MemberSet::all(self.geometry.members()).difference(self.missing);
         for other in there.without(member).iter() {
@@ -237,10 +241,11 @@ impl Engine {
         }
     }
 
-    /// Whether what was written without being logged is durable before it is durable that a member is
-    /// out: from then on rows with parity follow from those that are there. Otherwise that was begun.
+    /// Returns true if unlogged writes are durable, so that a member may be recorded as out. From
+    /// then on rows with parity are computed from the remaining members. Otherwise begins the
+    /// flush.
     fn is_flushed_without(&mut self) -> bool {
-        // Also while the log begins anew: unlogged writes may be under way then.
+        // Also while a new log begins: unlogged writes may be under way then.
         let journal = self.journal.as_ref();
         let logs = journal.is_some_and(|journal| journal.state != State::Off);
         let unlogged = logs && self.has_checksums() && !self.shape.copies;
@@ -257,12 +262,12 @@ impl Engine {
         false
     }
 
-    /// A member is back: when it goes out once more, that is flushed for again.
+    /// Asks for a new flush when a member goes out again, because one is back.
     pub(crate) fn forget_out_flush(&mut self) {
         self.metadata.flushed_without = MemberSet::EMPTY;
     }
 
-    /// A flush before it is recorded that a member is out came back.
+    /// Handles a flush that comes before a member is recorded as out.
     pub(crate) fn out_flushed(&mut self, member: MemberIndex, result: MemberResult) {
         self.metadata.out_flushes -= 1;
         self.system_flush_failed(member, result);
@@ -296,7 +301,7 @@ impl Engine {
         self.metadata.pending += 1;
     }
 
-    /// A superblock write came back.
+    /// Handles the result of a superblock write.
     pub(crate) fn superblock_written(&mut self, member: MemberIndex, result: MemberResult) {
         assert!(
             self.metadata.pending > 0,
@@ -316,7 +321,7 @@ impl Engine {
         }
     }
 
-    /// All writes of an update are back.
+    /// Continues when all writes of an update are back.
     fn update_written(&mut self) {
         if let Some(persistence) = self.metadata.persistence()
             && !self.metadata.broken
@@ -326,7 +331,7 @@ impl Engine {
         self.replace_recorded();
         self.begin_update();
         if self.metadata.busy() {
-            // What changed meanwhile is not durable: the next update is under way, or waits for something.
+            // Later changes are not durable: the next update is under way, or waits for something.
             return;
         }
         if !self.metadata.broken {
@@ -355,7 +360,7 @@ impl Engine {
     }
 }
 
-/// Whether an administrator put it out.
+/// Returns true if an administrator put the member out.
 fn is_held_out(member: Member) -> bool {
     let reason = Some(OutReason::Command);
     member == Member::Missing { reason }

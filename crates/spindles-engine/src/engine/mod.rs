@@ -1,4 +1,4 @@
-//! The engine's state, its opening, and the doors through which inputs come.
+//! The engine: its state, and the entry points for inputs.
 
 mod bad_blocks;
 mod bitmaps;
@@ -70,7 +70,7 @@ use spindles_block::{
 use spindles_format::{ArrayRecord, RowSum};
 use spindles_layout::{Geometry, Group};
 
-/// What the device in a position is. The one beside all positions is named by no command.
+/// Returns the role of the device in a position. No command names the device beyond all positions.
 fn position(state: &Membership, member: MemberIndex) -> Result<Role, CommandError> {
     if member.0 < state.members {
         Ok(state.role_of(member))
@@ -79,26 +79,27 @@ fn position(state: &Membership, member: MemberIndex) -> Result<Role, CommandErro
     }
 }
 
-/// What is known of a position.
+/// A position, and the state of its device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberInfo {
     index: MemberIndex,
     state: Member,
     data_start: BlockIndex,
-    /// While its device is being filled: where it was good when the walk began.
+    /// Below this place the device was good when the walk began. Used while the device is being
+    /// filled.
     filled_from_start: Place,
     load: MemberLoad,
 }
 
 impl MemberInfo {
-    /// What happens to it, which must be legal.
+    /// Applies an event. Panics if it is not legal in the current state.
     pub(crate) fn step(&mut self, event: MemberEvent) {
         let next = self.state.next(event);
         self.state = next.expect("a legal move of a member");
     }
 }
 
-/// How far a close has come.
+/// Progress of a close.
 ///
 /// ```text
 ///  Open ──Close──▶ Draining ──idle──▶ Flushing ──▶ Clearing ──▶ Marking ──▶ Closed
@@ -114,7 +115,7 @@ pub(crate) enum Closing {
 }
 
 /// One array. Inputs are `submit`, `complete_member`, `complete_compute`, `handle_timeout` and
-/// `command`; after each, `poll_output` is to be drained. A plain value: a clone goes on by itself.
+/// `command`; after each, drain `poll_output`. A plain value: a clone continues on its own.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -125,18 +126,18 @@ pub struct Engine {
     shape: Shape,
     block_size: BlockSize,
     read_only: bool,
-    /// A growth or rebuild that was interrupted does not continue by itself.
+    /// True if an interrupted growth or rebuild does not continue by itself.
     only_recovers: bool,
-    /// There are writes in the journals that do not come to their places before the next opening: too few members
-    /// are there, or they have no space, or the journals' device failed. Redundancy may disagree with data, so it
-    /// reconstructs nothing.
+    /// True if the journals hold writes that do not reach their places before the next opening: too
+    /// few members are present, members lack space, or the journal's device failed. Redundancy may
+    /// disagree with data, so the engine reconstructs nothing.
     unreplayed: bool,
-    /// Writing stopped because members that it can't do without have no space.
+    /// True if writing stopped because indispensable members lack space.
     lacks_space: bool,
-    /// The groups that have rows in such a log; `None` where that is not known.
+    /// The groups with rows in such a log; `None` if unknown.
     unplaced: Option<Vec<u64>>,
-    /// `Config::look_only` after a crash: reads skip verification, since without a replay checksums may be out
-    /// of date.
+    /// `Config::look_only` after a crash: reads skip verification, since without a replay checksums
+    /// may be out of date.
     trusts_reads: bool,
     trust_unsettled: bool,
     policy: &'static Policy,
@@ -147,7 +148,7 @@ pub struct Engine {
     members: Vec<MemberInfo>,
     /// Positions without a device.
     missing: MemberSet,
-    /// Those, and positions whose device is still being filled.
+    /// `missing`, and positions whose device is still being filled.
     lost: MemberSet,
     /// Members that are never read directly: they have bad blocks, or are slow.
     indirect: MemberSet,
@@ -162,57 +163,58 @@ pub struct Engine {
     requests: Vec<RequestSlot>,
     free_requests: Vec<u32>,
     ranges: Ranges,
-    /// How many stripe ranges of `Owner::Answered` there are.
+    /// The number of stripe ranges of `Owner::Answered`.
     answered: u32,
-    /// Whether stripe ranges may wait to be logged while no batch is under way.
+    /// True if stripe ranges may wait to be logged while no batch is under way.
     wants_batch: bool,
     groups: Vec<Group>,
     operands: Vec<Operand>,
     free_ranges: Vec<RangeId>,
     free_job_ranges: Vec<RangeId>,
-    /// Requests that have blocks left to hand out and wait for a stripe range, in order.
+    /// Requests with blocks left to hand out that wait for a stripe range, in order.
     backlog: VecDeque<u32>,
-    /// Stripe ranges that can go on.
+    /// Stripe ranges that can continue.
     ready: VecDeque<RangeId>,
     waits: Waits,
     locks: Locks,
     outputs: VecDeque<Output>,
-    /// Room for all that one input can cause: `outputs` never grows beyond it.
+    /// The most outputs that one input can cause: `outputs` never grows beyond it.
     outputs_max: usize,
     metadata: Metadata,
     regions: Regions,
     first_touch: FirstTouch,
     zeroing: Zeroing,
     opening: Opening,
-    /// Boxed, because appending a batch takes it out of the engine for a moment, and it is large.
+    /// Boxed, because it is large, and appending a batch takes it out of the engine for a moment.
     journal: Option<Box<Journal>>,
-    /// What the journals hold after a crash, where the array is open read only.
+    /// The journals' contents after a crash, if the array is open read-only.
     overlay: Option<Overlay>,
-    /// The pages of checksums in memory, where blocks have checksums.
+    /// The pages of checksums in memory; `None` if blocks have no checksums.
     pages: Option<Pages>,
-    /// Of blocks that are written, or were read, for each stripe range.
+    /// Checksums of blocks that were read, recovered or are to be written, for each stripe range.
     checksums: Vec<u32>,
-    /// How many each stripe range has.
+    /// Checksums reserved for each stripe range.
     checksums_of_range: usize,
-    /// Of rows whose parity is written, for each stripe range; and how many each has.
+    /// Row sums of rows whose parity is written, for each stripe range; below, how many each has.
     row_sums: Vec<Option<RowSum>>,
     row_sums_of_range: usize,
-    /// How long an operation may be that goes straight to a member.
+    /// The longest operation that goes straight to a member, in blocks.
     direct_blocks_max: u32,
-    /// How long a stripe range may be that needs no scratch space, and one that writes only zeros.
+    /// The longest stripe range without scratch space, in blocks; below, the longest one that
+    /// writes only zeros.
     unscratched_blocks_max: u32,
     zeros_blocks_max: u32,
-    /// Whether a crash may leave a block torn.
+    /// True if a crash may leave a block torn.
     tears: bool,
     jobs: Jobs,
     rebuild: Rebuild,
     replace: Replace,
     grow: Grow,
-    /// The array gets larger with the first superblocks that are written.
+    /// The extension of the array, which takes effect with the first superblock update.
     extension: Option<Extension>,
     scrub: ScrubState,
     inspection: Inspection,
-    /// Whether redundancy agrees with data everywhere.
+    /// True if redundancy agrees with data everywhere.
     all_settled: bool,
     closing: Closing,
     reads_chosen: u64,
@@ -229,7 +231,8 @@ impl Engine {
             + self.grow.buffer_blocks()
     }
 
-    /// The first stripe range with scratch space: where there is nothing to compute, jobs alone need some.
+    /// Returns the first stripe range with scratch space. With one slot in each group, only jobs
+    /// need it.
     pub(crate) fn first_with_scratch(&self) -> u32 {
         match self.shape.slots {
             1 => self.client_ranges(),
@@ -237,7 +240,8 @@ impl Engine {
         }
     }
 
-    /// Rows of a stripe range's scratch space: every chunk, and the parity it should have.
+    /// Returns the rows of a stripe range's scratch space: every chunk, and the parity it should
+    /// have.
     pub(crate) fn scratch_rows(&self) -> u32 {
         match self.shape.slots {
             1 => 1,
@@ -249,20 +253,23 @@ impl Engine {
         }
     }
 
-    /// How many member I/Os one member can have in flight: what an array below must take.
+    /// Returns the most member I/Os that one member can have in flight. An array below must take as
+    /// many.
     pub fn member_ios_per_member_max(&self) -> u32 {
-        // Stripe ranges, a superblock, both bitmaps, bad blocks, zeros, an inspection, and flushes of five kinds.
+        // Stripe ranges, a superblock, both bitmaps, bad blocks, zeros, an inspection, and flushes
+        // of five kinds.
         let without = self.client_ranges() + JOB_RANGES + 11;
         self.pages.as_ref().map_or(without, |_| 3 * without)
     }
 
-    /// The map.
+    /// Returns the address map.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// The only place of a block of an array without redundancy: on which member, counted from the start of its
-    /// device, and how many blocks after it lie there in order.
+    /// Returns the only place of a block: the member, the block counted from the start of its
+    /// device, and the number of blocks from there on that lie in order. `None` if the array has
+    /// redundancy.
     pub fn only_place(&self, block: BlockIndex) -> Option<(MemberIndex, BlockIndex, u32)> {
         let location = self.geometry.locate(block);
         let start = self.members[usize::from(location.member.0)].data_start;
@@ -272,30 +279,31 @@ impl Engine {
         })
     }
 
-    /// What the superblocks say, or are about to; `None` for an array without.
+    /// Returns the array's record as the superblocks have it, or get it with the next update;
+    /// `None` for an array without superblocks.
     pub fn record(&self) -> Option<&ArrayRecord> {
         let persistence = self.metadata.persistence()?;
         Some(&persistence.array)
     }
 
-    /// Whether write-zeroes moves no bytes on any member that is there.
+    /// Returns true if write-zeroes moves no bytes on any present member.
     pub fn zeroes_without_moving_bytes(&self) -> bool {
         let members = MemberSet::all(self.geometry.members());
         self.first_touch.zeroes_on(members.difference(self.missing))
     }
 
-    /// Whether all members that are there take space only for what is written.
+    /// Returns true if all present members take space only for written blocks.
     pub fn is_thin(&self) -> bool {
         let members = MemberSet::all(self.geometry.members());
         self.first_touch.are_thin(members.difference(self.missing))
     }
 
-    /// Whether a crash may leave a block torn.
+    /// Returns true if a crash may leave a block torn.
     pub fn tears(&self) -> bool {
         self.tears
     }
 
-    /// The addressing unit.
+    /// Returns the addressing unit.
     pub fn block_size(&self) -> BlockSize {
         self.block_size
     }
@@ -312,8 +320,8 @@ impl Engine {
         false
     }
 
-    /// Takes all that `request` will ever need, or nothing. Its reply comes as an output, which
-    /// also tells what was wrong with it.
+    /// Takes a request and reserves everything that it will ever need, or takes nothing. The reply
+    /// is an output, which also reports an invalid request.
     pub fn submit(&mut self, now: Instant, request: Request) -> Result<(), Busy> {
         self.assert_drained();
         self.now = now;
@@ -322,8 +330,9 @@ impl Engine {
         Ok(())
     }
 
-    /// As `submit`. Where the request is a read, its answer may name other memory than the request
-    /// (`Reply::exchanged`): the two change hands then, each as long as what was lent (`lend`).
+    /// Like `submit`. A read may be answered with other memory than the request named
+    /// (`Reply::exchanged`). The two pieces then change owners; each is as long as lent memory
+    /// (`lend`).
     pub fn submit_exchangeable(&mut self, now: Instant, request: Request) -> Result<(), Busy> {
         self.hedges
             .set_exchanges(request.operation == Operation::Read);
@@ -332,7 +341,7 @@ impl Engine {
         taken
     }
 
-    /// A member I/O came back.
+    /// Handles the result of a member I/O.
     pub fn complete_member(&mut self, now: Instant, id: MemberIoId, result: MemberResult) {
         self.assert_drained();
         self.now = now;
@@ -347,7 +356,7 @@ impl Engine {
         self.pump(now);
     }
 
-    /// A step of computation came back.
+    /// Handles the result of a computation.
     pub fn complete_compute(&mut self, now: Instant, id: StepId, result: ComputeResult) {
         self.assert_drained();
         self.now = now;
@@ -355,7 +364,7 @@ impl Engine {
         self.pump(now);
     }
 
-    /// The moment asked for by `poll_timeout` has come.
+    /// Handles the timeout that `poll_timeout` asked for.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.assert_drained();
         self.now = now;
@@ -367,8 +376,8 @@ impl Engine {
         self.pump(now);
     }
 
-    /// When the engine wants to be woken: while a job waits for the clients to be done, while
-    /// regions are dirty that may become clean, while pages of checksums are to be written, and while reads wait
+    /// Returns when the engine wants to be woken; `None` if nothing waits for time. A job may be
+    /// throttled, dirty regions may become clean, pages of checksums may be due, or reads may wait
     /// at members.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let sweep = (self.closing == Closing::Open)
@@ -380,7 +389,7 @@ impl Engine {
         all.into_iter().flatten().min()
     }
 
-    /// Asks something of the running array.
+    /// Carries out a command on the running array.
     pub fn command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
         self.assert_drained();
         self.now = now;
@@ -426,12 +435,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether it would take a command now. Nothing is changed: a driver asks before it touches the device that the
-    /// command names.
+    /// Checks whether `command` would take a command now. Changes nothing: a driver asks before it
+    /// touches the device that the command names.
     ///
     /// # Errors
     ///
-    /// As `command`.
+    /// Those of `command`.
     pub fn may(&self, command: &Command) -> Result<(), CommandError> {
         let state = self.membership();
         let stranger = Role::Stranger;
@@ -480,7 +489,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a change of its devices depends on.
+    /// Returns the state on which changes of devices depend.
     pub fn membership(&self) -> Membership {
         let all = MemberSet::all(self.geometry.members());
         let is_dispensable = |member: &MemberIndex| self.geometry.survives(self.lost.with(*member));
@@ -502,13 +511,13 @@ impl Engine {
         }
     }
 
-    /// The next effect to carry out. To be called until `None` after every input.
+    /// Returns the next effect to carry out. Call it until `None` after every input.
     #[inline]
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// The one contract of the callers.
+    /// Checks the one contract of the callers.
     #[inline]
     fn assert_drained(&self) {
         assert!(
@@ -519,14 +528,14 @@ impl Engine {
 
     #[inline]
     pub(crate) fn output(&mut self, output: Output) {
-        // Growing would be an allocation on the data path; the capacity covers the worst case. A
-        // clone has to grow once.
+        // Growing would allocate on the data path; the capacity covers the worst case. A clone has
+        // to grow once.
         assert!(self.outputs.len() < self.outputs_max, "room for outputs");
         self.outputs.push_back(output);
     }
 
-    /// Puts a member out after an error or on command. Whether the array goes on without it: if
-    /// not, copies keep their last member, whose errors are answered one by one, and an array
+    /// Puts a member out after an error or on command. Returns true if the array continues without
+    /// it. Otherwise copies keep their last member and answer its errors one by one, and an array
     /// with parity has failed.
     pub(crate) fn put_out(&mut self, member: MemberIndex, reason: OutReason) -> bool {
         if self.missing.contains(member) {
@@ -543,7 +552,8 @@ impl Engine {
         }
         let lacks_space = reason == OutReason::Error(MemberError::NoSpace);
         if lacks_space && (!survives || !self.is_settled()) {
-            // There may be room again later, and it may hold the only good blocks of rows in doubt.
+            // Keep it: there may be room again later, and it may hold the only good blocks of rows
+            // in doubt.
             let error = MemberError::NoSpace;
             self.output(Output::Event(Event::MemberFault { member, error }));
             self.lacks_space = true;
@@ -570,28 +580,29 @@ impl Engine {
             self.want_update();
         } else {
             self.output(Output::Event(Event::ArrayFailed { missing: lost }));
-            self.stop_writing(); // That it has failed is not recorded: its members may come back.
+            self.stop_writing(); // The failure is not recorded: members may come back.
         }
         survives
     }
 
-    /// Stripe ranges that wait for this look again.
+    /// Lets the stripe ranges that wait for this check again.
     pub(crate) fn wake(&mut self, reason: WaitFor) {
         self.waits.wake(reason, &mut self.ready);
     }
 
-    /// Whether a member is out. What is still asked of it then was planned for the device that it had,
-    /// and must not reach one that waits for its place: drivers answer that it is gone.
+    /// Returns true if a member is out. I/O still issued to it was planned for its former device.
+    /// It must not reach a device that waits for the position: drivers answer that the member is
+    /// gone.
     pub fn is_out(&self, member: MemberIndex) -> bool {
         member.0 < self.geometry.members() && self.missing.contains(member)
     }
 
-    /// The state of the array.
+    /// Returns the state of the array.
     pub fn state(&self) -> ArrayState {
         ArrayState::of(&self.geometry, self.lost)
     }
 
-    /// Goes on with all that can go on.
+    /// Continues everything that can continue.
     #[inline]
     pub(crate) fn pump(&mut self, now: Instant) {
         if !self.ready.is_empty()
@@ -608,7 +619,7 @@ impl Engine {
         }
     }
 
-    // Apart, so that the look before it needs no stack.
+    // Separate, so that the check before it needs no stack.
     #[inline(never)]
     fn pump_all(&mut self, now: Instant) {
         loop {
@@ -635,8 +646,8 @@ impl Engine {
             && self.is_quiet()
     }
 
-    /// Whether nothing new is begun: before what was found at opening is durable, and while a
-    /// device waits to take its position.
+    /// Returns true if no new work may begin: the opening is not complete, a device waits to take
+    /// its position, or a replacement or a growth needs the members to be quiet.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         !self.opening.is_serving()
@@ -645,7 +656,7 @@ impl Engine {
             || self.grow.holds_back()
     }
 
-    /// Whether nothing is under way on any member, although requests may wait.
+    /// Returns true if nothing is under way on any member, although requests may wait.
     pub(crate) fn is_quiet(&self) -> bool {
         self.free_ranges.len() + self.free_job_ranges.len() == index(self.ranges.count())
             && !self.metadata.busy()

@@ -1,4 +1,4 @@
-//! An array is opened: what was found is put in order, and made durable, before it serves.
+//! Opens an array. The state found on the members is completed and made durable before it serves.
 
 use super::{Closing, MemberInfo};
 use crate::{
@@ -43,8 +43,8 @@ use spindles_format::{BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
 
 impl Engine {
-    /// Opens an array on members that are there, or says why not. Begins a resync where one is
-    /// due, and records newly missing members before anything is served: drain the outputs.
+    /// Opens an array on the members that are present, or returns why not. Begins a resync if one
+    /// is due, and records newly missing members before anything is served: drain the outputs.
     pub fn open(now: Instant, config: Config) -> Result<Self, OpenError> {
         let geometry = config.geometry;
         let count = geometry.members();
@@ -73,7 +73,7 @@ impl Engine {
         let parity = geometry.parity_chunks() > 0;
         let array = config.persistence.as_ref().map(|it| &*it.array);
         let sums = array.is_some_and(|array| array.checksum != ChecksumKind::None);
-        // Whether a crash leaves something to be put in order.
+        // True if a crash may leave something to recover.
         let delicate = geometry.redundancy() > 0 || sums;
         let clean = config.clean || !delicate || !config.consistency.resync_after_crash;
 
@@ -99,7 +99,7 @@ impl Engine {
         let hedges = Hedges::new(&config.limits, config.faults, count, redundancy, now);
         let client_ranges = config.limits.ranges + hedges.ranges();
         let all_ranges = client_ranges + JOB_RANGES;
-        // What a stripe range does, and two pages of checksums for each of that.
+        // The I/Os of a stripe range, and two pages of checksums for each.
         let outputs_max = index(all_ranges) * (3 * usize::from(shape.slots.max(count)) + 1)
             + index(config.limits.requests)
             + usize::from(count) * 16
@@ -139,16 +139,16 @@ impl Engine {
             )
             .map(Box::new)
         });
-        // Whether the journals tell what the crash left undone.
+        // True if the journals record what the crash left undone.
         let logged = !clean
             && journal
                 .as_ref()
                 .is_some_and(|journal| journal.record.tail > 0);
-        // Where blocks have no checksums all that is written is logged, if anything is.
+        // Without checksums, a journal logs all writes if it logs any.
         let all_logged =
             logged && !sums && geometry.older().is_none_or(|old| old.parity_chunks() > 0);
         let needed = match (geometry.older(), geometry.mark()) {
-            // What was added has no part yet.
+            // Added members hold nothing yet.
             (Some(old), Some(BlockIndex(0))) => MemberSet::all(old.members()),
             _ => MemberSet::all(count),
         };
@@ -166,7 +166,7 @@ impl Engine {
             let block_size = config.block_size;
             Pages::new(persistence, block_size, slots, all_ranges, pages, buffer)
         });
-        // What was read, what was recovered and computed, and what is to be written.
+        // Checksums of blocks that were read, recovered or computed, and of those to be written.
         let slots_max = 2 * (usize::from(shape.slots) + usize::from(geometry.redundancy()));
         let checksums_of_rows = slots_max * index(limits.range_blocks);
         let checksums_of_range = match (&pages, &journal) {
@@ -238,7 +238,7 @@ impl Engine {
             slow: Slow::new(config.faults, count),
             grow,
             extension: extends.as_ref().map(Extension::new),
-            // And one for the array's own, and those of hedges.
+            // One more for the array's own request, and those of hedges.
             requests: vec![
                 RequestSlot::free();
                 index(config.limits.requests) + 1 + index(hedges.most())
@@ -315,7 +315,7 @@ impl Engine {
             engine.flush_at_opening();
             let changed = (engine.metadata.persistence()).is_some_and(|it| it.changed);
             let begins = changed || engine.grow.begins();
-            // Writes by itself, before anybody asks it to.
+            // True if the engine writes by itself, before any client asks.
             let unfinished = !clean || !rebuilding.is_empty() || engine.geometry.older().is_some();
             if engine.missing_unrecorded() || begins || engine.journal_was_lost() || unfinished {
                 engine.want_update();
@@ -326,8 +326,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// What was found may have been read from the members' caches, when only the process before
-    /// ended: superblocks too. It is made durable before anything is built on it.
+    /// Flushes all members, so that everything found at opening is durable before anything builds
+    /// on it. If only the previous process ended, it may have been read from the members' caches,
+    /// superblocks too.
     fn flush_at_opening(&mut self) {
         if self.mutated(Mutation::SkipOpeningFlush) {
             return;
@@ -345,7 +346,7 @@ impl Engine {
         self.opening_goes_on();
     }
 
-    /// Goes on with what can be built on what was found at opening, when that is durable.
+    /// Continues the opening once everything found is loaded and durable.
     pub(crate) fn opening_goes_on(&mut self) {
         if self.bad.is_loading() || !self.opening.found() {
             return;
@@ -358,13 +359,13 @@ impl Engine {
         self.begin_update();
         self.begin_replay();
         if self.may_log() && self.opening.replay().is_none() && !self.read_only {
-            // A crash came before it could log, or what was logged is lost.
+            // The crash came before logging began, or the log is lost.
             self.journal_from_now_on();
         }
         self.try_to_serve();
     }
 
-    /// Serves, if everything of the opening is done.
+    /// Begins to serve if the opening is complete.
     pub(crate) fn try_to_serve(&mut self) {
         let recorded = !self.metadata.busy()
             && (!self.journal_undecided() || self.metadata.is_broken())
@@ -387,7 +388,7 @@ impl Engine {
         }
     }
 
-    /// Members that the superblocks say are being filled are so from there on.
+    /// Takes members that are being filled, and their marks, from the superblocks.
     fn find_rebuilding(&mut self) {
         let Some(persistence) = self.metadata.persistence() else {
             return;
@@ -409,7 +410,7 @@ impl Engine {
         }
     }
 
-    /// Whether a member is missing that the superblocks count on.
+    /// Returns true if a member is missing on which the superblocks count.
     pub(crate) fn missing_unrecorded(&self) -> bool {
         self.metadata.persistence().is_some_and(|persistence| {
             self.missing
@@ -418,12 +419,12 @@ impl Engine {
         })
     }
 
-    /// Whether everything of the opening is done.
+    /// Returns true if the opening is complete.
     pub fn is_serving(&self) -> bool {
         self.opening.is_serving()
     }
 
-    /// Ends what `Config::look_only` began: from here on reads of rows in doubt may fail.
+    /// Ends `Config::look_only`: from here on reads of rows in doubt may fail.
     pub fn end_look(&mut self) {
         self.trusts_reads = false;
     }

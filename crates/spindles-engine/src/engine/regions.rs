@@ -1,4 +1,5 @@
-//! Regions are marked before they are written, settled after a crash, and given back when they are quiet.
+//! Marks regions before they are written, clears their dirty bits when they are quiet, and releases
+//! discarded regions.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -16,14 +17,14 @@ use core::ops::Range;
 use spindles_block::{BlockIndex, Instant, MemberIndex, MemberResult, Operation};
 use spindles_layout::GroupIndex;
 
-/// How long a region must have been left alone before its bit is cleared.
+/// A region must be left alone for this time before its dirty bit is cleared.
 const QUIET_NS: u64 = 5_000_000_000;
 
 impl Engine {
     // ---- marking ------------------------------------------------------------------------------
 
-    /// Whether a write of a stripe range may go to its place: its region's dirty bit is durable where
-    /// it must be. Otherwise that was begun.
+    /// Returns true if a write of a stripe range may go to its place: the dirty bit of its region
+    /// is durable, if it must be. Otherwise begins to mark the region.
     #[inline]
     pub(crate) fn may_write_region(&mut self, id: RangeId) -> bool {
         let regions = &mut self.regions;
@@ -43,7 +44,7 @@ impl Engine {
         if !self.regions.recent.get(region) {
             self.regions.recent.set(region);
             if self.lost.is_empty() {
-                // Not while a member is missing: when back, it gets all regions that are marked.
+                // Not while a member is missing: when it is back, it gets all marked regions.
                 self.look_ahead(id, region);
             }
             self.begin_zeroing();
@@ -61,19 +62,19 @@ impl Engine {
         self.metadata.is_broken() || self.mutated(Mutation::SkipRegionMark)
     }
 
-    /// Whether redundancy is known to agree with data everywhere.
+    /// Returns true if redundancy is known to agree with data everywhere.
     pub fn is_settled(&self) -> bool {
         self.all_settled && !self.opening.is_finding() && self.opening.replay().is_none()
     }
 
-    /// Whether a stripe range may be planned: its region is not being given back, and members hold what
-    /// the array holds there. Otherwise it waits.
+    /// Returns true if a stripe range may be planned: its region is not being released, and the
+    /// members hold the array's contents there. Otherwise the stripe range waits.
     pub(crate) fn region_is_open(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let (group, ask) = (range.group, range.ask);
         let region = self.regions.of(group);
         if self.metadata.is_broken() || self.read_only {
-            return true; // No bit is written any more: do not wait for one.
+            return true; // No bit is written from now on: do not wait for one.
         }
         if self.regions.releasing.contains(&region) {
             return false;
@@ -97,7 +98,7 @@ impl Engine {
 
     // ---- clearing dirty bits ------------------------------------------------------------------
 
-    /// The moment asked for has come, or another.
+    /// Schedules a sweep that is wanted, or begins one that is due.
     pub(crate) fn sweep(&mut self, now: Instant) {
         match self.regions.sweep {
             Sweep::Wanted => self.regions.sweep = Sweep::At(now.plus_ns(QUIET_NS)),
@@ -106,7 +107,8 @@ impl Engine {
         }
     }
 
-    /// Bits stay while a member is missing, or being filled: it lacks what they stand for.
+    /// Returns true if dirty bits may be cleared. While a member is missing or being filled they
+    /// stay: they record what it lacks.
     fn may_clear(&self) -> bool {
         (self.lost.is_empty() || self.mutated(Mutation::ClearBitWhileOut))
             && !self.read_only
@@ -119,7 +121,7 @@ impl Engine {
             return;
         }
         if self.holds_back() {
-            return self.regions.want_sweep(); // Somebody waits until nothing is under way.
+            return self.regions.want_sweep(); // Another task waits until nothing is under way.
         }
         self.forget_settled();
         let early = self.mutated(Mutation::ClearBitEarly);
@@ -137,7 +139,7 @@ impl Engine {
         regions.recent.clear_all();
         regions.expected.clear_all();
         for range in self.ranges.iter() {
-            // Past its commit, or about to be there.
+            // Past its commit, or about to reach it.
             let writes = match range.phase() {
                 Phase::Free
                 | Phase::Starting
@@ -169,7 +171,7 @@ impl Engine {
         self.regions.sweep = Sweep::Flushing { pending };
     }
 
-    /// A flush of a sweep came back.
+    /// Handles the result of a flush of a sweep.
     pub(crate) fn sweep_flushed(&mut self, member: MemberIndex, result: MemberResult) {
         let Sweep::Flushing { pending } = self.regions.sweep else {
             panic!("a flush of a sweep came back, and there is no sweep");
@@ -191,7 +193,7 @@ impl Engine {
         }
     }
 
-    /// What was quiet and is flushed is clean.
+    /// Clears the dirty bits of regions that are flushed and were quiet meanwhile.
     fn clear_bits(&mut self) {
         let mut from = 0;
         while let Some(region) = self.regions.clearing.next(from) {
@@ -206,7 +208,8 @@ impl Engine {
         self.write_bitmaps();
     }
 
-    /// After the flush of a close: nothing is dirty where everybody is there.
+    /// Clears all dirty bits after the flush of a close, if all members are present and everything
+    /// is settled.
     pub(crate) fn clear_all_bits(&mut self) {
         let settled = self.all_settled || self.mutated(Mutation::ClearBitUnsettled);
         if !settled || !self.may_clear() {
@@ -220,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// Regions that the resync has left behind are settled.
+    /// Clears the unsettled bits of regions that the resync has passed.
     pub(crate) fn forget_settled(&mut self) {
         let mark = self.walk(&resync::JOB).mark;
         let mut from = 0;
@@ -236,10 +239,10 @@ impl Engine {
         }
     }
 
-    // ---- giving back --------------------------------------------------------------------------
+    // ---- releasing ----------------------------------------------------------------------------
 
-    /// A discard is through on all members: whole regions of it are given back before it is
-    /// answered. Whether there are any.
+    /// Begins to release the whole regions of a discard that is done on all members. The discard is
+    /// answered afterwards. Returns true if there are any.
     #[cold]
     pub(crate) fn begin_release(&mut self, request: u32) -> bool {
         let slot = &self.requests[index(request)];
@@ -255,7 +258,7 @@ impl Engine {
         true
     }
 
-    /// The regions that lie in a request as a whole.
+    /// Returns the regions that lie entirely in a request.
     fn whole_regions(&self, request: u32) -> Range<u64> {
         let slot = &self.requests[index(request)];
         let blocks = self.geometry.blocks();
@@ -278,13 +281,13 @@ impl Engine {
         self.blocks_below(GroupIndex(group))
     }
 
-    /// Goes on with giving back: after a stripe range left its region, or bitmaps were written.
+    /// Continues to release regions, after a stripe range left its region, or bitmaps were written.
     #[inline]
     pub(crate) fn pump_releases(&mut self) {
         while !self.regions.releases.is_empty() && self.pump_release() {}
     }
 
-    /// Whether the first release came to its end.
+    /// Continues the first release. Returns true if it is complete.
     #[cold]
     fn pump_release(&mut self) -> bool {
         let Some(&request) = self.regions.releases.front() else {
@@ -292,7 +295,7 @@ impl Engine {
         };
         if self.regions.releasing.is_empty() {
             self.regions.releasing = self.whole_regions(request);
-            // From now on nothing new begins there. What did, ends first.
+            // From now on nothing new begins there. Work under way ends first.
         }
         let given_back = self.regions.releasing.clone();
         let held = given_back

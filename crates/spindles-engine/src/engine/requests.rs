@@ -1,7 +1,7 @@
 //! Requests, and how they are cut into stripe ranges.
 //!
-//! A request has a cursor and hands out stripe ranges as long as there are free ones; what is left
-//! waits in `backlog`. A stripe range never waits for another stripe range to be free, so there is always one
+//! A request has a cursor and hands out stripe ranges as long as there are free ones; the rest
+//! waits in `backlog`. A stripe range never waits until another one is free, so there is always one
 //! that ends.
 
 use crate::{
@@ -63,7 +63,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets the request that waits longest go on. Whether it came to its end.
+    /// Lets the request that waits longest continue. Returns true if all of it is handed out.
     pub(crate) fn advance_backlog(&mut self) -> bool {
         let Some(&request) = self.backlog.front() else {
             return false;
@@ -75,7 +75,8 @@ impl Engine {
         done
     }
 
-    /// Hands out stripe ranges of a request while there are free ones. Whether all are handed out.
+    /// Hands out stripe ranges of a request while there are free ones. Returns true if all are
+    /// handed out.
     pub(crate) fn advance(&mut self, request: u32) -> bool {
         let own = request == self.own_request();
         if self.bad.any_lost() && !self.holds_back() && self.reads_lost(request) {
@@ -105,13 +106,14 @@ impl Engine {
         true
     }
 
-    /// What concerns one member alone goes straight to it: reads of what is there and settled, and
-    /// writes without redundancy. Anything else is a stripe range.
+    /// Sends an operation that concerns one member alone straight to it: a read of present, settled
+    /// blocks, or a write without redundancy. Anything else becomes a stripe range.
     #[inline]
     fn hand_out(&mut self, request: u32, ask: Ask) {
         let unlocked = self.shape.slots == 1 && !self.has_checksums() && !self.replace.copies();
         let alone = (unlocked || (self.all_settled && ask == Ask::Read)) && !self.is_growing();
-        // The first write of an opening waits, as a stripe range, until superblocks record the opening.
+        // The first write of an opening waits, as a stripe range, until superblocks record the
+        // opening.
         let recorded = ask == Ask::Read || self.metadata.is_recorded();
         let slot = &self.requests[index(request)];
         if !alone || !recorded || slot.low > 0 {
@@ -135,7 +137,7 @@ impl Engine {
         } else {
             (location.data_index, location.member, location.offset)
         };
-        // What spans chunks of a degraded stripe is read once for all of them, as a stripe range.
+        // Read a degraded stripe once for all chunks that the request spans, as a stripe range.
         let whole = self.lost.is_empty() && self.slow.nobody_stalls();
         let spans = !(last || self.shape.copies || whole);
         let end = location.block_in_chunk + blocks;
@@ -173,7 +175,7 @@ impl Engine {
         self.member_io(id, slot_index, member, operation, offset, blocks, buffer);
     }
 
-    /// A read that goes straight to a member waits for the pages of its checksums.
+    /// Pins the checksum pages of a read that goes straight to a member, or waits for them.
     #[inline(never)]
     fn begin_direct(&mut self, id: RangeId, slot: u8, offset: BlockIndex, block: BlockIndex) {
         let range = &mut self.ranges[id];
@@ -187,7 +189,7 @@ impl Engine {
         self.ranges[id].move_to(Phase::Paging);
     }
 
-    /// Begins a read that goes straight to a member, whose pages of checksums are there.
+    /// Begins a read that goes straight to a member. The pages of its checksums are pinned.
     pub(crate) fn read_direct(&mut self, id: RangeId) {
         if self.reads_blank(id) {
             return self.plan_direct(id, false);
@@ -206,8 +208,8 @@ impl Engine {
         self.member_io(id, slot, member, Operation::Read, offset, blocks, buffer);
     }
 
-    /// Hands out the next stripe range: the longest run of rows in which the request touches the same
-    /// chunks of its group, as long as scratch space allows.
+    /// Hands out the next stripe range: the longest run of rows in which the request touches the
+    /// same chunks of its group, as long as scratch space allows.
     #[inline(never)]
     fn hand_out_range(&mut self, request: u32, ask: Ask) {
         let id = self.free_ranges.pop().expect("the caller looked");
@@ -290,13 +292,13 @@ impl Engine {
         self.start(id);
     }
 
-    /// A stripe range of a request ended.
+    /// Handles the end of a stripe range of a request.
     pub(crate) fn request_part_done(&mut self, request: u32, error: Option<RequestError>) {
         let lacks_space = self.lacks_space && !self.has_failed();
         let slot = &mut self.requests[index(request)];
         assert!(slot.pending > 0, "a range of a request ended twice");
         let error = match error {
-            // The client, and an array around this one, must not take the array for lost.
+            // The client, or an array on top of this one, must not consider the array lost.
             Some(RequestError::BeyondTolerance)
                 if lacks_space && slot.operation != Operation::Read =>
             {

@@ -1,8 +1,8 @@
-//! Members that are much slower than their peers: known by how long their reads take, told, and read
-//! around where redundancy allows. A read goes to such a member now and then all the same, to see
+//! Members that are much slower than their peers, as their read times show. They are reported, and
+//! read around if redundancy allows. Now and then a read goes to such a member all the same, to see
 //! whether it is quick again.
 //!
-//! Of a member that does not answer at all for a while: `hedges.rs`.
+//! `hedges.rs` handles members that do not answer at all for a while.
 
 use crate::{
     Engine, RangeId,
@@ -14,7 +14,7 @@ use spindles_block::{Instant, MemberIndex};
 use spindles_format::ErrorCounts;
 
 impl Engine {
-    /// A read of a member that began at `issued` came back.
+    /// Times a read of a member that began at `issued` and came back.
     #[inline]
     pub(crate) fn read_took(&mut self, member: MemberIndex, issued: Instant) {
         if self.slow.is_timed(member) {
@@ -46,7 +46,8 @@ impl Engine {
         }
     }
 
-    /// Counts a read that was hedged because of a member, or a time at which it became slow.
+    /// Counts a slow answer of a member: a read that was hedged because of it, or that it became
+    /// slow.
     pub(crate) fn count_slow_answer(&mut self, member: MemberIndex) {
         let slow_answers = 1;
         self.count_errors(
@@ -58,13 +59,13 @@ impl Engine {
         );
     }
 
-    /// A member is out: what takes its place is another device.
+    /// Forgets the read times of a member that is out: they belong to its device.
     pub(crate) fn forget_latency(&mut self, member: MemberIndex) {
         self.slow.forget(member);
     }
 
-    /// Slots that a stripe range's read would rather go around, and those that it would rather go to, to
-    /// see how their members are.
+    /// Returns the slots that a stripe range's read should go around, and those that it should go
+    /// to, to time their members.
     #[cold]
     pub(crate) fn slow_slots(&mut self, id: RangeId) -> (SlotSet, SlotSet) {
         if self.ranges[id].ask != Ask::Read {
@@ -81,7 +82,7 @@ impl Engine {
         (slow, SlotSet::EMPTY)
     }
 
-    /// A stripe range computes what a slow member holds, until it ends.
+    /// Notes that a stripe range computes the contents of a slow member, until it ends.
     pub(crate) fn reads_around(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         if !core::mem::replace(&mut range.reads.around, true) {
@@ -89,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// A stripe range ended that went around a slow member.
+    /// Notes the end of a stripe range that went around a slow member.
     #[cold]
     pub(crate) fn read_around_ended(&mut self, id: RangeId) {
         self.ranges[id].reads.around = false;

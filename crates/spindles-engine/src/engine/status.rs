@@ -1,4 +1,4 @@
-//! What the engine says of its state.
+//! Reports the engine's state.
 
 use crate::{
     Engine,
@@ -10,11 +10,11 @@ use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{BadBlockKind, lost_runs};
 use spindles_layout::{Group, GroupIndex, Role, Slot};
 
-/// So many groups are looked at for one answer.
+/// The most groups that are examined for one answer.
 const GROUPS_MAX: u32 = 4096;
 
 impl Engine {
-    /// The state of the array. Allocates: not for the data path.
+    /// Returns the state of the array. Allocates: not for the data path.
     pub fn status(&self) -> Status {
         Status {
             state: self.state(),
@@ -50,19 +50,20 @@ impl Engine {
         }
     }
 
-    /// The blocks that `Status::lost_blocks` counts: in order, no run touches another. Allocates.
+    /// Returns the blocks that `Status::lost_blocks` counts, in order. No run touches another.
+    /// Allocates.
     pub fn lost_runs(&self) -> Vec<Range<BlockIndex>> {
         lost_runs(self.bad.entries())
     }
 
-    /// Reads that were hedged since opening.
+    /// Returns the number of reads that were hedged since opening.
     pub fn hedged_reads(&self) -> u64 {
         self.hedges.all()
     }
 
-    /// Whether the block `from` is known to read as zeros, as it is in a region that was never written, or was given
-    /// back; and the first block from which on that may differ, at most `end`. It says no more than what a read that is
-    /// asked now gives, and what a crash leaves.
+    /// Returns true if the block `from` is known to read as zeros, because its region was never
+    /// written or was released. Also returns the first block from which on that may differ, at most
+    /// `end`. The answer holds for a read that is submitted now, and after a crash.
     pub fn reads_zeros(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
         let is_known = self.opening.is_serving() && self.regions.are_stored();
         if !is_known || self.is_growing() || self.bad.any_lost() {
@@ -88,10 +89,11 @@ impl Engine {
         (first, until)
     }
 
-    /// Returns true if the block `from` certainly lies on members that are missing, can't be computed from the others, and
-    /// is not known to be zeros; and the first block from which on that may differ, at most `end`.
+    /// Returns true if the block `from` certainly lies on missing members, can't be computed from
+    /// the others, and is not known to be zeros. Also returns the first block from which on that
+    /// may differ, at most `end`.
     pub fn is_out_of_reach(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
-        // Where rows may be blank, only a read finds out.
+        // If rows may be blank, only a read finds out.
         let may_be_blank = self.has_checksums() && self.shape.may_be_blank();
         if self.lost.is_empty() || self.is_growing() || may_be_blank {
             return (false, end);

@@ -1,4 +1,4 @@
-//! The engine's own member I/O goes out, and its answers go to whom it was for.
+//! Issues the engine's own member I/O, and dispatches the results.
 
 use crate::{
     Engine, PAGE_IO, REPLACEMENT, SYSTEM_IO, index,
@@ -10,7 +10,7 @@ use spindles_block::{
 };
 use spindles_format::AreaKind;
 
-/// The frame of a page of checksums, if the I/O is one's.
+/// Returns the frame of a page of checksums; `None` if the I/O is not of a page.
 fn page_io(id: MemberIoId) -> Option<u32> {
     (id.0 & PAGE_IO != 0).then_some(id.0 & (REPLACEMENT - 1))
 }
@@ -29,7 +29,7 @@ impl Engine {
         self.system_io_on(member, purpose, member, operation, block, blocks, buffer);
     }
 
-    /// As `system_io`, on the device `target`, which holds something of `member`.
+    /// Like `system_io`, on the device `target`, which holds something of `member`.
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
     pub(crate) fn system_io_on(
         &mut self,
@@ -58,15 +58,15 @@ impl Engine {
         }));
     }
 
-    /// Flushes all members that are there for the engine itself. How many there are.
+    /// Flushes all present members for the engine itself. Returns how many there are.
     pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         self.flush(active, purpose);
         active.count()
     }
 
-    /// Flushes these members for the engine itself; before that, checksums that changed are
-    /// written where others build on that.
+    /// Flushes these members for the engine itself. If others build on the flush, changed checksums
+    /// are written first.
     pub(crate) fn flush(&mut self, members: MemberSet, purpose: Purpose) {
         if !self.defers_flush(members, purpose) {
             self.send_flush(members, purpose);
@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// An I/O of the engine itself came back.
+    /// Handles the result of an I/O of the engine itself.
     #[cold]
     pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
         if let Some(frame) = page_io(id) {
@@ -140,20 +140,20 @@ impl Engine {
         }
     }
 
-    /// The bytes of `MemberIo`s whose buffer is `Config::metadata`: block `first_block` of that
-    /// buffer is here. A driver copies what is written before it gives the engine anything more: pages
-    /// of checksums go on changing.
+    /// Returns the bytes of the buffer `Config::metadata`, which `MemberIo`s address by
+    /// `first_block`. A driver copies the bytes of a write before it gives the engine further
+    /// input: pages of checksums keep changing.
     pub fn metadata(&self) -> &[u8] {
         &self.metadata_buffer.bytes
     }
 
-    /// Where the bytes of one metadata write are in `metadata`.
+    /// Returns the bytes of one metadata write.
     pub fn metadata_of(&self, io: &MemberIo) -> &[u8] {
         &self.metadata()[self.metadata_range(io.buffer, io.blocks)]
     }
 
-    /// Where the bytes go that the metadata read `id` brings: the driver fills them in before
-    /// `complete_member` of a read that was done. `None` for anything else.
+    /// Returns where to put the bytes of the metadata read `id`; `None` for any other I/O. The
+    /// driver fills them in before it calls `complete_member` for a successful read.
     #[inline]
     pub fn metadata_read(&mut self, id: MemberIoId) -> Option<MetadataRead<'_>> {
         if id.0 & SYSTEM_IO == 0 {

@@ -1,9 +1,10 @@
-//! The first write to a region: its rows are made zeros on all members, that is flushed, and then
-//! the region is written. Regions that are asked for meanwhile share the flush. For those that a writer
-//! in order comes to next it is done before it gets there (`first_touch.rs`).
+//! Prepares a region for its first write: its rows are zeroed on all members and flushed, and then
+//! the region counts as written. Regions that are asked for meanwhile share the flush. Regions
+//! ahead of a sequential writer are prepared before it gets there (`first_touch.rs`).
 //!
-//! Where members would move bytes for that, and writes to the rows can be logged as a whole, nobody waits for
-//! zeros: the rows become blank (`ranges/blank.rs`). Only checksums of what was given back are removed.
+//! If members would move bytes for that, and writes to the rows can be logged as a whole, no write
+//! waits for zeros: the rows become blank (`ranges/blank.rs`). Only checksums of released contents
+//! are removed.
 
 use crate::{
     Engine, Mutation,
@@ -19,13 +20,13 @@ use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberS
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE, RowSum, stored_checksum};
 use spindles_layout::GroupIndex;
 
-/// The most that one operation makes zeros, in bytes: where they are written, and where no bytes move.
+/// The most bytes that one operation zeroes by writing zeros; below, without moving bytes.
 const ZERO_BYTES_MAX: u32 = 4 << 20;
 
 const FREE_BYTES_MAX: u32 = 16 << 20;
 
 impl Engine {
-    /// A write waits for a region that was never written.
+    /// Asks for a never-written region for which a write waits.
     pub(crate) fn want_zeroing(&mut self, region: u64) {
         let zeroing = &mut self.zeroing;
         let begun = zeroing.asked.get(region) && !zeroing.ahead.get(region);
@@ -43,20 +44,20 @@ impl Engine {
         self.begin_zeroing();
     }
 
-    /// A write is expected in a region that was never written.
+    /// Asks for a never-written region in which a write is expected.
     pub(crate) fn want_zeroing_ahead(&mut self, region: u64) {
         self.zeroing.asked.set(region);
         self.zeroing.ahead.set(region);
     }
 
-    /// Goes on with what was asked for, if nothing is under way.
+    /// Begins to zero the regions that were asked for, if nothing is under way.
     pub(crate) fn begin_zeroing(&mut self) {
         if self.zeroing.regions.is_empty() && self.zeroing.flushes == 0 && !self.zeroing.held {
             self.zero_next();
         }
     }
 
-    /// Whether rows that a write waits for become blank, and no zeros.
+    /// Returns true if rows that a write waits for become blank instead of zeros.
     pub(crate) fn makes_rows_blank(&self) -> bool {
         self.journal.is_some()
             && self.has_checksums()
@@ -66,14 +67,14 @@ impl Engine {
             && self.extension.is_none()
     }
 
-    /// Takes the next regions, or flushes those that are through.
+    /// Begins the next regions, or flushes those that are done.
     fn zero_next(&mut self) {
         let (blank, free) = (self.makes_rows_blank(), self.zeroes_without_moving_bytes());
         while let Some(regions) = self.zeroing.next(blank, free) {
             let groups =
                 self.regions.groups(regions.start).start..self.regions.groups(regions.end - 1).end;
             if blank {
-                self.write_bitmaps(); // While they are made ready.
+                self.write_bitmaps(); // Runs while the regions are prepared.
             }
             self.zeroing.regions = regions;
             self.zeroing.left.fill(groups);
@@ -101,8 +102,8 @@ impl Engine {
         }
     }
 
-    /// Makes the next run of a member's rows zeros, or all of them blank. Returns true if an operation is
-    /// under way.
+    /// Zeroes the next run of a member's rows, or makes all of them blank. Returns true if an
+    /// operation is under way.
     fn zero_on(&mut self, member: MemberIndex) -> bool {
         while self.next_zeros(member) {
             let held = !self.has_checksums() || self.pin_pages_for(self.zeroing_holder(member));
@@ -113,7 +114,7 @@ impl Engine {
         false
     }
 
-    /// Finds the next run of a member's rows. False when there is none left.
+    /// Finds the next run of a member's rows. Returns false if none is left.
     fn next_zeros(&mut self, member: MemberIndex) -> bool {
         let at = usize::from(member.0);
         let left = self.zeroing.left[at].clone();
@@ -129,7 +130,8 @@ impl Engine {
             self.geometry
                 .group_into(GroupIndex(next), &mut self.zeroing.group);
             let group = &self.zeroing.group;
-            // Where the array has got larger, a region that becomes written may hold something.
+            // If the array has been extended, a region that becomes written may already hold
+            // contents.
             let held = self.extension.as_ref().map_or(0, |extension| {
                 let written = &self.regions.written.bits;
                 extension.rows_held(written, GroupIndex(next), group.blocks)
@@ -162,20 +164,20 @@ impl Engine {
         true
     }
 
-    /// The holder of the checksum pages for the rows that a member makes zeros.
+    /// Returns the holder of the checksum pages for the rows that a member is zeroing.
     fn zeroing_holder(&self, member: MemberIndex) -> u32 {
         self.ranges.count() + u32::from(member.0)
     }
 
-    /// The pages are there that a member waited for.
+    /// Continues on a member whose pages are pinned now.
     pub(crate) fn zero_run_on(&mut self, member: MemberIndex) {
         if !self.zero_run(member) {
             self.zeroed(member, Ok(()));
         }
     }
 
-    /// Makes rows of a member zeros, after their checksums, or only removes those. Returns true if an
-    /// operation is under way.
+    /// Sets the checksums of rows of a member, then zeroes the rows. For blank rows it only
+    /// replaces the checksums by marks. Returns true if an operation is under way.
     fn zero_run(&mut self, member: MemberIndex) -> bool {
         let at = usize::from(member.0);
         let holder = self.zeroing_holder(member);
@@ -189,8 +191,9 @@ impl Engine {
                 let (buffer, of) = (&mut self.metadata_buffer, (holder, 0, first));
                 if blank {
                     for block in (first.0..).map(BlockIndex).take(index(blocks)) {
-                        // Old checksums must be gone before the region counts as written. The marks of blank
-                        // rows may become durable later: until then the region counts as begun.
+                        // Old checksums must be gone before the region counts as written. The marks
+                        // of blank rows may become durable later: until then the region counts as
+                        // begun.
                         let kept = pages.kept_at(buffer, of, block);
                         self.zeroing.changed |= ![CHECKSUM_NONE, CHECKSUM_BLANK].contains(&kept);
                         pages.set_at(buffer, of, block, Entry::BLANK);
@@ -228,7 +231,7 @@ impl Engine {
         true
     }
 
-    /// Rows of a member are zeros.
+    /// Handles the result of zeroing rows of a member.
     pub(crate) fn zeroed(&mut self, member: MemberIndex, result: MemberResult) {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
@@ -259,24 +262,25 @@ impl Engine {
         }
     }
 
-    /// What was made zeros is written to from now on; the stripe ranges that wait go on when that is
-    /// durable.
+    /// Marks the zeroed regions as written. Stripe ranges that wait continue when that is durable.
     fn regions_ready(&mut self) {
         let zeroed = self.zeroing.zeroed.words().iter();
         let mut both = zeroed.zip(self.regions.released.words());
         let released = both.any(|(zeroed, released)| zeroed & released != 0);
         let holds = released && !self.metadata.is_broken();
         if holds && self.journal_restarts() {
-            // Records from before the region was given back must never be replayed over the new contents.
+            // Records from before the region was released must never be replayed over the new
+            // contents.
             self.zeroing.held = true;
             return;
         }
-        // A member that is out did not get the zeros: that must be durable before the region is written.
+        // A member that is out did not get the zeros: record that before the region is written.
         if self.metadata.may_count_on(self.missing) && !self.metadata.is_broken() {
             self.zeroing.held = true;
-            return self.want_update(); // A failed array has no next one: then nothing is written.
+            return self.want_update(); // A failed array gets no update: nothing is written then.
         }
-        // An opening resyncs begun regions only if the array is not clean: that must be durable first.
+        // An opening resyncs begun regions only if the array is not clean: that must be durable
+        // first.
         if self.makes_rows_blank() && !self.may_commit() {
             self.zeroing.held = true;
             return;
@@ -302,7 +306,7 @@ impl Engine {
         self.extend();
     }
 
-    /// The old records of the journal are void, or superblocks are durable.
+    /// Continues when the old records of the journal are void, or superblocks are durable.
     pub(crate) fn zeroing_goes_on(&mut self) {
         if take(&mut self.zeroing.held) {
             self.regions_ready();

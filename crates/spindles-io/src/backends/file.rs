@@ -113,7 +113,7 @@ mod tests {
     use rustix::fs::{PROC_SUPER_MAGIC, statfs};
 
     #[test]
-    fn file_systems_that_are_not_known_make_no_zeros() {
+    fn unknown_file_systems_are_not_trusted_to_write_zeros() {
         assert!(!makes_zeros(PROC_SUPER_MAGIC));
         assert!(!makes_zeros(statfs("/sys").unwrap().f_type));
         assert!(!makes_zeros(0x794C_7630), "an overlay may lie on anything");

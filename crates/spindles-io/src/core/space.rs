@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_group_changes_its_own_rows_of_data_and_their_redundancy() {
+    fn a_partial_group_write_changes_only_its_rows_and_their_redundancy() {
         let rows = |role, part: Range<u64>| rows_of(role, &part, 16);
         assert_eq!(rows(Role::Data(0), 4..8), 4..8);
         assert_eq!(rows(Role::Data(1), 4..8), 0..0);

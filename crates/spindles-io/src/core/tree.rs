@@ -25,7 +25,7 @@ pub(crate) fn leaves(carry: &Carry, node: Node) -> Vec<DeviceIndex> {
 
 /// Follows a place of a member down to where the block finally lies: through arrays without
 /// redundancy, in which every block has one place. Returns the array, its member, the block on that
-/// member, and how many blocks follow in order.
+/// member, and the number of blocks from there on that lie in order.
 pub(crate) fn lowest_place(
     carry: &Carry,
     (mut array, mut member, mut block): (ArrayIndex, MemberIndex, BlockIndex),

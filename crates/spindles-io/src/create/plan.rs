@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_are_where_redundancy_is() {
+    fn checksums_are_placed_at_arrays_with_redundancy() {
         for (expression, expected) in [
             ("raid5(a,b,c)", "raid5"),
             ("raid0(a,b)", "raid0"),

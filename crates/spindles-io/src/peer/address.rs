@@ -193,7 +193,7 @@ impl fmt::Display for Server {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> String {
+    fn parsed(text: &str) -> String {
         match Address::parse(text) {
             Ok(address) => {
                 let by = address.tls.map(|tls| {
@@ -275,7 +275,7 @@ mod tests {
             ),
             ("iscsi://h/x", "no: it is of a kind that is not known"),
         ] {
-            assert_eq!(said(text), expected, "{text}");
+            assert_eq!(parsed(text), expected, "{text}");
         }
     }
 }

@@ -84,7 +84,7 @@ fn can_be_had(io: IoChoice) -> bool {
 }
 
 #[test]
-fn what_is_written_is_there_and_in_one_piece() {
+fn writes_read_back_whole() {
     for io in BOTH.into_iter().filter(|io| can_be_had(*io)) {
         // Each access takes several requests, because the server allows no longer ones.
         let export = |_| Export {
@@ -116,7 +116,7 @@ fn what_is_written_is_there_and_in_one_piece() {
 }
 
 #[test]
-fn replies_come_in_any_order_and_in_pieces() {
+fn replies_arrive_in_any_order_and_in_pieces() {
     for io in BOTH.into_iter().filter(|io| can_be_had(*io)) {
         let script = |_, at, _: &Asked| {
             if at < 18 {
@@ -161,7 +161,7 @@ fn replies_come_in_any_order_and_in_pieces() {
 
 /// A request that a server refuses is distinguished from a lost server.
 #[test]
-fn refusals_are_as_those_of_a_disk() {
+fn refusals_are_reported_as_disk_errors() {
     for (failure, of_read, of_write) in [
         (
             Failure::Io,
@@ -190,7 +190,7 @@ fn refusals_are_as_those_of_a_disk() {
 /// Without FUA a flush follows. Without write-zeroes, or if it is refused after all, zeros are
 /// written as data.
 #[test]
-fn what_a_server_can_not_do_is_done_otherwise() {
+fn unsupported_server_commands_are_emulated() {
     let all = [Flags::SEND_FLUSH, Flags::SEND_FUA, Flags::SEND_WRITE_ZEROES];
     for (offered, refuses, expected) in [
         (
@@ -235,7 +235,7 @@ fn what_a_server_can_not_do_is_done_otherwise() {
 /// Tests the table of `backends/nbd.rs` row by row: whether the device survives the loss of its
 /// connection.
 #[test]
-fn a_lost_connection_goes_on_where_nothing_is_in_doubt() {
+fn a_lost_connection_resumes_if_no_write_is_in_doubt() {
     use Operation::{Flush, Read};
     let close = || Act::Close;
     let after = || Act::DoAndClose;
@@ -333,7 +333,7 @@ fn a_write_after_the_end_of_a_connection_is_not_in_doubt() {
 
 /// A flush does not cover changes that were answered after it was sent.
 #[test]
-fn a_flush_is_good_for_what_was_answered_before_it() {
+fn a_flush_covers_only_previously_answered_writes() {
     for (then, goes_on) in [(Operation::Read, false), (Operation::Flush, true)] {
         let script = |connection, at, _: &Asked| match (connection, at) {
             (0, 2 | 3) => Act::Gather(2),
@@ -374,7 +374,7 @@ fn a_flush_is_good_for_what_was_answered_before_it() {
 /// A write that is still queued when the connection is lost was never sent: it goes out on the next
 /// connection.
 #[test]
-fn a_write_that_waits_is_not_in_doubt() {
+fn a_queued_write_is_not_in_doubt() {
     // The 128 requests in flight are reads; the write behind them is not sent.
     let script = |connection, at, _: &Asked| match (connection, at) {
         (0, 0..2) | (1.., _) => Act::Do,
@@ -413,7 +413,7 @@ fn a_write_that_waits_is_not_in_doubt() {
 
 /// A reconnection must find the same export as before.
 #[test]
-fn another_export_in_its_place_is_none_of_ours() {
+fn a_different_export_at_the_same_address_is_refused() {
     let smaller = Export {
         bytes: usual().bytes / 2,
         ..usual()
@@ -450,7 +450,7 @@ fn another_export_in_its_place_is_none_of_ours() {
 
 /// A reconnection recognizes superblocks that we wrote ourselves.
 #[test]
-fn superblocks_that_were_written_are_known_again() {
+fn written_superblocks_are_recognized_on_reconnect() {
     let script = |connection, _, request: &Asked| {
         if connection == 0 && request.command == Command::Read {
             Act::Close
@@ -476,7 +476,7 @@ fn superblocks_that_were_written_are_known_again() {
 
 /// A hostile server's replies are not trusted, and attempts to reconnect to it end.
 #[test]
-fn a_hostile_server_is_given_up_in_time() {
+fn a_hostile_server_is_abandoned_in_time() {
     let reply = |text: &str| {
         let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
         let byte =
@@ -537,7 +537,7 @@ fn a_hostile_server_is_given_up_in_time() {
 
 /// An unsuitable server is refused before anything is used.
 #[test]
-fn a_server_that_will_not_do_is_refused() {
+fn an_unsuitable_server_is_refused() {
     let no_flush = flags(&[Flags::SEND_FUA]);
     let sizes = |min_bytes, payload_bytes_max| BlockSizes {
         min_bytes,
@@ -619,7 +619,7 @@ fn a_server_that_will_not_do_is_refused() {
 
 /// The server fails before the handshake is over.
 #[test]
-fn who_speaks_no_nbd_is_told_so() {
+fn a_server_without_nbd_is_reported() {
     for (says, expected) in [
         (
             &b"SSH-2.0-OpenSSH_9.2 and more than that"[..],

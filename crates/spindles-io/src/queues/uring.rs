@@ -463,14 +463,12 @@ mod tests {
 
     /// The kernel pins only the pieces that are used.
     #[test]
-    fn pieces_of_a_buffer_are_registered_when_they_are_used() {
+    fn buffer_pieces_are_registered_on_first_use() {
         let region = Region::new(4 * PIECE_BYTES).unwrap();
         let start = NonNull::from(region.bytes()).cast();
         let zeros = Memory::NONE;
         let Ok(mut queue) = Uring::new(zeros) else {
-            return println!(
-                "SKIPPED: pieces_of_a_buffer_are_registered_when_they_are_used: no io_uring"
-            );
+            return println!("SKIPPED: buffer_pieces_are_registered_on_first_use: no io_uring");
         };
         let file = tempfile::tempfile().unwrap();
         file.set_len(u64::try_from(PIECE_BYTES).unwrap()).unwrap();

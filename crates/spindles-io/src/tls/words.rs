@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_said_in_words() {
+    fn tls_errors_are_described_in_words() {
         let io = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         for (error, wanted) in [
             (Error::NoCertificatesPresented, "shows no certificate"),

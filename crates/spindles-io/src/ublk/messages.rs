@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_come_back() {
+    fn ublk_parameters_round_trip() {
         let parameters = Parameters {
             bytes: 3 << 30,
             block_bytes: 512,
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_says_who_serves_it() {
+    fn a_device_names_its_server() {
         let device = NewDevice {
             number: Some(7),
             depth: 128,
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_understood() {
+    fn ublk_requests_are_decoded() {
         let write = |fua| Some(Operation::Write { fua });
         let zeros = |fua| Some(Operation::WriteZeroes { fua });
         for (what, operation) in [
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_say_how_much_or_why_not() {
+    fn replies_carry_a_length_or_an_error() {
         let result = |bytes: [u8; ANSWER_BYTES]| {
             let tag = u16::from_ne_bytes(get(&bytes, 2));
             (tag, i32::from_ne_bytes(get(&bytes, 4)))

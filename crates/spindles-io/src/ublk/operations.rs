@@ -30,7 +30,7 @@ mod tests {
     /// The values of the macros in the kernel's header.
     #[test]
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    fn commands_have_the_kernels_numbers() {
+    fn command_numbers_equal_those_of_the_kernel() {
         for (operation, number) in [
             (INFO, 0x8020_7502),
             (ADD, 0xc020_7504),

@@ -14,11 +14,9 @@ fn holds(browser: &mut Browser, what: &str) -> String {
 }
 
 #[test]
-fn the_pages_hold_in_a_browser_and_a_run_is_seen_live() {
+fn pages_work_in_a_browser_and_show_a_live_run() {
     let Some(mut browser) = Browser::start() else {
-        println!(
-            "SKIPPED: the_pages_hold_in_a_browser_and_a_run_is_seen_live: chromium is not installed"
-        );
+        println!("SKIPPED: pages_work_in_a_browser_and_show_a_live_run: chromium is not installed");
         return;
     };
     let results = Results::new();

@@ -21,7 +21,7 @@ fn wait_for(address: SocketAddr, path: &str, text: &str) {
 }
 
 #[test]
-fn a_run_is_seen_while_it_grows_and_when_it_ends() {
+fn a_run_is_shown_while_it_grows_and_when_it_ends() {
     let results = Results::new();
     let records = records(2, 0);
     let (runs, head) = (&records[2..], &records[..2]);
@@ -87,7 +87,7 @@ fn a_run_is_seen_while_it_grows_and_when_it_ends() {
 }
 
 #[test]
-fn runs_that_come_and_go_are_no_trouble() {
+fn runs_may_appear_and_disappear() {
     let results = Results::new();
     results.ended("one", &records(1, 0));
     let address = results.serve();

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[test]
-fn on_the_loopback_it_answers_only_to_names_of_this_machine() {
+fn the_loopback_server_answers_only_to_local_host_names() {
     let results = Results::new();
     results.ended("mine", &records(1, 0));
     let local = results.serve();
@@ -38,7 +38,7 @@ fn on_the_loopback_it_answers_only_to_names_of_this_machine() {
 
 /// Names are looked up in the listing: no spelling of a path reaches anything else.
 #[test]
-fn no_path_leads_out_of_the_folder() {
+fn no_path_escapes_the_folder() {
     let results = Results::new();
     results.ended("mine", &records(1, 0));
     let secret = results.root().parent().unwrap().join("secret");
@@ -76,7 +76,7 @@ fn no_path_leads_out_of_the_folder() {
 }
 
 #[test]
-fn it_only_reads() {
+fn the_server_accepts_only_reading_methods() {
     let results = Results::new();
     results.ended("mine", &records(1, 0));
     let address = results.serve();
@@ -107,7 +107,7 @@ fn it_only_reads() {
 }
 
 #[test]
-fn pages_let_in_nothing_but_their_own_script_and_style() {
+fn pages_allow_only_their_own_script_and_style() {
     let results = Results::new();
     results.ended("mine", &records(1, 0));
     let address = results.serve();
@@ -149,7 +149,7 @@ fn pages_let_in_nothing_but_their_own_script_and_style() {
 }
 
 #[test]
-fn what_is_no_request_is_answered_or_dropped() {
+fn invalid_requests_are_answered_or_dropped() {
     let results = Results::new();
     let limits = Limits {
         head: Duration::from_millis(300),
@@ -207,7 +207,7 @@ fn what_is_no_request_is_answered_or_dropped() {
 
 /// Browsers open connections ahead of need.
 #[test]
-fn idle_connections_are_no_trouble() {
+fn idle_connections_do_not_block_requests() {
     let results = Results::new();
     let address = results.serve();
     let idle: Vec<_> = (0..100).map(|_| connected(address)).collect();
@@ -221,7 +221,7 @@ fn idle_connections_are_no_trouble() {
 }
 
 #[test]
-fn idle_connections_keep_nobody_out_for_long() {
+fn idle_connections_are_closed_for_new_clients() {
     let results = Results::new();
     let limits = Limits {
         connections: 16,
@@ -247,7 +247,7 @@ fn idle_connections_keep_nobody_out_for_long() {
 }
 
 #[test]
-fn who_waits_for_a_byte_at_a_time_gets_as_little_time() {
+fn a_slow_client_gets_no_extra_time() {
     let results = Results::new();
     let limits = Limits {
         head: Duration::from_millis(300),
@@ -273,7 +273,7 @@ fn who_waits_for_a_byte_at_a_time_gets_as_little_time() {
 }
 
 #[test]
-fn it_says_why_it_can_not_begin() {
+fn the_server_reports_why_it_can_not_start() {
     let results = Results::new();
     let address = results.serve();
     let bind = |folder: &Path, address: SocketAddr| {

@@ -120,7 +120,7 @@ fn the_list_does_not_wait_for_all_results() {
 }
 
 #[test]
-fn what_can_not_be_read_is_listed_with_the_reason() {
+fn unreadable_runs_are_listed_with_the_reason() {
     let results = Results::new();
     results.ended("good", &records(1, 0));
     let put = |name: &str, text: &[u8]| {
@@ -183,7 +183,7 @@ fn what_can_not_be_read_is_listed_with_the_reason() {
 }
 
 #[test]
-fn every_form_of_a_report_is_a_file() {
+fn every_report_format_is_downloadable() {
     let results = Results::new();
     results.ended("a \"run\"", &example::file_records(2));
     let address = results.serve();
@@ -214,7 +214,7 @@ fn every_form_of_a_report_is_a_file() {
 }
 
 #[test]
-fn two_runs_are_compared_in_the_order_of_their_times() {
+fn two_runs_are_compared_in_order_of_time() {
     let results = Results::new();
     results.ended("a", &records(3, 9));
     results.ended("b", &records(3, 1));

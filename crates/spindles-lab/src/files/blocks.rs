@@ -591,7 +591,7 @@ mod tests {
     /// Writes of all lengths at all offsets, across the ends of blocks and extents, change exactly
     /// the bytes they write.
     #[test]
-    fn what_is_written_is_there_and_all_else_stays() {
+    fn writes_change_only_their_own_blocks() {
         let mut target = open_device("mem:16M", &OpenOptions::default()).unwrap();
         let mut random = Draw::new(1, 9, 9);
         let mut actions = vec![
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_target_and_what_needs_a_file_system_are_errors() {
+    fn full_targets_and_file_system_operations_are_errors() {
         let mut target = open_device("mem:1M", &OpenOptions::default()).unwrap();
         let create = Action::Create(FILE, SLOT, Access::ReadWrite);
         let write = Action::Write(SLOT, At::Position, 1 << 20);

@@ -161,7 +161,7 @@ mod tests {
     use spindles_workload::file::{Value, by_name};
 
     #[test]
-    fn a_short_phase_has_the_ceiling_of_a_long_one() {
+    fn a_short_phase_has_the_same_ceiling_as_a_long_one() {
         let ceiling_with = |files: u64| {
             let kind = by_name("touch").expect("it is a kind");
             let chosen = BTreeMap::from([("files".to_owned(), Value::Number(files))]);

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_have_the_global_options_before_them() {
+    fn job_sections_inherit_global_options() {
         let sections = of(
             "; a comment\n[global]\nblocksize = 64k # of all\nbuffered=1\nfilename=/dev/sda\n\n[one]\nrw=randread\n\
              size=${SIZE}\n[global]\nrw=write\n[two]\ntime_based\nstonewall\nbs=4k\n[two]\n",
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
+    fn unsupported_options_are_named() {
         for (text, words) in [
             ("rw=read\n", "a.fio, line 1: \"rw=read\" is in no section"),
             ("[global]\nrw=read\n", "a.fio: it has no job"),

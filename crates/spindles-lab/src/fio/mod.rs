@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn its_options_are_checked() {
+    fn fio_options_are_checked() {
         let given = options("rw=randrw bs=16k iodepth=8 numjobs=2");
         let work = FioWork::new(given, Source::Parameters, None, 0.1).unwrap();
         assert!(!work.only_reads());
@@ -434,7 +434,7 @@ mod tests {
 
     /// The default of an option's first name must not override a value given by its second name.
     #[test]
-    fn every_name_of_an_option_is_honoured() {
+    fn every_alias_of_an_option_is_recognized() {
         for (text, expected) in [
             ("rw=read", "bs=4k direct=1 time_based=1 runtime=10"),
             ("readwrite=read", "rw=read bs=4k"),
@@ -475,7 +475,7 @@ mod tests {
 
     /// Compares the lab's second names of options with those of the installed fio.
     #[test]
-    fn fio_has_these_names() {
+    fn installed_fio_knows_all_option_names() {
         let help = |name: &str| {
             let fio = std::process::Command::new(FIO)
                 .arg(format!("--cmdhelp={name}"))
@@ -483,20 +483,20 @@ mod tests {
             fio.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
         };
         if help("rw").is_err() {
-            return println!("SKIPPED: fio_has_these_names: fio is not installed");
+            return println!("SKIPPED: installed_fio_knows_all_option_names: fio is not installed");
         }
         let defaults = DEFAULTS.iter().map(|default| default.name);
         let others = ["rw", "runtime", "bsrange", "bssplit", "invalidate"];
         for name in defaults.chain(others).chain(AMOUNTS.iter().copied()) {
-            let said = help(name).unwrap();
+            let output = help(name).unwrap();
             let field = |key: &str| {
-                let mut lines = said.lines().filter_map(|line| line.split_once(':'));
+                let mut lines = output.lines().filter_map(|line| line.split_once(':'));
                 let found = lines.find(|(found, _)| found.trim() == key);
                 found.map(|(_, value)| value.trim().to_owned())
             };
-            assert!(field(name).is_some(), "{said}");
+            assert!(field(name).is_some(), "{output}");
             if let Some(second) = field("alias") {
-                assert_eq!(canonical(&second, "").0, name, "{said}");
+                assert_eq!(canonical(&second, "").0, name, "{output}");
             }
         }
         let refused = |text: &str| match of(text).unwrap().ask() {
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_what_fio_works_on() {
+    fn fio_gets_the_path_of_its_target() {
         let work = of("rw=read").unwrap();
         let arguments = work.arguments("/mnt/a:b/fio").unwrap();
         assert!(arguments.contains(&"--filename=/mnt/a\\:b/fio".to_owned()));

@@ -85,9 +85,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fio_prints_is_read() {
+    fn fio_output_is_parsed() {
         // One operation in flight, 10 operations in 2 s: the submissions took the time.
-        let said = "note: {both} iodepth >= 1\n{\n\"jobs\": [{\"error\": 0, \"usr_cpu\": 10.0, \"sys_cpu\": 15.0, \
+        let output = "note: {both} iodepth >= 1\n{\n\"jobs\": [{\"error\": 0, \"usr_cpu\": 10.0, \"sys_cpu\": 15.0, \
                     \"read\": {\"io_bytes\": 40960, \"total_ios\": 10, \"runtime\": 2000, \
                     \"slat_ns\": {\"mean\": 198000000}, \
                     \"clat_ns\": {\"bins\": {\"1000\": 7, \"64000\": 3}}, \
@@ -95,7 +95,7 @@ mod tests {
                     \"write\": {\"io_bytes\": 0, \"total_ios\": 0, \"runtime\": 0}}]}\nfio: a note\n";
         let mut run = Run::default();
         run.workload.rate = Rate::Operations;
-        read(said, &mut run).unwrap();
+        read(output, &mut run).unwrap();
         assert_eq!(
             (run.operations, run.counted, run.elapsed_ns),
             (10, 10, 2_000_000_000)
@@ -110,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_result_it_says_why() {
-        for (said, words) in [
+    fn missing_fio_results_report_the_reason() {
+        for (output, words) in [
             ("fio: file not found", "no JSON"),
             ("{\"jobs\": [{\"error\": 5}]}", "failed: Input/output error"),
             (
@@ -126,9 +126,9 @@ mod tests {
             ),
         ] {
             let mut run = Run::default();
-            let error = read(said, &mut run).unwrap_err();
+            let error = read(output, &mut run).unwrap_err();
             assert!(error.contains(words), "{error}");
-            assert_eq!(run.elapsed_ns, 0, "it is none that was measured: {said}");
+            assert_eq!(run.elapsed_ns, 0, "it is none that was measured: {output}");
         }
     }
 }

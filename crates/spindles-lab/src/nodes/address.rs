@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn brackets_are_of_version_6() {
+    fn only_ipv6_addresses_take_brackets() {
         for text in ["fd77::3", "[fd77::3]", "10.0.0.2"] {
             let shown = text.trim_matches(['[', ']']);
             assert_eq!(ip_address(text).unwrap().to_string(), shown);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_and_written() {
+    fn node_addresses_parse_and_print() {
         for (text, shown) in [
             ("10.0.0.2", "10.0.0.2:7117"),
             ("node3:7200", "node3:7200"),

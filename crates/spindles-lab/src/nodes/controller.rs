@@ -462,7 +462,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn times_are_carried_from_clock_to_clock() {
+    fn times_are_converted_between_clocks() {
         let moment = Moment::of(1_000, 1_400, 77_000);
         assert_eq!((moment.ours_ns, moment.uncertainty_ns), (1_200, 200));
         assert_eq!(moment.to_theirs(5_000), 80_800);

@@ -323,7 +323,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn only_tickets_open_the_door_and_each_once() {
+    fn only_unused_tickets_admit_a_connection() {
         let door = Door::open(Ipv4Addr::LOCALHOST.into(), 2).unwrap();
         let server = door.address().unwrap().to_string();
         let stop = AtomicBool::new(false);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_which_end_has_them() {
+    fn copy_errors_name_the_failing_end() {
         let why = at(Path::new("/srv/a"), &io::ErrorKind::StorageFull.into());
         let why = why.at_server("n:1");
         assert!(
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_from_a_file_to_a_file() {
+    fn a_copy_transfers_a_file_between_nodes() {
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_harmless_options_are_passed_on() {
+    fn only_harmless_fio_options_are_passed_on() {
         let options =
             |name: &str, value: &str| check(&BTreeMap::from([(name.to_owned(), value.to_owned())]));
         for (name, value) in [

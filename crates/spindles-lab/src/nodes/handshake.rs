@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_know_the_token_meet() {
+    fn peers_with_the_same_token_connect() {
         assert_eq!(meet(1, 1, true), (Ok(3), Ok(())));
         assert_eq!(meet(1, 1, false), (Err(Unmet::Busy), Err(Unmet::Busy)));
         let (introduced, greeted) = meet(1, 2, true);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_told_nothing() {
+    fn strangers_learn_nothing() {
         let hello = |version, nonce: &str| Request::Hello {
             version,
             nonce: nonce.to_owned(),
@@ -312,7 +312,7 @@ mod tests {
 
     /// A peer without the token can't pose as an agent by echoing the controller's messages.
     #[test]
-    fn a_mirror_is_no_agent() {
+    fn a_reflected_proof_is_refused() {
         let (mut near, mut far) = pair();
         let error = std::thread::scope(|scope| {
             scope.spawn(move || {

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_the_kernel_are_understood() {
+    fn kernel_counters_are_parsed() {
         let text = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10\n  \
                     eth0:90 1 0 0 0 0 0 0 1234 5 0 0 0 0 0 0\n";
         assert_eq!(carried(text, "eth0"), Some((90, 1234)));
@@ -154,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn what_tc_says_is_understood() {
-        let said = br#"[{"kind":"fq","handle":"1:","parent":"8001:1","options":{"rate":5}},
+    fn tc_output_is_parsed() {
+        let output = br#"[{"kind":"fq","handle":"1:","parent":"8001:1","options":{"rate":5}},
             {"kind":"tbf","handle":"8001:","root":true,"options":{"rate":12500000,"burst":32762},
              "bytes":90,"drops":3,"overlimits":17}]"#;
         let shaped = Queue {
@@ -163,7 +163,7 @@ mod tests {
             overlimits: 17,
             drops: 3,
         };
-        assert_eq!(read_queue(said), Some(shaped));
+        assert_eq!(read_queue(output), Some(shaped));
         let plain = br#"[{"kind":"noqueue","handle":"0:","root":true,"refcnt":2,"options":{}}]"#;
         assert_eq!(read_queue(plain), Some(Queue::default()));
         assert_eq!(read_queue(b"Cannot find device"), None);

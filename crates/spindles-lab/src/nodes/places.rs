@@ -117,7 +117,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     #[test]
-    fn who_holds_the_most_gives_way_and_who_is_known_does_not() {
+    fn the_largest_holder_is_evicted_unless_known() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let places = Places::default();

@@ -427,7 +427,7 @@ mod tests {
 
     /// Exactly one step is legal at each stage.
     #[test]
-    fn every_other_order_is_out_of_turn() {
+    fn each_stage_allows_exactly_one_step() {
         for stage in STAGES {
             let legal = STEPS.iter().filter(|step| stage.next(**step).is_some());
             assert_eq!(legal.count(), 1, "{stage:?}");
@@ -454,7 +454,7 @@ mod tests {
 
     /// A controller that falls silent, because it was stopped, is dropped; a live one is not.
     #[test]
-    fn a_silent_controller_is_left() {
+    fn an_agent_leaves_a_silent_controller() {
         let folder = tempfile::tempdir().unwrap();
         let interrupt = AtomicBool::new(false);
         let shop = Shop {
@@ -478,8 +478,8 @@ mod tests {
             let why = served.join().unwrap().expect_err("it is left");
             assert!(why.contains("nothing was heard of it for 1 s"), "{why}");
         });
-        let mut said = || receive::<Reply>(&mut near, FRAME_BYTES_MAX);
-        let last = std::iter::from_fn(|| said().ok()).last();
+        let mut next_reply = || receive::<Reply>(&mut near, FRAME_BYTES_MAX);
+        let last = std::iter::from_fn(|| next_reply().ok()).last();
         assert!(matches!(last, Some(Reply::Failed { .. })), "{last:?}");
     }
 
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_runs_part_by_part_and_leaves_nothing() {
+    fn a_workload_runs_in_parts_and_leaves_no_files() {
         let parts = [
             Request::Ping,
             files("cp"),
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_out_of_turn_is_sent_away() {
+    fn requests_out_of_turn_end_the_session() {
         let fio = |option: &str, device: Option<&str>| Request::Prepare {
             task: Task::Fio {
                 options: [("rw", "read"), (option, "1")]

@@ -151,7 +151,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn only_a_secret_is_a_token() {
+    fn weak_tokens_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         let read = |text: &str, mode: u32| {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_of_one_side_one_token_and_two_nonces() {
+    fn a_proof_depends_on_side_token_and_both_nonces() {
         let token = Token::of_bytes(&[7; 32]);
         let nonces = Nonces {
             controller: [1; NONCE_BYTES],

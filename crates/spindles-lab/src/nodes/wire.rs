@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_survive_a_round_trip() {
+    fn frames_round_trip() {
         let mut run = Run::default();
         let mut latency = Histogram::new();
         latency.record(7);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_frames_are_refused() {
+    fn malformed_frames_are_refused() {
         let good = "\"ping\"";
         assert_eq!(read(&frame(6, good)).unwrap(), Request::Ping);
         let long = STRANGER_BYTES_MAX + 1;
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_is_read_and_written() {
+    fn hexadecimal_parses_and_prints() {
         assert_eq!(to_hex(&[0, 0x1f, 0xff]), "001fff");
         assert_eq!(from_hex("001fFF"), Some(vec![0, 0x1f, 0xff]));
         for odd in ["0", "0g", "+1", "é", "001"] {

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_share_a_device_only_if_all_do() {
+    fn a_shared_device_is_reported_only_if_all_members_share_it() {
         let one = |name: &str| Some(name.to_owned());
         assert!(all_on_one(&[one("sda"), one("sda"), one("sda")], true));
         assert!(!all_on_one(&[one("sda"), one("sda"), one("sdb")], true));

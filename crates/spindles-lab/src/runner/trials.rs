@@ -325,7 +325,7 @@ mod tests {
     use crate::Experiment;
 
     #[test]
-    fn only_a_phase_that_is_one_flush_is_not_tried_without() {
+    fn only_pure_flush_phases_are_not_tried_without_flushes() {
         let of = |kind: &str, record| {
             let text = format!(
                 "name = \"x\"\n[[system]]\nname = \"disk\"\ntarget = \"folder:/tmp\"\n\

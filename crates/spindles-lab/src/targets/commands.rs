@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_files_of_the_labs_own_folder_are_the_labs() {
+    fn only_plain_files_in_the_labs_folder_belong_to_the_lab() {
         let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
         let folder = home.path().to_str().unwrap();
@@ -233,7 +233,7 @@ mod tests {
         };
         if !mount("mount", &["--bind", other.path().to_str().unwrap()]) {
             return println!(
-                "SKIPPED only_plain_files_of_the_labs_own_folder_are_the_labs: mounting takes root"
+                "SKIPPED only_plain_files_in_the_labs_folder_belong_to_the_lab: mounting takes root"
             );
         }
         fs::remove_file(at("hard")).unwrap();

@@ -408,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_mean_their_kinds() {
+    fn target_texts_select_their_kinds() {
         for (text, kind) in [
             ("single", "single"),
             ("raid5(4)", "array"),
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_texts_are_refused() {
+    fn invalid_target_texts_are_refused() {
         for (text, words) in [
             ("", "a target is empty"),
             ("raid5(2", "lacks a ',' or a ')'"),

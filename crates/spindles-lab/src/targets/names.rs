@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_filled_in_whole() {
+    fn placeholders_are_replaced_as_whole_names() {
         let value = |name: &str| match name {
             "DIR" => Some("/tmp/x".to_owned()),
             "MEMBER1" => Some("/dev/b".to_owned()),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_stand_for_nothing_are_refused_with_those_that_do() {
+    fn unknown_placeholders_are_refused_with_a_list_of_known_ones() {
         assert_eq!(check("$DIR/$MEMBER1", 2), Ok(()));
         let why = check("$MEMBER2", 2).unwrap_err();
         for words in [

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_mean_something_where_they_change_something() {
+    fn options_are_accepted_only_if_they_have_an_effect() {
         let all = [
             &CHUNK,
             &CONSISTENCY,

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_are_those_of_the_formula() {
+    fn block_counts_equal_the_formula() {
         // (1.96 × CV / 5 %)² is 7.5 and 61.5; Student's t for few blocks needs a few more.
         assert_eq!(blocks_needed(&estimate(0.07, 5), 0.05), Some(11));
         assert_eq!(blocks_needed(&estimate(0.20, 5), 0.05), Some(64));

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_and_systems_are_taken_out() {
+    fn block_and_system_effects_are_removed() {
         // System + block + a remainder whose rows and columns add up to nothing.
         let remainder = [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]];
         let rows: Vec<Vec<f64>> = remainder
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn two_systems_are_a_paired_test() {
+    fn two_systems_equal_a_paired_test() {
         let rows = [vec![1.0, 2.0, 4.0, 3.0], vec![1.5, 2.1, 4.9, 3.3]];
         let differences: Vec<f64> = rows[1].iter().zip(&rows[0]).map(|(b, a)| b - a).collect();
         let paired = super::super::mean_of_blocks(&differences, 1);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_with_holes_has_none() {
+    fn an_incomplete_table_has_no_design_error() {
         assert!(design_error(&[vec![1.0, 2.0], vec![1.0]]).is_none());
         assert!(design_error(&[vec![1.0], vec![1.0]]).is_none());
         assert!(design_error(&[]).is_none());

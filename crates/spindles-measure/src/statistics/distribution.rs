@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_values_are_those_of_the_tables() {
+    fn normal_quantiles_match_published_tables() {
         close(normal_cdf(0.0), 0.5);
         close(normal_cdf(1.959_963_985), 0.975);
         close(normal_cdf(-1.0), 0.158_655_253_9);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn student_values_are_those_of_the_tables() {
+    fn student_quantiles_match_published_tables() {
         for (degrees, expected) in [
             (1, 12.706_204_74),
             (2, 4.302_652_73),

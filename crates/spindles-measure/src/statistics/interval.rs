@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_nearly_as_well_for_skewed_figures() {
+    fn intervals_nearly_keep_their_coverage_for_skewed_data() {
         // Exponential with mean 1: far more skewed than log-ratios of throughput are.
         for blocks in [6, 8, 12] {
             let found = coverage(600, 1.0, |random| {
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_systems_are_rarely_told_apart() {
+    fn equal_systems_rarely_show_a_difference() {
         let trials = 600_u64;
         let wrong = (0..trials)
             .filter(|&trial| {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_width_for_normal_data_is_that_of_student() {
+    fn interval_width_of_normal_data_equals_students() {
         let values: Vec<f64> = (0..12)
             .map(|i| f64::from(i % 4) + f64::from(i) / 10.0)
             .collect();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn few_blocks_say_little_and_one_block_says_nothing() {
+    fn few_blocks_give_wide_intervals_and_one_gives_none() {
         let two = mean_of_blocks(&[0.1, 0.12], 1);
         assert_eq!(two.method, Method::StudentT);
         assert!(!two.excludes_zero());
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_do_not_vary_make_a_point() {
+    fn constant_figures_give_a_zero_width_interval() {
         let estimate = mean_of_blocks(&[0.25; 8], 3);
         assert!((estimate.low - 0.25).abs() < 1e-12 && (estimate.high - 0.25).abs() < 1e-12);
         assert!(estimate.p_value < 1e-9 && estimate.excludes_zero());

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn holm_gives_the_textbook_values() {
+    fn holm_correction_gives_the_textbook_values() {
         // Holm 1979's procedure on 0.01, 0.04, 0.03, 0.005: 0.03, 0.06, 0.06, 0.02 (R's p.adjust).
         let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
         for (found, expected) in corrected.iter().zip([0.03, 0.06, 0.06, 0.02]) {

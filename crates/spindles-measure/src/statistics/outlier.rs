@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_far_out_is_flagged() {
+    fn only_distant_values_are_flagged_as_outliers() {
         // Median 10, median distance 0.5: the limit is 3.5 × 1.4826 × 0.5 = 2.59.
         let values = [9.0, 9.5, 10.0, 10.5, 11.0, 10.0, 10.0, 13.0];
         let flagged = outliers(&values);

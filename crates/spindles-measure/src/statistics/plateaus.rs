@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_found_where_they_are() {
+    fn steps_are_located_exactly() {
         for seed in 0..50 {
             let found = plateaus(&points(
                 &[4e3, 4e3, 4e3, 4e3, 9e2, 9e2, 9e2, 1e2, 1e2],

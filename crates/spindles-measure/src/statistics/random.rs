@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_is_that_of_splitmix64() {
+    fn the_generator_matches_splitmix64() {
         // The first values for the seed 1234567 as the algorithm's test vectors have them.
         let mut random = Random::new(1_234_567);
         assert_eq!(

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_bounds_are_tested_on_the_last_five() {
+    fn steady_state_tests_both_bounds_on_the_last_five_rounds() {
         for (rounds, holds) in [
             (&[100.0, 101.0, 99.0, 100.0, 100.0][..], true),
             (&[500.0, 100.0, 101.0, 99.0, 100.0, 100.0], true),

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_and_misses_are_told_apart() {
+    fn hits_and_misses_form_two_modes() {
         for seed in 0..30 {
             let mut random = Random::new(seed);
             // 30 % hits at 20 µs, misses at 8 ms, each lognormal.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hill_is_one_however_broad() {
+    fn one_broad_peak_is_one_mode() {
         for seed in 0..30 {
             let mut random = Random::new(seed);
             for width in [0.1, 0.5, 1.0, 1.5] {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_and_a_few_stragglers_say_nothing() {
+    fn few_values_or_stragglers_show_no_second_mode() {
         let mut histogram = Histogram::new();
         histogram.record_many(1000, 100);
         histogram.record_many(1_000_000, 99);

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cut_is_that_of_the_rule_worked_by_hand() {
+    fn the_cut_equals_the_hand_computed_rule() {
         // Errors from 0, 1, 2 on: 92.8/36, 2.8/25 …, 1/16 (mean 10.5), 0.667/9, 0.5/4.
         let batches = [0.0, 12.0, 10.0, 11.0, 10.0, 11.0];
         assert!((error(&batches[2..]) - 1.0 / 16.0).abs() < 1e-12);
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_warm_up_is_found_and_none_where_there_is_none() {
+    fn only_a_planted_warm_up_is_found() {
         let mut cuts = Vec::new();
         for seed in 0..50 {
             let mut random = Random::new(seed);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_settles_loses_half_and_what_is_too_short_has_no_answer() {
+    fn unsettled_runs_lose_half_and_short_runs_have_no_answer() {
         let climb: Vec<f64> = (0_u8..100).map(f64::from).collect();
         assert_eq!(warm_up(&climb), Some(50));
         assert!(!super::super::steady_over(&climb[50..]).unwrap().holds());

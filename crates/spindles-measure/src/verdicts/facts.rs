@@ -940,7 +940,7 @@ mod tests {
     use crate::LinkUse;
 
     #[test]
-    fn on_a_sync_mount_what_changes_something_is_a_flush() {
+    fn changes_on_a_sync_mount_count_as_flushes() {
         let system = |name: &str, value: &str| System {
             options: [(name.to_owned(), value.to_owned())].into(),
             ..System::default()
@@ -1005,7 +1005,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_in_memory_is_that_of_a_run() {
+    fn waiting_bytes_are_computed_for_one_run() {
         assert_eq!(waiting(&[60, 70, 80], |_, _| {}), (70.0, 0.7));
         assert_eq!(waiting(&[105], |_, _| {}), (100.0, 1.0));
         // These belong to other programs.
@@ -1030,7 +1030,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_shapes_only_what_is_sent() {
+    fn a_queue_limits_only_sent_traffic() {
         assert_eq!(busy(900, 10, None), Some(0.9));
         assert_eq!(busy(900, 10, Some(800)), Some(0.9));
         assert_eq!(busy(10, 95, Some(800)), Some(0.95));

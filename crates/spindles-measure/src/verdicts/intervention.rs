@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_effect_is_told_from_none() {
+    fn an_effect_is_distinguished_from_no_effect() {
         let member = "sdb".to_owned();
         for (change, right, wrong) in [
             (Intervention::DoubleActors, 1.9, 1.1),

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_at_most_all() {
+    fn a_share_is_at_most_one() {
         assert_eq!([0.126, 1.0, 1.01].map(percent), ["13 %", "100 %", "100 %"]);
     }
 }

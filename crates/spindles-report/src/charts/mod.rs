@@ -330,7 +330,7 @@ mod tests {
 
     /// Without room for all labels, every second is written, including the one at 0.
     #[test]
-    fn labels_of_ticks_are_even() {
+    fn tick_labels_are_evenly_spaced() {
         let scale = Scale {
             low: -1.0,
             high: 3.0,

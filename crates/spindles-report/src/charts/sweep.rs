@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sweeps_of_one_kind_are_told_apart_by_the_names_of_their_workloads() {
+    fn sweeps_of_one_kind_are_labelled_by_workload_name() {
         let sweep = |names: [&str; 3]| Sweep {
             of: "copy".to_owned(),
             rate: Rate::Bytes,

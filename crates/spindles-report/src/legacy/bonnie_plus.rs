@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_written_as_bonnie_does() {
+    fn sizes_are_formatted_like_bonnie() {
         for (bytes, text) in [
             (256 << 20, "256M"),
             (16 << 30, "16G"),

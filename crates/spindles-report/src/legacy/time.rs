@@ -67,7 +67,7 @@ mod tests {
     use super::minutes;
 
     #[test]
-    fn times_are_written_as_the_shell_does() {
+    fn times_are_formatted_like_the_shell() {
         for (seconds, text) in [
             (0.0, "0m0.000s"),
             (0.3149, "0m0.314s"),

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_of_a_slot_are_the_ends_of_their_powers() {
+    fn percentiles_of_a_slot_are_upper_bounds_of_powers_of_two() {
         let slot = Slot {
             latency: vec![(12, 1), (10, 98), (11, 1)],
             ..Slot::default()

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_have_forms() {
+    fn address_forms_are_parsed() {
         for (text, wanted) in [
             ("9100", Some("127.0.0.1:9100")),
             ("[::1]:9100", Some("[::1]:9100")),

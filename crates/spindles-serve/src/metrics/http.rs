@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_page_is_handed_out() {
+    fn only_the_metrics_page_is_served() {
         for (line, page, wanted) in [
             ("GET /metrics HTTP/1.1", Some("a 1\n"), "200"),
             ("GET /metrics?x=1 HTTP/1.0", Some("a 1\n"), "200"),

@@ -418,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_the_conventions() {
+    fn metric_names_follow_the_conventions() {
         for (at, metric) in METRICS.iter().enumerate() {
             let name = metric.name;
             assert!(name.starts_with("spindles_"), "{name}");

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn only_devices_are_opened() {
+    fn the_helper_opens_only_devices() {
         let (helper, folder) = helper(None);
         let path = |name: &str| folder.path().join(name);
         fs::write(path("file"), "").expect("it is written");
@@ -494,7 +494,7 @@ mod tests {
     /// A device on a served array opens only when that server answers, which may need another
     /// device first.
     #[test]
-    fn a_device_that_is_waited_for_keeps_no_other_waiting() {
+    fn waiting_for_one_device_does_not_delay_another() {
         // Opening a file with a lease blocks until the lease is released.
         let lease = "import fcntl, signal, sys\n\
                      signal.signal(signal.SIGIO, signal.SIG_IGN)\n\
@@ -510,13 +510,11 @@ mod tests {
         let mut holder = Command::new("python3");
         let holder = holder.args(["-c", lease]).arg(path("held"));
         let Ok(mut holder) = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-            return println!(
-                "SKIPPED a_device_that_is_waited_for_keeps_no_other_waiting: no python3"
-            );
+            return println!("SKIPPED waiting_for_one_device_does_not_delay_another: no python3");
         };
         let mut held = [0; 5];
-        let said = holder.stdout.as_mut().expect("it is piped");
-        said.read_exact(&mut held).expect("it has it");
+        let output = holder.stdout.as_mut().expect("it is piped");
+        output.read_exact(&mut held).expect("it has it");
         let open = |name: &str| helper.open(&path(name), OFlags::RDONLY).err();
         thread::scope(|scope| {
             let waits = scope.spawn(|| open("held"));
@@ -530,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_hook_is_run() {
+    fn the_helper_runs_only_the_hook() {
         let alarm = Watch::unclean("pool", "it is a test");
         let (without, _folder) = helper(None);
         assert_eq!(without.run_hook(&alarm), Err(Errno::PERM));
@@ -551,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_have_one_form() {
+    fn helper_requests_have_one_valid_form() {
         let open = Ask::Open {
             path: "/dev/sda".into(),
             flags: OFlags::RDWR,

@@ -48,7 +48,7 @@ mod tests {
 
     /// Uses its own thread, because this one may need its capabilities.
     #[test]
-    fn nothing_is_kept_but_locked_memory_where_that_is_needed() {
+    fn only_the_locked_memory_capability_is_kept_if_needed() {
         let had = capabilities(None).expect("it can be asked").permitted;
         let entered = std::thread::spawn(|| {
             [true, false].map(|exceeds_locked_memory| {

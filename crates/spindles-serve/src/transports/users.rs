@@ -201,7 +201,7 @@ mod tests {
     use rustix::process::getpid;
 
     #[test]
-    fn a_process_has_what_it_opened() {
+    fn a_process_uses_the_devices_it_opened() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().canonicalize().unwrap();
         assert_eq!(
@@ -227,7 +227,7 @@ mod tests {
 
     /// As after `umount --lazy`: does not use the path.
     #[test]
-    fn a_process_has_what_is_on_a_file_system() {
+    fn a_process_uses_devices_through_a_file_system() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let status = statx(CWD, file.path(), AtFlags::empty(), StatxFlags::empty()).unwrap();
         let (major, minor) = (status.stx_dev_major, status.stx_dev_minor);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn not_all_are_named() {
+    fn a_long_list_of_users_is_cut_short() {
         let users: Vec<User> = (0..7).map(|it| User::Loop(format!("p{it}"))).collect();
         assert_eq!(by_users(&users), "by p0, p1, p2, p3, p4 and 2 more");
         assert_eq!(by_users(&users[..1]), "by p0");

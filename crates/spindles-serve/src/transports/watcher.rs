@@ -192,7 +192,7 @@ mod tests {
 
     /// A process that does not reply gets no more requests, and is not waited for at the end.
     #[test]
-    fn a_process_that_hangs_keeps_nobody_waiting() {
+    fn a_hanging_process_delays_no_reply() {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let limit = Duration::from_millis(20);
         ours.set_read_timeout(Some(limit)).expect("a limit");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_has_a_reply_and_the_end_is_noticed() {
+    fn each_command_gets_a_reply_and_the_end_is_detected() {
         for (words, expected) in [
             (&b""[..], ""),
             (

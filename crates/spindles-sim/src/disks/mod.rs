@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_write_is_read() {
+    fn reads_return_the_last_write() {
         for model in MODELS {
             let mut disk = disk(model);
             assert_eq!(read(&disk, 3), 0);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_or_forced_survives_power_loss() {
+    fn flushed_and_fua_writes_survive_power_loss() {
         for model in MODELS {
             let mut disk = disk(model);
             disk.write(0, &sector(1), false);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_of_the_process_keeps_the_cache() {
+    fn a_process_crash_keeps_the_cache() {
         for model in MODELS {
             let mut disk = disk(model);
             disk.write(0, &sector(1), false);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "beyond the end")]
-    fn nothing_lies_beyond_the_end() {
+    fn an_access_beyond_the_end_panics() {
         disk(&memory::MODEL).write(64, &sector(1), false);
     }
 

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_rows_that_are_not_durable_may_be_lost() {
+    fn only_whole_rows_without_durable_data_may_be_lost() {
         let row = || vec![0, 1, 2, 3];
         let events = candidates(" regions checksums: write 0+4, flush", &BOUNDS);
         for answered in [false, true] {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_rows_may_not() {
+    fn partially_written_rows_may_not_be_lost() {
         let whole = asked(false, 0, true);
         let part = candidates(" regions checksums: write 0+1, flush", &BOUNDS);
         assert_eq!(unlogged(&part, &[whole]), [vec![], vec![]]);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_or_flushed_before_a_member_was_out_is_lost_no_more() {
+    fn rows_read_or_flushed_before_a_dropout_may_not_be_lost() {
         let events = candidates(" regions checksums: write 0+4, flush", &BOUNDS);
         let mut legal = events.legal(&[asked(true, 0, true)]);
         assert!(!legal.with_rows_flushed().has_unlogged());

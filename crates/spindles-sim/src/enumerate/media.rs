@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_durable_lies_over_what_was_cached_before() {
+    fn durable_data_replaces_earlier_cached_data() {
         let mut media = Media::new(1, 4);
         media.write(&write(0, &[2, 3]), false);
         media.write(&write(1, &[6]), true);

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rotors_go_round_and_pass_over_what_is_taken() {
+    fn rotors_wrap_around_and_skip_taken_files() {
         let mut there = [true; 130];
         there[1] = false;
         there[129] = false;

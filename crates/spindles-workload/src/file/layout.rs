@@ -130,7 +130,7 @@ mod tests {
     const B: FileId = FileId(7);
 
     #[test]
-    fn files_that_grow_together_lie_in_turns_and_never_on_each_other() {
+    fn files_growing_together_interleave_and_never_overlap() {
         let mut layout = Layout::new(8 * EXTENT_BYTES + 17);
         layout.create(A);
         layout.create(B);

@@ -133,7 +133,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_tree_is_like_that_of_linux() {
+    fn the_tree_resembles_that_of_linux() {
         let tree = Tree::sources(FILES, 1);
         assert_eq!(tree.files(), FILES);
         assert_eq!(tree, Tree::sources(FILES, 1));

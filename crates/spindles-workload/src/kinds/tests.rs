@@ -150,7 +150,7 @@ fn the_touched_integer_rotates() {
 /// Bonnie's seeks in full: 4000 tickets, 3 seekers. Each seeker's 1st, 11th, 21st … chunk is
 /// written back right after its read, by the same seeker, at the same offset.
 #[test]
-fn seeks_are_bonnies() {
+fn seeks_match_bonnie() {
     let plan = small("seeks", Params::new(12_800, 42));
     assert_eq!(
         (plan.actors(), plan.chunk_bytes, plan.operations),
@@ -266,7 +266,7 @@ fn seeds_replay() {
 }
 
 #[test]
-fn wrong_choices_are_named() {
+fn invalid_choices_are_named() {
     let check = |name: &str, params: Params, expected: &str| {
         let error = by_name(name).unwrap().plan(&params).unwrap_err();
         assert_eq!(format!("{error}"), expected);
@@ -331,7 +331,7 @@ fn wrong_choices_are_named() {
 
 /// A summary describes the plan, not the kind's defaults.
 #[test]
-fn summaries_say_what_was_chosen() {
+fn summaries_state_the_chosen_parameters() {
     for kind in KINDS {
         let params = Params {
             chunk_bytes: Some(20 << 10),

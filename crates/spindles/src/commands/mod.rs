@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_holds_together() {
+    fn the_command_line_is_consistent() {
         command_line().debug_assert();
     }
 
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_one_line_of_the_log() {
+    fn each_command_is_logged_on_one_line() {
         let line = |status, error| {
             let words = ["spare", "add", "a b"].map(str::to_owned);
             log_line("pool", &words, status, error)
@@ -438,7 +438,7 @@ mod tests {
 
     /// Examples in the documents are valid command lines.
     #[test]
-    fn every_example_is_a_command_line() {
+    fn every_example_is_a_valid_command_line() {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
         let mut pages = vec![std::path::PathBuf::from(docs).join("../README.md")];
         let docs = std::fs::read_dir(docs).unwrap();
@@ -469,7 +469,7 @@ mod tests {
     /// Every command's `--help`, as a document: a snapshot for review and for readers.
     /// `SPINDLES_UPDATE=1 cargo test -p spindles` rewrites it.
     #[test]
-    fn the_help_is_as_documented() {
+    fn the_help_matches_its_document() {
         let mut page = "# Commands\n\nWhat `--help` prints, for every command. Rewritten by \
                         `SPINDLES_UPDATE=1 cargo test -p spindles`.\n"
             .to_owned();

@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_seeds() {
+    fn seed_ranges_are_parsed() {
         assert_eq!(parse_seeds("3..10"), Ok(3..10));
         for wrong in ["", "3", "3..", "..3", "3..3", "9..3", "a..b"] {
             let error = parse_seeds(wrong).unwrap_err();

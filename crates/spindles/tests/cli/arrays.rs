@@ -137,7 +137,7 @@ impl Folder {
 }
 
 #[test]
-fn create_says_how_much_it_does_not_use() {
+fn create_reports_unused_space_of_larger_devices() {
     let folder = Folder::new("a b", 8 * MIB);
     folder.make("small", 4 * MIB);
     let run = folder.run("create x raid5(@a,@b,@small)").ok();
@@ -153,7 +153,7 @@ fn create_says_how_much_it_does_not_use() {
 /// Every command of a plan makes an array with the size and the fault tolerance that the plan
 /// shows.
 #[test]
-fn what_a_plan_shows_is_what_create_makes() {
+fn create_makes_the_size_and_fault_tolerance_of_its_plan() {
     for sizes in [&[20, 20][..], &[12, 18, 24, 33], &[16, 16, 16, 24, 24, 40]] {
         let names: Vec<String> = (0..sizes.len())
             .map(|device| format!("d{device}"))
@@ -196,7 +196,7 @@ fn what_a_plan_shows_is_what_create_makes() {
 
 /// Sizes stand for devices still to be bought.
 #[test]
-fn sizes_are_planned_with() {
+fn create_plans_with_sizes_instead_of_devices() {
     let out = spindles(&["create", "--plan", "4T", "4T", "2T", "2T", "--rate", "200M"])
         .ok()
         .out;
@@ -277,7 +277,7 @@ fn arrays_are_created_and_shown() {
 }
 
 #[test]
-fn create_says_what_it_did_as_json() {
+fn create_reports_its_result_as_json() {
     let folder = Folder::new("a b", 8 * MIB);
     let json = folder.run("create m raid1(@a,@b) --json").ok().json();
     assert_eq!(json["initial_sync"], "not needed");
@@ -518,7 +518,7 @@ fn create_refuses_devices_it_must_not_take() {
 }
 
 #[test]
-fn status_refuses_what_does_not_belong_together() {
+fn status_refuses_devices_that_do_not_belong_together() {
     let folder = Folder::new("a b c x y blank", 2 * MIB);
     folder.run("create data raid1(@a,@b,@c)").ok();
     folder.run("create other raid1(@x,@y)").ok();
@@ -547,7 +547,7 @@ fn status_refuses_what_does_not_belong_together() {
 }
 
 #[test]
-fn status_tells_stale_truncated_and_corrupt_members() {
+fn status_reports_stale_truncated_and_corrupt_members() {
     let folder = Folder::new("a b c d", 8 * MIB);
     folder.run("create data raid1(@a,@b,@c,@d)").ok();
     folder.copy("d", "old");
@@ -597,7 +597,7 @@ fn status_tells_stale_truncated_and_corrupt_members() {
 
 /// Shows how much of an array is written, and how much a returning or new member lacks.
 #[test]
-fn status_tells_what_members_lack() {
+fn status_reports_written_regions_and_missed_writes() {
     let folder = Folder::new("a b c", 16 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let bytes: Vec<u8> = (0..5 * MIB).map(|at| at.to_le_bytes()[1] | 1).collect();
@@ -670,19 +670,19 @@ fn status_tells_what_members_lack() {
 /// If a superblock is overwritten, the other copy counts. Readers report it, and writers restore
 /// it.
 #[test]
-fn a_superblock_that_was_overwritten_is_told_and_written_anew() {
+fn an_overwritten_superblock_is_reported_and_rewritten() {
     let folder = Folder::new("a b", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
     folder.run("scrub @a @b").ok();
     for at in [4096, 32768] {
         folder.write("a", at, &[0x5a; 4096]);
-        let told = "/a: one of its two superblocks is damaged (there is no Spindles superblock), and \
-                    written anew ";
+        let message = "/a: one of its two superblocks is damaged (there is no Spindles superblock), \
+                    and written anew ";
         let status = folder.run("status @a @b").ok();
         assert!(
             status
                 .error
-                .contains(&format!("{told}when the array is next written")),
+                .contains(&format!("{message}when the array is next written")),
             "{}",
             status.error
         );
@@ -694,7 +694,7 @@ fn a_superblock_that_was_overwritten_is_told_and_written_anew() {
         );
         let scrub = folder.run("scrub @a @b").ok();
         assert!(
-            scrub.error.contains(&format!("{told}now")),
+            scrub.error.contains(&format!("{message}now")),
             "{}",
             scrub.error
         );
@@ -738,7 +738,7 @@ fn split_brain_is_refused_and_shown() {
 }
 
 #[test]
-fn examine_shows_whatever_it_is_given() {
+fn examine_describes_any_device() {
     let folder = Folder::new("a b blank", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
     folder.advance(&["a"], &[], false);
@@ -826,7 +826,7 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
 /// The same if the absent member could have continued alone: all required options are named at
 /// once, whichever were given.
 #[test]
-fn all_that_an_unclean_array_takes_is_said() {
+fn an_unclean_array_names_all_required_options_at_once() {
     let folder = Folder::new("a b c d", 4 * MIB);
     let create = "create data raid6(@a,@b,@c,@d) --consistency resync";
     folder.run(create).ok();
@@ -844,7 +844,7 @@ fn all_that_an_unclean_array_takes_is_said() {
 /// After a crash, writing without a member that was present then needs --degraded; reading only
 /// warns.
 #[test]
-fn what_only_an_absent_member_holds_is_not_given_up_unasked() {
+fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
     let folder = Folder::new("a b c new", 4 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     fs::write(folder.path("in"), vec![0x5a; 1 << 20]).expect("room");
@@ -915,7 +915,7 @@ fn what_only_an_absent_member_holds_is_not_given_up_unasked() {
 /// After its writer is killed, the array can be used at once, and after the resync all members hold
 /// the same copy.
 #[test]
-fn an_array_can_be_used_right_after_its_program_was_killed() {
+fn an_array_is_usable_right_after_its_writer_is_killed() {
     let folder = Folder::new("a b c", 24 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let data: Vec<u8> = (0..40 * MIB)
@@ -947,7 +947,7 @@ fn an_array_can_be_used_right_after_its_program_was_killed() {
 }
 
 #[test]
-fn resync_makes_consistent_what_was_not_closed() {
+fn resync_makes_an_unclean_array_consistent() {
     let folder = Folder::new("a b c", 8 * MIB);
     // With checksums, data written behind its back would be corruption.
     folder
@@ -978,7 +978,7 @@ fn resync_makes_consistent_what_was_not_closed() {
 
 /// A resync reports work even if only inner arrays needed it.
 #[test]
-fn a_resync_of_arrays_inside_is_something_to_do() {
+fn a_resync_of_inner_arrays_only_is_reported_as_work() {
     let folder = Folder::new("a b c d", 8 * MIB);
     folder
         .run("create kn raid0(raid1(@a,@b),raid1(@c,@d))")
@@ -1005,7 +1005,7 @@ fn a_resync_of_arrays_inside_is_something_to_do() {
 
 /// Each command waits for the others to end, and takes the array as they left it.
 #[test]
-fn commands_that_come_at_once_are_done_one_after_another() {
+fn concurrent_commands_run_one_after_another() {
     let folder = Folder::new("a b c data", 16 * MIB);
     folder.run("create pool raid5(@a,@b,@c)").ok();
     let array = ["a", "b", "c"].map(|name| folder.path(name)).join(",");

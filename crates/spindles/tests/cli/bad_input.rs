@@ -194,8 +194,11 @@ fn check(call: &Call, folder: &str) -> Result<String, String> {
     if status != call.status {
         return Err(format!("exit status {status}: {out}{error}"));
     }
-    let said = error.lines().any(|line| line.starts_with("spindles: "));
-    if !said && !error.starts_with(env!("CARGO_PKG_DESCRIPTION")) && !error.contains("Usage:") {
+    let has_message = error.lines().any(|line| line.starts_with("spindles: "));
+    if !has_message
+        && !error.starts_with(env!("CARGO_PKG_DESCRIPTION"))
+        && !error.contains("Usage:")
+    {
         return Err(format!("no error: {out}{error}"));
     }
     let with_json = [&words[..], &["--json"]].concat();
@@ -207,11 +210,11 @@ fn check(call: &Call, folder: &str) -> Result<String, String> {
             return Err(format!("with --json: status {status}: {out}{error}"));
         }
     }
-    if !said {
+    if !has_message {
         return Ok("(its help)".to_owned()); // No subcommand was named.
     }
-    let said = without_others(&format!("{out}{error}"));
-    Ok(without_identities(&said.replace(folder, "@/")))
+    let output = without_others(&format!("{out}{error}"));
+    Ok(without_identities(&output.replace(folder, "@/")))
 }
 
 /// Removes the arrays that other servers of this machine have.
@@ -243,7 +246,7 @@ fn without_identities(text: &str) -> String {
 }
 
 /// The text of all calls, and of each one.
-fn shown(call: &Call, said: &str) -> String {
+fn shown(call: &Call, output: &str) -> String {
     let mut line = String::new();
     for word in &call.words {
         let quote = if word.is_empty() || word.contains(' ') {
@@ -253,11 +256,11 @@ fn shown(call: &Call, said: &str) -> String {
         };
         write!(line, " {quote}{word}{quote}").expect("a string takes all");
     }
-    format!("$ spindles{line}\n{}\n{}", call.status, said.trim_end())
+    format!("$ spindles{line}\n{}\n{}", call.status, output.trim_end())
 }
 
 #[test]
-fn wrong_calls_say_what_is_wrong_and_change_nothing() {
+fn invalid_calls_report_the_error_and_change_nothing() {
     let calls = calls();
     assert!(calls.len() >= 300);
     let next = AtomicUsize::new(0);
@@ -302,7 +305,7 @@ fn wrong_calls_say_what_is_wrong_and_change_nothing() {
     let mut blocks = Vec::new();
     for ((_, result), call) in results.iter().zip(&calls) {
         match result {
-            Ok(said) => blocks.push(shown(call, said)),
+            Ok(output) => blocks.push(shown(call, output)),
             Err(why) => write!(wrong, "{}: {why}\n\n", shown(call, "")).expect("a string"),
         }
     }
@@ -330,7 +333,7 @@ fn wrong_calls_say_what_is_wrong_and_change_nothing() {
 
 /// After a complete document, a later failure prints no second one.
 #[test]
-fn a_failure_after_the_result_is_still_one_document() {
+fn a_failure_after_the_result_prints_no_second_document() {
     let run = spindles(&["examine", "/nonexistent/a.img", "--json"]);
     assert_eq!(run.status, 1);
     let error = &run.json()["devices"][0]["error"];

@@ -34,7 +34,7 @@ const WRITERS: [&str; 6] = [
 ];
 
 #[test]
-fn the_half_of_a_mirror_is_not_written_without_degraded() {
+fn half_a_mirror_is_not_written_without_degraded() {
     for writer in WRITERS {
         let folder = one_half();
         folder.refuses(writer, 1, &REFUSED);
@@ -44,7 +44,7 @@ fn the_half_of_a_mirror_is_not_written_without_degraded() {
 }
 
 #[test]
-fn an_array_that_allows_it_is_written_without_degraded() {
+fn an_array_that_allows_degraded_writes_needs_no_degraded_option() {
     for writer in WRITERS {
         let folder = one_half();
         folder.run("set @a @b --degraded-writes allow").ok();
@@ -55,7 +55,7 @@ fn an_array_that_allows_it_is_written_without_degraded() {
 
 /// The rebuild that is named as the remedy needs it too.
 #[test]
-fn the_half_of_a_mirror_names_a_rebuild_that_works() {
+fn status_of_half_a_mirror_names_a_rebuild_that_works() {
     let folder = one_half();
     let run = folder.run("status @a").ok();
     let remedy = "`spindles rebuild data --degraded --onto DEV`";
@@ -67,7 +67,7 @@ fn the_half_of_a_mirror_names_a_rebuild_that_works() {
 }
 
 #[test]
-fn a_copy_out_of_the_older_half_says_so() {
+fn a_copy_from_the_older_half_warns_of_newer_data() {
     let folder = one_half();
     folder.run("copy @twos array:@b --degraded").ok();
     let run = folder.run("copy array:@a @out --bytes 1M").ok();
@@ -87,7 +87,7 @@ fn a_copy_out_of_the_older_half_says_so() {
 /// A copy is killed in the middle, and a member is unplugged: until it returns, all is read and
 /// nothing written, and then everything is there.
 #[test]
-fn a_member_that_comes_back_after_a_crash_brings_all_that_was_written() {
+fn a_member_returning_after_a_crash_restores_all_writes() {
     let folder = Folder::new("a b c", 40 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let bytes = usize::try_from(64 * MIB).expect("small");

@@ -37,7 +37,7 @@ fn every_command_has_help() {
 }
 
 #[test]
-fn every_command_refuses_what_it_does_not_know() {
+fn every_command_refuses_unknown_arguments() {
     for command in commands() {
         let run = spindles(&with(&command, &["--no-such-option"]));
         assert_eq!(run.status, 2, "{command:?}");
@@ -63,7 +63,7 @@ fn every_command_refuses_what_it_does_not_know() {
 }
 
 #[test]
-fn without_a_command_there_is_help_and_a_failure() {
+fn a_missing_command_prints_help_and_fails() {
     let run = spindles(&[]);
     assert_eq!((run.status, run.out.as_str()), (2, ""));
     assert!(run.error.contains("Usage: spindles"), "{}", run.error);
@@ -72,7 +72,7 @@ fn without_a_command_there_is_help_and_a_failure() {
 }
 
 #[test]
-fn help_prints_what_the_option_prints() {
+fn the_help_command_prints_the_same_as_the_help_option() {
     for command in commands() {
         let words = command.iter().map(String::as_str);
         let help: Vec<&str> = ["help"].into_iter().chain(words).collect();
@@ -122,8 +122,8 @@ fn every_command_has_a_manual_page() {
                 .args(["-man", "-ww", "-rCHECKSTYLE=3", "-Tutf8", "-z", &page])
                 .output()
                 .expect("it is installed");
-            let said = String::from_utf8_lossy(&lint.stderr);
-            assert!(lint.status.success() && said.is_empty(), "{said}");
+            let message = String::from_utf8_lossy(&lint.stderr);
+            assert!(lint.status.success() && message.is_empty(), "{message}");
         }
     }
 }
@@ -131,7 +131,7 @@ fn every_command_has_a_manual_page() {
 /// A single page is shown by name. It has a synopsis with the values of options, and the files of
 /// an array.
 #[test]
-fn the_page_of_one_command_is_shown() {
+fn man_shows_the_page_of_one_command() {
     let page = spindles(&["man", "serve"]).ok().out;
     for text in [
         ".TH spindles-serve 8 ",
@@ -148,7 +148,7 @@ fn the_page_of_one_command_is_shown() {
 
 /// Completion scripts can list the names of arrays.
 #[test]
-fn completions_know_arrays() {
+fn completions_offer_array_names() {
     let folder = Folder::new("a b", 16 * MIB);
     folder.run("create home raid1(@a,@b)").ok();
     let run = spindles_in(&folder.path(""), &[], &["completions", "arrays"]).ok();
@@ -161,7 +161,7 @@ fn completions_know_arrays() {
 
 /// Every shell offers the values of options.
 #[test]
-fn completions_know_names() {
+fn completions_offer_option_values() {
     for shell in ["bash", "zsh", "fish"] {
         let script = spindles(&["completions", shell]).ok().out;
         let words = [
@@ -182,7 +182,7 @@ fn completions_know_names() {
 }
 
 #[test]
-fn two_forms_of_one_result_are_refused() {
+fn two_output_formats_at_once_are_refused() {
     for arguments in [
         &["lab", "report", "nothing", "--format", "csv", "--json"][..],
         &["--json", "lab", "compare", "one", "two", "--format", "json"],
@@ -209,7 +209,7 @@ fn completions_and_the_manual_page_name_every_command() {
 /// A full disk loses the result: the exit status says so. A reader that closes the pipe lost
 /// nothing.
 #[test]
-fn a_result_that_is_lost_is_no_success() {
+fn a_result_lost_to_a_full_disk_is_a_failure() {
     let run = |arguments: &[&str], out: Stdio| {
         let command = Command::new(env!("CARGO_BIN_EXE_spindles"))
             .args(arguments)

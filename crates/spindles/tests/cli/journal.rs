@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
-fn an_array_has_its_journal_on_a_device_of_its_own() {
+fn an_array_keeps_its_journal_on_a_separate_device() {
     let folder = Folder::new("a b c j", 16 * MIB);
     folder.make("small", MIB);
     let before = folder.read("j");
@@ -68,7 +68,7 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
 /// An array without a journal device gets one, loses it, gets another, and returns that one: its
 /// data stays, and nothing else is overwritten.
 #[test]
-fn a_journal_comes_and_goes() {
+fn a_journal_device_is_added_replaced_and_removed() {
     let folder = Folder::new("a b c j k", 16 * MIB);
     folder.make("other", 16 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
@@ -127,7 +127,7 @@ fn a_journal_comes_and_goes() {
 
 /// After a kill at any moment the array is intact, also when the command is repeated.
 #[test]
-fn a_journal_that_comes_or_goes_may_be_killed() {
+fn a_killed_journal_change_leaves_the_array_intact() {
     let folder = Folder::new("a b c j", 16 * MIB);
     let contents: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 241).unwrap()).collect();
     std::fs::write(folder.path("in"), &contents).unwrap();
@@ -171,7 +171,7 @@ fn a_journal_that_comes_or_goes_may_be_killed() {
 /// Writes in flight at the kill are on the journal device. Without it and without a member the
 /// array does not open, and the error names what is missing and the remedy.
 #[test]
-fn killed_and_without_its_journal_and_a_member_it_is_refused() {
+fn an_unclean_array_lacking_journal_and_member_is_refused() {
     let folder = Folder::new("a b c j new", 16 * MIB);
     folder
         .run("create data raid5(@a,@b,@c) --journal @j --checksum none")
@@ -228,7 +228,7 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
 
 /// The reason why an array has nothing to log fits the command.
 #[test]
-fn why_a_device_does_not_get_the_journal_is_told() {
+fn journal_add_explains_why_it_refuses_an_array() {
     let folder = Folder::new("a b c j", 16 * MIB);
     folder.run("create m raid1(@a,@b) --checksum none").ok();
     let refused = "/j can't have the journal: an array without parity";
@@ -244,11 +244,11 @@ fn why_a_device_does_not_get_the_journal_is_told() {
 
 /// Distinguishes a former journal device from the current one, and from that of another array.
 #[test]
-fn why_a_device_has_the_journal_no_more_is_told() {
+fn status_reports_outdated_and_foreign_journal_devices() {
     let folder = Folder::new("a b c j k l x y z", 16 * MIB);
     folder.run("create m raid5(@a,@b,@c) --journal @j").ok();
     folder.run("journal add @k --array @a,@b,@c").ok();
-    let told = |devices: &str, texts: &[&str]| {
+    let check_message = |devices: &str, texts: &[&str]| {
         let status = folder.run(&format!("status {devices}")).ok();
         for text in texts {
             assert!(
@@ -259,11 +259,11 @@ fn why_a_device_has_the_journal_no_more_is_told() {
         }
     };
     let elsewhere = "/j: outdated: the array had its journal there, and has it on another device";
-    told(
+    check_message(
         "@a @b @c @j @k",
         &[elsewhere, "something else with --force"],
     );
-    told(
+    check_message(
         "@a @b @c @j",
         &[elsewhere, "for its journal that is not there"],
     );
@@ -272,26 +272,26 @@ fn why_a_device_has_the_journal_no_more_is_told() {
     folder.refuses("status @a @b @c @k @l", 1, &[both]);
     let short = std::fs::File::options().write(true).open(folder.path("l"));
     short.unwrap().set_len(8 * MIB).unwrap();
-    told(
+    check_message(
         "@a @b @c @l",
         &["/l: truncated: it has 8 MiB and had 16 MiB"],
     );
     folder.run("journal remove --array @a,@b,@c,@k").ok();
-    told(
+    check_message(
         "@a @b @c @j",
         &["/j: outdated: ", "has it on its members now"],
     );
     folder.run("create n raid5(@x,@y,@z)").ok();
-    told("@x @y @z @j", &["/j: it has the journal of another array"]);
+    check_message("@x @y @z @j", &["/j: it has the journal of another array"]);
 }
 
 /// Every command that takes a device makes the checks of opening before it writes.
 #[test]
-fn no_command_takes_a_device_whose_sectors_are_larger_than_blocks() {
+fn commands_refuse_devices_with_sectors_larger_than_a_block() {
     let folder = Folder::new("a b c d j", 16 * MIB);
     let device = match Loop::new(Path::new(&folder.path("j")), 4096) {
         Ok(device) => device,
-        Err(reason) => return println!("SKIPPED: no_command_takes_a_device: {reason}"),
+        Err(reason) => return println!("SKIPPED: commands_refuse_devices_with_sectors: {reason}"),
     };
     let device = device.0.as_str();
     let why = [device, "sectors of 4096 bytes", "blocks of 512"];

@@ -52,14 +52,14 @@ fn is_documented(document: &Value) {
     fields(document, &mut found);
     for name in found {
         if !["schema", "version", "not_given"].contains(&name.as_str()) {
-            let said = section.contains(&format!("`{name}`"));
-            assert!(said, "docs/json.md, {schema}, does not name `{name}`");
+            let is_named = section.contains(&format!("`{name}`"));
+            assert!(is_named, "docs/json.md, {schema}, does not name `{name}`");
         }
     }
 }
 
 #[test]
-fn commands_print_one_document_that_is_documented() {
+fn commands_print_one_documented_json_document() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let devices = ["a", "b", "c", "new", "added", "shared", "fast"].map(path);
@@ -159,7 +159,7 @@ fn commands_print_one_document_that_is_documented() {
 }
 
 #[test]
-fn every_command_has_a_document() {
+fn json_documentation_covers_every_command() {
     let all: Vec<String> = (commands().iter())
         .map(|command| format!("spindles.{}", command.join(".")))
         .collect();

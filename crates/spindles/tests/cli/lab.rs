@@ -48,7 +48,7 @@ fn is_empty(folder: &Path) -> bool {
 
 /// A file that happens to have the name of the report is kept.
 #[test]
-fn what_is_no_report_is_not_replaced_by_one() {
+fn a_report_never_replaces_a_foreign_file() {
     let folder = prepared(1);
     let file = folder.path().join("small.toml");
     let results = folder.path().join("my results");
@@ -141,7 +141,7 @@ fn several_reports_are_one_text(results: &Path) {
 
 /// Runs of the same experiment that begin at once without `--out` get separate folders.
 #[test]
-fn several_runs_may_begin_in_one_second() {
+fn runs_started_in_one_second_get_separate_folders() {
     let folder = prepared(1);
     let begin = || {
         Command::new(env!("CARGO_BIN_EXE_spindles"))
@@ -167,7 +167,7 @@ fn several_runs_may_begin_in_one_second() {
 
 /// Control sequences in an experiment are shown, and have no effect.
 #[test]
-fn control_characters_of_experiments_are_shown_in_words() {
+fn control_characters_of_experiments_are_escaped() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let odd = folder.path().join("a\u{1b}[2Jb\u{9b}31m");
     fs::create_dir(&odd).expect("a new folder");
@@ -188,15 +188,15 @@ fn control_characters_of_experiments_are_shown_in_words() {
     let wrong = spindles(&["lab", "run", text(&file)]);
     wrong.fails(2, &["\\u{1b}[2J"]);
     assert!(run.out.contains("a\\u{1b}[2Jb\\u{9b}31m"), "{}", run.out);
-    for said in [&run.out, &run.error, &again.out, &wrong.error] {
-        let obeyed = said.contains(|c: char| c.is_control() && c != '\n');
-        assert!(!obeyed, "{said:?}");
+    for output in [&run.out, &run.error, &again.out, &wrong.error] {
+        let obeyed = output.contains(|c: char| c.is_control() && c != '\n');
+        assert!(!obeyed, "{output:?}");
     }
 }
 
 /// An option without effect is refused, as in an experiment.
 #[test]
-fn bench_takes_chunks_of_arrays_only() {
+fn bench_accepts_a_chunk_size_for_arrays_only() {
     let bench = |target: &str| spindles(&["bench", "dd-read", target, "--chunk", "64K"]);
     let words = [
         "--chunk means nothing for null:1M",
@@ -206,7 +206,7 @@ fn bench_takes_chunks_of_arrays_only() {
 }
 
 #[test]
-fn different_work_is_said_before_it_is_compared() {
+fn compare_reports_different_work_before_its_results() {
     let folder = prepared(2);
     let at = |name: &str| folder.path().join(name);
     let (file, before, after) = (at("small.toml"), at("before"), at("after"));
@@ -221,8 +221,8 @@ fn different_work_is_said_before_it_is_compared() {
     );
     let compare = ["lab", "compare", text(&before), text(&after)];
     let compared = spindles(&compare).ok().out;
-    let said = compared.find("block-read: in flight 1 before, 7 after");
-    assert!(said.expect("it is said") < compared.find("block-write").expect("a table"));
+    let message = compared.find("block-read: in flight 1 before, 7 after");
+    assert!(message.expect("it is said") < compared.find("block-write").expect("a table"));
     assert!(
         compared.contains("1 not compared: different work"),
         "{compared}"
@@ -238,27 +238,27 @@ fn different_work_is_said_before_it_is_compared() {
     let mixed = at("mixed.jsonl");
     let both = [&before, &after].map(|it| fs::read_to_string(it.join("records.jsonl")));
     fs::write(&mixed, both.map(|it| it.expect("records")).concat()).expect("a file");
-    let said = [
+    let message = [
         "mixed.jsonl, lines 1 and 1",
         "(block-read: in flight 1 and 7)",
     ];
-    spindles(&["lab", "report", text(&mixed)]).fails(1, &said);
-    spindles(&["lab", "compare", text(&before), text(&mixed)]).fails(1, &said);
+    spindles(&["lab", "report", text(&mixed)]).fails(1, &message);
+    spindles(&["lab", "compare", text(&before), text(&mixed)]).fails(1, &message);
 
     let other = at("other.jsonl");
     let records = fs::read_to_string(before.join("records.jsonl")).expect("records");
     fs::write(&other, records.replace("block-", "sector-")).expect("a file");
     let compared = spindles(&["lab", "compare", text(&before), text(&other)]);
-    let said = [
+    let message = [
         "no system ran the same workload",
         "block-write",
         "sector-write",
     ];
-    compared.fails(1, &said);
+    compared.fails(1, &message);
 }
 
 #[test]
-fn the_result_is_one_json_document() {
+fn lab_results_are_one_json_document() {
     let folder = prepared(1);
     let file = folder.path().join("small.toml");
     let results = folder.path().join("results");
@@ -302,7 +302,7 @@ fn bench_reads_from_named_devices() {
 }
 
 #[test]
-fn what_list_shows_can_be_read() {
+fn lab_list_shows_the_text_of_built_in_experiments() {
     for builtin in spindles_lab::builtin::BUILTINS {
         let shown = spindles(&["lab", "list", "--show", builtin.name]).ok();
         assert_eq!(shown.out, builtin.text);
@@ -342,7 +342,7 @@ fn send(child: &Child, signal: &str) {
 /// Nothing is removed at a SIGKILL: the next run does that, except for files of a run that is still
 /// going.
 #[test]
-fn the_next_run_removes_what_a_killed_one_left() {
+fn the_next_run_removes_files_of_a_killed_one() {
     let folder = prepared(1000);
     let files = folder.path().join("files");
     let stopped = signalled(folder.path(), &folder.path().join("stopped"), "-STOP");
@@ -391,7 +391,7 @@ fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
 
 /// Losses of the array during the run are reported with its figures.
 #[test]
-fn bench_tells_what_went_wrong_on_devices_meanwhile() {
+fn bench_reports_device_incidents_during_the_run() {
     let folder = Folder::new("a b data", 32 * MIB);
     folder.run("create pool raid1(@a,@b)").ok();
     fs::write(folder.path("data"), vec![7; 16 << 20]).expect("room");
@@ -538,10 +538,10 @@ fn runs_on_a_damaged_file_system_count_as_failed() {
     let csv = spindles(&["lab", "report", text(&results), "--format", "csv"])
         .ok()
         .out;
-    let said = csv
+    let message = csv
         .lines()
         .filter(|line| line.contains("the ext4 on it is damaged"));
-    assert_eq!(said.count(), 2, "{csv}");
+    assert_eq!(message.count(), 2, "{csv}");
     let json = spindles(&["lab", "report", text(&results), "--json"])
         .ok()
         .json();
@@ -564,8 +564,11 @@ fn runs_on_a_damaged_file_system_count_as_failed() {
         &["--format", "html"],
     ] {
         let compared = spindles(&[&compare[..], form].concat()).ok().out;
-        let said = format!("after: {of_report}");
-        assert!(in_words(&compared).contains(&said), "{form:?}: {compared}");
+        let message = format!("after: {of_report}");
+        assert!(
+            in_words(&compared).contains(&message),
+            "{form:?}: {compared}"
+        );
     }
 
     let path = check_that_fails(folder.path(), 2);
@@ -648,10 +651,10 @@ fn used(folder: &Path) -> bool {
 /// A killed lab leaves mounts, a loop device and a server; the next one in the same place removes
 /// them.
 #[test]
-fn what_a_killed_lab_left_is_taken_down_by_the_next() {
+fn the_next_lab_removes_mounts_and_servers_of_a_killed_one() {
     if !is_root() {
         return println!(
-            "SKIPPED: what_a_killed_lab_left_is_taken_down_by_the_next: mounting takes root"
+            "SKIPPED: the_next_lab_removes_mounts_and_servers_of_a_killed_one: mounting takes root"
         );
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -729,9 +732,9 @@ fn what_a_killed_lab_left_is_taken_down_by_the_next() {
 
 /// The kernel's own RAID compared with our arrays, with the smallest experiment.
 #[test]
-fn kernel_peers_runs_whole() {
+fn kernel_peers_experiment_runs_completely() {
     if !is_root() {
-        return println!("SKIPPED: kernel_peers_runs_whole: mounting takes root");
+        return println!("SKIPPED: kernel_peers_experiment_runs_completely: mounting takes root");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let results = folder.path().join("results");
@@ -810,7 +813,7 @@ fn an_open_loop_sleeps_while_it_waits() {
 
 /// A dry run reports the time and losses of a run, and writes nothing.
 #[test]
-fn a_dry_run_says_what_is_lost_and_writes_nothing() {
+fn a_dry_run_reports_data_loss_and_writes_nothing() {
     let folder = Folder::new("a b c", 8 * MIB);
     for device in ["a", "b", "c"] {
         folder.write(device, 0, &[0x5a; 9000]);
@@ -826,8 +829,8 @@ fn a_dry_run_says_what_is_lost_and_writes_nothing() {
     let ran = folder.run("lab run @x.toml --dry-run --out @results").ok();
     assert!(folder.contents() == before);
     assert!(!Path::new(&folder.path("results")).exists());
-    for said in ["2 runs in 2 blocks", "takes about ", "writes about "] {
-        assert!(ran.out.contains(said), "{}", ran.out);
+    for message in ["2 runs in 2 blocks", "takes about ", "writes about "] {
+        assert!(ran.out.contains(message), "{}", ran.out);
     }
     for device in ["a", "b", "c"] {
         let lost = format!("LOST: all on {}", folder.path(device));

@@ -61,7 +61,7 @@ fn signal(child: &Child, signal: &str) {
 }
 
 #[test]
-fn runs_are_seen_while_they_go_and_after() {
+fn runs_are_shown_while_running_and_afterwards() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |name: &str| folder.path().join(name);
     for name in ["files", "results"] {
@@ -110,7 +110,7 @@ fn runs_are_seen_while_they_go_and_after() {
 }
 
 #[test]
-fn who_may_read_it_is_said() {
+fn lab_serve_reports_who_can_read_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let listen = ["lab", "serve", text(folder.path()), "--json", "--listen"];
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))

@@ -33,7 +33,7 @@ fn with<'a>(command: &[&'a str], devices: &'a [String], more: &[&'a str]) -> Vec
 
 /// Wiping one member after another ends an array, and says so; devices of inner arrays count too.
 #[test]
-fn a_second_wipe_says_that_the_array_is_lost() {
+fn a_second_wipe_reports_the_loss_of_the_array() {
     let (folder, _) = devices(&["a", "b", "c", "d"], 8);
     let here = folder.path().display().to_string();
     let run = |line: &str| spindles_in(&here, &[], &line.split(' ').collect::<Vec<_>>());
@@ -47,16 +47,16 @@ fn a_second_wipe_says_that_the_array_is_lost() {
         first.out
     );
     let asked = run("wipe b");
-    let told = "member 1; the array can't be read then unless member 0 can be found";
-    assert!(asked.out.contains(told), "{}", asked.out);
+    let message = "member 1; the array can't be read then unless member 0 can be found";
+    assert!(asked.out.contains(message), "{}", asked.out);
     let second = run("wipe b --force").ok();
     assert!(second.out.contains("can't be read now"), "{}", second.out);
     run("wipe c --force").ok();
     run("create nest raid5(a,b,raid0(c,d))").ok();
     let inner = run("wipe c");
-    let told =
+    let message =
         "loses member 0: the array can't be read then, and array 'nest' around it loses a member";
-    assert!(inner.out.contains(told), "{}", inner.out);
+    assert!(inner.out.contains(message), "{}", inner.out);
     let asked = run("wipe a");
     assert!(
         asked.out.contains("not safe from further losses"),
@@ -68,7 +68,7 @@ fn a_second_wipe_says_that_the_array_is_lost() {
 }
 
 #[test]
-fn wiping_takes_two_runs_and_the_superblocks_only() {
+fn wipe_needs_force_and_erases_only_superblocks() {
     let (folder, devices) = devices(&["a", "b", "c", "shared", "fast"], 8);
     let [a, b, c, shared, fast] = <[String; 5]>::try_from(devices.clone()).expect("five");
     let expression = format!("raid5({a},{b},{c})");
@@ -103,8 +103,8 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
     assert!(contents(&devices) == before, "something was written");
 
     let wiped = spindles(&["wipe", &a, &shared, &fast, "--force"]).ok();
-    let told = "lost member 0; the array is degraded now: it is not safe from further losses";
-    for words in [told, "lost the device of its journal\n"] {
+    let message = "lost member 0; the array is degraded now: it is not safe from further losses";
+    for words in [message, "lost the device of its journal\n"] {
         assert!(wiped.out.contains(words), "no {words} in {}", wiped.out);
     }
     let mut expected = before;
@@ -123,7 +123,7 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
 /// Wiping a replaced device takes nothing from the array, and neither does wiping one that it does
 /// without.
 #[test]
-fn wiping_what_is_no_member_any_more_takes_nothing_from_its_array() {
+fn wiping_a_former_member_takes_nothing_from_its_array() {
     let folder = Folder::new("a b c d old new", 8 * MIB);
     let here = folder.path("");
     let run = |arguments: &str| {
@@ -159,7 +159,7 @@ fn wiping_what_is_no_member_any_more_takes_nothing_from_its_array() {
 
 /// Each refusal names the right command, and that command works.
 #[test]
-fn commands_that_are_advised_work_when_they_are_typed() {
+fn advised_commands_work_as_typed() {
     let folder = Folder::new("a b c j", 8 * MIB);
     let here = folder.path("");
     let run = |arguments: &str| {
@@ -167,9 +167,9 @@ fn commands_that_are_advised_work_when_they_are_typed() {
         spindles_in(&here, &[], &arguments)
     };
     let advises = |arguments: &str, advised: &str| {
-        let said = run(arguments);
-        let all = said.out.clone() + &said.error;
-        assert!(said.status == 1 && all.contains(advised), "{all}");
+        let output = run(arguments);
+        let all = output.out.clone() + &output.error;
+        assert!(output.status == 1 && all.contains(advised), "{all}");
     };
     run("create pool raid5(a,b,c) --journal j").ok();
     advises("wipe j", "`spindles journal remove --array pool` takes it");
@@ -199,7 +199,7 @@ fn commands_that_are_advised_work_when_they_are_typed() {
 }
 
 #[test]
-fn an_array_gets_another_name_and_arrays_in_it_too() {
+fn rename_also_renames_inner_arrays() {
     let (folder, devices) = devices(&["a", "b", "c", "d", "e", "f"], 8);
     let names = devices.join(",");
     let (one, two) = (devices[..3].join(","), devices[3..].join(","));
@@ -266,7 +266,7 @@ fn an_array_gets_another_name_and_arrays_in_it_too() {
 
 /// Adding a spare or a journal device warns of problems of the array, and of the given devices.
 #[test]
-fn additions_to_a_degraded_array_are_warned_of() {
+fn spare_and_journal_commands_warn_of_a_degraded_array() {
     let (_folder, devices) = devices(&["a", "b", "c", "old", "spare", "fast"], 8);
     let [a, b, c, old, spare, fast] = <[String; 6]>::try_from(devices).expect("six");
     spindles(&["create", "pool", &format!("raid5({a},{b},{old})")]).ok();

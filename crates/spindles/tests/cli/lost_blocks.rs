@@ -45,7 +45,7 @@ fn five() -> Folder {
 }
 
 #[test]
-fn status_says_how_much_is_lost_and_what_to_do() {
+fn status_reports_lost_bytes_and_the_remedy() {
     let folder = five();
     let status = folder.run(&format!("status {FIVE}"));
     let words = [
@@ -79,7 +79,7 @@ fn status_says_how_much_is_lost_and_what_to_do() {
 
 /// While another command has the array open, only the lists on its devices are readable.
 #[test]
-fn status_of_an_array_in_use_counts_what_is_lost() {
+fn status_of_an_array_in_use_counts_lost_blocks() {
     let folder = five();
     let held = std::fs::File::open(folder.path("a")).expect("it is there");
     held.lock().expect("nobody has it");
@@ -89,7 +89,7 @@ fn status_of_an_array_in_use_counts_what_is_lost() {
 }
 
 #[test]
-fn a_scrub_ends_with_what_is_lost() {
+fn a_scrub_reports_lost_blocks_at_its_end() {
     let folder = five();
     for more in [" --check", "", " --restart"] {
         let run = folder.run(&format!("scrub {FIVE}{more}"));
@@ -125,7 +125,7 @@ fn a_scrub_ends_with_what_is_lost() {
 
 /// A scrub rewrites what an outer array still knows; no backup is needed.
 #[test]
-fn what_an_array_around_it_knows_comes_back() {
+fn a_scrub_restores_lost_blocks_from_the_outer_array() {
     let folder = Folder::new("a b c d e f data", 16 * MIB);
     folder
         .run("create p raid1(raid5(@a,@b,@c),raid5(@d,@e,@f))")
@@ -150,7 +150,7 @@ fn what_an_array_around_it_knows_comes_back() {
 
 /// Listed once for the array, in bytes of it, however many members list it.
 #[test]
-fn examine_lists_what_is_lost_once() {
+fn examine_lists_lost_blocks_once() {
     let folder = five();
     let run = folder.run(&format!("examine {FIVE}")).ok();
     let words = "array 'p': 16 KiB lost, in places that answer errors until they are \
@@ -182,7 +182,7 @@ fn examine_lists_what_is_lost_once() {
 }
 
 #[test]
-fn a_copy_says_that_blocks_are_lost() {
+fn a_copy_reports_lost_blocks() {
     let folder = five();
     let run = folder.run("copy array:@a,@b,@c @out");
     let why = "can't read at byte 65536: these blocks are lost; write them anew from a backup (\

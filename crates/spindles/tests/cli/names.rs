@@ -40,7 +40,7 @@ fn devices(status: &serde_json::Value) -> Vec<String> {
 
 /// If members are in several folders, the error says how to find them.
 #[test]
-fn members_in_another_folder_are_looked_for_by_scan() {
+fn status_advises_scan_for_members_in_another_folder() {
     let folder = Folder::new("a b c", 8 * MIB);
     here(&folder, "create pool raid5(a,b,c)").ok();
     let other = Folder::new("x", MIB);
@@ -62,7 +62,7 @@ fn members_in_another_folder_are_looked_for_by_scan() {
 }
 
 #[test]
-fn a_name_stands_for_all_devices_of_an_array() {
+fn a_name_selects_all_devices_of_an_array() {
     let folder = folder();
     let run = here(&folder, "status pool --json").ok();
     assert_eq!(run.error, "");
@@ -110,7 +110,7 @@ fn a_name_stands_for_all_devices_of_an_array() {
 
 /// The name that `create` prints at its end works for a copy, whatever else is there.
 #[test]
-fn a_new_array_says_what_it_is_called() {
+fn create_prints_a_name_that_works() {
     let folder = Folder::new("a b c,d e f g h i journal spare", 32 * MIB);
     let elsewhere = Folder::new("x", 32 * MIB);
     std::fs::write(folder.path("hides"), b"").expect("room");
@@ -145,14 +145,14 @@ fn a_new_array_says_what_it_is_called() {
 
 /// If a file has the name of an array, the name means the file: `create` and `rename` warn of it.
 #[test]
-fn a_name_that_a_file_has_is_warned_of() {
+fn create_and_rename_warn_of_a_file_with_the_arrays_name() {
     let folder = Folder::new("a b c d music tank", 8 * MIB);
     let created = here(&folder, "create tank raid1(a,b)").ok();
     here(&folder, "create pool raid1(c,d)").ok();
     let renamed = here(&folder, "rename pool music").ok();
     for (run, name) in [(created, "tank"), (renamed, "music")] {
-        let told = format!("there is a file {name} in this folder");
-        assert!(run.error.contains(&told), "{}", run.error);
+        let message = format!("there is a file {name} in this folder");
+        assert!(run.error.contains(&message), "{}", run.error);
         let uuid = run.error.split(", ").find(|word| word.len() == 36);
         let uuid = uuid.expect("it says how to call it");
         let status = here(&folder, &format!("status {uuid} --json")).ok().json();
@@ -165,7 +165,7 @@ fn a_name_that_a_file_has_is_warned_of() {
 /// A member whose device is an outdated copy is missing, and the copy is of use only as a new
 /// device.
 #[test]
-fn an_old_copy_of_a_member_is_named() {
+fn an_outdated_copy_of_a_member_is_reported() {
     let folder = Folder::new("a b c", 8 * MIB);
     here(&folder, "create pool raid5(a,b,c)").ok();
     let old = std::fs::read(folder.path("a")).expect("a file");
@@ -198,8 +198,8 @@ fn a_name_with_a_control_character_is_refused() {
     let create = ["create", "pool", &format!("raid1(a,{odd})")];
     let refused = spindles_in(&folder.path(""), &[], &create);
     assert_eq!(refused.status, 2, "{}", refused.error);
-    let said = "the name \"b\\nhealthy\" has a control character in it: rename it";
-    assert!(refused.error.contains(said), "{}", refused.error);
+    let message = "the name \"b\\nhealthy\" has a control character in it: rename it";
+    assert!(refused.error.contains(message), "{}", refused.error);
     std::fs::rename(folder.path(odd), folder.path("b")).expect("it is ours");
     here(&folder, "create pool raid1(a,b)").ok();
     std::fs::rename(folder.path("b"), folder.path(odd)).expect("it is ours");
@@ -216,7 +216,7 @@ fn a_name_with_a_control_character_is_refused() {
 
 /// A warning says that the array's name will not find a new device.
 #[test]
-fn a_new_device_out_of_sight_is_told() {
+fn commands_warn_of_a_new_device_outside_the_searched_folders() {
     let folder = Folder::new("a b c", 8 * MIB);
     let other = Folder::new("new spare", 8 * MIB);
     here(&folder, "create pool raid1(a,b)").ok();
@@ -228,8 +228,8 @@ fn a_new_device_out_of_sight_is_told() {
         (format!("spare add {spare} --array c,{new}"), &spare),
     ] {
         let run = here(&folder, &line).ok();
-        let told = format!("{device} lies where arrays are not looked for");
-        assert!(run.error.contains(&told), "{line}: {}", run.error);
+        let message = format!("{device} lies where arrays are not looked for");
+        assert!(run.error.contains(&message), "{line}: {}", run.error);
     }
     let scan = format!("status pool --scan . --scan {}", other.path(""));
     let run = here(&folder, &scan).ok();
@@ -248,7 +248,7 @@ fn worst(list: &serde_json::Value) -> i32 {
 }
 
 #[test]
-fn without_an_array_all_are_listed() {
+fn status_without_an_array_lists_all_arrays() {
     let folder = folder();
     std::fs::remove_file(folder.path("b")).expect("it is there");
     let run = here(&folder, "status --scan . --json");
@@ -292,7 +292,7 @@ fn without_an_array_all_are_listed() {
 
 /// Otherwise commands could not distinguish the arrays by name.
 #[test]
-fn no_two_arrays_in_reach_get_one_name() {
+fn create_and_rename_refuse_a_name_already_in_use() {
     let folder = Folder::new("a b c d e", 8 * MIB);
     here(&folder, "create pool raid1(a,b)").ok();
     let before = folder.read("c");
@@ -323,7 +323,7 @@ fn no_two_arrays_in_reach_get_one_name() {
 }
 
 #[test]
-fn every_command_takes_a_name() {
+fn every_command_accepts_an_array_name() {
     let folder = folder();
     std::fs::write(folder.path("data"), vec![7; 3 << 20]).expect("room");
     for device in ["h", "i", "fast"] {
@@ -367,7 +367,7 @@ fn every_command_takes_a_name() {
 }
 
 #[test]
-fn what_was_forgotten_is_named() {
+fn commands_name_devices_that_were_not_given() {
     let folder = folder();
     // Devices that were not given are not missing.
     for (line, state) in [
@@ -410,7 +410,7 @@ fn what_was_forgotten_is_named() {
 }
 
 #[test]
-fn of_two_arrays_of_one_name_neither_is_taken() {
+fn an_ambiguous_name_selects_neither_array() {
     let folder = Folder::new("a b c d", 8 * MIB);
     folder.run("create twin raid1(@a,@b)").ok();
     folder.run("create twin raid1(@c,@d)").ok();
@@ -429,7 +429,7 @@ fn of_two_arrays_of_one_name_neither_is_taken() {
 }
 
 #[test]
-fn nothing_but_files_and_devices_is_looked_at() {
+fn the_search_reads_only_files_and_block_devices() {
     let folder = Folder::new("a b", 8 * MIB);
     // Other tests serve arrays called `pool`, which that name would find too.
     folder.run("create lonely raid1(@a,@b)").ok();
@@ -449,7 +449,7 @@ fn nothing_but_files_and_devices_is_looked_at() {
 
 /// Every valid name works as typed, and in the form that `create` prints.
 #[test]
-fn every_name_that_an_array_may_have_works_everywhere() {
+fn every_valid_array_name_works_everywhere() {
     for name in ["my pool", "it's", "a(b", "ä$HOME", "a;b*", "a\\b"] {
         let folder = Folder::new("a b new", 8 * MIB);
         let run = |arguments: &[&str]| spindles_in(&folder.path(""), &[], arguments);
@@ -481,7 +481,7 @@ fn every_name_that_an_array_may_have_works_everywhere() {
 }
 
 #[test]
-fn odd_names_are_quoted_alike_everywhere() {
+fn odd_device_names_are_quoted_the_same_everywhere() {
     let folder = Folder::new("a,b q\"z d(1) mem:1M", 8 * MIB);
     std::fs::write(folder.path("data"), vec![7; 1 << 20]).expect("room");
     let expression = r#"raid6("a,b","q""z","d(1)",./mem:1M)"#;
@@ -510,7 +510,7 @@ fn odd_names_are_quoted_alike_everywhere() {
 /// Devices record the name of the outermost array, so it is found even if an inner array lacks too
 /// many devices.
 #[test]
-fn an_array_is_found_by_its_name_where_an_inner_one_is_lost() {
+fn a_name_finds_an_array_with_a_lost_inner_array() {
     let folder = Folder::new("a b c", 8 * MIB);
     here(&folder, "create pool raid1(a,raid0(b,c))").ok();
     std::fs::remove_file(folder.path("c")).expect("it is there");
@@ -521,7 +521,7 @@ fn an_array_is_found_by_its_name_where_an_inner_one_is_lost() {
 
 /// A spare replaces lost members, not forgotten ones.
 #[test]
-fn a_spare_does_not_take_the_place_of_a_member_that_was_not_given() {
+fn a_spare_does_not_replace_a_member_that_was_not_given() {
     let folder = Folder::new("a b c f", 8 * MIB);
     std::fs::write(folder.path("data"), vec![7; 1 << 20]).expect("room");
     here(&folder, "create pool raid5(a,b,c) --spare f").ok();
@@ -542,7 +542,7 @@ fn a_spare_does_not_take_the_place_of_a_member_that_was_not_given() {
 
 /// A nested array is found by its name, although the folder also has a copy of one of its devices.
 #[test]
-fn a_copy_of_a_member_hides_no_name() {
+fn a_copy_of_a_member_does_not_hide_the_arrays_name() {
     let folder = Folder::new("a b c d e", 4 * MIB);
     here(&folder, "create pool raid1(raid1(a,b),raid1(c,d))").ok();
     folder.copy("d", "twin");
@@ -556,7 +556,7 @@ fn a_copy_of_a_member_hides_no_name() {
 /// Devices that were absent while others took their places, one after another, are attached again
 /// after more openings than a record covers.
 #[test]
-fn what_others_have_the_places_of_does_not_make_a_name_ambiguous() {
+fn replaced_members_do_not_make_a_name_ambiguous() {
     let folder = Folder::new("a b c d", 8 * MIB);
     folder.make("data", MIB);
     here(&folder, "create pool raid1(a,b) --degraded-writes allow").ok();
@@ -573,8 +573,8 @@ fn what_others_have_the_places_of_does_not_make_a_name_ambiguous() {
         std::fs::rename(away(gone), folder.path(gone)).expect("it is there");
         let status = here(&folder, "status pool --json").ok();
         assert_eq!(devices(&status.json()), ["d", "c"]);
-        let told = format!("left out: {gone}: array 'pool' has another device in its position");
-        assert!(status.error.contains(&told), "{}", status.error);
+        let message = format!("left out: {gone}: array 'pool' has another device in its position");
+        assert!(status.error.contains(&message), "{}", status.error);
     }
     // With one device of each side only, either side may be the one that continued.
     for gone in ["a", "d"] {
@@ -616,8 +616,8 @@ fn a_second_name_of_a_device_is_left_out() {
     here(&folder, &format!("create pool raid1({a},{b})")).ok();
     let run = here(&folder, &format!("status pool{scan}")).ok();
     for (left, kept) in [(a2, a), (b2, b)] {
-        let said = format!("left out: {left}: it has the same bytes as {kept}");
-        assert!(run.error.contains(&said), "{}", run.error);
+        let message = format!("left out: {left}: it has the same bytes as {kept}");
+        assert!(run.error.contains(&message), "{}", run.error);
     }
     let json = here(&folder, &format!("status pool --json{scan}")).json();
     assert_eq!(devices(&json), [a, b]);

@@ -20,10 +20,10 @@ impl Namespace {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| format!("unshare: {error}"))?;
-        let mut said = String::new();
+        let mut output = String::new();
         let out = child.stdout.take().expect("a pipe");
-        let read = BufReader::new(out).read_line(&mut said);
-        match (read, said.trim()) {
+        let read = BufReader::new(out).read_line(&mut output);
+        match (read, output.trim()) {
             (Ok(_), "ready") => Ok(Self(Background(child))),
             _ => Err("network namespaces take root, unshare and iproute2".to_owned()),
         }
@@ -39,12 +39,12 @@ impl Namespace {
     }
 
     fn run(&self, line: &str) -> Result<(), String> {
-        let said = self.command("sh").args(["-e", "-c", line]).output();
-        let said = said.map_err(|error| format!("nsenter: {error}"))?;
-        if said.status.success() {
+        let output = self.command("sh").args(["-e", "-c", line]).output();
+        let output = output.map_err(|error| format!("nsenter: {error}"))?;
+        if output.status.success() {
             return Ok(());
         }
-        let why = String::from_utf8_lossy(&said.stderr);
+        let why = String::from_utf8_lossy(&output.stderr);
         Err(format!("`{line}` failed: {}", why.trim()))
     }
 }

@@ -29,12 +29,14 @@ impl Mounted {
             .args(["-q", "-F", "-m", "0", path])
             .output();
         if !made.is_ok_and(|output| output.status.success()) {
-            println!("SKIPPED: without_space_an_opening_gives_nothing_up: there is no mkfs.ext2");
+            println!(
+                "SKIPPED: opening_without_space_discards_no_durable_data: there is no mkfs.ext2"
+            );
             return None;
         }
         // The loop device keeps the image alive.
         Self::mount(
-            "without_space_an_opening_gives_nothing_up",
+            "opening_without_space_discards_no_durable_data",
             &["-o", "loop", path],
         )
     }
@@ -92,7 +94,7 @@ fn full_of(expression: &str, data_mib: usize) -> Option<(Mounted, tempfile::Temp
 }
 
 #[test]
-fn a_file_system_without_space_is_named_and_kills_no_disk() {
+fn a_full_file_system_is_reported_not_a_failed_disk() {
     let Some((mounted, elsewhere)) = full() else {
         return;
     };
@@ -124,7 +126,7 @@ fn a_file_system_without_space_is_named_and_kills_no_disk() {
 /// more members go out than the level survives, acknowledged writes are readable, and with space
 /// the array continues.
 #[test]
-fn members_that_lack_space_together_never_fail_the_array() {
+fn members_out_of_space_together_never_fail_the_array() {
     std::thread::scope(|scope| {
         for (level, count) in [("raid5", 3), ("raid1", 2), ("raid6", 5), ("raid10", 4)] {
             scope.spawn(move || stays_readable(level, count));
@@ -169,7 +171,7 @@ fn stays_readable(level: &str, count: usize) {
 }
 
 #[test]
-fn space_that_comes_in_time_is_used() {
+fn writes_continue_if_space_is_freed_in_time() {
     let Some((mounted, elsewhere)) = full() else {
         return;
     };
@@ -189,7 +191,7 @@ fn space_that_comes_in_time_is_used() {
 
 /// A command that is asked to end does not wait for its space timeout.
 #[test]
-fn a_command_that_waits_for_space_ends_when_it_is_asked_to() {
+fn a_command_waiting_for_space_ends_on_a_signal() {
     let Some((mounted, elsewhere)) = full() else {
         return;
     };
@@ -220,7 +222,7 @@ fn a_command_that_waits_for_space_ends_when_it_is_asked_to() {
 /// Blocks left in doubt by a writer without space stay in doubt if there is still none when the
 /// array is reopened: once there is space, all durable data is there.
 #[test]
-fn without_space_an_opening_gives_nothing_up() {
+fn opening_without_space_discards_no_durable_data() {
     let (expression, command) = ("raid1(raid5(a,b,c),raid5(d,e,f))", "resync p");
     let Some(mounted) = Mounted::without_fallocate(160 * MIB) else {
         return;
@@ -276,7 +278,7 @@ fn without_space_an_opening_gives_nothing_up() {
 /// A server whose writes lack space reports it in its log and status, and reports when there is
 /// space again.
 #[test]
-fn a_server_says_that_writes_lack_space() {
+fn a_server_reports_writes_that_lack_space() {
     // Without copies, no region is prepared for its first write, which would take space itself.
     let Some((mounted, elsewhere)) = full_of("raid0(a,b)", 16) else {
         return;
@@ -296,11 +298,11 @@ fn a_server_says_that_writes_lack_space() {
     let logged = |text: &str| {
         let end = Instant::now() + Duration::from_mins(2);
         loop {
-            let said = fs::read_to_string(&log).expect("a log");
-            if said.contains(text) {
+            let output = fs::read_to_string(&log).expect("a log");
+            if output.contains(text) {
                 return;
             }
-            assert!(Instant::now() < end, "no {text} in {said}");
+            assert!(Instant::now() < end, "no {text} in {output}");
             std::thread::sleep(Duration::from_millis(20));
         }
     };
@@ -312,7 +314,7 @@ fn a_server_says_that_writes_lack_space() {
         copied.map(|output| output.status.success())
     };
     let Ok(is_written) = write() else {
-        println!("SKIPPED: a_server_says_that_writes_lack_space: nbdcopy is not installed");
+        println!("SKIPPED: a_server_reports_writes_that_lack_space: nbdcopy is not installed");
         return;
     };
     assert!(!is_written);

@@ -94,11 +94,11 @@ impl Lab {
     /// Runs it. Returns whether all succeeded, its standard error, and its records.
     fn run(&self, workloads: &str) -> (bool, String, Vec<Record>) {
         let output = self.command(workloads).output().expect("it was built");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
         let out = self.at("out");
         let records = spindles_lab::load(&out).unwrap_or_default();
         drop(fs::remove_dir_all(out));
-        (output.status.success(), said, records)
+        (output.status.success(), message, records)
     }
 
     /// Asserts that agents and the server removed all their files.
@@ -158,8 +158,8 @@ fn a_link_of_100_mbit_is_seen_from_one_to_four_nodes() {
     ];
     // A busy machine may be slower than the link: one success is enough.
     let seen = (0..3).any(|_| {
-        let (good, said, records) = lab.run(&workloads.concat());
-        assert!(good, "{said}");
+        let (good, message, records) = lab.run(&workloads.concat());
+        assert!(good, "{message}");
         let runs = runs(&records);
         assert_eq!(runs.len(), 3);
         for (run, count) in runs.iter().zip([1, 4, 1]) {
@@ -214,8 +214,8 @@ fn a_link_of_1_gbit_is_seen() {
         Ok(lab) => lab,
         Err(why) => return println!("SKIPPED: a_link_of_1_gbit_is_seen: {why}"),
     };
-    let (good, said, records) = lab.run(&copy("size = \"48M\", server = \"memory\""));
-    assert!(good, "{said}");
+    let (good, message, records) = lab.run(&copy("size = \"48M\", server = \"memory\""));
+    assert!(good, "{message}");
     let run = runs(&records)[0];
     // A busy machine may be slower than the link.
     assert!(
@@ -234,10 +234,10 @@ fn a_link_of_1_gbit_is_seen() {
 /// Without a rate limit the link is no bottleneck; files, fio and the disks of both ends go through
 /// agents too.
 #[test]
-fn nodes_copy_run_workloads_on_files_and_fio() {
+fn nodes_run_copies_on_files_and_fio() {
     let lab = match Lab::new(2, None) {
         Ok(lab) => lab,
-        Err(why) => return println!("SKIPPED: nodes_copy_run_workloads: {why}"),
+        Err(why) => return println!("SKIPPED: nodes_run_copies: {why}"),
     };
     let fio = Command::new("fio").arg("--version").output().is_ok();
     let mut workloads = vec![
@@ -258,10 +258,10 @@ fn nodes_copy_run_workloads_on_files_and_fio() {
     } else {
         println!("SKIPPED: fio through agents: fio is not installed");
     }
-    let (good, said, records) = lab.run(&workloads.concat());
+    let (good, message, records) = lab.run(&workloads.concat());
     let all = runs(&records);
     let failed: Vec<_> = all.iter().filter_map(|run| run.failed.as_ref()).collect();
-    assert!(good, "{said}{failed:?}");
+    assert!(good, "{message}{failed:?}");
     let of = |name: &str| {
         let run = all.iter().find(|run| run.workload.name == name);
         *run.unwrap_or_else(|| panic!("{name} in {all:?}"))
@@ -350,10 +350,10 @@ fn a_node_that_fails_is_named() {
     };
     let short = copy("nodes = 2, size = \"1M\"");
     token(&lab.at("token"), &"x".repeat(32));
-    let (good, said, _) = lab.run(&short);
+    let (good, message, _) = lab.run(&short);
     assert!(
-        !good && said.contains("node 10.7.0.2:7117: it refuses us"),
-        "{said}"
+        !good && message.contains("node 10.7.0.2:7117: it refuses us"),
+        "{message}"
     );
     token(&lab.at("token"), &"k".repeat(32));
 
@@ -380,9 +380,9 @@ fn a_node_that_fails_is_named() {
     fs::create_dir(lab.own(1)).expect("a new one");
     lab.assert_clean();
 
-    let (good, said, _) = lab.run(&short);
+    let (good, message, _) = lab.run(&short);
     let named = "node 10.7.0.3:7117: it can't be reached";
-    assert!(!good && said.contains(named), "{said}");
+    assert!(!good && message.contains(named), "{message}");
 }
 
 /// Starts an agent on loopback. Returns it and its address.
@@ -404,12 +404,12 @@ fn on_loopback(folder: &Path, more: &[&str]) -> (Background, String) {
 
 /// Waits until an agent listens. Returns it and its address.
 fn begun(mut child: Child) -> (Background, String) {
-    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut output = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
-    said.read_line(&mut line).expect("text");
+    output.read_line(&mut line).expect("text");
     assert!(line.contains("listening on"), "{line}");
     // Drains the rest of its output, so that it never blocks on a full pipe.
-    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
     let address = line.trim().rsplit(' ').next().expect("words").to_owned();
     (Background(child), address)
 }
@@ -459,7 +459,7 @@ fn fio_runs_on_a_device_of_a_node() {
 
 /// Silent connections do not block a controller.
 #[test]
-fn strangers_give_way_to_a_controller() {
+fn silent_connections_do_not_block_a_controller() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_agent, address) = on_loopback(folder.path(), &[]);
     let strangers: Vec<_> = (0..30).map(|_| TcpStream::connect(&address)).collect();
@@ -477,7 +477,7 @@ fn strangers_give_way_to_a_controller() {
 
 /// An agent checks its folder and devices before it starts.
 #[test]
-fn an_agent_looks_at_its_folder_and_devices() {
+fn an_agent_checks_its_folder_and_devices_at_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     token(Path::new(&at("token")), &"k".repeat(32));
@@ -511,7 +511,7 @@ fn an_agent_looks_at_its_folder_and_devices() {
 
 /// An agent starts only with a secret token.
 #[test]
-fn an_agent_begins_only_with_a_secret() {
+fn an_agent_starts_only_with_a_secret_token() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let agent = |token: &str| spindles(&["lab", "agent", "--token-file", token]);

@@ -62,7 +62,7 @@ fn files_with_data_are_not_overwritten_without_force() {
 
 /// Nor does a refused command make it longer.
 #[test]
-fn short_files_are_refused_as_they_are() {
+fn short_files_are_refused_and_not_extended() {
     let folder = folder_with_array();
     for bytes in [0, 28, 4096, 65536] {
         folder.make("x", bytes);
@@ -77,7 +77,7 @@ fn short_files_are_refused_as_they_are() {
 
 /// The required size is reported before the contents are checked, and suffices.
 #[test]
-fn what_is_too_small_is_told_the_size_that_will_do() {
+fn the_error_for_a_small_device_names_a_sufficient_size() {
     for command in TAKING {
         let folder = folder_with_array();
         // Room for the metadata of a member suffices for an array of this single device.
@@ -94,8 +94,8 @@ fn what_is_too_small_is_told_the_size_that_will_do() {
             1,
             &["/x is too small", &has, "; take a larger device"],
         );
-        let said = folder.run(command).error;
-        let needed = said
+        let message = folder.run(command).error;
+        let needed = message
             .split("needs ")
             .nth(1)
             .and_then(|it| it.split(';').next());
@@ -115,7 +115,7 @@ fn on_loop(folder: &Folder, file: &str, arguments: &[&str]) -> Option<Loop> {
 }
 
 #[test]
-fn one_device_under_two_names_is_one_device() {
+fn a_device_under_two_names_counts_as_one_device() {
     let folder = folder_with_array();
     let Some(whole) = on_loop(&folder, "free", &[]) else {
         return;
@@ -156,7 +156,7 @@ fn whole_or<'a>(command: &str, whole: &'a str) -> &'a str {
 
 /// Like in `mkfs`: known contents of a disk are kept, and all others may be overwritten.
 #[test]
-fn a_block_device_without_anything_known_is_free() {
+fn block_devices_with_unknown_contents_need_no_force() {
     let folder = folder_with_array();
     folder.write("free", 0, &vec![0x5a; 8 << 20]);
     folder.write("other", 1080, &[0x53, 0xef]);
@@ -176,7 +176,7 @@ fn a_block_device_without_anything_known_is_free() {
 
 /// Devices that the array itself needs are never reused, with or without --force.
 #[test]
-fn no_array_overwrites_what_it_counts_on() {
+fn an_array_never_overwrites_devices_it_needs() {
     let folder = folder_with_array();
     let member = &["/b is member 1 of array 'data'; take another device"][..];
     for command in [
@@ -227,7 +227,7 @@ fn no_array_overwrites_what_it_counts_on() {
 
 /// The same for nested arrays; a device that an array has lost for good may be reused.
 #[test]
-fn what_is_out_for_good_may_be_taken() {
+fn a_device_lost_for_good_may_be_reused() {
     let nested = Folder::new("a b c d new", 8 * MIB);
     nested
         .run("create nest raid1(raid0(@a,@b),raid0(@c,@d))")

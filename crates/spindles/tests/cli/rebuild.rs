@@ -38,7 +38,7 @@ pub(crate) fn same(folder: &Folder, devices: &str) {
 }
 
 #[test]
-fn what_a_lost_device_held_is_on_the_new_one() {
+fn a_rebuild_restores_the_data_of_a_lost_device() {
     for (expression, left, others) in [
         ("raid1(@a,@b)", "a", "new"),
         ("raid5(@a,@b,@c)", "a c", "a new"),
@@ -64,7 +64,7 @@ fn what_a_lost_device_held_is_on_the_new_one() {
 
 /// An interrupted program left a checkpoint: it is shown, and the rebuild resumes there.
 #[test]
-fn a_rebuild_goes_on_where_it_was() {
+fn a_rebuild_resumes_at_its_checkpoint() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 8 * MIB);
     let (array, _) = folder.newest("a");
     // An eighth of the array: there are two data chunks in each stripe.
@@ -104,7 +104,7 @@ fn a_rebuild_goes_on_where_it_was() {
 /// Rows that the other members can't read are not filled on the new device. All else is safe again,
 /// and a write repairs those rows too.
 #[test]
-fn a_rebuild_goes_without_what_others_can_not_read() {
+fn a_rebuild_skips_rows_that_other_members_can_not_read() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 16 * MIB);
     let data = folder.read("data");
     let (_, record) = folder.newest("b");
@@ -151,7 +151,7 @@ fn a_rebuild_goes_without_what_others_can_not_read() {
 }
 
 #[test]
-fn a_rebuild_that_can_not_be_is_refused() {
+fn an_impossible_rebuild_is_refused() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 4 * MIB);
     let other = Folder::new("x y", 4 * MIB);
     other.run("create other raid1(@x,@y)").ok();
@@ -226,7 +226,7 @@ fn a_rebuild_that_can_not_be_is_refused() {
 
 /// One of two missing members is filled: the other one is named, and none once both are filled.
 #[test]
-fn what_is_missing_still_is_named() {
+fn a_rebuild_names_members_that_are_still_missing() {
     let folder = filled("raid6(@a,@b,@c,@d)", "a b c d", 8 * MIB);
     for lost in ["b", "d"] {
         std::fs::remove_file(folder.path(lost)).expect("it is there");
@@ -244,7 +244,7 @@ fn what_is_missing_still_is_named() {
 /// The rest of an inner array is recreated with the new device, which is reported; or all of it on
 /// new devices.
 #[test]
-fn an_array_inside_is_made_anew() {
+fn an_inner_array_is_recreated_with_new_devices() {
     for (left, onto, names, devices) in [
         ("@a @c @d", "@new", "raid0", vec!["a", "new"]),
         ("data --scan @", "raid0(@new,@a)", "raid0", vec!["new", "a"]),
@@ -261,11 +261,11 @@ fn an_array_inside_is_made_anew() {
         folder.make("more", 9 * MIB);
         let run = folder.run(&format!("rebuild {left} --onto {onto}")).ok();
         let paths: Vec<String> = devices.iter().map(|name| folder.path(name)).collect();
-        let said = format!(
+        let message = format!(
             "array 'data': the array inside it 'data.0' ({names}) is made anew of {}, and filled",
             paths.join(", ")
         );
-        assert!(run.out.contains(&said), "{}", run.out);
+        assert!(run.out.contains(&message), "{}", run.out);
         assert!(run.out.contains("member 0 is active again"), "{}", run.out);
         let new = devices.join(" ");
         let status = folder.run(&format!("status {} @c @d --json", list(&new, " ")));
@@ -278,7 +278,7 @@ fn an_array_inside_is_made_anew() {
 /// starts again, and a device that was full gets only what it missed. A former member is not
 /// overwritten without --force.
 #[test]
-fn what_was_written_without_a_device_that_is_filled_is_filled_again() {
+fn a_repeated_rebuild_also_fills_missed_writes() {
     let folder = filled("raid1(@a,@b)", "a b", 32 * MIB);
     std::fs::rename(folder.path("b"), folder.path("old")).expect("it is there");
     let rebuild = "rebuild @a --onto @new";
@@ -314,7 +314,7 @@ fn what_was_written_without_a_device_that_is_filled_is_filled_again() {
 
 /// Killed at any moment, the same command resumes, even if a copy was killed before.
 #[test]
-fn an_array_inside_is_made_anew_whenever_it_is_killed() {
+fn recreating_an_inner_array_resumes_after_a_kill_at_any_moment() {
     for (array, left, onto) in [
         ("raid1(raid0(@a,@b),raid0(@c,@d))", "a c d", "@new"),
         (

@@ -5,7 +5,7 @@ use crate::cli::arrays::{Folder, MIB};
 use crate::cli::rebuild::{filled, list, same};
 
 #[test]
-fn the_new_device_holds_what_the_old_one_held() {
+fn replace_copies_all_data_to_the_new_device() {
     for (expression, others, left) in [
         ("raid0(@a,@b)", "a", "a new"),
         ("raid1(@a,@b)", "a", "new"),
@@ -42,7 +42,7 @@ fn the_new_device_holds_what_the_old_one_held() {
 }
 
 #[test]
-fn a_replacement_that_can_not_be_is_refused() {
+fn an_impossible_replacement_is_refused() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 4 * MIB);
     let other = Folder::new("x y", 4 * MIB);
     other.run("create other raid1(@x,@y)").ok();

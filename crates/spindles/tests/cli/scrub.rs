@@ -110,8 +110,8 @@ fn repaired(json: &Value) -> BTreeSet<(String, u64)> {
 
 /// Data that could not be compared is not reported as right.
 #[test]
-fn a_scrub_without_a_member_says_what_it_did_without() {
-    for (expression, left, told) in [
+fn a_scrub_without_a_member_reports_uncompared_data() {
+    for (expression, left, message) in [
         (
             "raid6(@a,@b,@c,@d)",
             "a b",
@@ -126,12 +126,12 @@ fn a_scrub_without_a_member_says_what_it_did_without() {
         let folder = filled(expression, "a b c d");
         let run = folder.run(&format!("scrub {} --degraded", list(left))).ok();
         let fine = "array 'data': nothing is wrong with what is there; ";
-        assert!(run.out.contains(&format!("{fine}{told}")), "{}", run.out);
+        assert!(run.out.contains(&format!("{fine}{message}")), "{}", run.out);
     }
 }
 
 #[test]
-fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
+fn scrub_finds_and_repairs_exactly_the_flipped_bytes() {
     for (expression, devices) in [
         ("raid6(@a,@b,@c,@d)", "a b c d"),
         ("raid1(@a,@b,@c) --checksum none", "a b c"),
@@ -259,7 +259,7 @@ fn a_scrub_of_too_few_members_is_refused() {
 
 /// With checksums, readers of corrupt blocks get the right bytes, even with one parity.
 #[test]
-fn what_is_rotten_is_read_right() {
+fn corrupt_blocks_are_read_correctly() {
     for (expression, devices) in [
         ("raid1(@a,@b)", "a b"),
         ("raid5(@a,@b,@c)", "a b c"),
@@ -312,7 +312,7 @@ fn what_is_rotten_is_read_right() {
 
 /// A verified copy reads corruption twice, and reports it once.
 #[test]
-fn rot_that_a_copy_meets_is_told_once() {
+fn copy_reports_each_corrupt_block_once() {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
     assert_eq!(flip(&folder, "a b c", 1).len(), 1);
     let bytes = folder.read("source").len();
@@ -349,7 +349,7 @@ fn read_of(json: &Value, source: &[u8], back: &[u8]) -> u64 {
 
 /// Data on the remaining devices can be read, however many are missing.
 #[test]
-fn what_is_left_of_a_failed_array_is_copied_out() {
+fn a_rescue_copies_the_rest_of_a_failed_array() {
     for (expression, devices, left, part) in [
         ("raid0(@a,@b)", "a b", "@a", 50),
         ("raid5(@a,@b,@c)", "a b c", "@b", 33),
@@ -394,7 +394,7 @@ fn what_is_left_of_a_failed_array_is_copied_out() {
 
 /// A range that can't be read as a whole is read block by block.
 #[test]
-fn rot_that_a_rescue_reads_again_is_told_once() {
+fn a_rescue_reports_each_corrupt_block_once() {
     for verify in ["", " --verify"] {
         let folder = filled("raid0(@a,@b)", "a b");
         let first = data_area(&folder, "a").start + 64;
@@ -435,7 +435,7 @@ fn with_losses() -> (Folder, [usize; 2]) {
 
 /// A rescue copies all readable data, and reports the rest.
 #[test]
-fn what_is_not_lost_is_copied_out() {
+fn a_rescue_copies_all_readable_data() {
     let (folder, lost) = with_losses();
     let source = folder.read("source");
     let copy = |more: &str| {
@@ -448,15 +448,15 @@ fn what_is_not_lost_is_copied_out() {
     assert!(!Path::new(&folder.path("back")).exists());
     for more in [" --rescue", " --rescue --verify", " --rescue --json"] {
         let run = copy(more);
-        let told = lost.map(|at| {
+        let messages = lost.map(|at| {
             let at = spindles_block::SizeBytes(u64::try_from(at).expect("small"));
             format!("data: 4 KiB at {at} can't be read")
         });
         run.fails(
             1,
             &[
-                &told[0],
-                &told[1],
+                &messages[0],
+                &messages[1],
                 "data: 8 KiB could not be read and was left out",
             ],
         );
@@ -477,7 +477,7 @@ fn what_is_not_lost_is_copied_out() {
 /// Adjacent blocks are reported as one range, in whatever order they are found. People see at most
 /// 50 ranges.
 #[test]
-fn places_are_told_as_few_as_they_are() {
+fn adjacent_corrupt_blocks_are_reported_as_one_range() {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
     let start = data_area(&folder, "b").start * BLOCK;
     let length = 2 << 20;
@@ -504,7 +504,7 @@ fn places_are_told_as_few_as_they_are() {
 
 /// Lost ranges are reported as bytes of the array: these decide which files are affected.
 #[test]
-fn what_is_lost_is_told_as_bytes_of_the_array() {
+fn scrub_reports_lost_ranges_as_bytes_of_the_array() {
     let (folder, chunks) = with_losses();
     let run = folder.run("scrub @a @b @c");
     run.fails(
@@ -524,7 +524,7 @@ fn what_is_lost_is_told_as_bytes_of_the_array() {
 }
 
 #[test]
-fn what_nothing_can_tell_is_told_and_left_alone() {
+fn undecidable_disagreements_are_reported_and_not_repaired() {
     for (expression, devices) in [("raid5(@a,@b,@c)", "a b c"), ("raid1(@a,@b)", "a b")] {
         let folder = filled(&format!("{expression} --checksum none"), devices);
         let good = data(&folder, devices);
@@ -572,7 +572,7 @@ fn what_nothing_can_tell_is_told_and_left_alone() {
 }
 
 #[test]
-fn inner_arrays_are_scrubbed_and_what_keeps_no_redundancy_is_refused() {
+fn scrub_covers_inner_arrays_and_refuses_raid0_without_checksums() {
     let devices = "a b c d e f";
     let folder = filled("raid0(raid1(@a,@b,@c),raid1(@d,@e,@f))", devices);
     folder.write("e", 5 * MIB, &[1, 2, 3]);
@@ -587,7 +587,7 @@ fn inner_arrays_are_scrubbed_and_what_keeps_no_redundancy_is_refused() {
 /// A place that several arrays report is named once, and blocks that an inner array repaired for
 /// the outer one are counted.
 #[test]
-fn a_place_is_named_once_in_arrays_of_arrays() {
+fn nested_arrays_report_each_place_once() {
     let expression = "raid1(raid5(@a,@b,@c),raid5(@d,@e,@f))";
     let folder = crate::cli::rebuild::filled(expression, "a b c d e f", 4 * MIB);
     let all = "@a @b @c @d @e @f";
@@ -621,7 +621,7 @@ fn a_place_is_named_once_in_arrays_of_arrays() {
 
 /// Without redundancy a scrub reports corruption, and a read of it fails.
 #[test]
-fn what_has_checksums_only_is_scrubbed_and_never_read_wrong() {
+fn checksums_alone_detect_corruption_in_scrubs_and_reads() {
     let folder = filled("raid0(@a,@b)", "a b");
     folder.run("scrub @a @b").ok();
     let flipped = flip(&folder, "a b", 3);
@@ -647,22 +647,27 @@ fn status_says_left(folder: &Folder, devices: &str, bytes: u64) {
     let json = run.json();
     let state = if bytes > 0 { "degraded" } else { "healthy" };
     let expected = (if bytes > 0 { 3 } else { 0 }, state.into(), bytes.into());
-    let said = (run.status, &json["state"], &json["scrub_left_bytes"]);
-    assert_eq!(said, (expected.0, &expected.1, &expected.2), "{}", run.out);
+    let actual = (run.status, &json["state"], &json["scrub_left_bytes"]);
+    assert_eq!(
+        actual,
+        (expected.0, &expected.1, &expected.2),
+        "{}",
+        run.out
+    );
     let run = folder.run(&status);
     let warned = run
         .error
         .contains("that was found wrong could not be repaired");
-    let told = run
+    let is_reported = run
         .out
         .contains("that was found wrong could not be repaired");
-    assert_eq!((warned, told), (bytes > 0, bytes > 0), "{}", run.out);
+    assert_eq!((warned, is_reported), (bytes > 0, bytes > 0), "{}", run.out);
 }
 
 /// Inner arrays without redundancy: corruption is repaired from the other inner array, and reported
 /// with its device.
 #[test]
-fn rot_in_an_array_without_redundancy_is_told_by_device() {
+fn corruption_without_inner_redundancy_is_reported_by_device() {
     for expression in [
         "raid1(raid0(@a,@b),raid0(@c,@d))",
         "raid5(raid0(@a,@b),concat(@c),@d)",
@@ -689,7 +694,7 @@ fn rot_in_an_array_without_redundancy_is_told_by_device() {
 /// A device that replaced an inner array with redundancy keeps checksums itself: its corruption is
 /// repaired by the outer array, and reported that way.
 #[test]
-fn what_is_mended_from_above_is_not_left() {
+fn corruption_repaired_by_the_outer_array_is_reported_as_repaired() {
     let folder =
         crate::cli::rebuild::filled("raid1(raid1(@a,@b),raid1(@c,@d))", "a b c d", 4 * MIB);
     folder.make("e", 8 * MIB);
@@ -714,7 +719,7 @@ fn what_is_mended_from_above_is_not_left() {
 
 /// An unreadable beginning may hold data that must not be overwritten: writing needs --force.
 #[test]
-fn an_array_whose_beginning_is_rotten_is_written_with_force() {
+fn overwriting_an_array_with_a_corrupt_beginning_needs_force() {
     let folder = Folder::new("a b data", 16 * MIB);
     folder.run("create pool raid0(@a,@b)").ok();
     folder.run("copy @data array:@a,@b --bytes 64K").ok();
@@ -744,7 +749,7 @@ fn an_array_whose_beginning_is_rotten_is_written_with_force() {
 
 /// Corruption of an inner array is repaired from the other one, and never puts the inner array out.
 #[test]
-fn rot_on_arrays_inside_is_repaired_and_puts_none_out() {
+fn corruption_of_an_inner_array_is_repaired_without_failing_it() {
     let folder = Folder::new("a b c d data", 16 * MIB);
     folder
         .run("create pool raid1(raid0(@a,@b),raid0(@c,@d)) --chunk 64K")

@@ -28,7 +28,7 @@ fn status(folder: &Folder) -> Value {
 }
 
 #[test]
-fn an_array_gets_the_room_that_its_members_have() {
+fn grow_uses_all_space_of_larger_members() {
     let folder = replaced("raid5(@a,@b,@c)");
     let before = status(&folder);
     let (bytes, room) = (&before["bytes"], &before["room_bytes"]);
@@ -68,7 +68,7 @@ fn an_array_gets_the_room_that_its_members_have() {
 
 /// Explains why an array can't grow now, whatever else it has or does.
 #[test]
-fn what_can_not_get_larger_now_says_why() {
+fn grow_explains_why_an_array_can_not_grow() {
     let folder = replaced("raid5(@a,@b,@c)");
     // With a separate journal device, and after a crash.
     folder.make("log", 8 * MIB);
@@ -94,7 +94,7 @@ fn what_can_not_get_larger_now_says_why() {
 const PARTS: u32 = 10;
 
 #[test]
-fn killed_at_any_moment_it_has_one_size_or_the_other() {
+fn a_growth_killed_at_any_moment_leaves_the_old_or_the_new_size() {
     let mut kept = 0;
     for level in ["raid5", "raid1"] {
         let folder = replaced(&format!("{level}(@a,@b,@c)"));
@@ -129,7 +129,7 @@ fn killed_at_any_moment_it_has_one_size_or_the_other() {
 
 /// A growth reports what the array is now.
 #[test]
-fn a_growth_says_what_the_array_is_now() {
+fn grow_reports_the_new_level_and_size() {
     let folder = Folder::new("a b c d", 32 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let run = folder.run("grow @a @b @c --add @d --level raid6").ok();

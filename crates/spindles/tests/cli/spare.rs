@@ -23,7 +23,7 @@ fn spare_on(folder: &Folder, name: &str) -> Option<SpareRecord> {
 }
 
 #[test]
-fn a_spare_takes_the_place_of_a_member_that_is_not_there() {
+fn a_spare_replaces_a_missing_member() {
     for (expression, left, others) in [
         ("raid1(@a,@b)", "a", "s"),
         ("raid5(@a,@b,@c)", "a c", "s c"),
@@ -83,12 +83,12 @@ fn a_spare_takes_the_place_of_a_member_that_is_not_there() {
 
 /// The device comes first; a command line that begins with the array gets the right one as advice.
 #[test]
-fn the_order_of_arguments_is_told() {
+fn an_error_shows_the_right_order_of_arguments() {
     let folder = Folder::new("a b s", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
     let scan = format!("--scan {}", folder.path(""));
     let (a, s) = (folder.path("a"), folder.path("s"));
-    for (line, told) in [
+    for (line, message) in [
         (
             format!("spare add data @s {scan}"),
             format!("`spindles spare add {s} --array data`, or"),
@@ -109,14 +109,17 @@ fn the_order_of_arguments_is_told() {
         folder.refuses(
             &line,
             2,
-            &["the device comes first, then the array with --array", &told],
+            &[
+                "the device comes first, then the array with --array",
+                &message,
+            ],
         );
     }
 }
 
 /// Any program that writes to the array fills the spare; the rest follows later.
 #[test]
-fn a_copy_lets_a_spare_take_its_place() {
+fn a_copy_makes_a_spare_replace_a_missing_member() {
     let folder = Folder::new("a b c s", 8 * MIB);
     let run = folder
         .run("create data raid5(@a,@b,@c) --spare @s --chunk 16K")
@@ -143,7 +146,7 @@ fn a_copy_lets_a_spare_take_its_place() {
 
 /// A copy does not wait until the spare is filled, and says which command finishes that.
 #[test]
-fn a_copy_that_ends_before_a_spare_is_filled_says_so() {
+fn a_copy_reports_a_spare_that_is_not_yet_filled() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 128 * MIB, "s");
     fs::remove_file(folder.path("b")).expect("it is there");
     let copy = "copy @data array:@a,@c,@s --bytes 4K --force";
@@ -165,7 +168,7 @@ fn a_copy_that_ends_before_a_spare_is_filled_says_so() {
 
 /// A spare takes only places that it has room for.
 #[test]
-fn a_spare_that_is_too_small_for_some_members_says_for_which() {
+fn a_warning_names_members_that_a_spare_is_too_small_for() {
     let folder = Folder::new("a b s t", 8 * MIB);
     for device in ["c", "d", "e"] {
         folder.make(device, 16 * MIB);
@@ -216,7 +219,7 @@ fn a_spare_that_is_too_small_for_some_members_says_for_which() {
 
 /// The absent member could have continued alone.
 #[test]
-fn a_spare_of_a_mirror_of_two_waits_until_it_is_said_that_those_here_go_on() {
+fn a_spare_of_a_two_way_mirror_waits_for_degraded() {
     let folder = Folder::new("a b s", 8 * MIB);
     folder.run("create data raid1(@a,@b) --spare @s").ok();
     fs::remove_file(folder.path("b")).expect("it is there");
@@ -232,7 +235,7 @@ fn a_spare_of_a_mirror_of_two_waits_until_it_is_said_that_those_here_go_on() {
 }
 
 #[test]
-fn a_shared_spare_serves_who_comes_first() {
+fn a_shared_spare_serves_the_first_array_that_needs_it() {
     let folder = filled("raid1(@a,@b)", "a b", 8 * MIB);
     for device in ["c", "d", "s", "small"] {
         folder.make(device, if device == "small" { MIB } else { 8 * MIB });
@@ -270,7 +273,7 @@ fn a_shared_spare_serves_who_comes_first() {
 /// In every form of the command, without --force, as the spare would take its place automatically
 /// too.
 #[test]
-fn a_rebuild_onto_a_spare_takes_it() {
+fn a_rebuild_onto_a_spare_needs_no_force() {
     for whose in ["--shared", "--array @c,@d"] {
         let folder = filled("raid5(@a,@b,@gone)", "a b gone", 8 * MIB);
         for device in ["c", "d", "s"] {
@@ -293,7 +296,7 @@ fn a_rebuild_onto_a_spare_takes_it() {
 /// A crash after an array claimed a spare leaves a dedicated spare of that array. A torn label is
 /// neither spare nor member.
 #[test]
-fn a_spare_that_was_about_to_be_taken_is_taken_again() {
+fn a_claimed_spare_is_claimed_again_after_a_crash() {
     let folder = with_spare("raid1(@a,@b)", "a b", 8 * MIB, "s");
     folder.make("c", 8 * MIB);
     folder.make("d", 8 * MIB);
@@ -335,7 +338,7 @@ fn a_spare_that_was_about_to_be_taken_is_taken_again() {
 
 /// If a spare is too small, the error names it and the required size.
 #[test]
-fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
+fn a_rebuild_names_a_spare_that_is_too_small() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 8 * MIB);
     folder.make("small", MIB);
     folder.run("spare add @small --shared").ok();
@@ -367,7 +370,7 @@ fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
 }
 
 #[test]
-fn what_can_not_be_a_spare_is_refused() {
+fn unsuitable_spares_are_refused() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
     folder.make("small", MIB);
     folder.make("new", 8 * MIB);
@@ -454,7 +457,7 @@ fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
 
 /// A member that returns and missed little is brought up to date; no spare is taken.
 #[test]
-fn a_member_that_returns_comes_before_a_spare() {
+fn a_returning_member_takes_precedence_over_a_spare() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
     let before = folder.read("s");
     fs::rename(folder.path("b"), folder.path("away")).expect("it is there");
@@ -484,7 +487,7 @@ fn a_growth_takes_no_spare() {
 
 /// Only the missing member may know the right data: --force does not give its place away.
 #[test]
-fn what_is_opened_by_force_takes_no_spare() {
+fn an_array_opened_by_force_takes_no_spare() {
     let folder = Folder::new("a b c s", 8 * MIB);
     folder
         .run("create data raid5(@a,@b,@c) --spare @s --consistency resync")

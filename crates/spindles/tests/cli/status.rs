@@ -24,7 +24,7 @@ fn is(folder: &Folder, devices: &str, status: i32, texts: &[&str]) -> Run {
 }
 
 #[test]
-fn the_exit_status_says_how_an_array_is() {
+fn the_exit_status_reports_the_state_of_an_array() {
     for (expression, devices, degraded, failed, missing) in [
         ("raid1(@a,@b)", "@a @b", "@b", "", ""),
         (
@@ -117,7 +117,7 @@ fn the_exit_status_says_how_an_array_is() {
 
 /// How many more members may be lost, without claims about the unknown.
 #[test]
-fn what_is_left_is_told_as_far_as_it_is_known() {
+fn status_reports_known_facts_of_a_partial_array() {
     let (none, one, two) = (
         "it is not safe from further losses",
         "it survives the loss of one member more",
@@ -146,7 +146,7 @@ fn what_is_left_is_told_as_far_as_it_is_known() {
 
 /// Devices without read permission do not count as lost.
 #[test]
-fn what_this_user_may_not_read_is_not_taken_for_lost() {
+fn devices_without_read_permission_do_not_count_as_lost() {
     let folder = Folder::new("a b c", 8 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let mode = |name: &str, mode| {
@@ -166,7 +166,7 @@ fn what_this_user_may_not_read_is_not_taken_for_lost() {
         command.output()
     };
     if let Err(error) = run("--version") {
-        return println!("SKIPPED: what_this_user_may_not_read: as nobody: {error}");
+        return println!("SKIPPED: devices_without_read_permission: as nobody: {error}");
     }
     for (denied, status, texts) in [
         (
@@ -219,7 +219,7 @@ fn what_this_user_may_not_read_is_not_taken_for_lost() {
 
 /// A nested array is shown with its inner arrays, and which device belongs to which.
 #[test]
-fn arrays_inside_are_told_apart() {
+fn status_shows_inner_arrays_and_their_devices() {
     let logs_nothing = "policy journal (this level has nothing to log), checksums crc32c";
     let (outer, inner) = ("\narray 'data' (", "\n    inner array 'data.1' (");
     for (expression, texts) in [
@@ -254,7 +254,7 @@ fn arrays_inside_are_told_apart() {
 }
 
 #[test]
-fn whoever_has_the_array_is_named() {
+fn status_names_the_process_using_the_array() {
     let folder = Folder::new("a b c d", 16 * MIB);
     for (name, expression) in [
         ("data", "raid5(@a,@b,@c)"),
@@ -329,7 +329,7 @@ fn caught(folder: &Folder, arguments: &str, status: &str, shows: &str) -> (Child
 }
 
 #[test]
-fn what_is_being_done_is_told_and_how_far_it_is() {
+fn status_reports_running_work_and_its_progress() {
     let folder = Folder::new("a b c new", 64 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     std::fs::write(folder.path("data"), vec![0x5a; 100 << 20]).expect("room");
@@ -380,7 +380,7 @@ fn what_is_being_done_is_told_and_how_far_it_is() {
 
 /// A member whose missed writes are known needs no new device.
 #[test]
-fn what_brings_a_stale_member_up_to_date_is_said() {
+fn status_names_the_command_that_updates_a_stale_member() {
     let folder = Folder::new("a b c d data", 16 * MIB);
     folder.run("create k6 raid6(@a,@b,@c,@d)").ok();
     folder
@@ -402,7 +402,7 @@ fn what_brings_a_stale_member_up_to_date_is_said() {
 
 /// Names the command that finishes a resync which a read-only command left.
 #[test]
-fn who_finishes_what_a_crash_left_is_said() {
+fn a_read_only_copy_names_the_command_that_finishes_a_resync() {
     let folder = Folder::new("a b", 16 * MIB);
     folder.run("create m raid1(@a,@b)").ok();
     folder.advance(&["a", "b"], &[], false);
@@ -414,7 +414,7 @@ fn who_finishes_what_a_crash_left_is_said() {
 
 /// The list and the status of one array agree, and so do their exit statuses.
 #[test]
-fn the_list_and_one_array_agree() {
+fn the_list_and_the_status_of_one_array_agree() {
     let folder = Folder::new("a b c", 8 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let scan = format!("--scan {}", folder.path(""));
@@ -460,8 +460,8 @@ fn a_member_that_is_too_small_for_a_superblock_is_left_out() {
         ] {
             let run = folder.run(line);
             assert_eq!(run.status, status, "{line}, {bytes}: {}", run.error);
-            let told = run.error.contains("b: ") && run.error.contains("leave it out");
-            assert!(told || status == 0, "{line}, {bytes}: {}", run.error);
+            let is_reported = run.error.contains("b: ") && run.error.contains("leave it out");
+            assert!(is_reported || status == 0, "{line}, {bytes}: {}", run.error);
         }
         folder.run("status @b").fails(1, &["b"]);
     }

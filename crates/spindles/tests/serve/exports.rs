@@ -49,10 +49,10 @@ fn listed(served: &Served<'_>) -> String {
 /// Runs a command on an array. Returns its exit status and output.
 fn status_of(pool: &Pool, line: &str) -> (Option<i32>, String) {
     let run = pool.spindles(&line.split(' ').collect::<Vec<_>>());
-    let said = [run.stdout, run.stderr].concat();
+    let output = [run.stdout, run.stderr].concat();
     (
         run.status.code(),
-        String::from_utf8_lossy(&said).into_owned(),
+        String::from_utf8_lossy(&output).into_owned(),
     )
 }
 
@@ -77,20 +77,20 @@ fn ended_well(process: Child) {
 }
 
 #[test]
-fn each_array_is_an_export_with_its_own_facts() {
+fn each_array_is_an_export_with_its_own_description() {
     if !has("nbdinfo", "libnbd-bin") {
         return;
     }
     let pool = two();
     let served = serve(&pool, &[]);
     let list = listed(&served);
-    for told in [
+    for expected in [
         "export=\"pool\"",
         "raid5 of 3",
         "export=\"music\"",
         "raid1 of 2",
     ] {
-        assert!(list.contains(told), "{told}: {list}");
+        assert!(list.contains(expected), "{expected}: {list}");
     }
     let music = served.uri.replace("/pool?", "/music?");
     let sizes = ["@", &music].map(|uri| served.run(&format!("nbdinfo --size {uri}")).stdout);
@@ -104,8 +104,8 @@ fn each_array_is_an_export_with_its_own_facts() {
     served.run("nbdcopy @ %/out");
     assert!(read(&pool.path("out")).iter().all(|byte| *byte == 0));
     // Stopping one leaves the other, which is not served to clients without a name either.
-    let (code, said) = status_of(&pool, "stop pool");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = status_of(&pool, "stop pool");
+    assert_eq!(code, Some(0), "{output}");
     let list = listed(&served);
     assert!(!list.contains("export=\"pool\""), "{list}");
     assert!(list.contains("export=\"music\""), "{list}");
@@ -113,47 +113,47 @@ fn each_array_is_an_export_with_its_own_facts() {
     assert!(!refused.status.success(), "{refused:?}");
     served.run(&format!("nbdcopy {music} %/out"));
     assert!(read(&pool.path("out")).starts_with(&pattern(8 * MIB, 1)));
-    let (code, said) = status_of(&pool, "stop music");
-    assert_eq!(code, Some(0), "{said}");
-    let said = served.stop_has_come();
+    let (code, output) = status_of(&pool, "stop music");
+    assert_eq!(code, Some(0), "{output}");
+    let output = served.stop_has_come();
     for closed in ["array 'pool' is closed", "array 'music' is closed"] {
-        assert!(said.contains(closed), "{said}");
+        assert!(output.contains(closed), "{output}");
     }
     assert!(!pool.path("socket").exists(), "the socket is left");
 }
 
 /// Arrays named together are handled one after the other, even if one of them fails.
 #[test]
-fn several_are_shown_and_stopped_by_one_command() {
+fn one_command_shows_or_stops_several_arrays() {
     let pool = two();
     let served = serve(&pool, &[]);
-    let (code, said) = status_of(&pool, "fail d music");
-    assert_eq!(code, Some(0), "{said}");
-    let (code, said) = status_of(&pool, "status pool music");
-    assert_eq!(code, Some(3), "{said}");
+    let (code, output) = status_of(&pool, "fail d music");
+    assert_eq!(code, Some(0), "{output}");
+    let (code, output) = status_of(&pool, "status pool music");
+    assert_eq!(code, Some(3), "{output}");
     for array in ["array 'pool' (", "array 'music' ("] {
-        assert!(said.contains(array), "{said}");
+        assert!(output.contains(array), "{output}");
     }
     let run = pool.spindles(&["status", "pool", "music", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
     let states = [&json["arrays"][0]["state"], &json["arrays"][1]["state"]];
     assert_eq!(states, ["healthy", "degraded"], "{json}");
-    let (code, said) = status_of(&pool, "status pool music a");
-    assert_eq!(code, Some(2), "{said}");
-    let (code, said) = status_of(&pool, "stop pool nobody music");
-    assert_eq!(code, Some(1), "{said}");
+    let (code, output) = status_of(&pool, "status pool music a");
+    assert_eq!(code, Some(2), "{output}");
+    let (code, output) = status_of(&pool, "stop pool nobody music");
+    assert_eq!(code, Some(1), "{output}");
     for words in [
         "'pool' is not served any more",
         "'nobody' is neither",
         "'music' is not served any more",
     ] {
-        assert!(said.contains(words), "{said}");
+        assert!(output.contains(words), "{output}");
     }
     served.stop_has_come();
 }
 
 #[test]
-fn what_happens_to_one_does_not_disturb_the_other() {
+fn commands_on_one_array_do_not_disturb_another() {
     if !has("fio", "fio") {
         return;
     }
@@ -170,24 +170,24 @@ fn what_happens_to_one_does_not_disturb_the_other() {
         ("add a pool --force", Some(0)),
         ("status pool", Some(0)),
     ] {
-        let (code, said) = status_of(&pool, line);
-        assert_eq!(code, wanted, "{line}: {said}");
+        let (code, output) = status_of(&pool, line);
+        assert_eq!(code, wanted, "{line}: {output}");
     }
     for writer in writers {
         ended_well(writer);
     }
     // The same while another array stops being served.
     let writer = fio(&served, "pool");
-    let (code, said) = status_of(&pool, "stop music");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = status_of(&pool, "stop music");
+    assert_eq!(code, Some(0), "{output}");
     ended_well(writer);
     served.stop();
     for line in ["status pool", "scrub pool", "status music", "scrub music"] {
-        let (code, said) = status_of(&pool, line);
-        assert_eq!(code, Some(0), "{line}: {said}");
+        let (code, output) = status_of(&pool, line);
+        assert_eq!(code, Some(0), "{line}: {output}");
         assert!(
-            !line.starts_with("status") || said.contains(" clean,"),
-            "{said}"
+            !line.starts_with("status") || output.contains(" clean,"),
+            "{output}"
         );
     }
 }
@@ -195,7 +195,7 @@ fn what_happens_to_one_does_not_disturb_the_other() {
 /// An export name that clients know is not given to another array, even after its own array was
 /// renamed.
 #[test]
-fn a_name_is_not_that_of_another_export() {
+fn a_served_export_name_is_not_given_to_another_array() {
     let pool = two();
     let served = serve(&pool, &[]);
     for (line, wanted) in [
@@ -208,23 +208,23 @@ fn a_name_is_not_that_of_another_export() {
         ("stop jazz", Some(0)),
         ("rename pool music", Some(0)),
     ] {
-        let (code, said) = status_of(&pool, line);
-        assert_eq!(code, wanted, "{line}: {said}");
+        let (code, output) = status_of(&pool, line);
+        assert_eq!(code, wanted, "{line}: {output}");
         assert_eq!(
-            said.contains("find another array by"),
+            output.contains("find another array by"),
             code == Some(1),
-            "{said}"
+            "{output}"
         );
     }
-    let said = served.stop();
+    let output = served.stop();
     for closed in ["array 'jazz' is closed", "array 'music' is closed"] {
-        assert!(said.contains(closed), "{said}");
+        assert!(output.contains(closed), "{output}");
     }
 }
 
 /// The status line of systemd and the metrics page name the arrays.
 #[test]
-fn those_who_watch_see_each_array() {
+fn systemd_and_metrics_name_each_array() {
     let pool = two();
     let notify = UnixDatagram::bind(pool.path("notify")).expect("a socket");
     let limit = Some(Duration::from_secs(10));
@@ -248,8 +248,8 @@ fn those_who_watch_see_each_array() {
             at("music")
         )
     );
-    let (code, said) = status_of(&pool, "fail d music");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = status_of(&pool, "fail d music");
+    assert_eq!(code, Some(0), "{output}");
     let now = heard();
     let wanted = format!(
         "STATUS=array 'pool': healthy, at {}; array 'music': degraded: without member 0, at {}",
@@ -276,15 +276,15 @@ fn those_who_watch_see_each_array() {
         assert!(page.contains(line), "{line}: {page}");
     }
     assert_eq!(page.matches("spindles_build_info{").count(), 1, "{page}");
-    let (code, said) = status_of(&pool, "stop pool");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = status_of(&pool, "stop pool");
+    assert_eq!(code, Some(0), "{output}");
     assert!(heard().starts_with("STATUS=array 'pool': closed; array 'music': degraded"));
     served.stop();
     assert_eq!(heard(), "STOPPING=1");
 }
 
 #[test]
-fn what_can_not_be_served_together_is_refused_as_a_whole() {
+fn conflicting_arrays_are_refused_as_a_whole() {
     let pool = two();
     make(&pool, &["f", "g", "h"]);
     created(&pool, "lacking", "raid5(f,g,h)");
@@ -329,17 +329,17 @@ fn what_can_not_be_served_together_is_refused_as_a_whole() {
     ];
     for (what, code, error) in cases {
         let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
-        let told = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(code), "{what:?}: {told}");
-        assert!(told.contains(error), "{what:?}: {told}");
+        let message = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(code), "{what:?}: {message}");
+        assert!(message.contains(error), "{what:?}: {message}");
         assert!(
             !pool.path("socket").exists() && !pool.path("x").exists(),
             "{what:?}"
         );
-        let (code, said) = status_of(&pool, "status pool");
+        let (code, output) = status_of(&pool, "status pool");
         assert!(
-            code == Some(0) && said.contains(" clean,"),
-            "{what:?}: {said}"
+            code == Some(0) && output.contains(" clean,"),
+            "{what:?}: {output}"
         );
     }
     // A refused array has not changed, nor have the others: 'pool' would lack a member.
@@ -354,8 +354,11 @@ fn what_can_not_be_served_together_is_refused_as_a_whole() {
         (&["a", "b", "mem:1"], "mem:1"),
     ] {
         let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
-        let told = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success() && told.contains(error), "{told}");
+        let message = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            !refused.status.success() && message.contains(error),
+            "{message}"
+        );
         let after = names.map(|name| read(&pool.path(name)));
         assert!(before == after, "{what:?} changed something");
     }
@@ -367,9 +370,12 @@ fn is_refused_as_busy(pool: &Pool, other: &str, busy: &str) {
     let contents = || names.map(|name| read(&pool.path(name)));
     let before = contents();
     let refused = pool.spindles(&["serve", "pool", other, "--nbd", "unix:other"]);
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{told}");
-    assert!(told.contains(&format!("{busy} is in use by")), "{told}");
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains(&format!("{busy} is in use by")),
+        "{message}"
+    );
     assert!(before == contents(), "something changed");
     assert!(!pool.path("other").exists());
     // It was not even opened and closed.
@@ -378,7 +384,7 @@ fn is_refused_as_busy(pool: &Pool, other: &str, busy: &str) {
 }
 
 #[test]
-fn what_another_server_has_is_refused_with_all_others() {
+fn serve_refuses_all_arrays_if_another_server_has_one() {
     let pool = two();
     let other = pool.serve_what(&["music"], "array 'music' is served: nbd");
     is_refused_as_busy(&pool, "music", "d");
@@ -388,11 +394,11 @@ fn what_another_server_has_is_refused_with_all_others() {
 
 /// Like a mounted device: opened exclusively.
 #[test]
-fn a_device_that_is_held_is_refused_with_all_others() {
+fn serve_refuses_all_arrays_if_a_device_is_busy() {
     let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
     make(&pool, &["d", "e"]);
     created(&pool, "held", "raid1(d,e)");
-    let test = "a_device_that_is_held_is_refused_with_all_others";
+    let test = "serve_refuses_all_arrays_if_a_device_is_busy";
     let device = match Loop::with(&pool.path("d"), &[]) {
         Ok(device) => device,
         Err(reason) => return println!("SKIPPED: {test}: {reason}"),
@@ -416,11 +422,11 @@ fn new_clients_see_a_growth() {
     new.set_len(40 << 20).expect("its length");
     let served = pool.serve_what(&["pool"], super::POOL_SERVED);
     let size = || -> u64 {
-        let told = Command::new("nbdinfo")
+        let output = Command::new("nbdinfo")
             .args(["--size", &served.uri])
             .output();
-        let told = String::from_utf8(told.expect("it runs").stdout).expect("text");
-        told.trim().parse().expect("a number")
+        let output = String::from_utf8(output.expect("it runs").stdout).expect("text");
+        output.trim().parse().expect("a number")
     };
     let before = size();
     let grown = pool.spindles(&["grow", "pool", "--add", "d"]);
@@ -431,13 +437,13 @@ fn new_clients_see_a_growth() {
 
 /// An array does not grow by a device whose underlying device is in use: it would lose that member.
 #[test]
-fn a_device_that_is_held_is_not_grown_by() {
+fn grow_refuses_a_busy_device() {
     let pool = Pool::new("raid5", "a,b,c", 40 * MIB);
     let new = File::create(pool.path("d")).expect("a file");
     new.set_len(40 << 20).expect("its length");
     let device = match Loop::with(&pool.path("d"), &[]) {
         Ok(device) => device,
-        Err(reason) => return println!("SKIPPED: a_device_that_is_held_is_not_grown_by: {reason}"),
+        Err(reason) => return println!("SKIPPED: grow_refuses_a_busy_device: {reason}"),
     };
     // Like a mounted file system.
     let held = File::options()
@@ -446,9 +452,9 @@ fn a_device_that_is_held_is_not_grown_by() {
         .open(&device.0);
     let held = held.expect("nobody else has it");
     let refused = pool.spindles(&["grow", "pool", "--add", "d", "--force"]);
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success(), "{told}");
-    assert!(told.contains("d is in use by"), "{told}");
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success(), "{message}");
+    assert!(message.contains("d is in use by"), "{message}");
     let (code, status) = status_of(&pool, "status pool");
     assert_eq!(code, Some(0), "{status}");
     assert!(status.contains("clean, generation 1\n"), "{status}");
@@ -456,7 +462,7 @@ fn a_device_that_is_held_is_not_grown_by() {
 }
 
 #[test]
-fn what_is_given_twice_is_refused_at_once() {
+fn a_device_given_twice_is_refused() {
     let pool = two();
     std::os::unix::fs::symlink("a", pool.path("link")).expect("a link");
     for (other, error) in [
@@ -474,9 +480,9 @@ fn what_is_given_twice_is_refused_at_once() {
         ];
         let begun = std::time::Instant::now();
         let refused = pool.spindles(&line);
-        let told = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{told}");
-        assert!(told.contains(error), "{told}");
+        let message = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{message}");
+        assert!(message.contains(error), "{message}");
         assert!(begun.elapsed() < Duration::from_secs(2), "it waited");
     }
 }
@@ -505,9 +511,9 @@ fn a_shared_spare_is_taken_once() {
         let pool = two();
         make(&pool, &["s", "t", "log"]);
         let does = |line: &str, wanted: i32| {
-            let (code, said) = status_of(&pool, line);
-            assert_eq!(code, Some(wanted), "{line}: {said}");
-            said
+            let (code, output) = status_of(&pool, line);
+            assert_eq!(code, Some(wanted), "{line}: {output}");
+            output
         };
         for line in shared {
             does(line, 0);
@@ -518,12 +524,12 @@ fn a_shared_spare_is_taken_once() {
         for array in ["pool", "music"] {
             assert!(does(&format!("status {array}"), 0).contains("  spare: "));
         }
-        let said = does("fail e music", 0);
-        assert!(said.contains("s, a spare, takes its place"), "{said}");
+        let output = does("fail e music", 0);
+        assert!(output.contains("s, a spare, takes its place"), "{output}");
         assert!(!does("status pool", 0).contains("  spare: "));
         does("fail a pool", 0);
-        let said = does("status pool", 3);
-        assert!(said.contains("add takes it back"), "{said}");
+        let output = does("status pool", 3);
+        assert!(output.contains("add takes it back"), "{output}");
         // Commands that reopen an array do without it too.
         does("journal add log --array pool", 0);
         does("stop pool music", 0);
@@ -546,15 +552,15 @@ fn a_shared_spare_is_taken_once() {
 /// A device that one array released becomes a member of the other: the first no longer counts on
 /// it.
 #[test]
-fn a_device_goes_from_one_array_to_the_other() {
+fn a_device_moves_from_one_array_to_another() {
     let pool = two();
     let larger = File::create(pool.path("f")).expect("a file");
     larger.set_len(32 << 20).expect("its length");
     let served = serve(&pool, &[]);
     let does = |line: &str| {
-        let (code, said) = status_of(&pool, line);
-        assert_eq!(code, Some(0), "{line}: {said}");
-        said
+        let (code, output) = status_of(&pool, line);
+        assert_eq!(code, Some(0), "{line}: {output}");
+        output
     };
     for line in [
         "fail c pool",
@@ -567,8 +573,8 @@ fn a_device_goes_from_one_array_to_the_other() {
         does(line);
     }
     assert!(does("status music").contains("/c, active"));
-    let said = does("status pool");
-    assert!(!said.contains("left out"), "{said}");
+    let output = does("status pool");
+    assert!(!output.contains("left out"), "{output}");
     does("grow pool --size max");
     does("rename pool ocean");
     does("stop ocean music");
@@ -578,7 +584,7 @@ fn a_device_goes_from_one_array_to_the_other() {
 /// All members are replaced, and the array is reopened so often that no record mentions the first
 /// ones any longer: the server does not count on them.
 #[test]
-fn devices_that_were_replaced_are_forgotten() {
+fn replaced_devices_are_forgotten() {
     let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
     for name in ["d", "e", "f"] {
         let larger = File::create(pool.path(name)).expect("a file");
@@ -586,8 +592,8 @@ fn devices_that_were_replaced_are_forgotten() {
     }
     let served = pool.serve_what(&["pool"], super::POOL_SERVED);
     let does = |line: &str| {
-        let (code, said) = status_of(&pool, line);
-        assert_eq!(code, Some(0), "{line}: {said}");
+        let (code, output) = status_of(&pool, line);
+        assert_eq!(code, Some(0), "{line}: {output}");
     };
     for (old, new) in [("a", "d"), ("b", "e"), ("c", "f")] {
         does(&format!("fail {old} pool"));

@@ -51,7 +51,7 @@ fn fails(stream: &mut UnixStream, say: &str, cookie: &str, offset: &str, error: 
 }
 
 #[test]
-fn extended_headers_are_as_the_protocol_has_them() {
+fn extended_headers_match_the_protocol() {
     let pool = Pool::new("raid1", "a,b", 8 << 20);
     let disk = File::create(pool.path("disk")).expect("a file");
     disk.set_len(EXPORT_BYTES).expect("its length");

@@ -28,7 +28,7 @@ h = connect()
 size = h.get_size()
 def extents(flags=0):
     at, all = 0, []
-    def told(context, offset, entries, error):
+    def collect(context, offset, entries, error):
         nonlocal at
         for bytes, kind in zip(entries[::2], entries[1::2]):
             assert kind in (0, 3), kind
@@ -36,7 +36,7 @@ def extents(flags=0):
             at += bytes
     while at < size:
         before = at
-        h.block_status(size - at, at, told, flags)
+        h.block_status(size - at, at, collect, flags)
         assert at > before
     assert at == size, (at, size)
     return all
@@ -49,7 +49,7 @@ fn run(pool: &Pool, served: &super::Served<'_>, script: &str) {
 }
 
 #[test]
-fn no_hole_is_told_where_there_is_data() {
+fn data_is_never_reported_as_a_hole() {
     if !has_nbdsh() {
         return;
     }
@@ -121,7 +121,7 @@ assert all(zero for _, _, zero in extents())
 
 /// Copies of a mostly empty array read only its data, and hole reports are right after a crash.
 #[test]
-fn copies_pass_over_holes() {
+fn copies_skip_holes() {
     if !has("nbdcopy", "libnbd-bin") || !has_nbdsh() {
         return;
     }
@@ -143,8 +143,8 @@ while [zero for _, _, zero in extents()] != [False, True]:
 ",
     );
     served.run("nbdcopy @ %/out");
-    let said = served.stop();
-    let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let output = served.stop();
+    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
     let read_bytes = json["read_bytes"].as_u64().expect("a number");
     assert!(read_bytes < 8 << 20, "{read_bytes} bytes were read");
     let out = read(&pool.path("out"));

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
-fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
+fn hostile_clients_do_not_block_others() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     let served = pool.serve(&[]);
     let mut good = served.connect();
@@ -67,8 +67,8 @@ fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
     assert!(waited.elapsed() < Duration::from_secs(15));
     drop(long);
     println!("served after {:?}", begin.elapsed());
-    let said = served.stop();
-    assert!(said.contains("is closed"), "{said}");
+    let output = served.stop();
+    assert!(output.contains("is closed"), "{output}");
 }
 
 /// The bytes of a hostile client, sent at once without waiting for replies.
@@ -222,6 +222,6 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
     assert!(served.descriptors() <= before, "sockets are left open");
     is_served(&mut asks_seldom);
     drop(asks_seldom);
-    let said = served.stop();
-    assert!(said.contains("is closed"), "{said}");
+    let output = served.stop();
+    assert!(output.contains("is closed"), "{output}");
 }

@@ -177,9 +177,9 @@ impl Served<'_> {
     fn stop_has_come(mut self) -> String {
         let server = self.server.take().expect("it was not stopped");
         let output = server.wait_with_output().expect("it ends");
-        let mut told = String::new();
-        self.lines.read_to_string(&mut told).expect("text");
-        assert!(output.status.success(), "{told}");
+        let mut message = String::new();
+        self.lines.read_to_string(&mut message).expect("text");
+        assert!(output.status.success(), "{message}");
         String::from_utf8(output.stdout).expect("text")
     }
 
@@ -238,7 +238,7 @@ fn libnbd_describes_and_copies() {
     let served = pool.serve(&[]);
     let info = served.run("nbdinfo @");
     let info = String::from_utf8(info.stdout).expect("text");
-    for told in [
+    for expected in [
         "using structured packets",
         "description: raid5 of 3",
         "can_multi_conn: true",
@@ -246,7 +246,7 @@ fn libnbd_describes_and_copies() {
         "base:allocation",
         "is_read_only: false",
     ] {
-        assert!(info.contains(told), "{told}: {info}");
+        assert!(info.contains(expected), "{expected}: {info}");
     }
     let list = served.run(&format!(
         "nbdinfo --list nbd+unix:///?socket={}",
@@ -261,8 +261,8 @@ fn libnbd_describes_and_copies() {
         read(&pool.path("out")).starts_with(&bytes),
         "it is not what was copied"
     );
-    let said = served.stop();
-    assert!(said.contains("array 'pool' is closed"), "{said}");
+    let output = served.stop();
+    assert!(output.contains("array 'pool' is closed"), "{output}");
     // The clients' data is there, and the array was closed cleanly.
     let copied = pool.spindles(&["copy", "array:pool", "back", "--bytes", "40M"]);
     assert!(copied.status.success(), "{copied:?}");
@@ -275,7 +275,7 @@ fn libnbd_describes_and_copies() {
 }
 
 #[test]
-fn payload_is_received_into_its_place() {
+fn payload_is_received_without_a_copy() {
     if !has("nbdcopy", "libnbd-bin") {
         return;
     }
@@ -283,10 +283,10 @@ fn payload_is_received_into_its_place() {
     let served = pool.serve(&["--json"]);
     std::fs::write(pool.path("in"), pattern(16 * MIB, 2)).expect("it is written");
     served.run("nbdcopy --connections=1 --requests=16 %/in @");
-    let said = served.stop();
-    let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let output = served.stop();
+    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
     assert_eq!(json["payload_bytes"], 16 * MIB);
-    assert_eq!(json["copied_bytes"], 0, "{said}");
+    assert_eq!(json["copied_bytes"], 0, "{output}");
 }
 
 #[test]
@@ -323,16 +323,16 @@ fn qemu_converts_compares_and_checks_patterns() {
         .arg(&served.uri)
         .output();
     let run = run.expect("qemu-io runs");
-    let said = String::from_utf8_lossy(&run.stdout);
+    let output = String::from_utf8_lossy(&run.stdout);
     assert!(
-        run.status.success() && !said.contains("failed") && !said.contains("error"),
-        "{said}"
+        run.status.success() && !output.contains("failed") && !output.contains("error"),
+        "{output}"
     );
     served.stop();
 }
 
 #[test]
-fn fio_verifies_what_four_connections_wrote() {
+fn fio_verifies_the_writes_of_four_connections() {
     if !has("fio", "fio") {
         return;
     }
@@ -345,7 +345,7 @@ fn fio_verifies_what_four_connections_wrote() {
 }
 
 #[test]
-fn odd_requests_get_their_answers() {
+fn unusual_requests_are_answered() {
     // Debian's Python has the module; another Python need not have it.
     let python = ["PATH=/usr/bin:/bin", "python3", "-c", "import nbd"];
     let found = Command::new("env").args(python).output();
@@ -406,7 +406,7 @@ fn a_read_only_export_is_not_written() {
 
 /// While it is served no other process gets it, and writes acknowledged by a flush survive a kill.
 #[test]
-fn what_is_no_array_is_served_and_said_to_be_none() {
+fn devices_without_an_array_are_served_and_reported_as_such() {
     if !has("nbdcopy", "libnbd-bin") {
         return;
     }
@@ -436,8 +436,8 @@ fn what_is_no_array_is_served_and_said_to_be_none() {
         served.run("nbdcopy --flush %/in @");
         served.run("nbdcopy @ %/out");
         assert!(read(&pool.path("out")).starts_with(&bytes), "{what:?}");
-        let said = served.stop();
-        assert!(said.contains(" is closed: "), "{said}");
+        let output = served.stop();
+        assert!(output.contains(" is closed: "), "{output}");
     }
     assert!(read(&pool.path("raw disk")) == bytes, "it is another file");
     // Nothing is overwritten by mistake, and nothing is created for a name that must be an array.
@@ -448,9 +448,9 @@ fn what_is_no_array_is_served_and_said_to_be_none() {
     ];
     for (what, error) in cases {
         let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
-        let told = String::from_utf8_lossy(&refused.stderr);
+        let message = String::from_utf8_lossy(&refused.stderr);
         assert!(!refused.status.success(), "{what:?}");
-        assert!(told.contains(error), "{what:?}: {told}");
+        assert!(message.contains(error), "{what:?}: {message}");
         assert!(!pool.path("socket").exists(), "{what:?}");
     }
     let read_only = &["a", "--as-is", "--read-only"];
@@ -458,7 +458,7 @@ fn what_is_no_array_is_served_and_said_to_be_none() {
 }
 
 #[test]
-fn a_killed_server_loses_nothing_that_was_flushed() {
+fn a_killed_server_loses_no_flushed_write() {
     if !has("nbdcopy", "libnbd-bin") {
         return;
     }
@@ -493,7 +493,7 @@ fn a_killed_server_loses_nothing_that_was_flushed() {
 }
 
 #[test]
-fn addresses_that_others_can_reach_are_asked_for_twice() {
+fn a_public_address_requires_allow_plaintext() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     let run = pool.spindles(&["serve", "pool", "--nbd", "0.0.0.0:0"]);
     assert_eq!(run.status.code(), Some(2), "{run:?}");
@@ -544,7 +544,7 @@ fn is_served(stream: &mut UnixStream) {
 }
 
 #[test]
-fn who_asks_seldom_is_heard_while_others_ask_without_end() {
+fn a_quiet_client_is_served_next_to_busy_clients() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     let served = pool.serve_what(&["mem:16M"], "mem:16M is served");
     let connect = || {

@@ -139,19 +139,19 @@ fn goes_on(between: &Between) {
 }
 
 #[test]
-fn qemu_goes_on_with_a_server_that_begins_again() {
+fn qemu_reconnects_to_a_restarted_server() {
     goes_on(&QEMU);
 }
 
 #[test]
-fn nbdkit_goes_on_with_a_server_that_begins_again() {
+fn nbdkit_reconnects_to_a_restarted_server() {
     goes_on(&NBDKIT);
 }
 
 /// A client that does not reconnect gets an error, and no write falsely succeeds. fio's own NBD
 /// client might wait forever, so it is not tested.
 #[test]
-fn libnbd_alone_does_not_go_on() {
+fn libnbd_alone_does_not_reconnect() {
     if !has("fio", "fio") || !has(LIBNBD.program, LIBNBD.package) {
         return;
     }
@@ -164,7 +164,7 @@ fn libnbd_alone_does_not_go_on() {
 
 /// A command failed, and with its new devices no array could be opened.
 #[test]
-fn an_array_is_opened_as_it_was_after_a_command_that_failed() {
+fn an_array_reopens_as_it_was_after_a_failed_command() {
     let folder = tempfile::tempdir().expect("a folder");
     let [a, b, c, log, copy] = ["a", "b", "c", "log", "copy"].map(|name| {
         let path = folder

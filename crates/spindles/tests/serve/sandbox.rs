@@ -33,16 +33,16 @@ fn helped(pool: &Pool) -> bool {
         .any(|line| line.contains("\0outside\0") && line.contains(folder))
 }
 
-fn until(is_so: impl Fn() -> bool, otherwise: &str) {
+fn until(condition: impl Fn() -> bool, otherwise: &str) {
     let started = Instant::now();
-    while !is_so() {
+    while !condition() {
         assert!(started.elapsed() < Duration::from_secs(10), "{otherwise}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn all_threads_give_up_what_they_do_not_need() {
+fn all_threads_drop_unneeded_privileges() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     for io in ["io_uring", "threads"] {
         let served = pool.serve_with(io, &[]);
@@ -68,7 +68,7 @@ fn all_threads_give_up_what_they_do_not_need() {
 }
 
 #[test]
-fn commands_on_a_served_array_get_their_devices() {
+fn commands_on_a_served_array_can_open_devices() {
     if !has("nbdcopy", "libnbd-bin") {
         return;
     }
@@ -110,7 +110,7 @@ fn commands_on_a_served_array_get_their_devices() {
 /// The folder of a loop device is that of its file, and a wiped device works like a new one in any
 /// folder.
 #[test]
-fn loop_devices_come_to_a_served_array() {
+fn loop_devices_join_a_served_array() {
     let (pool, elsewhere) = (
         Pool(tempfile::tempdir().expect("a folder")),
         tempfile::tempdir().expect("a folder"),
@@ -126,7 +126,7 @@ fn loop_devices_come_to_a_served_array() {
         match Loop::new(&path, 512) {
             Ok(device) => devices.push(device),
             Err(reason) => {
-                return println!("SKIPPED loop_devices_come_to_a_served_array: {reason}");
+                return println!("SKIPPED loop_devices_join_a_served_array: {reason}");
             }
         }
     }

@@ -58,15 +58,15 @@ fn libnbd_and_qemu_copy_with_certificates() {
     served.run(&format!(
         "qemu-img compare --object {object} --image-opts {qemu} driver=file,filename=%/out"
     ));
-    let said = served.stop();
-    let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
-    assert!(json["requests"].as_u64() > Some(100), "{said}");
+    let output = served.stop();
+    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    assert!(json["requests"].as_u64() > Some(100), "{output}");
 }
 
 /// The printed address has a name from the certificate, and a client's folder is refused for a
 /// server.
 #[test]
-fn the_server_is_called_as_in_its_certificate() {
+fn the_printed_address_has_the_name_in_the_certificate() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     certificates(&pool);
     let served = pool.serve_at("0.0.0.0:0", &["--tls", "server"]);
@@ -77,15 +77,15 @@ fn the_server_is_called_as_in_its_certificate() {
     );
     served.stop();
     let refused = pool.spindles(&["serve", "pool", "--nbd", "0", "--tls", "client"]);
-    let told = String::from_utf8_lossy(&refused.stderr);
+    let message = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        told.contains("client-cert.pem, which is for clients"),
-        "{told}"
+        message.contains("client-cert.pem, which is for clients"),
+        "{message}"
     );
 }
 
 #[test]
-fn who_shows_no_certificate_of_the_authority_is_refused() {
+fn clients_without_a_valid_certificate_are_refused() {
     if !has("nbdinfo", "libnbd-bin") {
         return;
     }
@@ -108,20 +108,26 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
     let set_mode = |mode| fs::set_permissions(&key, fs::Permissions::from_mode(mode));
     set_mode(0o640).expect("it is ours");
     let mut served = pool.serve_at("0", &["--tls", "server"]);
-    let told = served.line();
-    assert!(told.contains("server-key.pem has mode 0640"), "{told}");
-    assert!(told.contains("`chmod 600 server/server-key.pem`"), "{told}");
+    let message = served.line();
+    assert!(
+        message.contains("server-key.pem has mode 0640"),
+        "{message}"
+    );
+    assert!(
+        message.contains("`chmod 600 server/server-key.pem`"),
+        "{message}"
+    );
     set_mode(0o600).expect("it is ours");
     for folder in ["bare", "stranger", "fired"] {
         let run = try_info(&served, "nbds", folder);
         assert!(!run.status.success(), "{folder}: {run:?}");
     }
     // The administrator sees the client and the reason, but not a line for each attempt.
-    let told = served.line();
-    assert!(told.contains("client 127.0.0.1:"), "{told}");
+    let message = served.line();
+    assert!(message.contains("client 127.0.0.1:"), "{message}");
     assert!(
-        told.contains(" is refused: it shows no certificate"),
-        "{told}"
+        message.contains(" is refused: it shows no certificate"),
+        "{message}"
     );
     assert!(try_info(&served, "nbds", "client").status.success());
     // Without TLS, that is the only answer.
@@ -151,8 +157,11 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
     // Clients without TLS are reported too.
     let mut served = pool.serve_at("0", &["--tls", "server"]);
     assert!(!try_info(&served, "nbd", "client").status.success());
-    let told = served.line();
-    assert!(told.contains(" is refused: TLS is required"), "{told}");
+    let message = served.line();
+    assert!(
+        message.contains(" is refused: TLS is required"),
+        "{message}"
+    );
     served.stop();
     let served = pool.serve_at("0", &["--tls", "server", "--tls-any-client"]);
     assert!(try_info(&served, "nbds", "bare").status.success());
@@ -170,7 +179,7 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
 
 /// The commands in the document make working folders.
 #[test]
-fn the_document_makes_certificates() {
+fn the_documented_commands_make_certificates() {
     if !has("openssl", "openssl") || !has("nbdinfo", "libnbd-bin") {
         return;
     }
@@ -192,7 +201,7 @@ fn the_document_makes_certificates() {
 }
 
 #[test]
-fn folders_without_what_is_needed_are_refused() {
+fn incomplete_certificate_folders_are_refused() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     let authority = certificates(&pool);
     let refusal = || {
@@ -202,10 +211,10 @@ fn folders_without_what_is_needed_are_refused() {
     };
     let file = |name: &str| pool.path("server").join(name);
     fs::remove_file(file("ca-cert.pem")).expect("it is there");
-    let told = refusal();
+    let message = refusal();
     assert!(
-        told.contains("ca-cert.pem is not there") && told.contains("--tls-any-client"),
-        "{told}"
+        message.contains("ca-cert.pem is not there") && message.contains("--tls-any-client"),
+        "{message}"
     );
     authority.certify(&pool.path("server"));
     fs::copy(
@@ -213,20 +222,23 @@ fn folders_without_what_is_needed_are_refused() {
         file("server-key.pem"),
     )
     .expect("a copy");
-    let told = refusal();
+    let message = refusal();
     assert!(
-        told.contains("server-cert.pem and server-key.pem can't be used"),
-        "{told}"
+        message.contains("server-cert.pem and server-key.pem can't be used"),
+        "{message}"
     );
     fs::write(file("server-key.pem"), "-----BEGIN\n").expect("it is written");
-    let told = refusal();
+    let message = refusal();
     assert!(
-        told.contains("server-key.pem: there is no private key in it"),
-        "{told}"
+        message.contains("server-key.pem: there is no private key in it"),
+        "{message}"
     );
     fs::remove_file(file("server-cert.pem")).expect("it is there");
-    let told = refusal();
-    assert!(told.contains("server-cert.pem: No such file"), "{told}");
+    let message = refusal();
+    assert!(
+        message.contains("server-cert.pem: No such file"),
+        "{message}"
+    );
 }
 
 /// An option without data.
@@ -245,7 +257,7 @@ fn connect(served: &Served<'_>) -> TcpStream {
 }
 
 #[test]
-fn half_a_handshake_holds_up_nobody_and_nothing_is_taken_in_plain_text() {
+fn half_a_handshake_blocks_no_client_and_plaintext_is_ignored() {
     if !has("nbdinfo", "libnbd-bin") {
         return;
     }

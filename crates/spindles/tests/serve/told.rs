@@ -15,13 +15,13 @@ fn all(output: &Output) -> String {
 }
 
 impl Pool {
-    fn told(&self, line: &str) -> String {
+    fn output(&self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
         all(&self.spindles(&words))
     }
 
-    /// Like `told`, from another folder.
-    fn told_in(folder: &TempDir, line: &str) -> String {
+    /// Like `output`, from another folder.
+    fn output_in(folder: &TempDir, line: &str) -> String {
         let mut command = crate::program_in(folder.path());
         let command = command.args(line.split(' '));
         all(&command.output().expect("the command runs"))
@@ -44,7 +44,7 @@ impl Served<'_> {
 fn until(pool: &Pool, wanted: &str) {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
-        let status = pool.told("status pool");
+        let status = pool.output("status pool");
         if status.contains(wanted) {
             return;
         }
@@ -56,41 +56,41 @@ fn until(pool: &Pool, wanted: &str) {
 /// A spare takes a member's place before anybody can remove the member, and commands do not refer
 /// to each other in a circle.
 #[test]
-fn a_spare_that_takes_a_place_is_named() {
+fn fail_names_the_spare_that_replaces_the_member() {
     let pool = Pool::new("raid5", "a,b,c", 16 * MIB);
     for (name, mib) in [("s", 20), ("r", 21)] {
         let file = std::fs::File::create(pool.path(name)).expect("a file");
         file.set_len(mib << 20).expect("its length");
     }
     let mut served = pool.serve(&[]);
-    pool.told("spare add s --array pool");
-    let told = pool.told("fail b pool");
+    pool.output("spare add s --array pool");
+    let output = pool.output("fail b pool");
     let spare = pool.path("s").display().to_string();
     let wanted = format!("{spare}, a spare, takes its place: `spindles status pool` shows");
-    assert!(told.contains(&wanted), "{told}");
+    assert!(output.contains(&wanted), "{output}");
     until(&pool, &format!("member 1: {spare}, active"));
-    let told = pool.told("remove b pool");
+    let output = pool.output("remove b pool");
     let wanted = format!("let go of b already: {spare} is member 1 in its place");
-    assert!(told.contains(&wanted), "{told}");
+    assert!(output.contains(&wanted), "{output}");
     assert!(
-        told.contains("`spindles wipe b` makes a plain device"),
-        "{told}"
+        output.contains("`spindles wipe b` makes a plain device"),
+        "{output}"
     );
     // A spare that is added while a member is out is filled, without a warning.
-    let told = pool.told("fail c pool");
+    let output = pool.output("fail c pool");
     assert!(
-        told.contains("`spindles add c pool` takes it back"),
-        "{told}"
+        output.contains("`spindles add c pool` takes it back"),
+        "{output}"
     );
-    let told = pool.told("spare add r --array pool");
+    let output = pool.output("spare add r --array pool");
     let wanted = "array 'pool': spare r takes the place of member 2";
     assert!(
-        told.contains(wanted) && !told.contains("not safe"),
-        "{told}"
+        output.contains(wanted) && !output.contains("not safe"),
+        "{output}"
     );
     until(&pool, "healthy");
     // The log has all of these commands, also the refused one.
-    pool.told("fail nosuch pool");
+    pool.output("fail nosuch pool");
     for wanted in [
         "array 'pool': command done: spindles spare add s --array pool",
         "array 'pool': command done: spindles fail b pool",
@@ -104,26 +104,26 @@ fn a_spare_that_takes_a_place_is_named() {
         );
     }
     // No process has the array open: the spare is filled later.
-    pool.told("stop pool");
-    let told = pool.told("spare add c --array pool --force");
-    assert!(told.contains("c is a spare of array 'pool'"), "{told}");
-    let told = pool.told("fail a pool");
+    pool.output("stop pool");
+    let output = pool.output("spare add c --array pool --force");
+    assert!(output.contains("c is a spare of array 'pool'"), "{output}");
+    let output = pool.output("fail a pool");
     let wanted =
         "c, a spare, takes its place as soon as the array is used: `spindles rebuild pool`";
-    assert!(told.contains(wanted), "{told}");
+    assert!(output.contains(wanted), "{output}");
     assert!(
-        pool.told("rebuild pool")
+        pool.output("rebuild pool")
             .contains("member 0 is active again")
     );
 }
 
 /// A refused growth leaves the array open as it was.
 #[test]
-fn a_refused_growth_closes_nothing() {
+fn a_refused_growth_keeps_the_array_open() {
     let pool = Pool::new("raid5", "a,b,c", 16 * MIB);
     let served = pool.serve(&[]);
-    pool.told("fail b pool");
-    let status = pool.told("status pool");
+    pool.output("fail b pool");
+    let status = pool.output("status pool");
     let device = pool.path("b").display().to_string();
     // Only a server with the device open can name it.
     let wanted = format!("member 1: {device}, out: as a command asked");
@@ -133,23 +133,26 @@ fn a_refused_growth_closes_nothing() {
         "grow pool --abort",
         "rename pool pool",
     ] {
-        pool.told(line);
-        let status = pool.told("status pool");
+        pool.output(line);
+        let status = pool.output("status pool");
         assert!(status.contains(&wanted), "{line}: {status}");
     }
-    let told = pool.told("fail a pool");
-    assert!(told.contains("stays a member of array 'pool'"), "{told}");
-    assert!(told.contains("spindles replace"), "{told}");
-    pool.told("stop pool");
+    let output = pool.output("fail a pool");
+    assert!(
+        output.contains("stays a member of array 'pool'"),
+        "{output}"
+    );
+    assert!(output.contains("spindles replace"), "{output}");
+    pool.output("stop pool");
     served.stop_has_come();
-    let status = pool.told("status pool");
+    let status = pool.output("status pool");
     let wanted = "member 1: out: as a command asked, in generation ";
     assert!(status.contains(wanted), "{status}");
 }
 
 /// For an unknown or ambiguous name, the error lists the served arrays and their devices.
 #[test]
-fn names_that_are_not_there_are_answered_with_those_that_are() {
+fn errors_for_unknown_names_list_the_served_arrays() {
     let (one, other) = (
         Pool::new("raid1", "a,b", 8 * MIB),
         Pool::new("raid1", "c,d", 8 * MIB),
@@ -166,17 +169,17 @@ fn names_that_are_not_there_are_answered_with_those_that_are() {
         ("status no-such-array", "\nServed:\n  "),
         ("examine no-such-array", "\nServed:\n  "),
     ] {
-        let told = Pool::told_in(&elsewhere, line);
-        assert!(told.contains(wanted), "{line}: {told}");
+        let output = Pool::output_in(&elsewhere, line);
+        assert!(output.contains(wanted), "{line}: {output}");
         for device in &devices {
             assert!(
-                told.contains(device.to_str().expect("UTF-8")),
-                "{line}: {told}"
+                output.contains(device.to_str().expect("UTF-8")),
+                "{line}: {output}"
             );
         }
     }
     for pool in [&one, &other] {
-        pool.told("stop pool");
+        pool.output("stop pool");
     }
     for served in served {
         served.stop_has_come();
@@ -185,7 +188,7 @@ fn names_that_are_not_there_are_answered_with_those_that_are() {
 
 /// The error for a wrong or useless command says what to type.
 #[test]
-fn what_does_nothing_says_what_would() {
+fn errors_for_useless_commands_say_what_to_type() {
     let pool = Pool::new("raid5", "a,b,c", 8 * MIB);
     let file = File::create(pool.path("d")).expect("a file");
     file.set_len(16 << 20).expect("its length");
@@ -210,14 +213,14 @@ fn what_does_nothing_says_what_would() {
         ("replace b pool --onto d", "member 1 is d now"),
         ("replace b pool --onto d", "d is member 1 of array 'pool'"),
     ] {
-        let told = pool.told(line);
-        assert!(told.contains(wanted), "{line}: {told}");
+        let output = pool.output(line);
+        assert!(output.contains(wanted), "{line}: {output}");
     }
 }
 
 /// A server that no command finds is ended by a signal, and the error names it.
 #[test]
-fn what_is_no_array_has_a_way_to_its_end() {
+fn stop_says_how_to_end_a_server_without_an_array() {
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     let fresh = "raid1(mem:7M,mem:9M)";
     let served = pool.serve_what(&[fresh], "is served, and gone when this ends");
@@ -225,16 +228,16 @@ fn what_is_no_array_has_a_way_to_its_end() {
         let process = served.server.as_ref().expect("it runs");
         format!("`kill {}`", process.id())
     };
-    let told = pool.told(&format!("stop {fresh}"));
+    let output = pool.output(&format!("stop {fresh}"));
     assert!(
-        told.contains(fresh) && told.contains(&kill(&served)),
-        "{told}"
+        output.contains(fresh) && output.contains(&kill(&served)),
+        "{output}"
     );
-    assert!(pool.told("stop mem:7M").contains("nobody serves mem:7M"));
-    let told = pool.told(&format!("status {fresh}"));
+    assert!(pool.output("stop mem:7M").contains("nobody serves mem:7M"));
+    let output = pool.output(&format!("status {fresh}"));
     assert!(
-        told.contains("describes an array that is to be made"),
-        "{told}"
+        output.contains("describes an array that is to be made"),
+        "{output}"
     );
     served.stop();
     for (what, arguments) in [
@@ -247,10 +250,10 @@ fn what_is_no_array_has_a_way_to_its_end() {
             .map(|it| if *it == "%" { socket.as_str() } else { *it })
             .collect();
         let served = pool.serve_what(&arguments, "is served");
-        let told = pool.told(&format!("stop {what}"));
-        assert!(told.contains(&kill(&served)), "{told}");
+        let output = pool.output(&format!("stop {what}"));
+        assert!(output.contains(&kill(&served)), "{output}");
         if what == "pool" {
-            let listed = pool.told("status --scan .");
+            let listed = pool.output("status --scan .");
             let id = served.server.as_ref().expect("it runs").id();
             assert!(
                 listed.contains(&format!("by this user, pid {id}")),
@@ -263,8 +266,8 @@ fn what_is_no_array_has_a_way_to_its_end() {
 
 /// Root sees that an array is served, even though its server does not answer root.
 #[test]
-fn a_server_of_another_user_is_listed() {
-    const NAME: &str = "a_server_of_another_user_is_listed";
+fn another_users_server_is_listed() {
+    const NAME: &str = "another_users_server_is_listed";
     let pool = Pool::new("raid1", "a,b", 8 * MIB);
     let program = pool.path("spindles");
     std::fs::copy(env!("CARGO_BIN_EXE_spindles"), &program).expect("it is copied");
@@ -290,18 +293,21 @@ fn a_server_of_another_user_is_listed() {
     let address = format!("unix:{}", pool.path("socket").display());
     let served = pool.serve_by(command, &address, &["pool"], POOL_SERVED);
     let id = served.server.as_ref().expect("it runs").id();
-    let listed = pool.told("status --scan .");
+    let listed = pool.output("status --scan .");
     assert!(
         listed.contains(&format!("by user nobody, pid {id}")),
         "{listed}"
     );
-    let told = pool.told("status pool");
+    let output = pool.output("status pool");
     let wanted = format!("in use by pid {id} of user nobody (");
-    assert!(told.contains(&wanted), "{told}");
+    assert!(output.contains(&wanted), "{output}");
     for line in ["stop pool", "scrub pool", "fail b pool"] {
-        let told = pool.told(line);
-        assert!(told.contains("as with `sudo -u nobody`"), "{line}: {told}");
-        assert!(!told.contains("`spindles stop"), "{line}: {told}");
+        let output = pool.output(line);
+        assert!(
+            output.contains("as with `sudo -u nobody`"),
+            "{line}: {output}"
+        );
+        assert!(!output.contains("`spindles stop"), "{line}: {output}");
     }
     served.stop();
 }
@@ -309,14 +315,14 @@ fn a_server_of_another_user_is_listed() {
 /// A command that reopens the array reports the members that are missing then, and so does the
 /// server.
 #[test]
-fn a_member_that_does_not_come_back_is_named() {
+fn reopening_an_array_reports_missing_members() {
     let pool = Pool::new("raid5", "a,b,c", 8 * MIB);
     let mut served = pool.serve(&[]);
     std::fs::rename(pool.path("b"), pool.path("away")).expect("it is moved");
-    assert!(pool.told("status pool").contains("healthy"));
-    let told = pool.told("set pool --degraded-writes ask");
+    assert!(pool.output("status pool").contains("healthy"));
+    let output = pool.output("set pool --degraded-writes ask");
     for wanted in ["member 1, ", "/b, is not there any more", "degraded"] {
-        assert!(told.contains(wanted), "{told}");
+        assert!(output.contains(wanted), "{output}");
     }
     served.says("/b, is not there any more");
     served.stop();

@@ -5,27 +5,25 @@ use std::path::Path;
 
 /// One sentence says what is missing, and names other ways to a block device.
 #[test]
-fn a_kernel_without_ublk_is_told_from_one_with_it() {
+fn a_kernel_without_ublk_is_reported() {
     if Path::new("/dev/ublk-control").exists() {
-        return println!(
-            "SKIPPED a_kernel_without_ublk_is_told_from_one_with_it: this kernel has ublk"
-        );
+        return println!("SKIPPED a_kernel_without_ublk_is_reported: this kernel has ublk");
     }
     let pool = Pool::new("raid1", "a.img,b.img", 8 << 20);
     let refused = pool.spindles(&["serve", "pool", "--ublk", "auto"]);
     assert_eq!(refused.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&refused.stderr);
+    let message = String::from_utf8_lossy(&refused.stderr);
     let wanted = "spindles: this kernel has no ublk, or its module is not loaded (modprobe ublk_drv): serve with --nbd, \
                   of which nbd-client makes a block device, or with --fuse, of which losetup does\n";
-    assert_eq!(told, wanted);
+    assert_eq!(message, wanted);
     // Nothing was started: the array is as it was.
     let status = pool.spindles(&["status", "pool"]);
     assert!(status.status.success(), "{status:?}");
     let wrong = pool.spindles(&["serve", "pool", "--ublk", "/dev/ublkb0"]);
     assert_eq!(wrong.status.code(), Some(2));
-    let told = String::from_utf8_lossy(&wrong.stderr);
+    let message = String::from_utf8_lossy(&wrong.stderr);
     assert!(
-        told.contains("--ublk /dev/ublkb0: give auto, or the N of /dev/ublkbN"),
-        "{told}"
+        message.contains("--ublk /dev/ublkb0: give auto, or the N of /dev/ublkbN"),
+        "{message}"
     );
 }

@@ -189,14 +189,14 @@ impl<'a> Array<'a> {
     /// The kernel stack of each thread of the server.
     pub(crate) fn stacks(&self) -> String {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.process()));
-        let mut told = format!("the server of {}:", self.way);
+        let mut report = format!("the server of {}:", self.way);
         for task in tasks.into_iter().flatten().flatten() {
             let stack = fs::read_to_string(task.path().join("stack"));
             let stack = stack.unwrap_or_else(|error| error.to_string());
             let thread = task.path();
-            write!(told, "\n{}:\n{stack}", thread.display()).expect("strings take everything");
+            write!(report, "\n{}:\n{stack}", thread.display()).expect("strings take everything");
         }
-        told
+        report
     }
 
     /// Checks that all data is in order, and stops the server cleanly.

@@ -98,9 +98,9 @@ impl Client {
         }
     }
 
-    fn said(&self, file: &str) -> String {
-        let said = fs::read(self.folder.path().join(file)).expect("it is there");
-        String::from_utf8_lossy(&said).into_owned()
+    fn output(&self, file: &str) -> String {
+        let output = fs::read(self.folder.path().join(file)).expect("it is there");
+        String::from_utf8_lossy(&output).into_owned()
     }
 
     /// Checks its progress. Returns true if it has ended.
@@ -109,7 +109,7 @@ impl Client {
     ///
     /// It failed, or has made no progress for that long.
     pub(crate) fn look(&mut self, standstill_max: Duration) -> Result<bool, String> {
-        let lines = self.said("lines");
+        let lines = self.output("lines");
         let complete = lines.rsplit_once('\n').map_or("", |(lines, _)| lines);
         let fields: Vec<&str> = complete.lines().last().unwrap_or("").split(';').collect();
         let number = |at: usize| fields.get(at).and_then(|it| it.parse().ok()).unwrap_or(0);
@@ -121,7 +121,7 @@ impl Client {
         }
         match self.process.try_wait().expect("it is ours") {
             Some(status) if status.success() => Ok(true),
-            Some(status) => Err(format!("{self}: {status}: {}", self.said("errors"))),
+            Some(status) => Err(format!("{self}: {status}: {}", self.output("errors"))),
             None if still < standstill_max => Ok(false),
             None => Err(format!("{self}: it hangs")),
         }

@@ -114,7 +114,7 @@ fn exists(program: &str) -> bool {
 /// # Panics
 ///
 /// A client failed or hangs, or a server has ended.
-fn watch(clients: &mut [Client], arrays: &[&Array], is_so: impl Fn() -> bool) {
+fn watch(clients: &mut [Client], arrays: &[&Array], condition: impl Fn() -> bool) {
     loop {
         let looked = arrays.iter().try_for_each(|array| array.look());
         // Looks at all clients, even if one has not ended yet.
@@ -123,7 +123,7 @@ fn watch(clients: &mut [Client], arrays: &[&Array], is_so: impl Fn() -> bool) {
             looks.collect()
         });
         match through {
-            Ok(through) if through.iter().all(|it| *it) && is_so() => return,
+            Ok(through) if through.iter().all(|it| *it) && condition() => return,
             Ok(_) => thread::sleep(LOOK_INTERVAL),
             Err(why) => {
                 let stacks: Vec<String> = arrays.iter().map(|array| array.stacks()).collect();
@@ -137,8 +137,8 @@ fn watch(clients: &mut [Client], arrays: &[&Array], is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn servers_outlive_a_shortage_of_memory() {
-    const NAME: &str = "servers_outlive_a_shortage_of_memory";
+fn servers_survive_a_memory_shortage() {
+    const NAME: &str = "servers_survive_a_memory_shortage";
     if !exists("fio") {
         return println!("SKIPPED: {NAME}: fio is not installed");
     }

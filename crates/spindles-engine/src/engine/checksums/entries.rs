@@ -1,11 +1,11 @@
-//! The entries of the blocks that a stripe range has under way: what members keep of each block, in pages, and
-//! while a window is moved by a growth, staged.
+//! The entries of a stripe range's current blocks: their checksums and row sums. They are in pages
+//! or, while a growth moves a window, among the staged checksums.
 
 use crate::{Engine, RangeId, checksums::entries::Entry};
 use spindles_format::RowSum;
 
 impl Engine {
-    /// What is kept of the block of a slot in a row, counted from the first under way.
+    /// Returns the entry of a slot's block in a row, counted from the first current row.
     pub(crate) fn entry(&self, id: RangeId, slot: u8, row: u32) -> Entry {
         let first = self.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
@@ -29,17 +29,17 @@ impl Engine {
         }
     }
 
-    /// From now on the block of a slot in a row has this checksum, and beside it is the sum of its row.
+    /// Sets the checksum of a slot's block in a row, and the row sum next to it.
     pub(crate) fn set_entry(&mut self, id: RangeId, slot: u8, row: u32, sum: u32, row_sum: RowSum) {
         self.put_entry(id, slot, row, Entry::of(sum, row_sum));
     }
 
-    /// What checksum the block of a slot in a row has is not known any more.
+    /// Marks the checksum of a slot's block in a row as lost.
     pub(crate) fn lose_entry(&mut self, id: RangeId, slot: u8, row: u32) {
         self.put_entry(id, slot, row, Entry::LOST);
     }
 
-    /// The block of a slot in a blank row was never written.
+    /// Marks the block of a slot in a blank row as never written.
     pub(crate) fn blank_entry(&mut self, id: RangeId, slot: u8, row: u32) {
         self.put_entry(id, slot, row, Entry::BLANK);
     }
@@ -62,7 +62,7 @@ impl Engine {
         pages.set_at(&mut self.metadata_buffer, of, block, entry);
     }
 
-    /// As `set_entry`, where the entry is another. Whether it was.
+    /// Like `set_entry`, if the entry differs. Returns true if it did.
     pub(crate) fn correct_entry(
         &mut self,
         id: RangeId,

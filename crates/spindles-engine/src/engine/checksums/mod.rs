@@ -1,9 +1,9 @@
 //! Checksums of every block, on the members and apart from what they cover (`docs/format.md`).
 //!
-//! Whatever is read for a client or a job is checksummed and compared before it is used; whatever is
-//! written is checksummed first, and its checksums change under the same lock that orders reads and
-//! writes of the rows. A read without a lock may meet a write half-way: what does not fit then is
-//! read again under the lock, and only what does not fit there is rotten.
+//! Blocks read for a client or a job are verified before they are used. Blocks to be written are
+//! checksummed first, and their checksums change under the same lock that orders reads and writes
+//! of the rows. A read without a lock may meet a write half-way. Blocks that do not fit then are
+//! read again under the lock, and only those that do not fit there are rotten.
 
 mod entries;
 mod pages;
@@ -23,8 +23,8 @@ use spindles_block::{BlockIndex, MemberError, MemberIndex, Operand};
 use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, RowSum};
 
 impl Engine {
-    /// Where rows of a member's data area lie on its device, and the pages with their checksums: the blocks that a write of
-    /// the rows changes, beside the log and the bitmaps.
+    /// Returns where rows of a member's data area lie on its device, and the pages with their
+    /// checksums. A write of the rows changes these blocks, in addition to the log and the bitmaps.
     pub fn places_of_rows(&self, member: MemberIndex, rows: Range<u64>) -> [Range<u64>; 2] {
         let start = self.members[usize::from(member.0)].data_start.0;
         let pages = match &self.pages {
@@ -34,8 +34,8 @@ impl Engine {
         [start + rows.start..start + rows.end, pages]
     }
 
-    /// The blocks at the start of a member's device with its superblocks, bitmaps, lists and log: all that is in front of
-    /// checksums and data.
+    /// Returns the number of blocks at the start of a member's device with its superblocks,
+    /// bitmaps, lists and log: everything in front of checksums and data.
     pub fn head_blocks(&self, member: MemberIndex) -> u64 {
         let at = usize::from(member.0);
         let checksums = self.pages.as_ref().map(|pages| pages.starts[at]);
@@ -43,13 +43,13 @@ impl Engine {
         checksums.map_or(data, |checksums| checksums.min(data)).0
     }
 
-    /// Whether blocks have checksums.
+    /// Returns true if blocks have checksums.
     #[inline]
     pub(crate) fn has_checksums(&self) -> bool {
         self.pages.is_some()
     }
 
-    /// What was read straight from a member is checksummed.
+    /// Computes the checksums of blocks that were read straight from a member.
     #[inline(never)]
     pub(crate) fn verify_direct(&mut self, id: RangeId) {
         let range = &self.ranges[id];
@@ -66,7 +66,7 @@ impl Engine {
         self.output(Output::Compute(spindles_block::StepId(id.0)));
     }
 
-    /// What was read is checksummed: it is used where that fits.
+    /// Uses the blocks that were read if they fit their checksums.
     pub(crate) fn verified(&mut self, id: RangeId) {
         let range = &self.ranges[id];
         let blind = self.trusts_reads || self.mutated(Mutation::SkipVerify);
@@ -105,7 +105,7 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// These slots of the row under way hold other bytes than were written.
+    /// Notes that these slots of the current row hold other bytes than were written.
     pub(crate) fn found_rotten(&mut self, id: RangeId, rotten: SlotSet) {
         for slot in rotten.iter() {
             self.chunk_is_rotten(id, slot);
@@ -120,7 +120,7 @@ impl Engine {
         self.ranges[id].seen.corrupt = true;
     }
 
-    /// Whether the checksums of the rows under way of a slot were corrupt, and not its blocks.
+    /// Returns true if the checksums of a slot's current rows were corrupt, and not its blocks.
     fn has_lost_checksums(&self, id: RangeId, slot: u8) -> bool {
         (0..self.ranges[id].blocks).all(|row| {
             let kept = self.entry(id, slot, row).checksum;
@@ -128,7 +128,7 @@ impl Engine {
         })
     }
 
-    /// Slots of a stripe range that were read, and hold other bytes than were written.
+    /// Returns the slots of a stripe range that were read, and hold other bytes than were written.
     pub(crate) fn rotten_slots(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         let logged = self.logged_slots(id);
@@ -147,19 +147,20 @@ impl Engine {
         rotten.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// The first block of the rows under way of a slot, in the data area of its member.
+    /// Returns the first block of a slot's current rows, in the data area of its member.
     pub(crate) fn block_of_slot(&self, id: RangeId, slot: u8) -> BlockIndex {
         let place = self.groups[id.index()].slots()[usize::from(slot)];
         place.offset.plus(u64::from(self.ranges[id].low))
     }
 
-    /// What was read without a plan does not fit to its checksums: it may have met a write.
+    /// Plans a read whose blocks do not fit their checksums: without a lock it may have met a
+    /// write.
     #[cold]
     fn direct_disagrees(&mut self, id: RangeId) {
         self.plan_direct(id, true);
     }
 
-    /// A read that went straight to a member needs a plan.
+    /// Gives a plan to a read that went straight to a member.
     #[cold]
     pub(crate) fn plan_direct(&mut self, id: RangeId, unlocked_read_failed: bool) {
         self.unpin_pages(id);
@@ -174,12 +175,12 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// A place of a member is rotten, and a client met it, or a job that is no scrub.
+    /// Handles a rotten place of a member that a client met, or a job other than a scrub.
     #[cold]
     fn note_rot(&mut self, id: RangeId, slot: u8) {
         let range = &self.ranges[id];
         if range.ask == Ask::Scrub {
-            return; // It tells of it, and repairs it.
+            return; // The scrub reports and repairs it.
         }
         let member = self.groups[id.index()].slots()[usize::from(slot)].member;
         let error = MemberError::Corrupt;
@@ -187,7 +188,7 @@ impl Engine {
         self.repair_rot(id, slot);
     }
 
-    /// A stripe range that waited for pages has them.
+    /// Continues a stripe range whose pages are pinned now.
     pub(crate) fn paged(&mut self, id: RangeId) {
         let range = &self.ranges[id];
         if range.owner == Owner::Replay {
@@ -209,13 +210,13 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// Whether a stripe range has all pages that it needs. Otherwise it goes on when it has, save where its
-    /// members are missing then.
+    /// Pins all pages that a stripe range needs. Returns false if it must wait. It then continues
+    /// when it has all of them, except those of members that are missing by then.
     pub(crate) fn pin_pages(&mut self, id: RangeId) -> bool {
         self.pin_pages_for(id.0)
     }
 
-    /// A stripe range needs its pages no more.
+    /// Unpins the pages of a stripe range.
     #[inline]
     pub(crate) fn unpin_pages(&mut self, id: RangeId) {
         if let Some(pages) = &mut self.pages {
@@ -223,7 +224,8 @@ impl Engine {
         }
     }
 
-    /// The slots whose checksums say what a stripe range writes: copies are all alike.
+    /// Returns the slots whose checksums describe what a stripe range writes: one is enough for
+    /// copies.
     pub(crate) fn slots_to_checksum(&self, id: RangeId, data: SlotSet) -> SlotSet {
         if self.shape(id).copies {
             data.lowest(1)
@@ -232,14 +234,14 @@ impl Engine {
         }
     }
 
-    /// Where the checksums are of what a stripe range writes to a slot.
+    /// Returns where the checksums of a stripe range's write to a slot are.
     pub(crate) fn written_checksums(&self, id: RangeId, slot: u8) -> Range<usize> {
         let slots = self.ranges[id].rows.new_checksums;
         let slot = if slots.contains(slot) { slot } else { 0 };
         self.checksums_range(id, ChecksumsOf::New, slot)
     }
 
-    /// What is kept of the blocks that a stripe range is about to write to their places.
+    /// Sets the entries of the blocks that a stripe range is about to write to their places.
     pub(crate) fn keep_checksums(&mut self, id: RangeId, writes: SlotSet) {
         let range = &self.ranges[id];
         let (ask, reads, blocks) = (range.ask, range.plan.reads, range.blocks);
@@ -251,7 +253,7 @@ impl Engine {
         for slot in writes.iter() {
             let of_data = self.ranges[id].log.data.contains(slot);
             let sums = of_data.then(|| self.written_checksums(id, slot));
-            // It is copied as it is, and so is what is kept of it: the page goes to the new device.
+            // The block is copied as it is, and so is its entry: the page goes to the new device.
             let copied = ask == Ask::Replace && reads.contains(slot);
             let parity = !shape.copies && slot >= shape.data;
             let row_sums = if parity {

@@ -1,4 +1,5 @@
-//! Pages of checksums are fetched for stripe ranges, written to the members, and held while they are wrong.
+//! Loads pages of checksums for stripe ranges, writes them to the members, and defers flushes until
+//! changed pages are written.
 
 use crate::{
     Engine, Mutation, PAGE_IO, REPLACEMENT, RangeId, SYSTEM_IO,
@@ -12,8 +13,8 @@ use spindles_block::{MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet,
 use spindles_format::{PageParts, open_checksums, seal_checksums};
 
 impl Engine {
-    /// Whether a holder has all pages that it needs. Otherwise it is told when it has, save where
-    /// its members are missing then.
+    /// Pins all pages that a holder needs. Returns false if it must wait. It then continues when it
+    /// has all of them, except those of members that are missing by then.
     #[inline(never)]
     pub(crate) fn pin_pages_for(&mut self, holder: u32) -> bool {
         match self.try_to_pin(holder, false) {
@@ -22,7 +23,7 @@ impl Engine {
             Pinned::NoRoom => {
                 let pages = self.pages.as_mut().expect("the caller looked");
                 pages.waiting.push_back(holder);
-                // Its pages may be in the way, being dirty.
+                // Dirty pages may be in the way: have them written.
                 pages.room = true;
                 false
             }
@@ -87,7 +88,7 @@ impl Engine {
         self.output(Output::Member(io));
     }
 
-    /// A page that is written to a member goes to the device too that is to replace it.
+    /// Writes a page also to the device that is to replace its member, if there is one.
     fn page_to_replacement(&mut self, at: u32, member: MemberIndex) {
         let Some(device) = self.hidden_replacement(member) else {
             return;
@@ -108,14 +109,14 @@ impl Engine {
         self.output(Output::Member(io));
     }
 
-    /// Where the page goes that this read brings.
+    /// Returns where to put the page that a read brings. `None` if the frame is not loading.
     pub(crate) fn page_read(&self, at: u32) -> Option<(Place, u32, u32)> {
         let pages = self.pages.as_ref()?;
         let loading = pages.frames[index(at)].state == State::Loading;
         loading.then(|| (pages.place, pages.start_of(at), pages.page_blocks))
     }
 
-    /// A page was read, or written.
+    /// Handles the result of a read or write of a page.
     pub(crate) fn page_io_done(&mut self, at: u32, result: MemberResult) {
         let pages = self.pages.as_mut().expect("there are pages");
         let frame = &mut pages.frames[index(at)];
@@ -162,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// A holder has all pages that it waited for.
+    /// Continues a holder that has all pages for which it waited.
     fn pages_pinned(&mut self, holder: u32) {
         match holder.checked_sub(self.ranges.count()) {
             None => self.ready.push_back(RangeId(holder)),
@@ -172,7 +173,8 @@ impl Engine {
         }
     }
 
-    /// Lets those that wait for room have it. Whether anybody got all of its pages.
+    /// Gives free room to the holders that wait for it. Returns true if a holder got all of its
+    /// pages.
     #[cold]
     pub(crate) fn pump_waiting_for_pages(&mut self) -> bool {
         let mut any = false;
@@ -195,8 +197,8 @@ impl Engine {
         any
     }
 
-    /// Writes pages that are to be written, as the last thing that an input causes: what is written
-    /// must not change before the driver took it.
+    /// Writes the pages that are due, as the last step of an input: a page must not change before
+    /// the driver has taken its write.
     #[cold]
     pub(crate) fn write_pages(&mut self) {
         let generation = self.metadata.generation();
@@ -224,7 +226,8 @@ impl Engine {
         self.flush_deferred();
     }
 
-    /// Whether a flush waits for pages that changed: then it is sent when they are written.
+    /// Defers a flush until the pages that changed before are written. Returns false if there are
+    /// none.
     pub(crate) fn defers_flush(&mut self, members: MemberSet, purpose: Purpose) -> bool {
         let careless = purpose == Purpose::JournalRelease
             && self.mutated(Mutation::ReuseJournalWithoutChecksums);
@@ -241,7 +244,8 @@ impl Engine {
         true
     }
 
-    /// The same for the flush of a stripe range: what was written is durable only with its checksums.
+    /// Like `defers_flush`, for the flush of a stripe range: written blocks are durable only with
+    /// their checksums.
     pub(crate) fn defers_flush_of_range(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let careless = self.mutated(Mutation::SkipPagesOfDurable)
@@ -260,7 +264,7 @@ impl Engine {
         true
     }
 
-    /// Sends the flushes that waited for pages that are written now.
+    /// Sends the flushes whose pages are written now.
     fn flush_deferred(&mut self) {
         while let Some(pages) = &mut self.pages
             && pages.has_flush_to_send()

@@ -1,8 +1,8 @@
-//! Row sums of what stripe ranges write, and what they prove.
+//! The row sums of stripe ranges' writes, and what they prove.
 //!
-//! The sum of a row is kept beside each of its parity blocks (`RowSum`). It is taken in two steps: over
-//! the data that a stripe range leaves as it is before that of the new data is checksummed, and over the new
-//! data when that is.
+//! The sum of a row is kept with each of its parity blocks (`RowSum`). It is computed in two steps.
+//! Before the new data is checksummed, the data that a stripe range leaves unchanged is added; the
+//! new data follows afterwards.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -15,7 +15,8 @@ use core::ops::Range;
 use spindles_format::{RowSum, stored_checksum};
 
 impl Engine {
-    /// Where the checksums of a slot are: those of a stripe range lie together, slot after slot.
+    /// Returns where the checksums of a slot are. Those of a stripe range lie together, slot after
+    /// slot.
     pub(crate) fn checksums_range(&self, id: RangeId, sums: ChecksumsOf, slot: u8) -> Range<usize> {
         let range = &self.ranges[id];
         let (slots, skipped) = match sums {
@@ -31,13 +32,14 @@ impl Engine {
         start..start + index(range.blocks)
     }
 
-    /// The checksum of a slot in a row, counted from the first under way, as it would be kept.
+    /// Returns the checksum of a slot in a row, counted from the first current row, as it is
+    /// stored.
     pub(crate) fn checksum_at(&self, id: RangeId, sums: ChecksumsOf, slot: u8, row: u32) -> u32 {
         let range = self.checksums_range(id, sums, slot);
         stored_checksum(self.checksums[range.start + index(row)])
     }
 
-    /// The checksum of a data block as it is at hand, read or made: `None` where it is neither.
+    /// Returns the checksum at hand of a data block, read or made; `None` if there is none.
     fn checksum_of_data(&self, id: RangeId, slot: u8, row: u32) -> Option<u32> {
         let range = &self.ranges[id];
         if range.rows.made_checksums.contains(slot) {
@@ -51,27 +53,27 @@ impl Engine {
         }
     }
 
-    /// The checksum of a block of zeros.
+    /// Returns the checksum of a block of zeros.
     pub(crate) fn checksum_of_zeros(&self) -> u32 {
         let pages = self.pages.as_ref().expect("blocks have checksums");
         pages.of_zeros
     }
 
-    /// The sum over data blocks of a row that are at hand. `None` where one of them is not.
+    /// Returns the sum over data blocks of a row. `None` if the checksum of one is not at hand.
     pub(crate) fn row_sum_of(&self, id: RangeId, data: SlotSet, row: u32) -> Option<RowSum> {
         data.iter().try_fold(RowSum::default(), |sum, slot| {
             Some(sum.with(slot, self.checksum_of_data(id, slot, row)?))
         })
     }
 
-    /// Takes the checksums of what was recovered, or computed, of these slots.
+    /// Computes the checksums of recovered or computed blocks in these slots.
     pub(crate) fn checksum_made(&mut self, id: RangeId, slots: SlotSet) {
         self.ranges[id].rows.made_checksums = slots;
         self.work_step(id, Work::Prove);
     }
 
-    /// Data of the rows under way was recovered from the rest: it is used where that is proved. By the
-    /// sum of its row, or by what its own member keeps of it.
+    /// Uses recovered data of the current rows if it is proved: by the row sum, or by the checksum
+    /// that its own member keeps.
     pub(crate) fn recovered(&mut self, id: RangeId) {
         let blocks = self.ranges[id].blocks;
         let proved = (0..blocks).all(|row| self.is_proved(id, row));
@@ -82,7 +84,7 @@ impl Engine {
         if self.halve(id) {
             return self.plan_range(id);
         }
-        // One of the parities that it was recovered from is not that of this row.
+        // A parity that was used for the recovery is not the parity of this row.
         let shape = self.shape(id);
         let range = &mut self.ranges[id];
         let used = range.plan.reads.lowest(u32::from(shape.data));
@@ -118,7 +120,7 @@ impl Engine {
         range.rows.made_checksums.iter().all(is_own) || agreed
     }
 
-    /// Begins the row sums of what a stripe range is about to write: over the data that stays as it is.
+    /// Begins the row sums of a write, with the data that stays unchanged.
     pub(crate) fn begin_row_sums(&mut self, id: RangeId) {
         if !self.writes_row_sums(id) {
             return;
@@ -151,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// Ends them: with the new data.
+    /// Ends the row sums of a write, with the new data.
     pub(crate) fn end_row_sums(&mut self, id: RangeId) {
         if !self.writes_row_sums(id) {
             return;
@@ -175,13 +177,13 @@ impl Engine {
         }
     }
 
-    /// Where the row sums are of the rows under way of a stripe range.
+    /// Returns where the row sums of a stripe range's current rows are.
     fn row_sums_range(&self, id: RangeId) -> Range<usize> {
         let start = id.index() * self.row_sums_of_range;
         start..start + index(self.ranges[id].blocks)
     }
 
-    /// Whether a stripe range writes parity that is no row of zeros.
+    /// Returns true if a stripe range writes parity other than that of zeros.
     fn writes_row_sums(&self, id: RangeId) -> bool {
         let computes = self.ranges[id].plan.strategy != Strategy::Direct;
         self.has_checksums() && computes && self.writes_parity(id)
@@ -193,7 +195,7 @@ impl Engine {
         !range.shape.copies && !parity.is_empty()
     }
 
-    /// The sums of the rows that a stripe range writes, for its parity.
+    /// Returns the row sums that a stripe range writes with its parity.
     pub(crate) fn row_sums(&self, id: RangeId) -> RowSums {
         if self.writes_row_sums(id) {
             RowSums::At(self.row_sums_range(id))

@@ -1,5 +1,5 @@
-//! Grows an array, a window at a time: what lies there is read through the old map, written as it
-//! will lie into the members' headroom, and from there on belongs to the new map.
+//! Grows an array, a window at a time. A window is read through the old map and written to the
+//! members' headroom, laid out by the new map. From there on it belongs to the new map.
 //!
 //! ```text
 //!  Idle ──its turn──▶ Waiting ──nothing is under way──▶ Readying ──▶ Reading ──▶ Staging
@@ -10,14 +10,14 @@
 //!  Stuck: what can't be read stays where it is
 //! ```
 //!
-//! Clients wait while a window is on its way, so nothing has to know of two halves of it. Until it
-//! is durable that the window is *staged* the old map stands, of which nothing was overwritten;
-//! from then on the new one stands, whatever became of the places: what they shall hold, with the
-//! redundancy of the new map, is in the headroom. Both sides of that moment survive the loss of as
-//! many members as their map does.
+//! Clients wait while a window is moved, so no other code has to handle a half-moved window. Until
+//! it is durable that the window is *staged*, the old map is valid, and none of it was overwritten.
+//! From then on the new map is valid, whatever became of the places: their new contents, with the
+//! redundancy of the new map, are in the headroom. On both sides of that moment the array survives
+//! the loss of as many members as the map allows.
 //!
-//! Everything goes the way that requests go: it is a request of the array's own, in a slot that
-//! clients don't get, with a buffer behind the stripe ranges' scratch space.
+//! A window is moved by a request of the array's own, which goes the way that all requests go. It
+//! uses a slot that clients don't get, and a buffer behind the stripe ranges' scratch space.
 
 use super::Job;
 use crate::{
@@ -60,12 +60,12 @@ pub(crate) static JOB: Job = Job {
 };
 
 impl Engine {
-    /// Whether the array grows.
+    /// Returns true if the array grows.
     pub fn is_growing(&self) -> bool {
         self.geometry.older().is_some()
     }
 
-    /// The same, as changes of its devices depend on it.
+    /// Returns the stage of the growth, on which changes of devices depend.
     pub(crate) fn growing(&self) -> Growing {
         match (self.geometry.older(), &self.grow.record.older) {
             (None, _) => Growing::No,
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// How far the growth of the array is; `None` for one that does not grow.
+    /// Returns the progress of the growth; `None` if the array does not grow.
     pub(crate) fn growth_status(&self) -> Option<GrowthStatus> {
         let block_bytes = u64::from(self.block_size.bytes());
         self.growth().map(|(mark, blocks)| GrowthStatus {
@@ -87,35 +87,36 @@ impl Engine {
         })
     }
 
-    /// How much is moved, and of how many blocks; `None` for an array that does not grow.
+    /// Returns the block up to which the array is moved, and its number of blocks; `None` if it
+    /// does not grow.
     pub fn growth(&self) -> Option<(BlockIndex, u64)> {
         let (mark, blocks) = (self.geometry.mark()?, self.geometry.blocks());
         Some((mark.min(BlockIndex(blocks)), blocks))
     }
 
-    /// The redundancy groups that lie in the members' headroom, and not in their places.
+    /// Returns the redundancy groups that lie in the members' headroom instead of their places.
     pub fn staged_groups(&self) -> Range<u64> {
         self.grow.staged.clone()
     }
 
-    /// The slot of requests that clients don't get.
+    /// Returns the request slot that clients don't get.
     pub(crate) fn own_request(&self) -> u32 {
         self.limits.requests
     }
 
-    /// Where on its device a block of a group lies that is in the headroom, `offset` in the data
-    /// area otherwise.
+    /// Returns where a staged block lies on its device. `offset` is its later place in the data
+    /// area.
     pub(crate) fn staged_place(&self, member: MemberIndex, offset: BlockIndex) -> BlockIndex {
         let row = offset.0 - self.grow.first_row;
         self.grow.headroom[usize::from(member.0)].plus(row)
     }
 
-    /// A device takes a position.
+    /// Notes the headroom of a device that takes a position.
     pub(crate) fn growth_joined(&mut self, member: MemberIndex, device: &DeviceRecord) {
         self.grow.headroom[usize::from(member.0)] = headroom(Some(device));
     }
 
-    /// At opening, when the maps are known: what is staged belongs to the new one.
+    /// Finds a growth at opening, when the maps are known: staged blocks belong to the new map.
     pub(crate) fn find_growth(&mut self) {
         let Some(older) = self.grow.record.older else {
             return;
@@ -131,7 +132,7 @@ impl Engine {
         }
         self.regions.set_live(self.geometry.live_groups());
         if self.read_only {
-            // What is staged is read where it is, when its checksums are known.
+            // Staged blocks are read where they are, once their checksums are known.
             if self.grow.sums.is_none() || self.grow.stage != Stage::Found {
                 self.grow.stage = Stage::Idle;
             }
@@ -140,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// The bits of the new map, at the beginning: what lay there before means nothing.
+    /// Clears the bits of the new map when the growth begins: earlier values mean nothing.
     pub(crate) fn blank_new_regions(&mut self) {
         if !self.grow.begins() {
             return;
@@ -148,7 +149,7 @@ impl Engine {
         self.regions.blank();
     }
 
-    /// Where the walk of the job stands: all below is of the new map.
+    /// Returns the group where the walk of the job stands: everything below is of the new map.
     fn next_to_move(&self) -> GroupIndex {
         match self.geometry.older() {
             Some(_) => GroupIndex(self.geometry.live_groups()[0].end),
@@ -156,7 +157,8 @@ impl Engine {
         }
     }
 
-    /// Whether the next window may begin: redundancy is settled, and the new map can be used.
+    /// Returns true if the next window may begin: redundancy is settled, and the new map can be
+    /// used.
     fn may_grow(&self) -> bool {
         self.grow.stage == Stage::Idle
             && self.all_settled
@@ -164,8 +166,8 @@ impl Engine {
             && !self.lacks_added()
     }
 
-    /// Whether devices that were added are not there, nor were when the first window was moved:
-    /// nothing may be of the new map then.
+    /// Returns true if added devices are missing and no window was moved yet. The growth waits for
+    /// them then.
     fn lacks_added(&self) -> bool {
         let (Some(older), Some(old)) = (self.grow.record.older, self.geometry.older()) else {
             return true;
@@ -175,7 +177,7 @@ impl Engine {
         older.mark.0 == 0 && added.difference(self.lost) != added
     }
 
-    /// It is the job's turn.
+    /// Begins a window, if it may. Called when it is the job's turn.
     fn begin_window(&mut self) -> bool {
         if !self.may_grow() {
             return false;
@@ -186,7 +188,7 @@ impl Engine {
         true
     }
 
-    /// Rows of each member in the next window.
+    /// Returns the rows of each member in the next window.
     fn window_rows(&self) -> u32 {
         let unit = self.geometry.growth_unit().expect("it grows");
         let rows = unit_rows(&self.geometry).expect("it grows");
@@ -194,10 +196,10 @@ impl Engine {
         u32::try_from(units.max(1) * rows).expect("as long as the buffer")
     }
 
-    /// Goes on where nothing comes back that would. Whether anything was done.
+    /// Continues where no result would. Returns true if anything was done.
     pub(crate) fn pump_grow(&mut self) -> bool {
         match self.grow.stage {
-            // One that was added may have gone out while this waited.
+            // An added member may have gone out while this waited.
             Stage::Waiting if self.closing != Closing::Open || self.lacks_added() => {
                 self.grow.stage = Stage::Idle;
                 true
@@ -221,22 +223,22 @@ impl Engine {
         }
     }
 
-    /// Whether nothing else is under way, and no request is in the middle of a group.
+    /// Returns true if nothing else is under way, and no request is in the middle of a group.
     fn is_alone(&self) -> bool {
         let midway = (self.backlog.front())
             .is_some_and(|&request| self.requests[index(request)].is_midway());
         self.opening.is_serving() && !self.rebuild.somebody_joins() && !midway && self.is_quiet()
     }
 
-    /// Where all is moved: beyond the end of the array as it was, to that of the last region that it
-    /// is in. The rest of that is zeros from then on, as of any region that is written.
+    /// Returns the block up to which the growth moves: beyond the old end of the array, to the end
+    /// of its last region. The rest of that region is zeros from then on, as in any written region.
     fn growth_end(&self) -> u64 {
         let region = self.geometry.stripe_blocks() << self.regions.shift();
         let room = self.regions.part_groups().end * self.geometry.stripe_blocks();
         self.geometry.blocks().next_multiple_of(region).min(room)
     }
 
-    /// From here on the window is of the new map, and lies in the headroom.
+    /// Makes the window part of the new map. It lies in the headroom.
     fn enter_window(&mut self) {
         let stripe = self.geometry.stripe_blocks();
         let Range { start, end } = self.grow.window;
@@ -245,13 +247,14 @@ impl Engine {
         self.enter(end);
     }
 
-    /// The new map holds up to here.
+    /// Extends the new map up to `end`.
     fn enter(&mut self, end: u64) {
         self.geometry.set_mark(BlockIndex(end));
         self.regions.set_live(self.geometry.live_groups());
     }
 
-    /// The next window, or all that comes before the next of which anything was written.
+    /// Chooses the next window. If nothing was written before the next written region, skips to
+    /// there without moving anything.
     fn choose_window(&mut self) {
         let from = self.geometry.mark().expect("it grows").0;
         let (end, unit) = (self.growth_end(), self.geometry.growth_unit());
@@ -279,7 +282,7 @@ impl Engine {
         }
     }
 
-    /// The regions that the window will be in.
+    /// Returns the regions that the window will be in.
     fn window_regions(&self) -> Range<u64> {
         let stripe = self.geometry.stripe_blocks();
         let of = |block: u64| self.regions.of(GroupIndex(block / stripe));
@@ -301,7 +304,7 @@ impl Engine {
         ready
     }
 
-    /// A request of the array's own for the window.
+    /// Submits a request of the array's own for the window.
     fn ask_own(&mut self, operation: Operation) {
         let own = self.own_request();
         let Range { start, end } = self.grow.window;
@@ -311,13 +314,13 @@ impl Engine {
         self.advance(own);
     }
 
-    /// It was answered.
+    /// Continues when the array's own request is done.
     pub(crate) fn own_request_done(&mut self, error: Option<RequestError>) {
         if error.is_some() {
             return self.get_stuck();
         }
         match self.grow.stage {
-            // The old map still stands: the window is moved when they are there.
+            // The old map is still valid: the window is moved when the devices are there.
             Stage::Reading if self.lacks_added() => self.grow.stage = Stage::Idle,
             Stage::Reading => {
                 self.enter_window();
@@ -339,14 +342,15 @@ impl Engine {
 
     // ---- checksums of what is staged ------------------------------------------------------------
 
-    /// What pages have for each block.
+    /// Returns the format of the entries in pages of checksums.
     fn entries(&self) -> Entries {
         let pages = self.pages.as_ref().expect("blocks have checksums");
         pages.entries
     }
 
-    /// Where the entry of a block is that is staged, `offset` in the data area of its member otherwise:
-    /// the pages of the member, the bytes of one of them, and the place in it.
+    /// Returns where the entry of a staged block is: the pages of its member, the bytes of one of
+    /// them, and the place in it. `offset` is the block's later place in the data area of its
+    /// member.
     pub(crate) fn staged_entry(&self, offset: BlockIndex) -> (MetadataPlace, Range<usize>, usize) {
         let place = self.grow.sums.expect("blocks have checksums");
         let row = offset.0 - self.grow.first_row;
@@ -355,14 +359,14 @@ impl Engine {
         (place, start..start + CHECKSUM_PAGE_BYTES, at)
     }
 
-    /// Pages with the checksums of the window under way, on each member.
+    /// Returns the number of pages with the checksums of the current window, on each member.
     fn window_checksum_pages(&self) -> u32 {
         let Range { start, end } = self.grow.window;
         let rows = (end - start) / u64::from(self.geometry.data_chunks());
         pages_of_checksums(self.entries(), rows)
     }
 
-    /// What is staged gets its checksums.
+    /// Writes the checksums of the staged blocks.
     fn checksum_staged(&mut self) {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         let Some(place) = self.grow.sums else {
@@ -391,7 +395,7 @@ impl Engine {
         operation: Operation,
     ) {
         let blocks = self.window_checksum_pages() * page_blocks(self.block_size);
-        // Behind all that may be staged.
+        // Behind the room for staged blocks.
         let start = self.grow.headroom[usize::from(member.0)].plus(self.grow.staging_rows);
         let buffer = self.metadata_buffer.slice(place, member.0);
         self.system_io(
@@ -404,7 +408,7 @@ impl Engine {
         );
     }
 
-    /// What was found staged is read again, when its checksums are known.
+    /// Loads the checksums of blocks that were found staged. The blocks are read again afterwards.
     fn load_staged_checksums(&mut self) {
         let Some(place) = self.grow.sums else {
             return self.reread();
@@ -418,7 +422,7 @@ impl Engine {
         }
     }
 
-    /// The checksums of what is staged on a member were written, or read.
+    /// Handles the result of a write or read of the checksums of staged blocks on a member.
     pub(crate) fn staged_checksums_done(&mut self, member: MemberIndex, result: MemberResult) {
         let place = self.grow.sums.expect("blocks have checksums");
         let loads = matches!(self.grow.stage, Stage::Loading { .. });
@@ -462,7 +466,7 @@ impl Engine {
         self.reread();
     }
 
-    /// What is staged is made durable.
+    /// Makes the staged blocks durable.
     fn harden(&mut self) {
         if self.writes_nothing() {
             return self.get_stuck();
@@ -503,16 +507,16 @@ impl Engine {
         self.tell_growth(Stage::Recording);
     }
 
-    /// The superblocks are to say how far it is.
+    /// Lets the superblocks record the progress of the growth.
     fn tell_growth(&mut self, stage: Stage) {
         self.grow.stage = stage;
         self.want_update();
         if self.metadata.is_broken() {
-            self.growth_recorded(); // No superblock is written any more.
+            self.growth_recorded(); // No superblock will be written.
         }
     }
 
-    /// What the superblocks were to say is durable.
+    /// Continues when the superblocks have recorded the progress of the growth.
     pub(crate) fn growth_recorded(&mut self) {
         match self.grow.stage {
             Stage::Beginning | Stage::Recording | Stage::Marking if self.metadata.is_broken() => {
@@ -530,14 +534,14 @@ impl Engine {
         }
     }
 
-    /// What was staged goes from the buffer to its places.
+    /// Writes the window from the buffer to its places.
     fn place(&mut self) {
         self.grow.staged = 0..0;
         self.grow.stage = Stage::Placing;
         self.ask_own(Operation::Write { fua: false });
     }
 
-    /// What an earlier opening staged is read again.
+    /// Reads the blocks that an earlier opening staged.
     fn reread(&mut self) {
         self.grow.stage = Stage::Rereading;
         self.ask_own(Operation::Read);
@@ -547,7 +551,7 @@ impl Engine {
         self.mark(self.grow.window.end);
     }
 
-    /// The superblocks are to say that the new map holds up to here.
+    /// Lets the superblocks record that the new map is valid up to `end`.
     fn mark(&mut self, end: u64) {
         let older = self.grow.record.older.as_mut().expect("it grows");
         older.mark = BlockIndex(end);
@@ -559,7 +563,7 @@ impl Engine {
         self.tell_growth(Stage::Marking);
     }
 
-    /// What an array does about crashes goes with its level, from the next opening on.
+    /// Sets the consistency policy that goes with the new level, from the next opening on.
     fn change_policy(&mut self) {
         let Some(persistence) = self.metadata.persistence_mut() else {
             return;
@@ -571,7 +575,7 @@ impl Engine {
         }
     }
 
-    /// All is moved: what the array was before is forgotten.
+    /// Forgets the old map: everything is moved.
     fn grown(&mut self) {
         self.geometry = self.geometry.clone().grown();
         let array = self.metadata.persistence().map(|it| &*it.array);
@@ -583,7 +587,7 @@ impl Engine {
         self.output(Output::Event(Event::Grown { blocks }));
     }
 
-    /// The window can't be moved. What is staged, or not, stays so.
+    /// Gives up the window, which can't be moved. It stays staged, or not, as it is.
     pub(crate) fn get_stuck(&mut self) {
         let older = self.grow.record.older;
         match self.grow.stage {
@@ -601,7 +605,7 @@ impl Engine {
         let block = older.map_or(BlockIndex(0), |older| older.mark);
         self.output(Output::Event(Event::GrowthStuck { block }));
         if self.missing_unrecorded() {
-            self.want_update(); // Of the map as it is now less may be needed.
+            self.want_update(); // The map as it is now may need fewer members.
         }
     }
 }

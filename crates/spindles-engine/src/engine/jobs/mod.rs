@@ -1,5 +1,6 @@
-//! Background jobs: each walks the groups of the array, a stripe range at a time, with a pool of stripe ranges
-//! of its own, and keeps out of the clients' way. One file each, one row in the table.
+//! Background jobs: each walks the groups of the array, a stripe range at a time, with a pool of
+//! stripe ranges of its own, and keeps out of the clients' way. One file each, one row in the
+//! table.
 
 pub(crate) mod grow;
 pub(crate) mod rebuild;
@@ -24,27 +25,29 @@ use spindles_layout::{Group, GroupIndex};
 /// A kind of job.
 #[derive(Debug)]
 pub struct Job {
-    /// What people call it.
+    /// Name of the job, for users.
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
-    /// What is asked of each stripe range.
+    /// What each stripe range is to do.
     pub(crate) ask: Ask,
-    /// The first group from here on that it has to look at; may be beyond the last.
+    /// The first group from the given one on that the job has to visit; may be beyond the last.
     pub(crate) next_group: fn(&Engine, GroupIndex) -> GroupIndex,
-    /// Its mark moved on.
+    /// Called when its mark has advanced.
     pub(crate) advanced: fn(&mut Engine),
-    /// Everything was gone through. The walk is kept until its job begins anew.
+    /// Called when the walk went through everything. The walk is kept until the job begins again.
     pub(crate) ended: fn(&mut Engine, Walk),
-    /// It was stopped before its end, and its last stripe range has ended; `None` for one that must go on.
+    /// Called when the job was stopped and its last stripe range has ended; `None` if it can't be
+    /// stopped.
     pub(crate) stopped: Option<fn(&mut Engine)>,
-    /// Returns true while something must come before the next stripe range or, with `true`, before the end.
+    /// Returns true while something must come before the next stripe range or, with `true`, before
+    /// the end.
     pub(crate) waits: Option<fn(&mut Engine, bool) -> bool>,
-    /// What it does when it is its turn, if that is not a stripe range: whether it began anything.
+    /// Called at its turn instead of beginning a stripe range. Returns true if it began anything.
     pub(crate) turn: Option<fn(&mut Engine) -> bool>,
 }
 
-/// Every job. Of several that there is to do, the first comes first.
+/// All jobs. If several have work to do, the first of them comes first.
 pub static JOBS: &[&Job] = &[
     &resync::JOB,
     &rebuild::JOB,
@@ -54,7 +57,7 @@ pub static JOBS: &[&Job] = &[
 ];
 
 impl Job {
-    /// The job of that name.
+    /// Returns the job of that name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         JOBS.iter().find(|job| job.name == name).copied()
@@ -68,13 +71,13 @@ impl Job {
 }
 
 impl Engine {
-    /// How far a job has come.
+    /// Returns the progress of a job.
     pub(crate) fn walk(&self, job: &'static Job) -> &Walk {
         &self.jobs.walks[job.row()]
     }
 
-    /// Begins a job anew at `from`; everything below counts as done. To be called while no stripe range
-    /// of it is under way.
+    /// Begins a job at `from`; everything below counts as done. No stripe range of it may be under
+    /// way.
     pub(crate) fn begin_job(&mut self, job: &'static Job, from: Place) {
         let walk = &mut self.jobs.walks[job.row()];
         assert_eq!(walk.pending, 0, "ranges of {} are under way", job.name);
@@ -87,7 +90,7 @@ impl Engine {
         };
     }
 
-    /// A place is not done, whether the job has come there or not.
+    /// Holds a job's mark at a place that is not done, whether the job has come there or not.
     pub(crate) fn hold_job(&mut self, job: &'static Job, place: Place) {
         let walk = &mut self.jobs.walks[job.row()];
         walk.failed += 1;
@@ -95,7 +98,7 @@ impl Engine {
         walk.mark = walk.mark.min(place);
     }
 
-    /// Ends a job before its time. Its stripe ranges under way come to their ends.
+    /// Stops a job early. Its stripe ranges under way still end.
     pub(crate) fn stop_job(&mut self, job: &'static Job) {
         let walk = &mut self.jobs.walks[job.row()];
         if walk.stage == Stage::Going {
@@ -132,7 +135,8 @@ impl Engine {
         self.job_may_have_stopped(row);
     }
 
-    /// The array has failed: no job of it comes to its end. Whether one was stopped.
+    /// Stops one job, because the array has failed and no job can be completed. Returns true if
+    /// there was one to stop.
     #[cold]
     fn stop_what_may_be(&mut self) -> bool {
         let going = |row: &usize| {
@@ -154,7 +158,7 @@ impl Engine {
         }
     }
 
-    /// Lets the first job that can go on do so. Whether anything was begun or ended.
+    /// Lets the first job that can continue do so. Returns true if anything was begun or ended.
     pub(crate) fn pump_jobs(&mut self, now: Instant) -> bool {
         self.jobs.wake = None;
         let clients = self.free_requests.len() < index(self.limits.requests);
@@ -251,7 +255,7 @@ impl Engine {
         self.start(id);
     }
 
-    /// A stripe range of a job ended, whose slot is free again.
+    /// Handles the end of a job's stripe range, whose slot is free again.
     pub(crate) fn job_range_done(&mut self, id: RangeId, row: u8, done: bool, mismatch: bool) {
         let range = &self.ranges[id];
         let place = Place {
@@ -293,7 +297,7 @@ impl Engine {
         }
     }
 
-    /// The jobs that are going, or went through and could not do everything.
+    /// Returns the jobs that run, and those that went through the array with failures.
     pub(crate) fn job_statuses(&self) -> Vec<JobStatus> {
         let total = self.geometry.blocks();
         let block_bytes = u64::from(self.block_size.bytes());
@@ -316,7 +320,7 @@ impl Engine {
             .collect()
     }
 
-    /// Blocks of the array in the groups before this one.
+    /// Returns the number of blocks of the array in the groups before this one.
     pub(crate) fn blocks_below(&self, group: GroupIndex) -> u64 {
         if group.0 >= self.geometry.groups() {
             return self.geometry.blocks();

@@ -1,9 +1,9 @@
-//! Fills devices that took the place of missing ones: every stripe range is read and what they lack is
-//! computed. Whatever is written meanwhile goes to them too; below the mark they are read.
+//! Fills devices that took the place of missing ones: every stripe range is read, and their blocks
+//! are computed. Writes go to them too meanwhile. Below the mark they are read.
 //!
-//! A device takes its position while nothing is under way, and nothing is copied before it is
-//! durable on all members that it is being filled. Now and then, and at the end, it is flushed, and
-//! then the superblocks say how far it is good.
+//! A device takes its position while nothing is under way. Nothing is copied before it is durable
+//! on all members that the device is being filled. Now and then, and at the end, the device is
+//! flushed, and then the superblocks record how far it is good.
 
 use super::Job;
 use crate::{
@@ -35,32 +35,34 @@ pub(crate) static JOB: Job = Job {
     turn: None,
 };
 
-/// A device that could not be filled everywhere is active with so many blocks missing, or with one of so many
-/// blocks of the array. With more than that it is no member to rely on: what it is filled from is failing.
+/// A device that could not be filled everywhere becomes active if it lacks at most this many
+/// blocks, or one in `UNFILLED_SHARE` blocks of the array. With more it can't be relied on: the
+/// members from which it is filled are failing.
 const UNFILLED_MIN: u64 = 64;
 const UNFILLED_SHARE: u64 = 1 << 16;
 
-/// The mark is kept at least so often, in bytes of the array.
+/// The mark is recorded at least once in this many bytes of the array.
 const MARK_BYTES: u64 = 4 << 30;
 
-/// And at least so often on the way through the array.
+/// The mark is recorded at least this many times on the way through the array.
 const MARKS: u64 = 16;
 
 impl Engine {
-    /// Whether a device is about to take its position, is being filled, or is filled and not all
-    /// know it durably.
+    /// Returns true if a device is about to take its position, is being filled, or is filled and
+    /// the superblocks do not all say so yet.
     pub fn is_rebuilding(&self) -> bool {
         !self.rebuild.joining.is_empty()
             || !self.rebuilding().is_empty()
             || !self.rebuild.done.is_empty()
     }
 
-    /// Positions whose device is being filled.
+    /// Returns the positions whose device is being filled.
     pub(crate) fn rebuilding(&self) -> MemberSet {
         self.lost.difference(self.missing)
     }
 
-    /// Whether a member can be read in the rows below `end` of `group`, from where a stripe range begins.
+    /// Returns true if a member can be read in the rows of `group` below `end`, where a stripe
+    /// range ends.
     #[inline]
     pub(crate) fn holds(&self, member: MemberIndex, group: GroupIndex, end: u32) -> bool {
         !self.lost.contains(member)
@@ -68,13 +70,13 @@ impl Engine {
                 && Place { group, row: end } <= self.filled_below(member)
     }
 
-    /// Up to where a device that is being filled is.
+    /// Returns the place up to which a device is filled.
     pub(crate) fn filled_below(&self, member: MemberIndex) -> Place {
         let from = self.members[usize::from(member.0)].filled_from_start;
         from.max(self.walk(&JOB).mark)
     }
 
-    /// Goes on with the rebuilds that the superblocks speak of.
+    /// Continues the rebuilds that the superblocks record.
     pub(crate) fn resume_rebuild(&mut self) {
         let from = (self.rebuilding().iter())
             .map(|member| self.members[usize::from(member.0)].filled_from_start)
@@ -88,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// The place that a mark in the superblocks stands for.
+    /// Returns the place of a mark in the superblocks.
     pub(crate) fn place_of_mark(&self, mark: BlockIndex) -> Place {
         let group = if mark.0 < self.geometry.blocks() {
             self.geometry.locate(mark).group
@@ -98,9 +100,9 @@ impl Engine {
         Place { group, row: 0 }
     }
 
-    /// Positions that wait for a device, of which one may take its place now: where the driver has
-    /// a spare, it answers with `Command::Rebuild`. It is to ask when it has opened the array, and
-    /// after each `Event::MemberOut`.
+    /// Returns the positions of missing members that a device may take now. A driver with a spare
+    /// answers with `Command::Rebuild`. It should ask when it has opened the array, and after each
+    /// `Event::MemberOut`.
     pub fn vacancies(&self) -> MemberSet {
         let takes_devices = self.closing == Closing::Open
             && !self.read_only
@@ -110,13 +112,13 @@ impl Engine {
         if !takes_devices {
             return MemberSet::EMPTY;
         }
-        // Members that a growth adds are the administrator's to give.
+        // An administrator chooses the devices for members that a growth adds.
         let older = self.geometry.older().map_or(u8::MAX, Geometry::members);
         let waits = |member: &MemberIndex| member.0 < older && !self.is_joining(*member);
         self.missing.iter().filter(waits).collect()
     }
 
-    /// A device takes the place of a missing one as soon as nothing is under way.
+    /// Lets a device take the place of a missing one, as soon as nothing is under way.
     pub(crate) fn rebuild_onto(&mut self, member: MemberIndex, device: &DeviceRecord, uuid: Uuid) {
         self.rebuild.joining.push(Joining {
             member,
@@ -127,7 +129,8 @@ impl Engine {
         });
     }
 
-    /// A member that was being replaced is out: the device beside it takes its place.
+    /// Lets the device beyond all positions take the place of the member that it was to replace,
+    /// which is out.
     pub(crate) fn join_replacement(
         &mut self,
         member: MemberIndex,
@@ -145,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// Whether a device can be that member of the array, which is one of its positions.
+    /// Checks whether a device can be that member of the array.
     pub(crate) fn suits(
         &self,
         member: MemberIndex,
@@ -175,7 +178,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A member that was out takes its place again, as `rebuild_onto`.
+    /// Lets a member that was out take its place again, like `rebuild_onto`.
     pub(crate) fn bring_back(&mut self, member: MemberIndex, device: &DeviceRecord) {
         let record = self.metadata.persistence().expect("it was decided");
         let uuid = record.array.member[usize::from(member.0)].device_uuid;
@@ -188,10 +191,10 @@ impl Engine {
         });
     }
 
-    /// The first group from here on of which a device that is being filled may lack something.
+    /// Returns the first group from `group` on of which a device being filled may lack something.
     fn next_to_fill(&self, group: GroupIndex) -> GroupIndex {
         let next = self.next_lacked(group);
-        // What is of the old map still is nothing to members that came later.
+        // Groups that are still of the old map have nothing on members that were added later.
         let of_old = self
             .regions
             .older
@@ -215,27 +218,27 @@ impl Engine {
         self.regions.next_written(group)
     }
 
-    /// Positions that a device is about to take.
+    /// Returns the positions that a device is about to take.
     pub(crate) fn joining(&self) -> MemberSet {
         let joining = self.rebuild.joining.iter();
         joining.map(|joining| joining.member).collect()
     }
 
-    /// Whether a device is about to take this position.
+    /// Returns true if a device is about to take this position.
     fn is_joining(&self, member: MemberIndex) -> bool {
         let mut joining = self.rebuild.joining.iter();
         joining.any(|joining| joining.member == member)
     }
 
-    /// Lets devices take their positions once nothing is under way, neither on the devices that were
-    /// there nor of a plan that does without them. Whether they wait no longer.
+    /// Lets devices take their positions when nothing is under way: no I/O on the former devices,
+    /// and no plan that does without the new ones. Returns true if they no longer wait.
     pub(crate) fn pump_joining(&mut self) -> bool {
         if self.rebuild.joining.is_empty() || !self.is_quiet() || !self.opening.is_serving() {
             return false;
         }
         let all = core::mem::take(&mut self.rebuild.joining);
         if self.metadata.is_broken() || self.has_failed() {
-            // They come too late. Who waited for them goes on.
+            // They come too late. Work that waited for them continues.
             return true;
         }
         self.keep_filled();
@@ -248,7 +251,8 @@ impl Engine {
             let member = joining.member;
             self.output(Output::Event(Event::RebuildStarted { member }));
         }
-        // Nobody counts on them before all know it, and they know all.
+        // The devices are not relied on before all superblocks record them, and they have all
+        // metadata.
         self.opening.record_again();
         self.regions.tell_all();
         self.write_bitmaps();
@@ -265,7 +269,7 @@ impl Engine {
         true
     }
 
-    /// A device takes its position.
+    /// Lets a device take its position.
     fn join(&mut self, joining: &Joining) {
         let Joining { member, device, .. } = joining;
         let (member, at) = (*member, usize::from(member.0));
@@ -299,14 +303,14 @@ impl Engine {
         self.growth_joined(member, &joining.device);
     }
 
-    /// What the walk has done so far stays done when it begins anew.
+    /// Keeps the progress of the current walk for the next one.
     fn keep_filled(&mut self) {
         for member in self.rebuilding().iter() {
             self.members[usize::from(member.0)].filled_from_start = self.filled_below(member);
         }
     }
 
-    /// A device that was being filled is out.
+    /// Handles the loss of a device that was being filled.
     pub(crate) fn rebuild_lost(&mut self) {
         self.rebuild.returning = self.rebuild.returning.difference(self.missing);
         if self.rebuilding().is_empty() {
@@ -314,9 +318,9 @@ impl Engine {
         }
     }
 
-    /// Too little of the rows under way can be read to fill them. Nothing of them is given up: the device that is
-    /// being filled goes without, and they are bad blocks of it until they are written, or can be read again. Returns
-    /// false if it is not to be counted on without them.
+    /// Skips the current rows of devices being filled, because too little of these rows can be
+    /// read. Nothing is given up: the rows are bad blocks of the devices until they are written, or
+    /// can be read again. Returns false if a device should not be relied on without them.
     pub(crate) fn goes_without(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let (low, blocks) = (u64::from(range.low), range.blocks);
@@ -347,8 +351,8 @@ impl Engine {
         true
     }
 
-    /// These blocks of a device that is being filled are to be in the list of bad blocks. Whether the members
-    /// keep one that has room, and it lacks few enough to stand for a member that holds everything.
+    /// Adds blocks of a device being filled to the list of bad blocks. Returns false if the members
+    /// keep no list, it is full, or the device lacks too many blocks to count as a member.
     fn may_go_without(&mut self, member: MemberIndex, range: Range<u64>) -> bool {
         let kind = BadBlockKind::Unread(member);
         let most = (self.geometry.blocks() / UNFILLED_SHARE).max(UNFILLED_MIN);
@@ -374,7 +378,7 @@ impl Engine {
         }
     }
 
-    /// Flushes what is being filled; then everything below `to` is durable there.
+    /// Flushes the devices being filled. Everything below `to` is durable there afterwards.
     fn flush_and_mark(&mut self, to: Place) {
         self.rebuild.marked = to.group;
         let members = self.rebuilding();
@@ -414,11 +418,11 @@ impl Engine {
         }
     }
 
-    /// Everything below `to` is durable on what is being filled. Whether the superblocks are to say
-    /// something new.
+    /// Notes that everything below `to` is durable on the devices being filled. Returns true if the
+    /// superblocks have something new to record.
     pub(crate) fn note_marks(&mut self, to: Place) -> bool {
         if self.writes_nothing() {
-            return false; // They can't: an array that has failed stays so.
+            return false; // The marks can't be recorded.
         }
         let mut news = false;
         for member in self.rebuilding().iter() {
@@ -446,12 +450,12 @@ impl Engine {
         news
     }
 
-    /// At a close, after its flush: how far each device is good.
+    /// Notes at a close, after its flush, how far each device is good.
     pub(crate) fn note_marks_at_close(&mut self) -> bool {
         self.note_marks(self.walk(&JOB).mark)
     }
 
-    /// The superblocks say what they should: members that are active again may be counted on.
+    /// Reports members that are active again, and relied on: the superblocks record it.
     pub(crate) fn announce_rebuilt(&mut self) {
         for member in core::mem::take(&mut self.rebuild.done).iter() {
             if !self.lost.contains(member) {

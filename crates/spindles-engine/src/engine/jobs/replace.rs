@@ -1,5 +1,5 @@
-//! Copies a member that is alive onto a *replacement device*, which then takes its position: redundancy is
-//! never less than it was. The others are read only where the member can't be.
+//! Copies a live member onto a *replacement device*, which then takes its position. Redundancy is
+//! never less than before. The other members are read only where this one can't be.
 //!
 //! ```text
 //!  Idle ──Replace──▶ Waiting ──nothing under way──▶ Copying ◀──regions written for the first time──┐
@@ -8,14 +8,16 @@
 //!   └──all know──── Recording ◀──it knows, durably── Telling ◀──all is durable──── Flushing
 //! ```
 //!
-//! From `Copying` on, whatever is written to the member goes to the replacement device as well; nobody counts
-//! on it. In the end nothing new is begun for a moment: everything is flushed, and one superblock
-//! update gives the replacement device the position. It is told first and the others after it, so that nobody
-//! counts on a device that does not know. After a crash in between the replacement device is the member where
-//! it is given, and the old device where it is not: both hold everything.
+//! From `Copying` on, each write to the member goes to the replacement device as well, which is not
+//! relied on yet. In the end no new work begins for a moment: everything is flushed, and one
+//! superblock update gives the replacement device the position. That device gets the update first
+//! and the others after it, so that no superblock names a device that does not know it. After a
+//! crash in between, either device may be the member, since both hold everything: the replacement
+//! device if it is given, otherwise the old one.
 //!
-//! A member that goes out meanwhile makes it a rebuild onto the replacement device, from anew. A replacement device that
-//! fails, and a place that can be read nowhere, end it; the member stays.
+//! If the member goes out meanwhile, it is rebuilt onto the replacement device from the start. If
+//! the replacement device fails, or a place can't be read anywhere, the replacement ends and the
+//! member stays.
 
 use super::Job;
 use crate::{
@@ -47,7 +49,7 @@ pub(crate) static JOB: Job = Job {
 };
 
 impl Engine {
-    /// The member that is being replaced.
+    /// Returns the member that is being replaced.
     pub fn replacing(&self) -> Option<MemberIndex> {
         let replacement = self
             .replace
@@ -56,22 +58,23 @@ impl Engine {
         replacement.map(|replacement| replacement.member)
     }
 
-    /// Where the driver attaches a device that is to replace a member: beside all positions.
+    /// Returns the index at which the driver attaches a replacement device: beyond all positions.
     pub fn replacement(&self) -> MemberIndex {
         MemberIndex(self.geometry.members())
     }
 
-    /// The position that the device beside all positions is for.
+    /// Returns the position that the device beyond all positions is for.
     pub(crate) fn beside(&self) -> Option<MemberIndex> {
         self.replacing().or(self.rebuild.replacement_joins())
     }
 
-    /// Whether the array uses the device that is attached beside all positions. Without a use the driver closes it.
+    /// Returns true if the array uses the device that is attached beyond all positions. Otherwise
+    /// the driver closes it.
     pub fn uses_replacement(&self) -> bool {
         self.beside().is_some()
     }
 
-    /// A device is to take the position of a member that is alive.
+    /// Lets a device take the position of a live member.
     pub(crate) fn replace_with(&mut self, member: MemberIndex, device: &DeviceRecord, uuid: Uuid) {
         self.replace.stage = Stage::Waiting;
         self.replace.replacement = Some(ReplacementDevice {
@@ -81,7 +84,8 @@ impl Engine {
         });
     }
 
-    /// Goes on with a replacement that waits until nothing is under way. Whether it does no longer.
+    /// Continues a replacement that waits until nothing is under way. Returns true if it no longer
+    /// waits.
     pub(crate) fn pump_replace(&mut self) -> bool {
         let waits = matches!(self.replace.stage, Stage::Waiting | Stage::Draining);
         if !waits || !self.opening.is_serving() || !self.is_quiet() {
@@ -109,7 +113,8 @@ impl Engine {
         true
     }
 
-    /// Copies the regions that were written for the first time meanwhile. Whether there are any.
+    /// Copies the regions that were written for the first time meanwhile. Returns true if there are
+    /// any.
     fn copy_fresh(&mut self) -> bool {
         if self.replace.fresh.is_empty() {
             return false;
@@ -131,11 +136,11 @@ impl Engine {
         }
     }
 
-    /// Nothing is under way: what was written to the replacement device is made durable, and what the journals
-    /// say is made needless by making all durable in place.
+    /// Makes the replacement device durable, and everything logged durable in place, so that the
+    /// journals are not needed. Nothing is under way.
     fn flush_before_telling(&mut self) {
         self.replace.stage = Stage::Flushing;
-        // Checksums that changed are written before it, to both.
+        // Changed checksums are written before the flush, to both devices.
         self.replace.flushes = self.flush_active(Purpose::ReplaceFlush);
     }
 
@@ -156,7 +161,7 @@ impl Engine {
             );
         }
         if self.metadata.busy() || self.metadata.is_broken() {
-            // Another member is out since: that comes first.
+            // Another member went out meanwhile: that comes first.
             self.replace.stage = Stage::Draining;
             return;
         }
@@ -166,7 +171,7 @@ impl Engine {
         self.want_update();
     }
 
-    /// The device of the member and the one beside it change places, here and at the driver.
+    /// Exchanges the device of the member and the one beyond all positions, here and at the driver.
     fn exchange(&mut self) {
         let replacement = self
             .replace
@@ -192,7 +197,7 @@ impl Engine {
         self.output(Output::Swap(member));
     }
 
-    /// The replacement device's superblock was written, or could not be.
+    /// Handles the result of the write of the replacement device's superblock.
     pub(crate) fn replacement_told(&mut self, result: MemberResult) {
         let member = self.replace.replacement.expect("it was told").member;
         match result {
@@ -205,7 +210,7 @@ impl Engine {
                 self.tell_others(member);
             }
             Err(error) => {
-                // Nobody else knows of it: all is as it was.
+                // No other superblock names the device: everything is as before.
                 self.exchange();
                 let persistence = self.metadata.persistence_mut();
                 persistence.expect("it was written").array.generation -= 1;
@@ -219,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// An update of the superblocks has come to its end.
+    /// Ends a replacement that an update of the superblocks has recorded.
     pub(crate) fn replace_recorded(&mut self) {
         if self.replace.stage == Stage::Recording {
             self.replace.stage = Stage::Idle;
@@ -231,7 +236,7 @@ impl Engine {
         }
     }
 
-    /// It comes to its end without the replacement device.
+    /// Ends a replacement without the replacement device.
     fn end_replace(&mut self, why: ReplaceEnd) {
         self.stop_job(&JOB);
         self.replace.stage = Stage::Idle;
@@ -240,7 +245,8 @@ impl Engine {
         self.output(Output::Event(Event::ReplaceEnded { member, why }));
     }
 
-    /// A member is out. If it is the one that is being replaced, it is rebuilt onto the replacement device.
+    /// Handles the loss of a member. If it is being replaced, it is rebuilt onto the replacement
+    /// device.
     pub(crate) fn replaced_is_out(&mut self, member: MemberIndex) {
         if self.replacing() != Some(member)
             || !(self.replace.is_secret() || self.replace.stage == Stage::Waiting)
@@ -252,16 +258,16 @@ impl Engine {
         self.join_replacement(member, &device, uuid);
     }
 
-    /// An array that is about to be closed does not wait for all to be copied.
+    /// Ends a replacement whose copy is not complete, because the array is about to be closed.
     pub(crate) fn replace_closes(&mut self) {
         if self.replace.is_secret() || self.replace.stage == Stage::Waiting {
             self.end_replace(ReplaceEnd::Stopped);
         }
     }
 
-    // ---- the replacement device's I/O -----------------------------------------------------------------------
+    // ---- the replacement device's I/O ----------------------------------------------------------
 
-    /// The slot of a stripe range whose member is being replaced.
+    /// Returns the slot of a stripe range whose member is being replaced.
     #[inline]
     pub(crate) fn replaced_slots(&self, id: RangeId) -> SlotSet {
         if !self.replace.copies() {
@@ -276,7 +282,8 @@ impl Engine {
         self.slots_of(id, MemberSet::EMPTY.with(member))
     }
 
-    /// What a stripe range writes to one of its slots goes to the replacement device. That need not be durable.
+    /// Sends a stripe range's write of a slot to the replacement device. It need not be durable
+    /// there.
     pub(crate) fn write_to_replacement(
         &mut self,
         id: RangeId,
@@ -312,12 +319,12 @@ impl Engine {
             .device
     }
 
-    /// The replacement device, to which the bitmaps are written too.
+    /// Returns the replacement device, if the bitmaps are written to it too.
     pub(crate) fn replacement_told_of_bitmaps(&self) -> Option<&DeviceRecord> {
         self.replace.is_secret().then(|| self.replacement_device())
     }
 
-    /// The replacement device of that member, to which its checksums are written too.
+    /// Returns the replacement device of that member, if checksums are written to it too.
     pub(crate) fn hidden_replacement(&self, member: MemberIndex) -> Option<&DeviceRecord> {
         let replacement = self.replacement_told_of_bitmaps()?;
         (self.replacing() == Some(member)).then_some(replacement)
@@ -341,7 +348,7 @@ impl Engine {
         );
     }
 
-    /// A write of a stripe range to the replacement device came back.
+    /// Handles the result of a stripe range's write to the replacement device.
     #[cold]
     pub(crate) fn written_to_replacement(&mut self, id: MemberIoId, result: MemberResult) {
         self.replacement_failed(result);
@@ -354,7 +361,7 @@ impl Engine {
         }
     }
 
-    /// The replacement device answered. Where that was an error, the replacement ends.
+    /// Ends the replacement if the replacement device answered with an error.
     pub(crate) fn replacement_failed(&mut self, result: MemberResult) {
         if let Err(error) = result
             && self.replace.is_secret()

@@ -1,5 +1,5 @@
-//! Makes redundancy agree with data again, after creation or a crash: every stripe range is read, and
-//! what disagrees is written. A client's read of what is not settled settles it first.
+//! Makes redundancy agree with data again, after creation or a crash: every stripe range is read,
+//! and blocks that disagree are written. A client's read of unsettled rows settles them first.
 
 use super::Job;
 use crate::{
@@ -28,8 +28,8 @@ impl Engine {
         self.output(Output::Event(Event::ResyncStarted));
     }
 
-    /// Whether redundancy of the rows below `end` of `group`, from where a stripe range begins, is known
-    /// to agree with data.
+    /// Returns true if redundancy is known to agree with data in the rows of `group` below `end`,
+    /// where a stripe range ends.
     #[inline]
     pub(crate) fn settled(&self, group: GroupIndex, end: u32) -> bool {
         self.all_settled
@@ -37,8 +37,9 @@ impl Engine {
             || Place { group, row: end } <= self.walk(&JOB).mark
     }
 
-    /// A write failed after something of it went to its place: members hold the old or the new. As after a crash the
-    /// rows are put in order before they are read, and the array is not clean.
+    /// Marks rows as unsettled after a write failed part-way: members hold the old or the new
+    /// contents. As after a crash the rows are settled before they are read, and the array is not
+    /// clean.
     #[cold]
     pub(crate) fn doubt_rows(&mut self, id: RangeId) {
         if self.shape.slots == 1 && !self.has_checksums() {
@@ -66,7 +67,7 @@ impl Engine {
                 mismatches: walk.mismatches,
             }
         } else {
-            // The mark stays where it is: what is above it is settled again at each read.
+            // The mark stays where it is: rows above it are settled again at each read.
             Event::ResyncIncomplete {
                 unsettled: walk.failed.max(1),
             }

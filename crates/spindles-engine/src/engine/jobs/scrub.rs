@@ -1,12 +1,11 @@
-//! Reads everything and compares it, under the stripe lock: what can't be read is made anew from the
-//! rest, and so is the one chunk that does not fit to all others, where there is enough redundancy to
-//! tell which that is. Where there is not, a disagreement is told and left alone: parity computed
-//! anew from rotten data would make the rot the truth.
+//! Reads everything and compares it, under the stripe lock. Unreadable blocks are reconstructed
+//! from the rest. So is one chunk that does not fit all others, if there is enough redundancy to
+//! identify it. Otherwise a disagreement is reported and left alone: parity recomputed from rotten
+//! data would make the rot the truth.
 //!
-//! A stripe range in which something is wrong is gone through again in halves, down to single blocks, so
-//! that every place is known exactly and several in one stripe range don't hide each other. The same
-//! machinery, without a walk, makes places readable again at which a client met a read error
-//! (`faults.rs`).
+//! A stripe range with a flaw is gone through again in halves, down to single blocks. So every
+//! place is known exactly, and several in one stripe range don't hide each other. The same
+//! machinery, without a walk, rewrites places at which a client met a read error (`faults.rs`).
 
 use super::Job;
 use crate::{
@@ -37,28 +36,28 @@ pub(crate) static JOB: Job = Job {
     turn: None,
 };
 
-/// The mark is kept in the superblocks at least so often on the way through the array.
+/// The superblocks record the mark at least this many times on the way through the array.
 const MARKS: u64 = 16;
 
-/// And at least so often, in bytes of the array.
+/// The superblocks record the mark at least once in this many bytes of the array.
 const MARK_BYTES: u64 = 4 << 30;
 
 impl Engine {
-    /// Where the superblocks say that a scrub was interrupted.
+    /// Sets the place where a scrub was interrupted, from the superblocks.
     pub(crate) fn resume_scrub_mark(&mut self, mark: BlockIndex) {
         self.scrub.found.mark = mark;
     }
 
-    /// Whether there is anything to compare with what members hold.
+    /// Returns true if there is anything to compare with the contents of members.
     pub fn can_scrub(&self) -> bool {
         self.geometry.redundancy() > 0 || self.has_checksums()
     }
 
-    /// Whether a scrub would be begun.
+    /// Checks whether a scrub may begin.
     ///
     /// # Errors
     ///
-    /// There is nothing to compare, too much is lost, or it is under way already.
+    /// There is nothing to compare, too much is lost, or a scrub is under way already.
     pub fn may_scrub(&self) -> Result<(), CommandError> {
         if !self.can_scrub() {
             return Err(CommandError::NoRedundancy);
@@ -106,7 +105,7 @@ impl Engine {
         self.begin_job(&JOB, from);
     }
 
-    /// Every how many groups the mark is kept.
+    /// Returns the number of groups after which the mark is recorded again.
     fn scrub_mark_groups(&self) -> u64 {
         let groups = self.geometry.groups();
         let bytes = self.geometry.blocks() * u64::from(self.block_size.bytes());
@@ -152,7 +151,8 @@ impl Engine {
         self.output(Output::Event(Event::ScrubStopped(self.scrub.found)));
     }
 
-    /// Takes down how far a scrub is that is interrupted. Whether the superblocks don't say so yet.
+    /// Notes the progress of an interrupted scrub. Returns true if the superblocks do not record it
+    /// yet.
     pub(crate) fn note_scrub_mark(&mut self) -> bool {
         if self.scrub.is_check() {
             return false;
@@ -171,14 +171,14 @@ impl Engine {
         })
     }
 
-    /// Whether a stripe range makes places anew from redundancy that is settled.
+    /// Returns true if a stripe range rewrites places from settled redundancy.
     #[inline]
     pub(crate) fn repairs(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         range.ask == Ask::Scrub && range.plan.strategy != Strategy::Settle
     }
 
-    /// What a scrub, or a repair, does about what is wrong.
+    /// Returns what a scrub, or a repair, may repair.
     #[cold]
     fn repair(&self, id: RangeId) -> Repair {
         match self.ranges[id].owner {
@@ -189,33 +189,33 @@ impl Engine {
         }
     }
 
-    /// Whether a stripe range writes nothing, whatever it finds.
+    /// Returns true if a stripe range writes nothing, whatever it finds.
     #[inline]
     pub(crate) fn only_looks(&self, id: RangeId) -> bool {
         self.repairs(id) && self.repair(id) == Repair::Nothing
     }
 
-    /// What could not be read of a scrub's stripe range is looked for in shorter pieces of it. Whether
-    /// there are any.
+    /// Goes through a scrub's stripe range in shorter pieces, to find the unreadable blocks.
+    /// Returns false if there are none, or no shorter pieces.
     pub(crate) fn narrow(&mut self, id: RangeId) -> bool {
         let missing = self.missing_slots(id);
         let lost = self.ranges[id].rows.unreadable.minus(missing);
         !lost.is_empty() && self.halve(id)
     }
 
-    /// Goes on with the first part of the rows under way, if there is more than one.
+    /// Narrows the current rows to a leading part. Returns false if there is only one row.
     pub(crate) fn halve(&mut self, id: RangeId) -> bool {
         let range = &mut self.ranges[id];
         let blocks = range.blocks;
         if blocks > 1 {
-            // A power of two below.
+            // The largest power of two below.
             range.blocks = 1 << (u32::BITS - 1 - (blocks - 1).leading_zeros());
             range.forget_findings();
         }
         blocks > 1
     }
 
-    /// What was read of a scrub's stripe range does not fit together.
+    /// Handles a scrub's stripe range whose blocks do not fit together.
     pub(crate) fn scrub_disagrees(&mut self, id: RangeId, result: ComputeResult) {
         if self.halve(id) {
             return self.plan_range(id);
@@ -249,15 +249,15 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// A chunk of the rows under way was read and is known to hold wrong bytes: it counts as
-    /// unreadable from here on.
+    /// Counts a chunk of the current rows as unreadable from here on. It was read, and is known to
+    /// hold wrong bytes.
     pub(crate) fn chunk_is_rotten(&mut self, id: RangeId, slot: u8) {
         let range = &mut self.ranges[id];
         range.rows.rotten = range.rows.rotten.with(slot);
         range.rows.unreadable = range.rows.unreadable.with(slot);
     }
 
-    /// Too much is lost to make a scrub's rows anew.
+    /// Finishes rows of a scrub that can't be reconstructed, because too much is lost.
     pub(crate) fn scrub_gives_up(&mut self, id: RangeId) {
         let lost = self.lost_here(id);
         if lost.is_empty() {
@@ -270,7 +270,7 @@ impl Engine {
         self.finish_rows(id);
     }
 
-    /// Slots of members that are there, with something wrong in the rows under way.
+    /// Returns the slots of present members with a flaw in the current rows.
     pub(crate) fn lost_here(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         range
@@ -280,7 +280,7 @@ impl Engine {
             .minus(self.missing_slots(id))
     }
 
-    /// Tells what was wrong in the rows under way, and what became of it.
+    /// Reports the flaws in the current rows, and what became of them.
     pub(crate) fn tell_repairs(&mut self, id: RangeId, wrote: bool) {
         let range = self.ranges[id];
         let wrote = wrote && range.error.is_none() && !self.metadata.is_broken();
@@ -314,7 +314,7 @@ impl Engine {
         }
     }
 
-    /// The first block of the array in the rows under way of a slot, if it holds data or a copy of it.
+    /// Returns the first block of the array in the current rows of a slot; `None` for parity.
     fn array_block(&self, id: RangeId, slot: u8) -> Option<BlockIndex> {
         let shape = self.shape(id);
         let data = if shape.copies {
@@ -368,7 +368,7 @@ impl Engine {
         }
     }
 
-    /// Blocks of metadata were wrong.
+    /// Counts blocks of metadata that were wrong.
     pub(crate) fn count_metadata(&mut self, blocks: u64, repaired: bool) {
         let found = &mut self.scrub.found;
         if repaired {

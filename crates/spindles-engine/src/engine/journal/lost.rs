@@ -1,13 +1,13 @@
-//! A device of its own for the journal that is lost while it is replayed, or was before.
+//! The loss of the journal's own device, during a replay or before.
 //!
-//! What was in flight is then known by dirty regions alone: a resync settles them. What was carried out
-//! again by then is what was written last, so that nothing is older than it was after the crash.
+//! Only dirty regions then show the writes in flight: a resync settles them. Blocks replayed by
+//! then have their latest logged contents, so no block is older than it was after the crash.
 
 use crate::{Engine, Mutation, RangeId, ranges::Owner};
 
 impl Engine {
-    /// Whether the superblocks count on a log that is not there. Before anything is written they
-    /// must not any more: it may come back.
+    /// Returns true if the superblocks count on a log that is absent. They must no longer count on
+    /// it before anything is written: it may come back.
     pub(crate) fn journal_was_lost(&self) -> bool {
         let persistence = self.metadata.persistence();
         let tail = persistence.map_or(0, |persistence| persistence.array.journal.tail);
@@ -15,9 +15,9 @@ impl Engine {
         tail > 0 && journal.is_some_and(|journal| journal.record.tail == 0)
     }
 
-    /// Whether a stripe range asks for a client, and what its answer would be may be in a log that was not carried
-    /// out: because it is lost, or because the members that it was to be carried out on failed, as all do that
-    /// have no space. Open read only, what the log has is read from it.
+    /// Returns true if a client's stripe range may find its answer only in a log that was not
+    /// carried out. Either the log is lost, or the members to which it belongs failed, such as
+    /// members without space. In an array open read-only, reads take logged contents from the log.
     #[cold]
     pub(crate) fn answer_is_in_log(&self, id: RangeId) -> bool {
         if self.mutated(Mutation::ReadUnplacedLog) {
@@ -31,8 +31,8 @@ impl Engine {
         asks && (lost || !self.read_only && is_unplaced())
     }
 
-    /// The next opening decides what the rows of a stripe range hold: it may carry out what was logged, or take
-    /// the old or the new of a write that failed. Until then what lies there is no answer.
+    /// Leaves the rows of a stripe range to the next opening. It may carry out the log, or take the
+    /// old or the new contents of a failed write. Until then the blocks in place are no answer.
     #[cold]
     pub(crate) fn leave_to_opening(&mut self, id: RangeId) {
         self.unreplayed = true;
@@ -40,18 +40,18 @@ impl Engine {
         let group = self.ranges[id].group.0;
         match &mut self.unplaced {
             Some(unplaced) if unplaced.contains(&group) => {}
-            // There is room for all that may be under way.
+            // There is room for all stripe ranges that may be under way.
             Some(unplaced) if unplaced.len() < unplaced.capacity() => unplaced.push(group),
             unplaced => *unplaced = None,
         }
     }
 
-    /// The device with the journal is lost under the replay.
+    /// Handles the loss of the journal's device during the replay.
     pub(super) fn replay_lost(&mut self) {
         let in_doubt = !self.lost.is_empty() && !self.shape.copies;
         if in_doubt || !self.regions.are_stored() {
-            // Parity can't be trusted, and somebody is missing. Once the device is back, all will be
-            // as it was logged: until then nobody may see what that will change.
+            // Parity can't be trusted, and a member is missing. Once the device is back, everything
+            // will be as it was logged: until then no client may see contents that will change.
             self.unreplayed = true;
             self.all_settled = false;
             return self.abandon_replay();

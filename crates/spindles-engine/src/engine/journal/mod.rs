@@ -1,17 +1,17 @@
-//! The journal: closes the write hole on the members themselves. The new blocks of a write, with
-//! parity, are durable in the journals of the members that they belong to before the first of them
-//! goes to its place. Stripe ranges that come together make one *batch*: one header and one flush a
-//! member (`docs/format.md`).
+//! The journal: closes the write hole on the members themselves. The new blocks of a write, and
+//! parity, are durable in the journals of their members before the first of them goes to its place.
+//! Stripe ranges that come together form one *batch*, with one header and one flush for each member
+//! (`docs/format.md`).
 //!
 //! ```text
 //!  stripe range:  commit ──▶ waiting ──▶ appending ──▶ flushing ──▶ in place ──▶ acknowledged
 //!  segment:    free ──▶ in use ──all in place──▶ flushing ──▶ recording the tail ──▶ free
 //! ```
 //!
-//! A batch has the same place on all members, in one of two segments. A segment is filled again only
-//! when all that its batches wrote was flushed in place, and a tail that excludes them is durable in
-//! the superblocks. What does not change the contents of the array (settling, repairing) is not
-//! logged: replaying an older batch over it gives the same bytes.
+//! A batch has the same place on all members, in one of two segments. A segment is filled again
+//! only when everything that its batches wrote was flushed in place, and a tail that excludes them
+//! is durable in the superblocks. Work that does not change the contents of the array (settling,
+//! repairing) is not logged: replaying an older batch over it gives the same bytes.
 
 mod lost;
 mod relog;
@@ -35,8 +35,8 @@ use spindles_format::{DeviceRecord, JournalBatch, JournalEntry, JournalKind, Jou
 use spindles_layout::GroupIndex;
 
 impl Engine {
-    /// Whether the write that is about to go to its place must wait until it is known whether
-    /// writes are logged.
+    /// Returns true if a write must wait before it goes to its place, because it is not known yet
+    /// whether writes are logged.
     pub(crate) fn journal_undecided(&self) -> bool {
         self.journal.as_ref().is_some_and(|journal| {
             matches!(
@@ -46,7 +46,7 @@ impl Engine {
         })
     }
 
-    /// Whether writes are logged before they go to their places.
+    /// Returns true if writes are logged before they go to their places.
     pub(crate) fn journals(&self) -> bool {
         self.journal
             .as_ref()
@@ -54,7 +54,8 @@ impl Engine {
             && !self.mutated(Mutation::SkipJournal)
     }
 
-    /// Logs a stripe range: it goes on with `commit` when what it writes is durable in the journal.
+    /// Logs a stripe range. It continues with `commit` when its new blocks are durable in the
+    /// journal.
     pub(crate) fn log(&mut self, id: RangeId) {
         let replays = self.ranges[id].owner == Owner::Replay;
         if self.writes_nothing() || replays && self.mutated(Mutation::PlaceInferred) {
@@ -68,13 +69,13 @@ impl Engine {
         self.wants_batch = true;
     }
 
-    /// Whether the log may hold something of a group that replay would carry out.
+    /// Returns true if the log may hold something of a group that a replay would carry out.
     pub(crate) fn logged_lately(&self, group: GroupIndex) -> bool {
         let journal = self.journal.as_ref();
         journal.is_some_and(|journal| journal.live.may_hold(group))
     }
 
-    /// A stripe range begins to write to its places.
+    /// Notes that a stripe range begins to write to its places.
     pub(crate) fn writing_begins(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         if let Some(journal) = &mut self.journal
@@ -85,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// All that a stripe range writes to its places is there.
+    /// Notes that a stripe range has written everything to its places.
     pub(crate) fn writing_ended(&mut self, id: RangeId) {
         let on_device = self.journals_on_device();
         let range = &mut self.ranges[id];
@@ -113,14 +114,15 @@ impl Engine {
         }
     }
 
-    /// Whether writes are under way that are not logged.
+    /// Returns true if writes are under way that are not logged.
     pub(crate) fn writes_unlogged(&self) -> bool {
         let journal = self.journal.as_ref();
         journal.is_some_and(|journal| journal.unlogged > 0)
     }
 
-    /// Whether a stripe range wrote durably, by the log, in rows of which the rest may be in the members'
-    /// caches only: with that lost, and a member, parity of what was logged is worth nothing.
+    /// Returns true if a stripe range wrote durably, by the log, while the rest of its rows may be
+    /// only in the members' caches. If that rest and a member were lost, the logged parity would be
+    /// worthless.
     pub(crate) fn rests_on_caches(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let Some(journal) = &self.journal else {
@@ -134,7 +136,7 @@ impl Engine {
             && !self.mutated(Mutation::SkipRestFlush)
     }
 
-    /// A stripe range's writes have come to their end.
+    /// Notes that the writes of a stripe range have ended.
     pub(crate) fn log_done(&mut self, id: RangeId) {
         let segment = self.ranges[id].log.segment.take();
         if self.journal.is_none() {
@@ -146,7 +148,7 @@ impl Engine {
                 self.leave_to_opening(id);
             }
             if let Some(journal) = self.journal.as_mut().filter(|_| survives) {
-                // Where the array failed some of it may be missing in place: its log stays.
+                // If the array has failed, blocks may be missing in place: their log stays.
                 journal.segments[usize::from(segment)].unfinished -= 1;
             }
         }
@@ -154,13 +156,13 @@ impl Engine {
         self.release_segment();
     }
 
-    /// Whether writes may be logged: without checksums nothing but the log tells after a crash which
-    /// rows are in order, so that all of them must be.
+    /// Returns true if writes may be logged. Without checksums only the log shows after a crash
+    /// which rows are settled, so that all rows must be settled before logging begins.
     pub(crate) fn may_log(&self) -> bool {
         self.all_settled || self.has_checksums()
     }
 
-    /// From now on writes are logged.
+    /// Begins to log writes, if they are not logged yet and the array is dirty.
     pub(crate) fn journal_from_now_on(&mut self) {
         if let Some(journal) = &mut self.journal
             && journal.state == State::Off
@@ -171,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// Nothing can be written any more: those that wait to be logged are told.
+    /// Wakes the stripe ranges that wait to be logged: nothing can be written from now on.
     pub(crate) fn journal_abandons(&mut self) {
         while let Some(id) = self.journal.as_mut().and_then(|j| j.waiting.pop_front()) {
             self.ranges[id].move_to(Phase::Committing);
@@ -180,8 +182,8 @@ impl Engine {
         self.zeroing_goes_on();
     }
 
-    /// A device takes a position. What the journals hold of before must never be replayed onto it:
-    /// nothing is under way now, and nothing is until they are void.
+    /// Begins a new log, because a device takes a position: old records must never be replayed onto
+    /// it. Nothing is under way now, and nothing begins until the old records are void.
     pub(crate) fn journal_restarts_on(&mut self, member: MemberIndex, device: &DeviceRecord) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -190,8 +192,8 @@ impl Engine {
         self.journal_restarts();
     }
 
-    /// What was logged so far is made void. Whether that takes its time: `zeroing_goes_on` is told
-    /// at its end.
+    /// Voids the log so far. Returns true if that takes time: `zeroing_goes_on` is called at the
+    /// end.
     pub(crate) fn journal_restarts(&mut self) -> bool {
         let goes_on = self.geometry.survives(self.missing);
         let Some(journal) = &mut self.journal else {
@@ -206,8 +208,8 @@ impl Engine {
         goes_on
     }
 
-    /// Nothing is under way, and all is durable in place: what the journals hold is void with the
-    /// next update of the superblocks.
+    /// Begins a new log with the next update of the superblocks. Nothing is under way, and all
+    /// logged blocks are durable in place.
     pub(crate) fn journal_is_void(&mut self) {
         let generation = self.metadata.generation();
         if let Some(journal) = &mut self.journal
@@ -217,15 +219,15 @@ impl Engine {
         }
     }
 
-    /// Another device is the member.
+    /// Notes that another device is the member.
     pub(crate) fn journal_moves(&mut self, member: MemberIndex, device: &DeviceRecord) {
         if let Some(journal) = &mut self.journal {
             journal.placement.moves(member, device, self.block_size);
         }
     }
 
-    /// Begins to log, when no write is under way that belongs to before; an array that lost too much
-    /// does not.
+    /// Begins the flush before a new log, when no earlier write is under way. An array that lost
+    /// too much begins none.
     fn journal_drained(&mut self) {
         let ready = self.journal.as_ref().is_some_and(|journal| {
             let in_place = journal.segments.iter().all(|segment| {
@@ -261,8 +263,8 @@ impl Engine {
         }
     }
 
-    /// The segment that is not filled is made free when nothing in it is needed any more. What an array
-    /// logged that lost too much may be needed when its members are back.
+    /// Begins to free the segment that is not being filled, when no stripe range needs it. An array
+    /// that lost too much keeps its log, which may be needed when members are back.
     fn release_segment(&mut self) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -270,7 +272,7 @@ impl Engine {
         let other = 1 - journal.current;
         let segment = &journal.segments[other];
         if journal.state != State::On {
-            return; // All of it is made void.
+            return; // All of the log is void, or will be.
         }
         if segment.state != SegmentState::InUse || segment.unfinished > 0 {
             return;
@@ -308,7 +310,7 @@ impl Engine {
         }
     }
 
-    /// What the journal wanted the superblocks to say is durable.
+    /// Continues when the journal's part of the superblocks is durable.
     pub(crate) fn journal_recorded(&mut self) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -330,7 +332,7 @@ impl Engine {
         self.journal_drained();
     }
 
-    /// Whether the journal has nothing under way of its own.
+    /// Returns true if the journal has no I/O of its own under way.
     pub(crate) fn journal_is_idle(&self) -> bool {
         self.journal.as_ref().is_none_or(|journal| {
             let flushing =
@@ -342,8 +344,8 @@ impl Engine {
         })
     }
 
-    /// Forms a batch of all stripe ranges that wait, as many as fit, where none is under way and no other is
-    /// about to join.
+    /// Forms a batch of the stripe ranges that wait, as many as fit. Does nothing while a batch is
+    /// under way, or another stripe range is about to join.
     pub(crate) fn begin_batch(&mut self) {
         self.wants_batch = false;
         let Some(journal) = &self.journal else {
@@ -357,11 +359,11 @@ impl Engine {
             return;
         }
         if self.choose_batch() == 0 {
-            // Nothing fits in what is left of this segment.
+            // Nothing fits in the rest of this segment.
             let journal = self.journal.as_mut().expect("looked at");
             let other = 1 - journal.current;
             if journal.segments[other].state != SegmentState::Free {
-                return; // It is being made free.
+                return; // It is being freed.
             }
             journal.current = other;
             journal.used = 0;
@@ -377,9 +379,12 @@ impl Engine {
         self.append_batch();
     }
 
-    /// Whether a stripe range is about to join those that wait to be logged: a write that is being computed does,
-    /// and where all that waits is of requests that read for another part, which are not answered before that part
-    /// is logged, that does.
+    /// Returns true if another stripe range is about to wait for the log too, so that the batch
+    /// should wait for it:
+    ///
+    /// - a write is being computed, or
+    /// - all that wait belong to requests that still read for another part. Such a request is not
+    ///   answered before that part is logged.
     fn others_join(&self) -> bool {
         let journal = self.journal.as_ref().expect("the caller looked");
         let in_use = index(self.client_ranges()) - self.free_ranges.len();
@@ -402,14 +407,15 @@ impl Engine {
         journal.waiting.iter().all(reads_more)
     }
 
-    /// Whether what is left of the segment that is filled has room for a stripe range.
+    /// Returns true if the rest of the segment being filled has room for a stripe range.
     fn log_has_room(&self, id: RangeId) -> bool {
         let journal = self.journal.as_ref().expect("there is a journal");
         let takes = journal.used + journal.headers.blocks + self.ranges[id].blocks;
         takes <= journal.placement.segment_blocks()
     }
 
-    /// Moves the stripe ranges of the next batch from `waiting` to `batch_ranges`. How many.
+    /// Moves the stripe ranges of the next batch from `waiting` to `batch_ranges`. Returns how
+    /// many.
     fn choose_batch(&mut self) -> usize {
         let mut journal = self.journal.take().expect("the caller looked");
         journal.batch_ranges.clear();
@@ -449,7 +455,7 @@ impl Engine {
         chosen
     }
 
-    /// What the journal says of a slot of a stripe range; its blocks are at `place` there.
+    /// Returns the journal's entry for a slot of a stripe range, whose blocks are at `place` there.
     fn journal_entry(&self, id: RangeId, slot: u8, place: u32) -> JournalEntry {
         let range = &self.ranges[id];
         let kind = range.journal_kind(slot);
@@ -542,7 +548,8 @@ impl Engine {
             }
         }
         for member in members.iter() {
-            // A header that stands for itself needs no flush of what else is in the member's cache.
+            // A header without blocks is written with FUA: that does not flush the rest of the
+            // member's cache.
             let fua = !batch.flushed.contains(member) && !self.mutated(Mutation::SkipJournalFlush);
             let (device, start) = journal.placement.place(member);
             let block = start.plus(u64::from(header_place));
@@ -564,8 +571,8 @@ impl Engine {
         assert!(batch.pending > 0, "a batch writes something");
     }
 
-    /// An I/O of a stripe range on a device that holds the journal of its member: `block` is counted from
-    /// the start of the device.
+    /// Issues an I/O of a stripe range on the device that holds the journal of its member. `block`
+    /// is counted from the start of the device.
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
     pub(crate) fn journal_io(
         &mut self,
@@ -591,7 +598,8 @@ impl Engine {
         }));
     }
 
-    /// A header, or blocks of a stripe range, came back from the journal of a member.
+    /// Handles the result of a write of a header, or of a stripe range's blocks, to a member's
+    /// journal.
     pub(crate) fn journal_written(&mut self, member: MemberIndex, result: MemberResult) {
         self.log_failed(member, result);
         let batch = self.batch_under_way();
@@ -621,8 +629,8 @@ impl Engine {
         self.system_io(purpose, device, flush, BlockIndex(0), 0, BufferSlice::NONE);
     }
 
-    /// Flushes the device of the journal if something that counts may be in its cache only. How many
-    /// flushes that are.
+    /// Flushes the journal's own device if a part of the log that counts may be in its cache only.
+    /// Returns the number of flushes.
     pub(crate) fn flush_journal_at_opening(&mut self) -> u32 {
         let journal = self.journal.as_ref();
         if !journal.is_some_and(|journal| journal.placement.is_device())
@@ -634,14 +642,14 @@ impl Engine {
         1
     }
 
-    /// Whether writes are logged on a device of its own. Where that is lost, what is in flight is
-    /// known by dirty regions alone.
+    /// Returns true if writes are logged on a device of its own. If it is lost, only dirty regions
+    /// show what is in flight.
     pub(crate) fn journals_on_device(&self) -> bool {
         let journal = self.journal.as_ref();
         journal.is_some_and(|journal| journal.placement.is_device())
     }
 
-    /// Where the journal lies, for people.
+    /// Returns where the journal lies, for display.
     pub(crate) fn journal_status(&self) -> JournalStatus {
         let record = match (self.metadata.persistence(), &self.journal) {
             (Some(persistence), Some(_)) => persistence.array.journal,
@@ -668,8 +676,9 @@ impl Engine {
         }
     }
 
-    /// The journal of a member did not take, or give back, its part of a batch. Where the array can't
-    /// go on without the member, nothing that was to be logged there may go to its place.
+    /// Handles an error of a member's journal, which did not take or return its part of a batch. If
+    /// the array can't continue without the member, nothing that was to be logged there may go to
+    /// its place.
     pub(crate) fn log_failed(&mut self, member: MemberIndex, result: MemberResult) {
         let Err(error) = result else {
             return;
@@ -701,8 +710,8 @@ impl Engine {
         self.batch_committed();
     }
 
-    /// The device of the journal failed under a batch: it is logged again, on the members, when all
-    /// that was logged before is in its place.
+    /// Logs a batch again, on the members, because the journal's device failed under it. First all
+    /// blocks that were logged before must be in place.
     fn batch_lost(&mut self) {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;
@@ -722,7 +731,7 @@ impl Engine {
         journal.batch.as_mut().expect("a batch is under way")
     }
 
-    /// All of a batch is durable: its stripe ranges go to their places.
+    /// Sends the stripe ranges of a batch to their places: all of it is durable.
     fn batch_committed(&mut self) {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;

@@ -1,19 +1,22 @@
-//! A record of the last batch that is not whole in the log.
+//! Records of the last batch that are not whole in the log.
 //!
 //! ```text
 //!  reading what was logged ──▶ reading the rest of its rows ──▶ (recovering what it lacks) ──▶ proving
 //!      ──▶ encoding ──▶ summing up ──▶ logging anew ──▶ placing
 //! ```
 //!
-//! Either it was never durable: then it was not acknowledged, and may count or not. Or a part of it rotted
-//! since. What it lacks follows from what it has and from the blocks of its rows that it did not write, as
-//! far as its own parity goes, and its row sums prove that. Then it counts. Before anything of it goes to
-//! its place it is logged anew, as a whole: otherwise a second crash, and a member that is missing then,
-//! could leave a part of it in place and nothing that tells the rest.
+//! Such a record may never have been durable. Then it was not acknowledged, and may count or not.
+//! Otherwise a part of it has rotted since. Its missing blocks follow from its other blocks and
+//! from the blocks of its rows that it did not write, as far as its own parity goes. If its row
+//! sums prove that, the record counts.
 //!
-//! All that counts besides is in its place by then, durably, so that the segment of the log without the last
-//! batch is free. What is logged anew gets numbers that do not follow: a batch is known to be durable by the
-//! number that follows, and this one may not be.
+//! Before any of it goes to its place, the record is logged again as a whole. Otherwise a second
+//! crash, with a member missing then, could leave a part of it in place and nothing to determine
+//! the rest.
+//!
+//! All other records that count are durably in place by then, so that the segment of the log
+//! without the last batch is free. Relogged batches get numbers that do not follow the last one. A
+//! batch is known to be durable by the next number, and the last batch may not be durable.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -31,8 +34,8 @@ use spindles_block::Operation;
 use spindles_format::RowSum;
 
 impl Engine {
-    /// All that counts is in its place. Where records are not whole, that is made durable, and the log
-    /// goes on behind them.
+    /// Flushes the records that count, which are in place. Some records are not whole: the log
+    /// continues behind them.
     pub(super) fn resume_log(&mut self) {
         if self.mutated(Mutation::DropBroken) {
             self.replay().broken.clear();
@@ -41,7 +44,7 @@ impl Engine {
         self.flush_replay(true);
     }
 
-    /// What counts is durable in its place: the superblocks shall say so.
+    /// Lets the superblocks record that the log continues: the records in place are durable.
     pub(super) fn resume_flushed(&mut self) {
         if self.has_failed() {
             return self.abandon_replay();
@@ -59,12 +62,12 @@ impl Engine {
         self.replay_recorded();
     }
 
-    /// The log goes on.
+    /// Begins to prove the records that are not whole, now that the log continues.
     pub(super) fn log_resumed(&mut self) {
         let replay = self.replay();
         replay.stage = Stage::Proving;
         if replay.broken.is_empty() {
-            return self.next_rows(); // It had no more room, and begins again with these.
+            return self.next_rows(); // The log had no more room: continue with the same records.
         }
         replay.runs = core::mem::take(&mut replay.broken);
         let log = &replay.log;
@@ -72,7 +75,7 @@ impl Engine {
         self.next_run();
     }
 
-    /// The rows under way are of a record that is not whole.
+    /// Begins to prove the current rows, which are of a record that is not whole.
     pub(super) fn prove_record(&mut self, id: RangeId) {
         self.replay().proving = Proving::Log;
         self.ranges[id].plan.reads = self.rest_of_rows(id);
@@ -81,7 +84,7 @@ impl Engine {
         }
     }
 
-    /// Data that the record under way did not write.
+    /// Returns the slots of data that the current record did not write.
     fn rest_of_rows(&self, id: RangeId) -> SlotSet {
         let missing = self.slots_of(id, self.lost);
         let replay = self.opening.replay().expect("a replay is under way");
@@ -89,7 +92,7 @@ impl Engine {
         self.shape(id).all_data().minus(wrote).minus(missing)
     }
 
-    /// It is known what of the record is whole in the log.
+    /// Reads the rest of the rows. The slots of the record that are whole in the log are known.
     pub(super) fn record_read(&mut self, id: RangeId, whole: SlotSet) {
         let range = &mut self.ranges[id];
         let logged = whole.or(range.rows.zeros);
@@ -110,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// The rest of the rows is read.
+    /// Recovers the data that the record lacks. The rest of the rows is read.
     pub(super) fn record_io_done(&mut self, id: RangeId) {
         let Proving::Rest { logged } = self.replay().proving else {
             panic!("nothing was being read");
@@ -138,7 +141,7 @@ impl Engine {
 
     fn checksum_record(&mut self, id: RangeId, logged: SlotSet) {
         if !self.has_checksums() {
-            // Nothing proves it, and all else of the rows was logged, and is in its place.
+            // Nothing proves the record. Everything else of the rows was logged, and is in place.
             return self.encode_record(id);
         }
         self.replay().proving = Proving::Checksumming { logged };
@@ -146,7 +149,7 @@ impl Engine {
         self.checksum_made(id, data);
     }
 
-    /// A computation for rows of a record that is not whole came back.
+    /// Handles the result of a computation for rows of a record that is not whole.
     pub(super) fn record_computed(&mut self, id: RangeId, work: Work) {
         match (self.replay().proving, work) {
             (Proving::Recovering { logged }, Work::Recover) => self.checksum_record(id, logged),
@@ -175,8 +178,8 @@ impl Engine {
         self.encode_record(id);
     }
 
-    /// What the rows hold besides may be rotten: row by row, what does not fit its checksum is recovered
-    /// too.
+    /// Handles a record that its row sum disproves. Other blocks of the rows may be rotten: row by
+    /// row, those that do not fit their checksums are recovered too.
     fn record_is_disproved(&mut self, id: RangeId, logged: SlotSet) {
         let range = &mut self.ranges[id];
         if range.blocks > 1 {
@@ -210,7 +213,8 @@ impl Engine {
         self.work_step(id, Work::Encode);
     }
 
-    /// Nothing proves what it was: it was never acknowledged, or more is lost than the level survives.
+    /// Drops a record whose contents nothing proves. It was never acknowledged, or more is lost
+    /// than the level survives.
     fn record_is_void(&mut self, id: RangeId) {
         self.replay().proving = Proving::Log;
         let range = &mut self.ranges[id];
@@ -218,7 +222,7 @@ impl Engine {
         self.rows_replayed();
     }
 
-    /// All that the record wrote is known: it is logged as a whole.
+    /// Computes checksums, to log the record as a whole: all that it wrote is known.
     fn checksum_to_log(&mut self, id: RangeId) {
         let missing = self.missing_slots(id);
         let replay = self.replay();
@@ -236,14 +240,14 @@ impl Engine {
 
     fn log_record(&mut self, id: RangeId) {
         if !self.log_has_room(id) {
-            // What was logged anew so far is in its place: when that is durable, its room is free.
+            // The records relogged so far are in place. When that is durable, their room is free.
             self.unpin_pages(id);
             return self.flush_replay(true);
         }
         self.log(id);
     }
 
-    /// It is durable in the log.
+    /// Places the record, which is durable in the log.
     pub(crate) fn record_logged(&mut self, id: RangeId) {
         self.ranges[id].log.segment = None;
         self.replay().proving = Proving::Log;

@@ -1,4 +1,4 @@
-//! What the journals hold after a crash is carried out again, before anything is served.
+//! Carries out what the journals hold after a crash, before anything is served.
 //!
 //! ```text
 //!  waiting ──▶ scanning ──▶ recording who is missing ──▶ checking the last batch ──▶ placing, rows by rows
@@ -7,21 +7,23 @@
 //!      ──▶ proving them ──▶ logging them anew ──▶ placing, and so on from there
 //! ```
 //!
-//! Of each block only what was logged last goes to its place (`recovery/log_index`).
+//! Of each block only the last logged contents go to its place (`recovery/log_index`).
 //!
-//! *All batches but the last* are durable, since a batch is begun only when the one before is. If one of their
-//! blocks can't be read back from the log, it has rotted there. Its place then gets the logged checksum, or
-//! the mark of a lost checksum if that has rotted too. The old block in the place does not fit it, so
-//! settling reconstructs the block from the rest of its row. If the rest does not prove it, it is lost.
+//! *All batches but the last* are durable, since a batch begins only when the one before it is
+//! durable. If one of their blocks can't be read back from the log, it has rotted there. Its place
+//! then gets the logged checksum, or the mark of a lost checksum if that has rotted too. The old
+//! block in the place does not fit it, so settling reconstructs the block from the rest of its row.
+//! If the rest does not prove the block, it is lost.
 //!
-//! *The last batch* may not be durable. A record of it that is not whole was either never acknowledged, and
-//! nothing of it went to its place, or has rotted in part since. It counts if redundancy gives the missing
-//! parts, and its row sums prove that (`relog`).
+//! *The last batch* may not be durable. A record of it that is not whole was either never
+//! acknowledged, with nothing of it in place, or has rotted in part since. It counts if redundancy
+//! gives the missing parts, and its row sums prove that (`relog`).
 //!
-//! Open read only nothing is placed: reads take the contents from the log (`recovery/overlay`).
+//! If the array is open read-only, nothing is placed: reads take the contents from the log
+//! (`recovery/overlay`).
 //!
-//! A replay may be cut off at any moment and is then repeated. Which members are missing is durable before
-//! the first block goes to its place, so that the repetition decides the same.
+//! A replay may be interrupted at any moment, and is then repeated. Which members are missing is
+//! durable before the first block goes to its place, so that the repetition decides the same.
 
 use crate::{
     Engine, Mutation, RangeId, index,
@@ -47,11 +49,11 @@ use spindles_format::{
 };
 use spindles_layout::{Geometry, Group, GroupIndex};
 
-/// How much of a journal is read at once.
+/// Bytes of a journal that are read at once.
 const WINDOW_BYTES: u32 = 64 << 10;
 
 impl Engine {
-    /// Space to read journals into, where they are to be read.
+    /// Reserves the space to read the journals. `None` if there are none.
     pub(crate) fn new_replay(&mut self) -> Option<Replay> {
         self.journal.as_ref()?;
         let blocks = WINDOW_BYTES / self.block_size.bytes();
@@ -84,7 +86,7 @@ impl Engine {
         replay.is_some_and(|replay| replay.stage == stage)
     }
 
-    /// Begins the replay, when what was found at opening is durable.
+    /// Begins the replay once the state found at opening is durable.
     pub(crate) fn begin_replay(&mut self) {
         if !self.replay_is(Stage::Due) {
             return;
@@ -104,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Whether something of the log may go to its place yet.
+    /// Returns true if logged blocks may still have to go to their places.
     pub(crate) fn is_replaying(&self) -> bool {
         self.opening.replay().is_some_and(|replay| {
             matches!(
@@ -114,8 +116,8 @@ impl Engine {
         })
     }
 
-    /// Whether a member's journal is missing with it. On a device of its own the ring of a missing member is
-    /// still there, and may have the only header of a batch.
+    /// Returns true if a member's journal is missing with it. On a device of its own the ring of a
+    /// missing member is still there, and may have the only header of a batch.
     fn journal_is_missing(&self, member: MemberIndex) -> bool {
         self.missing.contains(member) && !self.logs_on_device()
     }
@@ -156,14 +158,15 @@ impl Engine {
         );
     }
 
-    /// A window came.
+    /// Handles the result of a read of a window.
     pub(crate) fn journal_read(&mut self, member: MemberIndex, result: MemberResult) {
         let header_blocks = self.journal.as_ref().map_or(0, |j| j.headers.blocks);
         match result {
             Ok(()) => self.look_for_headers(member, header_blocks),
             Err(error) if error == MemberError::Gone || self.logs_on_device() => {
-                // Skip the rest of this journal, even if its member stays as the last copy. On a device
-                // of its own the unreadable block may be the only header of a batch: that fails the log.
+                // Skip the rest of this journal, even if its member stays as the last copy. On a
+                // device of its own the unreadable block may be the only header of a batch: that
+                // fails the log.
                 self.replay().scans[usize::from(member.0)].next = u32::MAX;
                 self.log_failed(member, result);
             }
@@ -218,7 +221,7 @@ impl Engine {
         scan.next += headers;
     }
 
-    /// A journal was read to its end.
+    /// Notes that a journal was read to its end. Continues after the last one.
     fn scanned(&mut self) {
         let Stage::Scanning { pending } = &mut self.replay().stage else {
             panic!("scanned twice");
@@ -235,8 +238,8 @@ impl Engine {
         self.replay_recorded();
     }
 
-    /// Goes on when it is durable which members are missing: after another crash, the replay must not decide
-    /// with them what this one decided without them.
+    /// Continues when it is durable which members are missing. After another crash, the replay must
+    /// not decide with them what this one decided without them.
     pub(crate) fn replay_recorded(&mut self) {
         let Some(replay) = self.opening.replay_mut() else {
             return;
@@ -259,7 +262,8 @@ impl Engine {
         }
     }
 
-    /// A batch is durable if the next one was begun. Of the last a crash may have left a part.
+    /// Checks the last batch. A batch is durable if the next one was begun; of the last, a crash
+    /// may have left a part.
     fn check_last_batch(&mut self) {
         let replay = self.replay();
         let seen = &replay.seen;
@@ -269,14 +273,14 @@ impl Engine {
         self.next_run();
     }
 
-    /// On to the first rows of what is to be checked, or placed.
+    /// Continues with the first rows of the runs to check, or to place.
     pub(super) fn next_run(&mut self) {
         let replay = self.replay();
         (replay.next, replay.done_rows) = (0, 0);
         self.next_rows();
     }
 
-    /// The next rows, as many as scratch space allows.
+    /// Continues with the next rows, as many as scratch space allows.
     pub(super) fn next_rows(&mut self) {
         if self.places_fail() {
             return self.abandon_replay();
@@ -359,12 +363,12 @@ impl Engine {
         }
     }
 
-    /// The pages of the rows under way are there.
+    /// Continues when the pages of the current rows are pinned.
     pub(crate) fn replay_paged(&mut self, id: RangeId) {
         self.read_log(id);
     }
 
-    /// The record under way, of a batch that may not be durable, is not whole.
+    /// Sets the current record aside. It is not whole, and its batch may not be durable.
     fn record_is_broken(&mut self) {
         let replay = self.replay();
         let run = replay.runs[replay.next].clone();
@@ -375,7 +379,7 @@ impl Engine {
         self.next_rows();
     }
 
-    /// Reads what was logged for the rows under way.
+    /// Reads the logged blocks of the current rows.
     pub(super) fn read_log(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         let (data, low, blocks) = (range.log.data, range.low, range.blocks);
@@ -395,7 +399,7 @@ impl Engine {
         }
     }
 
-    /// A member I/O of the replay's stripe range came back.
+    /// Handles the result of a member I/O of the replay's stripe range.
     pub(crate) fn replay_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
         let member = self.groups[id.index()].slots()[usize::from(slot)].member;
         let range = &mut self.ranges[id];
@@ -430,7 +434,7 @@ impl Engine {
         self.log_read(id);
     }
 
-    /// What was logged for the rows under way is read, as far as it can be.
+    /// Continues when the logged blocks of the current rows are read, as far as possible.
     fn log_read(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         range.rows.new_checksums = range.log.data.minus(range.rows.unreadable);
@@ -440,7 +444,7 @@ impl Engine {
         self.work_step(id, Work::Checksum);
     }
 
-    /// A computation of the replay's stripe range came back: what was read is checksummed.
+    /// Handles the result of a computation of the replay's stripe range.
     pub(crate) fn replay_computed(&mut self, id: RangeId, work: Work) {
         match (self.replay().proving, work) {
             (Proving::Log, Work::Checksum) => self.log_checksummed(id),
@@ -482,8 +486,8 @@ impl Engine {
         self.place_rows();
     }
 
-    /// Sets the checksums of all logged blocks to those in the log. Blocks that can't be read back from the
-    /// log get them too: then the old contents in their places do not fit.
+    /// Sets the checksums of all logged blocks to those in the log. Blocks that can't be read back
+    /// from the log get them too: then the old contents in their places do not fit.
     fn keep_logged_checksums(&mut self, id: RangeId) {
         if !self.has_checksums() || self.mutated(Mutation::SkipReplayedChecksums) {
             return;
@@ -509,14 +513,15 @@ impl Engine {
         }
     }
 
-    /// Writes what was logged to its place.
+    /// Writes the logged blocks of the current rows to their places.
     pub(super) fn place_rows(&mut self) {
         if self.places_fail() {
             return self.abandon_replay();
         }
         let recorded = !self.metadata.busy() || self.mutated(Mutation::ReplayUnrecorded);
         if !recorded && !self.metadata.is_broken() {
-            // A member went out: until that is durable, nothing that was decided without it is placed.
+            // A member went out: until that is durable, nothing that was decided without it is
+            // placed.
             self.replay().waits = true;
             return;
         }
@@ -543,7 +548,7 @@ impl Engine {
         self.next_rows();
     }
 
-    /// The rows under way are in their places as they were logged: none of these blocks is lost any more.
+    /// Takes the current rows off the list of lost blocks: they are in place as they were logged.
     fn rows_placed(&mut self) {
         let id = self.replay().range;
         let replay = self.opening.replay().expect("a replay is under way");
@@ -580,13 +585,13 @@ impl Engine {
         }
     }
 
-    /// Whether what was logged can't be carried out: too many members failed, or those that are there may not be
-    /// put out, as they have no space for what they alone hold.
+    /// Returns true if the log can't be carried out: too many members failed, or members lack space
+    /// and may not be put out, since they alone hold some blocks.
     fn places_fail(&self) -> bool {
         self.has_failed() || !self.read_only && self.metadata.is_broken()
     }
 
-    /// Ends the replay without a new log: the journals may be needed when the members are back.
+    /// Ends the replay without a new log: the journals may be needed when members are back.
     pub(super) fn abandon_replay(&mut self) {
         self.unreplayed = true;
         if self.read_only {
@@ -603,14 +608,14 @@ impl Engine {
             | Stage::Listing { .. }
             | Stage::Ended => true,
         };
-        // Records that are not whole may count yet.
+        // Records that are not whole may still count.
         let runs = [&replay.log.runs()[..], &replay.broken, &replay.runs].concat();
         self.unplaced = is_known.then(|| {
             let groups: BTreeSet<u64> = runs.iter().map(|run| run.group).collect();
             groups.into_iter().collect()
         });
         let replay = self.replay();
-        (replay.stage, replay.waits) = (Stage::Ended, false); // Answers still to come must not continue it.
+        (replay.stage, replay.waits) = (Stage::Ended, false); // Later results must not continue it.
         self.stop_writing();
         self.end_replay();
     }
@@ -619,7 +624,8 @@ impl Engine {
         self.flush_replay(false);
     }
 
-    /// Makes durable what was carried out: that was all, or the log is resumed then.
+    /// Makes the placed blocks durable. Afterwards the log continues if `resumes`, or else the
+    /// replay ends.
     pub(super) fn flush_replay(&mut self, resumes: bool) {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         let pending = active.count();
@@ -642,8 +648,8 @@ impl Engine {
         self.replay_listed();
     }
 
-    /// All that was replayed, and the list of lost blocks, is durable: a new log begins, or the log goes on
-    /// without that.
+    /// Continues when the placed blocks and the list of lost blocks are durable. A new log begins,
+    /// or the log continues without these records.
     pub(crate) fn replay_listed(&mut self) {
         let stage = self.opening.replay().map(|replay| replay.stage);
         let Some(Stage::Listing { resumes }) = stage else {
@@ -668,7 +674,7 @@ impl Engine {
         }
         let generation = self.metadata.generation();
         self.metadata.set_dirty(!self.all_settled);
-        // Rows that are to be settled yet are not covered by a log that begins now.
+        // A log that begins now does not cover rows that are still to be settled.
         let logs = self.metadata.is_dirty() && self.may_log();
         let keeps = self.mutated(Mutation::KeepReplayed);
         if let Some(journal) = &mut self.journal {
@@ -703,7 +709,8 @@ impl Engine {
     }
 }
 
-/// Whether an entry can be of this array, with journals of so many blocks: what is not is taken for rot.
+/// Returns true if an entry can be of this array, with journals of `ring_blocks` blocks. Any other
+/// entry is rot.
 fn is_sane(
     geometry: &Geometry,
     ring_blocks: u32,

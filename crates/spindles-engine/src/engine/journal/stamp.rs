@@ -1,11 +1,12 @@
-//! A device of its own for the journal is stamped by each opening that logs on it, before superblocks
-//! count on that: an old copy of the device has another stamp. Its log then begins with headers without
-//! entries, one in the journal of each position. So a log of which nothing is there, or that has a gap,
-//! is known to be damaged: it counts as lost, as it does where a part of it can't be read.
+//! The stamp of the journal's own device. Each opening that logs on the device stamps it before
+//! superblocks count on that log, so that an old copy of the device has another stamp. The log then
+//! begins with headers without entries, one in the journal of each position. So a log that is
+//! absent or has a gap is known to be damaged. It counts as lost, and so does a log that can't be
+//! read completely.
 //!
-//! What is written comes one after another, so that a crash tears at most one of the blocks.
+//! Blocks are written one after another, so that a crash tears at most one block.
 //!
-//! The log that a stamp puts an end to is not needed any more: all that it held is in its place, durably.
+//! A log that a stamp ends is no longer needed: everything that it held is durably in place.
 
 use crate::{
     Engine,
@@ -17,13 +18,13 @@ use spindles_block::{MemberError, MemberResult, MemberSet, Operation};
 use spindles_format::{JournalBatch, JournalWriter};
 
 impl Engine {
-    /// Whether superblocks may count on the log that is begun.
+    /// Returns true if superblocks may count on the log that was begun.
     pub(crate) fn journal_is_stamped(&self) -> bool {
         let journal = self.journal.as_ref();
         journal.is_none_or(|journal| journal.stamp == Stamp::Done)
     }
 
-    /// Stamps the device, where that is not under way. The update of superblocks goes on afterwards.
+    /// Stamps the device, unless that is under way. The update of superblocks continues afterwards.
     pub(crate) fn stamp_journal(&mut self) {
         let Some(mut journal) = self.journal.take_if(|it| it.stamp == Stamp::Wanted) else {
             return;
@@ -50,7 +51,7 @@ impl Engine {
         self.journal = Some(journal);
     }
 
-    /// The nonce of the log on the device that superblocks count on.
+    /// Returns the nonce of the log on the device that superblocks count on; 0 if there is none.
     fn log_counted_on(&self) -> u64 {
         let persistence = self.metadata.persistence();
         let counted = persistence.map(|persistence| &persistence.array.journal);
@@ -58,7 +59,7 @@ impl Engine {
         counted.map_or(0, |journal| journal.nonce)
     }
 
-    /// Begins the next journal of the log, or goes on to the superblocks.
+    /// Begins the next journal of the log, or continues with the superblocks.
     fn stamp_next(&mut self) {
         let mut journal = self.journal.take().expect("it is stamped");
         let Stamp::UnderWay { left } = journal.stamp else {
@@ -99,21 +100,21 @@ impl Engine {
         self.journal = Some(journal);
     }
 
-    /// A part of the stamp was written. Where the device fails the members log.
+    /// Handles the result of a write of the stamp. If the device failed, the members log.
     pub(crate) fn journal_stamped(&mut self, result: MemberResult) {
         self.log_failed(JOURNAL_DEVICE, result);
         self.stamp_next();
     }
 
-    /// Whether what is logged lies on a device of its own, which may be lost.
+    /// Returns true if the log lies on a device of its own, which may be lost.
     pub(super) fn logs_on_device(&self) -> bool {
         self.journal
             .as_ref()
             .is_some_and(|journal| journal.placement.is_device())
     }
 
-    /// All of the log was read. Where it lies on a device of its own and is not whole, the device counts
-    /// as lost.
+    /// Checks a log that was read completely. If it lies on a device of its own and is not whole,
+    /// the device counts as lost.
     pub(super) fn judge_log(&mut self) {
         let journal = self.journal.as_ref().expect("a replay has a journal");
         let replay = self.opening.replay_mut().expect("a replay is under way");
@@ -124,12 +125,13 @@ impl Engine {
             .device
             .is_some_and(|it| it.nonce != journal.record.nonce)
         {
-            // It was stamped since, and superblocks do not count on that yet: all is in its place.
+            // The device was stamped since, and superblocks do not count on that yet: everything is
+            // in place.
             replay.log = LogIndex::default();
             return;
         }
-        // What was logged before a log that was begun, and that superblocks do not count on yet, is
-        // in its place.
+        // Everything logged before a newer log is in place, if superblocks do not count on the
+        // newer log yet.
         let begun = replay.begun;
         replay.log.forget_before(begun);
         if !replay.is_whole(journal.record.tail) {

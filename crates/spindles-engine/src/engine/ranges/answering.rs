@@ -1,14 +1,16 @@
-//! Parts of rows are answered when they are durable in the log, before they are in their places.
+//! Answers writes of parts of rows when they are durable in the log, before they are in their
+//! places.
 //!
-//! What the client wrote is copied to scratch space first: its buffer is its own again with the answer.
+//! The client's data is copied to scratch space first: with the answer, the client may reuse its
+//! buffer.
 
 use crate::{Engine, Mutation, RangeId, plan::Ask, ranges::Owner};
 use core::ops::Range;
 use spindles_layout::GroupIndex;
 
 impl Engine {
-    /// Whether a stripe range, about to write to its places, may be answered at once: all of it is durable in
-    /// the log, and nothing else has to be before its answer.
+    /// Returns true if a stripe range, about to write to its places, may be answered at once: all
+    /// of it is durable in the log, and nothing else must be durable before the answer.
     pub(super) fn may_answer(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let Owner::Request(request) = range.owner else {
@@ -26,12 +28,13 @@ impl Engine {
             && range.error.is_none()
             && not_held.count() <= u32::from(range.shape.parity())
             && !self.bad.any()
-            // Without its device the log is gone, so that places must be durable too where that is asked.
+            // The log may be lost with its device. A durable write must then be durable in its
+            // place too.
             && !self.journals_on_device()
             && !self.rests_on_caches(id)
     }
 
-    /// What the client wrote is kept: it is answered, unless something came in between.
+    /// Answers a stripe range whose data is in scratch space, unless something came in between.
     pub(super) fn answer_logged(&mut self, id: RangeId) {
         if !self.may_answer(id) {
             return self.commit(id);
@@ -48,7 +51,7 @@ impl Engine {
         self.commit(id);
     }
 
-    /// Whether rows may not be in their places yet that were answered: who reads them waits.
+    /// Returns true if answered rows may not be in their places yet, so that a reader must wait.
     #[inline]
     pub(crate) fn awaits_places(&self, id: RangeId, group: GroupIndex, rows: Range<u32>) -> bool {
         self.answered > 0

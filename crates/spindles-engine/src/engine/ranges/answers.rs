@@ -1,4 +1,5 @@
-//! Member I/O of stripe ranges that came back: on to the next phase, or to another plan.
+//! Handles the results of stripe ranges' member I/O: continues with the next phase, or another
+//! plan.
 
 use crate::{
     Engine, RangeId,
@@ -10,7 +11,7 @@ use crate::{
 use spindles_block::{MemberError, MemberIndex, MemberResult, RequestError};
 
 impl Engine {
-    /// A member I/O of a stripe range came back.
+    /// Handles the result of a member I/O of a stripe range.
     #[inline]
     pub(crate) fn range_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
         let range = &mut self.ranges[id];
@@ -39,7 +40,7 @@ impl Engine {
         self.planned_io_done(id, slot, result);
     }
 
-    /// One of a stripe range with a plan came back.
+    /// Handles the result of a member I/O of a stripe range with a plan.
     #[inline(never)]
     fn planned_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
         let range = &self.ranges[id];
@@ -69,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// The member that an I/O of a stripe range is on: of a flush `slot` is that itself.
+    /// Returns the member that an I/O of a stripe range is on. For a flush `slot` is the member.
     fn member_of_io(&self, id: RangeId, slot: u8) -> MemberIndex {
         match self.ranges[id].phase() {
             Phase::Flushing => MemberIndex(slot),
@@ -77,14 +78,14 @@ impl Engine {
         }
     }
 
-    /// All member I/O of a stripe range is back.
+    /// Continues a stripe range whose member I/O is all back.
     pub(crate) fn range_ios_done(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         match range.phase() {
             Phase::Reading if range.seen.read_failed => {
                 range.seen.read_failed = false;
                 if range.rows.settling.is_under_way() {
-                    // Each row is decided by what can be read of that row.
+                    // Decide each row from its own readable blocks.
                     self.halve(id);
                 } else if range.ask == Ask::Scrub {
                     self.narrow(id);

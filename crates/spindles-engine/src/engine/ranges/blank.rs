@@ -1,5 +1,5 @@
-//! Blank rows: rows of a written region that were never written. In place of a checksum the members have a mark
-//! that says so; they read as zeros, whatever the members hold.
+//! Blank rows: rows of a written region that were never written. In place of a checksum the members
+//! keep a mark. The rows read as zeros, whatever the members hold.
 //!
 //! ```text
 //!            first write of the region           first write of the row
@@ -8,16 +8,17 @@
 //!            marked some seconds later
 //! ```
 //!
-//! Until its marks are durable a region is *begun*, and dirty: there a block with neither checksum nor mark
-//! counts as marked. Anywhere else such a block has lost its checksum.
+//! Until its marks are durable a region is *begun*, and dirty. In such a region a block with
+//! neither checksum nor mark counts as marked. Anywhere else such a block has lost its checksum.
 //!
-//! The mark on one member is not enough, since a write of its checksums may be lost. A row is blank where some
-//! member has the mark, and none has a checksum. So a stripe range whose first block has no checksum looks at
-//! those of the whole row before it goes on. Levels that read a block from one member alone have no blank rows.
+//! The mark on one member is not enough, since a write of its checksums may be lost. A row is blank
+//! if some member has the mark, and none has a checksum. So a stripe range whose first block has no
+//! checksum looks at those of the whole row before it continues. Levels that read a block from one
+//! member alone have no blank rows.
 //!
-//! The first write to a row writes all of it: the rest of its data as zeros, and parity. All of that is
-//! one record of the log, so that a crash leaves the row blank or makes it what was written. Where
-//! no member logs it, the checksums follow when the blocks are durable.
+//! The first write to a row writes all of it: the rest of its data as zeros, and parity. All of
+//! that is one record of the log, so that after a crash the row is either blank or completely
+//! written. If no member logs it, the checksums follow when the blocks are durable.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -29,7 +30,7 @@ use crate::{
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE};
 
 impl Engine {
-    /// Whether rows may be blank that have no checksums.
+    /// Returns true if rows without checksums may be blank.
     fn knows_blank_rows(&self, range: &StripeRange) -> bool {
         let pages = self.pages.as_ref();
         range.shape.may_be_blank()
@@ -37,15 +38,16 @@ impl Engine {
             && !self.grow.is_staged(range.group)
     }
 
-    /// Whether a stripe range, about to read or write, must find out whether its rows are blank. Its pages are
-    /// pinned.
+    /// Returns true if a stripe range, about to read or write, must find out whether its rows are
+    /// blank. The pages are pinned.
     #[inline]
     pub(super) fn may_be_blank(&mut self, id: RangeId) -> bool {
         let unknown = self.ranges[id].rows.state == RowState::Unknown;
         unknown && self.has_checksums() && !self.shape.copies && self.lacks_checksum(id)
     }
 
-    /// Whether the first block of a row is without a checksum, or with a lost one.
+    /// Returns true if, in some row, the first block that can be read has no checksum or a lost
+    /// one, or if no block can be read.
     #[inline(never)]
     fn lacks_checksum(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
@@ -76,7 +78,8 @@ impl Engine {
         !known
     }
 
-    /// Whether a read that goes straight to a member asks for blocks that may be in blank rows.
+    /// Returns true if a read that goes straight to a member asks for blocks that may be in blank
+    /// rows.
     pub(crate) fn reads_blank(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let Some(pages) = self.pages.as_ref().filter(|pages| pages.complete) else {
@@ -89,7 +92,7 @@ impl Engine {
         range.shape.may_be_blank() && (0..range.blocks).any(|at| !is_known(kept(at)))
     }
 
-    /// Looks at the checksums of the rows under way on all members, when they are there.
+    /// Looks at the checksums of the current rows on all members, once their pages are pinned.
     pub(super) fn look_at_rows(&mut self, id: RangeId) {
         self.ranges[id].rows.state = RowState::Looking;
         if !self.pin_pages(id) {
@@ -99,7 +102,7 @@ impl Engine {
         self.looked_at_rows(id);
     }
 
-    /// They are there: the stripe range goes on with the leading rows that are all blank, or all written.
+    /// Continues with the leading rows that are all blank, or all written. The pages are pinned.
     pub(crate) fn looked_at_rows(&mut self, id: RangeId) {
         let range = &self.ranges[id];
         let (shape, end, blocks) = (range.shape, range.low + range.blocks, range.blocks);
@@ -127,7 +130,7 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// Rows are blank: marks them on devices that are being filled, or copied to, and on members that lost
+    /// Marks blank rows on devices that are being filled or copied to, and on members that lost
     /// their checksums.
     fn keep_blank(&mut self, id: RangeId) {
         let range = &self.ranges[id];
@@ -151,14 +154,15 @@ impl Engine {
         }
     }
 
-    /// Whether a stripe range writes to blank rows. Zeros need no write, since blank rows read as zeros, unless
-    /// the bad-block list has entries: then the write takes blocks off it.
+    /// Returns true if a stripe range writes to blank rows. Zeros need no write, since blank rows
+    /// read as zeros. If the bad-block list has entries, they are written: that removes blocks from
+    /// the list.
     pub(super) fn fills_blank_rows(&self, id: RangeId) -> bool {
         let asks = self.ranges[id].ask == Ask::Write;
         asks && (!self.writes_zeros(id) || self.bad.any())
     }
 
-    /// The data that a stripe range does not touch is zeros, and is written too, except to bad blocks.
+    /// Plans zeros for the data that a stripe range does not touch, except for bad blocks.
     pub(super) fn fill_blank_rows(&mut self, id: RangeId, plan: &mut Plan) {
         let shape = self.shape(id);
         let untouched = shape.all_data().minus(self.ranges[id].touched);
@@ -172,22 +176,23 @@ impl Engine {
         self.ranges[id].rows.zeros = untouched;
     }
 
-    /// Whether a stripe range writes to rows for the first time, and all of that must be logged.
+    /// Returns true if a stripe range is the first to write its rows, so that all of them must be
+    /// logged.
     #[cold]
     pub(super) fn logs_first_write(&self, id: RangeId) -> bool {
         let blank = self.ranges[id].rows.state == RowState::Blank;
         blank && !self.mutated(Mutation::FirstWriteUnlogged)
     }
 
-    /// Whether the checksums of what a stripe range is about to write follow when that is durable: it is
-    /// a first write of rows, and no member has it in its log.
+    /// Returns true if the checksums of a write follow when it is durable: it is the first write of
+    /// its rows, and no member has it in its log.
     pub(super) fn checksums_follow(&self, id: RangeId) -> bool {
         let logged = self.ranges[id].log.segment.is_some() && !self.journals_on_device();
         !logged && self.logs_first_write(id)
     }
 
-    /// All that a stripe range wrote is durable. Whether its checksums are kept only now, and are to be durable
-    /// too.
+    /// Keeps the checksums of a stripe range whose blocks are durable, if these were to follow.
+    /// Returns true if they were: they must become durable too.
     pub(super) fn keep_late_checksums(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         if range.rows.state != RowState::Placed || range.error.is_some() {

@@ -1,4 +1,4 @@
-//! `Committing` to `Writing`: the point from which on a member that fails is out.
+//! `Committing` to `Writing`: from the commit point on, a member that fails goes out.
 
 use crate::{
     Engine, Mutation, RangeId, index,
@@ -9,11 +9,11 @@ use crate::{
 };
 use spindles_block::{Operation, RequestError};
 
-/// How the slots of a stripe range are written.
+/// The operations that write the slots of a stripe range.
 #[derive(Clone, Copy)]
 struct SlotWrites {
     fua: bool,
-    /// What is done to these slots instead of a write, where they are to be zeros.
+    /// Slots for which `zeros`, if there is one, takes the place of a write.
     with_zeros: SlotSet,
     zeros: Option<Operation>,
 }
@@ -26,18 +26,18 @@ impl SlotWrites {
 }
 
 impl Engine {
-    /// The commit point: from here on a member that fails is out.
+    /// Commits a stripe range: from here on a member that fails goes out.
     pub(crate) fn commit(&mut self, id: RangeId) {
         let plan = self.ranges[id].plan;
         if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
             return self.scrubbed(id, false);
         }
-        // A device that is being filled is not yet counted on, and what repairs a place writes what
-        // should be there already: nothing is in doubt meanwhile.
+        // A device being filled is not counted on yet, and a repair writes what should be there
+        // already: nothing is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
-        // What is logged already goes to its place, whatever comes of the journal.
+        // Logged blocks go to their places, whatever happens to the journal.
         let logged = self.ranges[id].log.segment.is_some();
-        // Where a member failed that is durable first: the journals lack what it should have logged.
+        // The loss of a member must be durable first: the journals lack what it should have logged.
         let unrecorded = (logged || self.journals())
             && self.metadata.may_count_on(self.missing)
             && !self.mutated(Mutation::LogUnrecorded);
@@ -54,7 +54,8 @@ impl Engine {
             self.waits.wait(id, reason);
             return;
         }
-        // Members may have gone since the plan was made; what it computed for the others holds.
+        // Members may have gone out since the plan was made; what it computed for the others is
+        // valid.
         let mut writes = plan.writes.minus(self.missing_slots(id));
         if self.mutated(Mutation::RebuildSkipsWrites) && self.ranges[id].ask == Ask::Write {
             let end = self.ranges[id].low + self.ranges[id].blocks;
@@ -65,7 +66,7 @@ impl Engine {
         }
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
-            // Settling what has only one copy left, or lost its parity, is done without a write.
+            // Settling rows with one copy left, or without their parity, needs no write.
             let asked = !self.ranges[id].rows.settling.is_under_way();
             if given_up || asked && self.ranges[id].ask == Ask::Write {
                 self.ranges[id].error = Some(RequestError::BeyondTolerance);
@@ -90,7 +91,7 @@ impl Engine {
         let mut to_replacement = self.replaced_slots(id).and(writes);
         if self.ranges[id].ask == Ask::Replace {
             if to_replacement.is_empty() {
-                return self.finish_rows(id); // It came to its end meanwhile.
+                return self.finish_rows(id); // The replacement ended meanwhile.
             }
             writes = SlotSet::EMPTY;
         } else if self.mutated(Mutation::ReplaceSkipsWrites) {
@@ -119,8 +120,8 @@ impl Engine {
         }
     }
 
-    /// Whether what a stripe range is about to write is logged first: parts of rows, and everything where
-    /// a crash could not be told from what the rest of the row holds.
+    /// Returns true if a stripe range must log what it is about to write: a part of a row, and a
+    /// whole row that a crash could leave in a state that the row itself does not show.
     fn must_log(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let writes = range.ask == Ask::Write && !range.rows.settling.is_under_way();
@@ -141,19 +142,19 @@ impl Engine {
         !self.has_checksums() || !whole || degraded || live || listed || first
     }
 
-    /// Whether more members are lost than the level survives.
+    /// Returns true if more members are lost than the level survives.
     #[inline]
     pub(crate) fn has_failed(&self) -> bool {
         !self.lost.is_empty() && !self.geometry.survives(self.lost)
     }
 
-    /// Whether nothing can be written any more.
+    /// Returns true if nothing can be written from now on.
     pub(crate) fn writes_nothing(&self) -> bool {
         let failed = || !self.missing.is_empty() && self.has_failed();
         self.metadata.is_broken() || (!self.shape.copies && failed())
     }
 
-    /// What is to be written goes into the journal first.
+    /// Begins to log a write: its checksums are computed first.
     fn begin_log(&mut self, id: RangeId, writes: SlotSet) {
         self.ranges[id].rows.has_new_checksums = false;
         self.note_writes(id, writes);
@@ -165,7 +166,7 @@ impl Engine {
         self.checksum_new(id);
     }
 
-    /// What is to be written, and is not logged, is checksummed first.
+    /// Begins to compute the checksums of a write that is not logged.
     fn checksum_writes(&mut self, id: RangeId, writes: SlotSet) {
         self.ranges[id].rows.has_new_checksums = true;
         self.note_writes(id, writes);
@@ -182,7 +183,7 @@ impl Engine {
         self.work_step(id, Work::Checksum);
     }
 
-    /// What is to be written is checksummed.
+    /// Continues when the checksums of a write are computed.
     pub(super) fn checksums_ready(&mut self, id: RangeId) {
         if self.has_checksums() {
             self.end_row_sums(id);
@@ -196,8 +197,8 @@ impl Engine {
         self.log(id);
     }
 
-    /// Takes down what is to be written, and what of that is not just zeros. The sum of a row is over new
-    /// data on missing members too.
+    /// Notes the slots that are to be written, and those of them that are not just zeros. A row sum
+    /// includes new data on missing members.
     fn note_writes(&mut self, id: RangeId, writes: SlotSet) {
         let range = &self.ranges[id];
         let mut summed = writes;
@@ -218,10 +219,11 @@ impl Engine {
         range.rows.new_checksums = new_checksums;
     }
 
-    /// How the slots of a stripe range are written.
+    /// Returns the operations that write the slots of a stripe range.
     fn slot_writes(&self, id: RangeId) -> SlotWrites {
         let (fua, zeros) = self.write_kind(id);
-        // What is logged is durable there; what has checksums by a flush after they are written.
+        // Logged blocks are durable in the log. Blocks with checksums become durable by a later
+        // flush.
         let range = &self.ranges[id];
         let later = || range.log.segment.is_some() || self.is_durable_by_flush(id);
         let settles = range.rows.settling.is_under_way();
@@ -233,13 +235,13 @@ impl Engine {
             } else {
                 range.shape.all_data()
             },
-            // What is put in order first is written as it was, whatever the client wants in its place.
+            // Settling writes the old contents back, whatever the client wants in their place.
             zeros: zeros.filter(|_| !settles),
         }
     }
 
-    /// Whether a stripe range writes durably by a flush: what is logged where the log may be lost, and what has
-    /// checksums, which are written before.
+    /// Returns true if a flush makes the writes of a stripe range durable: logged ones if the log
+    /// may be lost, others if they have checksums, which are written before the flush.
     pub(super) fn is_durable_by_flush(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let flushed = match range.log.segment {
@@ -249,7 +251,7 @@ impl Engine {
         flushed && range.ask == Ask::Write && self.write_kind(id).0
     }
 
-    /// Whether a stripe range writes durably, and which operation stands for zeros.
+    /// Returns whether a stripe range writes durably, and the operation that writes zeros.
     pub(crate) fn write_kind(&self, id: RangeId) -> (bool, Option<Operation>) {
         if self.ranges[id].ask != Ask::Write {
             // A copy that was read must be the one that is there after power loss, even if the
@@ -257,7 +259,7 @@ impl Engine {
             let settles = self.shape(id).copies
                 && self.ranges[id].plan.strategy == Strategy::Settle
                 && !self.mutated(Mutation::SettleInCache);
-            // A repair that is reported is durable.
+            // A reported repair is durable.
             let repairs = self.repairs(id) && !self.mutated(Mutation::RepairInCache);
             return (settles || repairs, None);
         }

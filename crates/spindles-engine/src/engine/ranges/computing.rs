@@ -1,4 +1,4 @@
-//! `Computing`: the steps that the plan of a stripe range asks for.
+//! `Computing`: the computations in the plan of a stripe range.
 
 use crate::{
     Engine, Mutation, RangeId, index,
@@ -10,7 +10,7 @@ use crate::{
 use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId};
 
 impl Engine {
-    /// The computation after `done`, or the commit.
+    /// Begins the computation after `done`, or commits.
     pub(crate) fn work(&mut self, id: RangeId, done: Option<Work>) {
         let Some(work) = self.ranges[id].plan.work_after(done) else {
             return self.commit(id);
@@ -18,7 +18,7 @@ impl Engine {
         self.work_step(id, work);
     }
 
-    /// Asks for a computation.
+    /// Begins a computation.
     pub(crate) fn work_step(&mut self, id: RangeId, work: Work) {
         let base = id.index() * self.operands_per_range();
         let mut cursor = base;
@@ -150,7 +150,7 @@ impl Engine {
         *cursor += 1;
     }
 
-    /// What `Output::Compute(id)` asks for.
+    /// Returns the computation that `Output::Compute(id)` asks for.
     pub fn step(&self, id: StepId) -> Step<'_> {
         let range = &self.ranges[RangeId(id.0)];
         let Phase::Computing(work) = range.phase() else {
@@ -175,8 +175,8 @@ impl Engine {
         }
     }
 
-    /// Where the driver puts the checksums of a step that asks for them: those of all blocks of
-    /// the first source, then of the second, and so on.
+    /// Returns the space for the checksums of a step that asks for them: first those of all blocks
+    /// of the first source, then of the second, and so on.
     pub fn checksums_mut(&mut self, id: StepId) -> &mut [u32] {
         let range = &self.ranges[RangeId(id.0)];
         assert!(
@@ -199,12 +199,12 @@ impl Engine {
         &mut self.checksums[start..start + count]
     }
 
-    /// How many checksums a step asks for at most.
+    /// Returns the most checksums that a step asks for.
     pub fn checksums_max(&self) -> usize {
         self.checksums_of_range
     }
 
-    /// A step of computation of a stripe range came back.
+    /// Handles the result of a computation of a stripe range.
     pub(crate) fn range_computed(&mut self, id: RangeId, result: ComputeResult) {
         let trusts_reads = self.mutated(Mutation::BlindScrub);
         let proves = self.has_checksums();

@@ -30,7 +30,8 @@ impl Engine {
         self.acknowledge(id);
     }
 
-    /// The rows of a stripe range are done, `wrote` or not: a scrub tells what it found.
+    /// Finishes the current rows, which were written if `wrote`. A scrub or a repair reports its
+    /// findings.
     pub(super) fn scrubbed(&mut self, id: RangeId, wrote: bool) {
         if self.repairs(id) {
             self.tell_repairs(id, wrote);
@@ -38,7 +39,7 @@ impl Engine {
         self.finish_rows(id);
     }
 
-    /// Nothing that skipped a member is acknowledged before that is durable.
+    /// Acknowledges the current rows. If they skipped a member, its loss must be durable first.
     pub(crate) fn acknowledge(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         range.move_to(Phase::Acknowledging);
@@ -67,7 +68,7 @@ impl Engine {
         self.scrubbed(id, true);
     }
 
-    /// The rows are done; on to the next, or the end.
+    /// Ends the current rows, and continues with the next ones or ends the stripe range.
     pub(crate) fn finish_rows(&mut self, id: RangeId) {
         let range = &self.ranges[id];
         if range.error.is_some() && range.rows.placing {
@@ -82,8 +83,8 @@ impl Engine {
         if range.low < range.end && range.error.is_none() {
             range.blocks = range.end - range.low;
             if matches!(range.ask, Ask::Scrub | Ask::Rebuild) {
-                // Having narrowed, wider again, so that few blocks are read more often than once
-                // for each width there is.
+                // After narrowing, widen again, so that few blocks are read more often than once
+                // for each width.
                 range.blocks = range.blocks.min(widest(range.low - range.start));
             }
             range.forget_findings();
@@ -92,7 +93,7 @@ impl Engine {
         self.finish(id);
     }
 
-    /// As `finish`, for what had neither plan nor lock.
+    /// Like `finish`, for an operation without plan or lock.
     #[expect(
         clippy::inline_always,
         reason = "as `member_io`: a tenth of such a read"
@@ -168,7 +169,7 @@ impl Engine {
     }
 }
 
-/// The longest piece of a stripe range that may begin so many rows after its start.
+/// Returns the longest piece of a stripe range that may begin this many rows after its start.
 fn widest(rows: u32) -> u32 {
     1 << rows.trailing_zeros()
 }

@@ -1,4 +1,4 @@
-//! Flushes of all members for stripe ranges: of clients, and before what was written may be answered.
+//! Flushes of all members for stripe ranges: those of clients, and those before certain answers.
 
 use crate::{Engine, Mutation, RangeId, SLOT_BITS, output::Output, ranges::Phase, slots::SlotSet};
 use spindles_block::{
@@ -6,7 +6,7 @@ use spindles_block::{
 };
 
 impl Engine {
-    /// Flushes all members before a stripe range is answered that wrote.
+    /// Flushes all members before a stripe range that wrote is answered.
     #[cold]
     pub(crate) fn flush_for(&mut self, id: RangeId) {
         self.ranges[id].move_to(Phase::Flushing);
@@ -26,7 +26,7 @@ impl Engine {
         self.flush_of_range(id);
     }
 
-    /// The members with parity of rows that a stripe range wrote.
+    /// Returns the members with parity of the rows that a stripe range wrote.
     fn parity_of_write(&self, id: RangeId) -> MemberSet {
         let range = &self.ranges[id];
         let parity = if range.blocks == 0 || range.rows.settling.is_under_way() {
@@ -39,7 +39,8 @@ impl Engine {
         members.fold(MemberSet::EMPTY, MemberSet::with)
     }
 
-    /// Flushes all members for a stripe range and whoever else comes before that begins.
+    /// Flushes all members for a stripe range, and for all others that join before the flush
+    /// begins.
     fn flush_of_range(&mut self, id: RangeId) {
         self.rounds.join(id);
         self.begin_flush();
@@ -55,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// The flush that a stripe range sent for all that share it has ended.
+    /// Handles the end of the flush that `first` sent for all stripe ranges that share it.
     pub(super) fn flush_of_range_ended(&mut self, first: RangeId) {
         if self.has_failed() {
             self.ranges[first].error = Some(RequestError::BeyondTolerance);

@@ -6,21 +6,23 @@
 //!      └────────lock-free─────┘  └── a read failed: another plan without that slot
 //! ```
 //!
-//! Where blocks have checksums, `Paging` comes before the reads, until the pages are there that have
-//! them, and what was read is compared before it is computed with (`checksums/`).
+//! If blocks have checksums, `Paging` comes before the reads and waits for the pages with the
+//! checksums. Blocks that were read are verified before they are used (`checksums/`).
 //!
-//! Where writes are logged, `Committing` goes on to `Logging`, and comes back when what is to be
-//! written is durable in the journal (`journal/`).
+//! If writes are logged, `Committing` is followed by `Logging`, and again by `Committing` when the
+//! new blocks are durable in the journal (`journal/`).
 //!
-//! A request is answered then, and its stripe range goes on by itself (`answering`): until all is in its place,
-//! who reads the same rows waits for it.
+//! The request is answered then, and its stripe range continues on its own (`answering`). Until all
+//! of it is in place, readers of the same rows wait for it.
 //!
 //! Writes that wait for the same rows of one stripe are merged into the first of them. An error
-//! before the commit asks for another plan; an error after it puts the member out and
-//! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
-//! that the array and the region are dirty, `Acknowledging` until
-//! it is durable which members are out. Rarely `Flushing` comes between `Writing` and that: where
-//! something that the stripe range did not write must be durable before its answer.
+//! before the commit leads to another plan; an error after it puts the member out, and the stripe
+//! range continues.
+//!
+//! `Preparing` waits until the region is ready to be written. `Committing` waits until it is
+//! durable that the array and the region are dirty, `Acknowledging` until it is durable which
+//! members are out. Rarely, `Flushing` comes between `Writing` and `Acknowledging`: if something
+//! that the stripe range did not write must be durable before its answer.
 
 mod answering;
 mod answers;
@@ -45,8 +47,8 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// As `start`, of a stripe range in which a read of `slot` failed. Where that was a single block it
-    /// is not read again: a disk may try for seconds.
+    /// Like `start`, for a stripe range in which a read of `slot` failed. A single block is not
+    /// read again: a disk may try for seconds.
     pub(crate) fn start_repair(&mut self, id: RangeId, slot: u8) {
         let range = &mut self.ranges[id];
         range.reset();
@@ -56,7 +58,7 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// What waited in `ready` goes on.
+    /// Continues a stripe range that waited in `ready`.
     pub(crate) fn run(&mut self, id: RangeId) {
         match self.ranges[id].phase() {
             Phase::Locking => {

@@ -56,7 +56,7 @@ impl Engine {
         member
     }
 
-    /// The I/O of one slot of a stripe range, at the stripe range's rows.
+    /// Issues an I/O of one slot of a stripe range, at the current rows.
     pub(crate) fn slot_io(
         &mut self,
         id: RangeId,
@@ -98,7 +98,7 @@ impl Engine {
         load.last_end = offset.plus(u64::from(blocks));
     }
 
-    /// The operation of a request as its members get it.
+    /// Returns the operation that members get for the operation of a request.
     #[inline]
     pub(crate) fn handed_down(&self, operation: Operation) -> Operation {
         match operation {
@@ -112,7 +112,7 @@ impl Engine {
         }
     }
 
-    /// The shape of the stripe range's group.
+    /// Returns the shape of the stripe range's group.
     #[inline]
     pub(crate) fn shape(&self, id: RangeId) -> Shape {
         self.ranges[id].shape
@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// The slots of the stripe range's group on these members.
+    /// Returns the slots of the stripe range's group on these members.
     #[inline]
     pub(crate) fn slots_of(&self, id: RangeId, members: MemberSet) -> SlotSet {
         if members.is_empty() {
@@ -144,13 +144,14 @@ impl Engine {
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// The slots of the stripe range's group whose members are missing.
+    /// Returns the slots of the stripe range's group whose members are missing.
     #[inline]
     pub(crate) fn missing_slots(&self, id: RangeId) -> SlotSet {
         self.slots_of(id, self.missing)
     }
 
-    /// The slots whose members can't be read in the rows below `end` of the group of the stripe range.
+    /// Returns the slots whose members can't be read in the rows below `end` of the stripe range's
+    /// group.
     #[inline]
     pub(crate) fn slots_not_held(&self, id: RangeId, end: u32) -> SlotSet {
         if self.lost.is_empty() {
@@ -168,7 +169,7 @@ impl Engine {
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// Where a row of the stripe range's scratch space is.
+    /// Returns the place of a row of the stripe range's scratch space.
     pub(crate) fn row(&self, id: RangeId, row: u8) -> BufferSlice {
         let id = if self.mutated(Mutation::SharedScratch) {
             id.0 / 2
@@ -182,18 +183,18 @@ impl Engine {
         }
     }
 
-    /// Where parity `slot` as it should be is computed to, beside what was read.
+    /// Returns the place for parity `slot` as it should be, next to the parity that was read.
     pub(super) fn witness_row(&self, id: RangeId, slot: u8) -> BufferSlice {
         self.row(id, slot + (self.shape(id).slots - self.shape(id).data))
     }
 
-    /// Where the client's data for data slot `slot` of the stripe range is.
+    /// Returns the place of the client's data for data slot `slot` of the stripe range.
     pub(super) fn client(&self, id: RangeId, slot: u8) -> BufferSlice {
         let mut range = &self.ranges[id];
         if range.owner == Owner::Answered {
             return self.row(id, slot);
         }
-        let row = u64::from(range.low); // Where those are that were merged is as they began.
+        let row = u64::from(range.low); // Merged stripe ranges still have their first row.
         while !range.own.contains(slot) {
             range = &self.ranges[range.merged];
         }
@@ -207,7 +208,7 @@ impl Engine {
         self.requests[index(request)].place(block)
     }
 
-    /// Where what is read from `slot` goes: to the client where it asked for it.
+    /// Returns the place for what is read from `slot`: the client's buffer if it asked for it.
     pub(crate) fn read_place(&self, id: RangeId, slot: u8) -> BufferSlice {
         let range = &self.ranges[id];
         if range.rows.zeros.contains(slot) {
@@ -218,7 +219,7 @@ impl Engine {
         }
         if range.ask == Ask::Read {
             if self.shape(id).copies {
-                // The copy that is the truth.
+                // The copy that counts.
                 if range.plan.reads.first() == Some(slot) {
                     return self.client(id, 0);
                 }
@@ -229,7 +230,7 @@ impl Engine {
         self.row(id, slot)
     }
 
-    /// Where the data of `slot` are as they shall be after the plan.
+    /// Returns the place of the data of `slot` as it will be after the plan.
     pub(super) fn new_place(&self, id: RangeId, slot: u8) -> BufferSlice {
         let range = &self.ranges[id];
         let settles = range.rows.settling.is_under_way();
@@ -239,7 +240,7 @@ impl Engine {
         self.read_place(id, slot)
     }
 
-    /// Where parity is as it shall be after the plan.
+    /// Returns the place of parity as it will be after the plan.
     pub(super) fn parity_place(&self, id: RangeId, slot: u8) -> BufferSlice {
         match self.ranges[id].plan.strategy {
             Strategy::Settle => self.witness_row(id, slot),

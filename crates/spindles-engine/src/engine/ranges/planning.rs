@@ -57,7 +57,7 @@ impl Engine {
         }
         let unproved = self.unreplayed || self.in_doubt(id) && !self.has_checksums();
         let doubtful = unproved && !touched.and(unreadable).is_empty();
-        // What a row sum proved is not in doubt, though the log is gone.
+        // Rows that a row sum proved are not in doubt, even if the log is gone.
         let in_order = self.settled(group, low + blocks) || self.grow.is_staged(group);
         let settled = self.ranges[id].rows.settling == Settling::Done || in_order && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
@@ -83,8 +83,8 @@ impl Engine {
         } else {
             settled && touched.and(unreadable).is_empty()
         };
-        // A read of what is there and settled sees the old or the new of a write in flight, as on
-        // any disk; everything else must not meet one half-way.
+        // A read of present, settled blocks sees the old or the new state of a write in flight, as
+        // on any disk. Everything else must not meet a write half-way.
         let unlocked_read_failed = self.ranges[id].seen.unlocked_read_failed;
         let shared = self.shape(id).slots > 1 || self.has_checksums() || self.replace.copies();
         let apart = ask == Ask::Read
@@ -105,7 +105,7 @@ impl Engine {
         }
         if alone && self.regions.are_stored() && !self.region_is_open(id) {
             self.ranges[id].move_to(Phase::Preparing);
-            // Meanwhile the region may be given back, and written for the first time again.
+            // Meanwhile the region may be released, and written for the first time again.
             self.ranges[id].rows.state = RowState::Unknown;
             self.waits.wait(id, WaitFor::Region);
             return self.pump_releases();
@@ -125,7 +125,7 @@ impl Engine {
             }
         }
         let health = Health {
-            // A scrub leaves what a rebuild has not come to yet to the rebuild.
+            // A scrub leaves rows that a rebuild has not reached to the rebuild.
             missing: if ask == Ask::Scrub { not_held } else { missing },
             unreadable,
             settled,
@@ -147,7 +147,8 @@ impl Engine {
         let Some(mut plan) = planned.filter(|_| !gives_up) else {
             let places = !self.ranges[id].rows.unreadable.minus(not_held).is_empty();
             if places && self.halve(id) {
-                // Members may have bad blocks in different rows: each row is made of what can be read of that row.
+                // Members may have bad blocks in different rows: compute each row from its own
+                // readable blocks.
                 return self.plan_range(id);
             }
             if ask == Ask::Scrub {
@@ -181,7 +182,8 @@ impl Engine {
         let scratch_max = self.limits.range_blocks;
         let range = &mut self.ranges[id];
         if plan.strategy != Strategy::Direct && range.blocks > scratch_max {
-            // A direct read that failed goes on in pieces that fit the scratch space, of which not each need fail.
+            // After a failed direct read, continue in pieces that fit the scratch space: some may
+            // succeed.
             range.blocks = scratch_max;
             if !range.rows.unreadable.is_empty() {
                 range.forget_findings();
@@ -203,7 +205,8 @@ impl Engine {
         self.carry_out_plan(id);
     }
 
-    /// Begins with the reads of a stripe range's plan, and before them fills with zeros what the log says is that.
+    /// Begins the reads of a stripe range's plan, after filling in slots that are zeros according
+    /// to the log.
     pub(crate) fn carry_out_plan(&mut self, id: RangeId) {
         if self.may_be_blank(id) {
             return self.look_at_rows(id);
@@ -233,14 +236,14 @@ impl Engine {
         }
     }
 
-    /// Whether there are copies to choose from.
+    /// Returns true if there are copies to choose from.
     #[inline]
     pub(crate) fn mirrors(&self, id: RangeId) -> bool {
         self.shape(id).mirrors()
     }
 
-    /// The slot, member and place of the copy that a read takes; of slot 0 where none is there.
-    /// Fills in the group of stripe range `id`.
+    /// Returns the slot, member and place of the copy to read; those of slot 0 if no copy is
+    /// readable. Fills in the group of stripe range `id`.
     #[inline(never)]
     pub(crate) fn locate_copy(
         &mut self,
@@ -261,7 +264,7 @@ impl Engine {
         (slot, place.member, offset)
     }
 
-    /// The readable copy with the lowest cost; 0 where none is readable.
+    /// Returns the readable copy with the lowest cost; 0 if none is readable.
     fn choose_copy(&mut self, id: RangeId, unreadable: SlotSet) -> u8 {
         let low = u64::from(self.ranges[id].low);
         let slots = self.groups[id.index()].slots();
@@ -285,8 +288,9 @@ impl Engine {
         chosen
     }
 
-    /// Takes along the writes that wait for the same rows of other chunks: together they read less,
-    /// and parity is written once. Nothing overtakes what waits for its own turn.
+    /// Merges the writes that wait for the same rows of other chunks: together they read less, and
+    /// parity is written once. Stops at the first stripe range that can't be merged, so that no
+    /// write is overtaken.
     pub(super) fn merge_waiting(&mut self, id: RangeId) {
         if self.shape(id).copies || self.ranges[id].ask != Ask::Write {
             return;
@@ -312,7 +316,7 @@ impl Engine {
         }
     }
 
-    /// The operation of a stripe range's request, if it writes data.
+    /// Returns the operation of a stripe range's request; `None` if it does not write data.
     fn write_operation(&self, id: RangeId) -> Option<Operation> {
         let Owner::Request(request) = self.ranges[id].owner else {
             return None;

@@ -1,4 +1,4 @@
-//! What a crash left is put in order.
+//! Recovery after a crash.
 
 mod overlay;
 mod rows;

@@ -1,4 +1,5 @@
-//! Open read only, records of the log are read in place of what their places hold. Nothing is written.
+//! In an array open read-only, reads take logged contents from the log instead of their places.
+//! Nothing is written.
 
 use crate::{
     Engine, RangeId,
@@ -12,7 +13,8 @@ use spindles_format::{JournalKind, RowSum};
 use spindles_layout::GroupIndex;
 
 impl Engine {
-    /// All of the log was read: from now on it counts, in place of what was in its places before.
+    /// Makes the log count from now on, instead of the blocks in its places. The log was read
+    /// completely.
     pub(crate) fn overlay_log(&mut self) {
         self.unlist_logged();
         let replay = self.opening.replay_mut().expect("the log was read");
@@ -21,14 +23,14 @@ impl Engine {
         self.end_replay();
     }
 
-    /// Whether the log may have something of a group that is not in its place.
+    /// Returns true if the log may have contents of a group that are not in place.
     #[inline]
     pub(crate) fn is_overlaid(&self, group: GroupIndex) -> bool {
         let overlay = self.overlay.as_ref();
         overlay.is_some_and(|overlay| overlay.has(group)) && !self.grow.is_staged(group)
     }
 
-    /// What the log says of the block of a slot in a row of a stripe range, counted from the first under way.
+    /// Returns what the log holds of a slot's block in a row, counted from the first current row.
     #[inline]
     pub(crate) fn logged(&self, id: RangeId, slot: u8, row: u32) -> Option<Logged<'_>> {
         let overlay = self.overlay.as_ref()?;
@@ -39,7 +41,7 @@ impl Engine {
         overlay.at(range.group, range.low + row, slot)
     }
 
-    /// Slots of the rows under way of which the log says this.
+    /// Returns the slots of the current rows whose part of the log satisfies `is`.
     fn slots_logged(&self, id: RangeId, is: impl Fn(Logged<'_>) -> bool) -> SlotSet {
         if self.overlay.is_none() {
             return SlotSet::EMPTY;
@@ -49,12 +51,12 @@ impl Engine {
         slots.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// Slots of the rows under way that the log has something of.
+    /// Returns the slots of the current rows of which the log holds anything.
     pub(crate) fn logged_slots(&self, id: RangeId) -> SlotSet {
         self.slots_logged(id, |_| true)
     }
 
-    /// Slots of the rows under way that are zeros, says the log.
+    /// Returns the slots of the current rows that are zeros according to the log.
     pub(crate) fn logged_zeros(&self, id: RangeId) -> SlotSet {
         let is_zeros = |logged: Logged<'_>| match logged {
             Logged::Part(part) => part.entry.kind == JournalKind::Zeros,
@@ -63,7 +65,7 @@ impl Engine {
         self.slots_logged(id, is_zeros)
     }
 
-    /// Slots of the rows under way that records wrote which are not whole.
+    /// Returns the slots of the current rows that were written by records that are not whole.
     pub(crate) fn unproved_slots(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         let overlay = self.overlay.as_ref();
@@ -72,7 +74,7 @@ impl Engine {
         })
     }
 
-    /// Of the rows under way only those stay of which the log says the same.
+    /// Narrows the current rows to the leading ones for which the log holds the same.
     pub(crate) fn narrow_to_log(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         if let Some(overlay) = &self.overlay {
@@ -81,7 +83,7 @@ impl Engine {
         }
     }
 
-    /// The entry that the log has for a block.
+    /// Returns the entry that the log has for a block.
     pub(crate) fn logged_entry(&self, id: RangeId, slot: u8, row: u32) -> Option<Entry> {
         let logged = self.logged(id, slot, row)?;
         let overlay = self.overlay.as_ref()?;
@@ -101,7 +103,8 @@ impl Engine {
         })
     }
 
-    /// Where the log has the blocks of a slot in the rows under way: the device, and the first block.
+    /// Returns where the log has the blocks of a slot in the current rows: the device, and the
+    /// first block.
     fn place_in_log(&self, id: RangeId, slot: u8) -> Option<(MemberIndex, BlockIndex)> {
         let Logged::Part(part) = self.logged(id, slot, 0)? else {
             return None;
@@ -112,7 +115,7 @@ impl Engine {
         Some((device, start.plus(u64::from(part.entry.place + rows))))
     }
 
-    /// Reads the blocks of a slot from the log, where they are there.
+    /// Reads the blocks of a slot from the log. Returns false if the log does not have them.
     pub(crate) fn read_from_log(&mut self, id: RangeId, slot: u8, buffer: BufferSlice) -> bool {
         let Some((device, block)) = self.place_in_log(id, slot) else {
             return false;
@@ -122,7 +125,8 @@ impl Engine {
         true
     }
 
-    /// A read of a slot of a stripe range failed on the device that has the log, and not on its member.
+    /// Handles a failed read of a slot, if it was on the journal's own device. Returns true if it
+    /// was.
     #[cold]
     pub(crate) fn log_failed_to_read(&mut self, id: RangeId, slot: u8, error: MemberError) -> bool {
         match self.place_in_log(id, slot) {

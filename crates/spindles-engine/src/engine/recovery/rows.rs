@@ -1,4 +1,4 @@
-//! Puts rows of regions in doubt in order: fetches the evidence, and carries out what `decide` says.
+//! Settles rows of regions in doubt: fetches the evidence, and carries out the verdict of `decide`.
 //!
 //! ```text
 //!             ┌──────────────────── disproved ───────────────────┐
@@ -8,16 +8,18 @@
 //!             └────────────────────────────────────┘
 //! ```
 //!
-//! A stripe range does so with the rows under way before it does anything else with them, holding their
-//! lock: for the first read of a region in doubt, for a write of a part of the rows, and for the resync
-//! job. It is durable before the stripe range goes on, so that a second crash can't change what was read once.
+//! A stripe range settles its current rows before it does anything else with them, under their
+//! lock. It does so for the first read of a region in doubt, for a write of a part of the rows, and
+//! for the resync job. The result is durable before the stripe range continues, so that a second
+//! crash can't change contents that were read once.
 //!
-//! A write of a part of rows goes the same way where nothing is in doubt, but more blocks are rotten than
-//! redundancy can reconstruct: the rotten blocks are lost and listed, and the write is done.
+//! A write of a part of rows goes the same way, although nothing is in doubt, if more blocks are
+//! rotten than redundancy can reconstruct. The rotten blocks are lost and listed, and the write is
+//! done.
 //!
-//! Open read only nothing is written. A read that finds blocks which do not fit their checksums, and can't
-//! reconstruct them, is answered where a row sum proves the row, or where nothing of the row is lacking and all
-//! its redundancy agrees. Anything else is an error.
+//! If the array is open read-only, nothing is written. A read may find blocks that do not fit their
+//! checksums and can't be reconstructed. It is answered if a row sum proves the row, or if the row
+//! is complete and all its redundancy agrees. Anything else is an error.
 //!
 //! Members that are missing or being filled give no evidence. Those being filled are written to.
 
@@ -38,28 +40,29 @@ use crate::{
 use spindles_block::{BlockIndex, MEMBERS_MAX, MemberSet, RequestError};
 use spindles_format::{BadBlockKind, RowSum, stored_checksum};
 
-/// What is known of all blocks of a row.
+/// The evidence about all blocks of a row.
 type Row = [BlockEvidence; MEMBERS_MAX as usize];
 
-/// What is to be done with a row of data and parity.
+/// The outcome for a row of data and parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Nothing: all of it is there, fits, and is proved.
+    /// Nothing to do: the row is complete, fits its checksums, and is proved.
     Nothing,
     Decided(Verdict),
 }
 
 impl Engine {
-    /// Whether rows of a region in doubt must be put in order before the stripe range goes on. A write of
-    /// whole rows replaces everything, so it need not.
+    /// Returns true if rows of a region in doubt must be settled before the stripe range continues.
+    /// A write of whole rows replaces everything, so it need not settle them.
     pub(crate) fn must_settle(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let whole = range.shape.copies || range.touched == range.shape.all_data();
         self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
     }
 
-    /// Whether rows in doubt can't be put in order yet: members that are out, but not durably, may be there at the next
-    /// opening, and may hold something else than the others. Then the stripe range waits, or has ended with an error.
+    /// Returns true if rows in doubt can't be settled yet. Members that are out, but not durably,
+    /// may be present at the next opening, and may hold other contents than the rest. The stripe
+    /// range then waits, or has ended with an error.
     pub(crate) fn awaits_record(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let whole = range.shape.copies || range.touched == range.shape.all_data();
@@ -76,7 +79,8 @@ impl Engine {
         true
     }
 
-    /// Whether the next opening may count on members of a stripe range's group that are out.
+    /// Returns true if the next opening may count on members of a stripe range's group that are
+    /// out.
     pub(crate) fn counts_on_others(&self, id: RangeId) -> bool {
         if self.mutated(Mutation::SettleUnrecorded) {
             return false;
@@ -88,10 +92,12 @@ impl Engine {
         self.metadata.may_count_on(out)
     }
 
-    /// Whether a write that can't be planned is to give up rotten blocks as lost, and then be done. Only if:
+    /// Returns true if a write that can't be planned should give up rotten blocks as lost, and then
+    /// be done. Only if:
     ///
-    /// - each unreadable slot is rotten or in the bad-block list: blocks of other slots may be readable later;
-    /// - it is the first attempt: blocks that rot right after they were put in order would do so again.
+    /// - each unreadable slot is rotten or in the bad-block list: blocks of other slots may be
+    ///   readable later;
+    /// - it is the first attempt: blocks that rot right after they were settled would do so again.
     pub(crate) fn may_lose_rotten(&self, id: RangeId, unreadable: SlotSet) -> bool {
         let range = &self.ranges[id];
         let rotten = unreadable.and(range.rows.rotten);
@@ -101,8 +107,8 @@ impl Engine {
         rots && once && range.ask == Ask::Write && !range.shape.copies && !self.read_only
     }
 
-    /// What rotted is lost, and zeros take its place. They are not logged: so the log must hold nothing of these rows
-    /// that a replay would put there again.
+    /// Gives up rotten blocks as lost, and puts zeros in their place. The zeros are not logged, so
+    /// the log must hold nothing of these rows that a replay would put there again.
     pub(crate) fn lose_rotten(&mut self, id: RangeId) {
         let logged = self.logged_lately(self.ranges[id].group);
         let waits = self.journal_undecided() || logged && self.journal_restarts();
@@ -114,7 +120,7 @@ impl Engine {
         self.begin_settling(id);
     }
 
-    /// Reads what is there of the rows under way.
+    /// Reads what is present of the current rows.
     pub(crate) fn begin_settling(&mut self, id: RangeId) {
         if !self.bad_blocks_are_stored() {
             // Lost blocks must be durable in the list before anything is written in their place.
@@ -155,14 +161,15 @@ impl Engine {
         self.carry_out_plan(id);
     }
 
-    /// Whether the rows of a stripe range are in doubt, and stay so, because the array is open read only.
+    /// Returns true if the rows of a stripe range are in doubt, and stay so because the array is
+    /// open read-only.
     pub(crate) fn in_doubt(&self, id: RangeId) -> bool {
         let in_region = || self.regions.is_unsettled(self.ranges[id].group);
         self.read_only && (in_region() || !self.unproved_slots(id).is_empty())
     }
 
-    /// Open read only, the rows under way do not fit their checksums: reads all of them, to see whether they
-    /// fit together.
+    /// Reads all of the current rows, which do not fit their checksums, to see whether they fit
+    /// together. The array is open read-only.
     pub(crate) fn begin_agreeing(&mut self, id: RangeId) {
         let zeros = self.logged_zeros(id);
         if self.shape(id).slots == 1 || !zeros.is_empty() || !self.has_checksums() {
@@ -174,19 +181,20 @@ impl Engine {
         self.begin_settling(id);
     }
 
-    /// Whether all of the rows under way was read.
+    /// Returns true if all of the current rows was read.
     fn lacks_nothing(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         range.rows.read_checksums == range.shape.all()
     }
 
-    /// Open read only, the contents of the rows under way are proved. They are in scratch space.
+    /// Copies the proved contents of the current rows from scratch space to the client. The array
+    /// is open read-only.
     fn deliver(&mut self, id: RangeId) {
         self.ranges[id].rows.settling = Settling::Delivering;
         self.work_step(id, Work::Deliver);
     }
 
-    /// The client has it.
+    /// Ends the current rows, which the client has.
     pub(crate) fn delivered(&mut self, id: RangeId) {
         self.ranges[id].rows.settling = Settling::Done;
         self.unpin_pages(id);
@@ -207,7 +215,7 @@ impl Engine {
         self.finish(id);
     }
 
-    /// What is known of a row, counted from the first under way.
+    /// Returns the evidence about a row, counted from the first current row.
     fn evidence(&self, id: RangeId, row: u32) -> Row {
         let mut evidence = [BlockEvidence::default(); MEMBERS_MAX as usize];
         let range = &self.ranges[id];
@@ -232,10 +240,11 @@ impl Engine {
         evidence
     }
 
-    /// What was read of the rows under way has checksums.
+    /// Continues when the checksums of the blocks that were read are computed.
     pub(crate) fn settling_verified(&mut self, id: RangeId) {
         if !self.ranges[id].rows.rotten.is_empty() {
-            // The region is not in doubt: any other block that does not fit its checksum is rotten too.
+            // The region is not in doubt: any other block that does not fit its checksum is rotten
+            // too.
             let rotten = self.rotten_slots(id);
             if !rotten.is_empty() {
                 self.found_rotten(id, rotten);
@@ -251,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// Open read only: the rows from the first on in which all copies are alike are answered.
+    /// Answers the leading rows in which all copies are alike. The array is open read-only.
     fn compare_copies(&mut self, id: RangeId) {
         let slots = self.shape(id).all();
         let is_alike = |row: &u32| {
@@ -273,7 +282,7 @@ impl Engine {
         self.deliver(id);
     }
 
-    /// One copy of each block is chosen, and goes to all others.
+    /// Chooses one copy of each block, and writes it to the other members.
     fn settle_copies(&mut self, id: RangeId) {
         let shape = self.shape(id);
         let choice = |row| {
@@ -304,7 +313,7 @@ impl Engine {
         self.agree(id, differ.and(there), changed);
     }
 
-    /// These slots are written, and the rows are in order then.
+    /// Writes these slots. The rows are settled then.
     fn agree(&mut self, id: RangeId, writes: SlotSet, changed: bool) {
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Agreeing { changed };
@@ -315,7 +324,7 @@ impl Engine {
         self.commit(id);
     }
 
-    /// The rows from the first on are decided that are all alike.
+    /// Decides the leading rows that have the same outcome.
     fn settle_first_rows(&mut self, id: RangeId) {
         let Settling::Reading { disproved } = self.ranges[id].rows.settling else {
             panic!("rows were read in the middle of something");
@@ -381,7 +390,7 @@ impl Engine {
         self.work_step(id, Work::Recover);
     }
 
-    /// Data that nothing proves is lost: lists it as bad blocks, and when that is durable writes zeros.
+    /// Gives up data that nothing proves: lists it as lost, and writes zeros when that is durable.
     fn settle_lost(&mut self, id: RangeId, gone: SlotSet) {
         let shape = self.shape(id);
         let parity = self.ranges[id].rows.read_checksums.and(shape.redundant());
@@ -396,7 +405,7 @@ impl Engine {
             return self.settle_first_rows(id);
         }
         if self.writes_nothing() {
-            return self.settling_fails(id); // It may be there at the next opening.
+            return self.settling_fails(id); // The data may be there at the next opening.
         }
         for slot in gone.iter() {
             let blocks = self.array_blocks(id, slot);
@@ -419,7 +428,7 @@ impl Engine {
         self.begin_settling(id);
     }
 
-    /// A computation for rows with parity came back.
+    /// Handles the result of a computation for rows with parity.
     pub(crate) fn settling_computed(&mut self, id: RangeId, work: Work) {
         let range = &self.ranges[id];
         match (range.rows.settling, work) {
@@ -451,7 +460,7 @@ impl Engine {
         }
     }
 
-    /// What was recovered may have overwritten what was read.
+    /// Reads the rows again: recovered data may have overwritten blocks that were read.
     fn read_again(&mut self, id: RangeId, disproved: u32) {
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Reading { disproved };
@@ -460,7 +469,7 @@ impl Engine {
         self.carry_out_plan(id);
     }
 
-    /// Whether a row sum that a parity of the row has is that of the data now.
+    /// Returns true if the row sum of a parity of the row is that of the data now.
     fn is_reconstructed(&self, id: RangeId, row: u32) -> bool {
         let shape = self.shape(id);
         let evidence = self.evidence(id, row);
@@ -477,7 +486,7 @@ impl Engine {
         sum.is_some_and(|sum| proves(shape, evidence, sum))
     }
 
-    /// All data of the rows is known, and at hand. Parity is computed from it.
+    /// Computes parity from the data of the rows, all of which is known and at hand.
     fn encode_settled(&mut self, id: RangeId, proved: bool) {
         if self.read_only && proved {
             return self.deliver(id);
@@ -496,7 +505,7 @@ impl Engine {
         self.work_step(id, Work::Encode);
     }
 
-    /// The parity that belongs to the data is known too. What differs from it is written.
+    /// Writes the blocks that differ from the data and the parity that belongs to it.
     fn write_settled(&mut self, id: RangeId) {
         let shape = self.shape(id);
         let there = shape.all().minus(self.missing_slots(id));
@@ -546,7 +555,7 @@ impl Engine {
         }
     }
 
-    /// What was to be written of the rows under way is.
+    /// Continues when all writes of the current rows are done.
     pub(crate) fn rows_settled(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         if range.error.is_some() {
@@ -555,7 +564,8 @@ impl Engine {
         let changed = range.rows.settling == (Settling::Agreeing { changed: true });
         if changed && !self.mutated(Mutation::SettleUnflushed) {
             let range = &mut self.ranges[id];
-            // Reads that follow must stay true, and parts of the rows may be logged.
+            // Contents that are read from now on must stay true, and parts of the rows may be
+            // logged.
             range.seen.mismatch = true;
             range.rows.settling = Settling::Flushing;
             return self.flush_for(id);

@@ -275,7 +275,7 @@ mod tests {
     use crate::MemberRate;
 
     #[test]
-    fn rules_explain_rules_that_there_are_and_come_before_them() {
+    fn rules_explain_only_existing_other_rules() {
         for rule in RULES {
             for name in rule.explains {
                 assert!(RULES.iter().any(|it| it.name == *name), "{name}");
@@ -286,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn what_kept_up_with_a_set_rate_has_no_bottleneck_but_may_be_refused() {
+    fn a_run_at_its_set_rate_has_no_bottleneck_but_may_be_refused() {
         let mut facts = middling();
         facts.cpu_busy = 0.95;
         assert_eq!(decide(&facts).cause(), Some("cpu"));
         facts.not_sought = Some("all were answered".to_owned());
-        let said = decide(&facts).words();
-        assert_eq!(said, "No bottleneck was looked for: all were answered.");
+        let message = decide(&facts).words();
+        assert_eq!(message, "No bottleneck was looked for: all were answered.");
         facts.ceiling = Some(100.0);
         facts.per_second = 99.0;
         assert_eq!(decide(&facts).cause(), Some("load-generator"));
@@ -492,7 +492,7 @@ mod tests {
     ];
 
     #[test]
-    fn one_cause_is_named_and_two_are_not() {
+    fn a_single_cause_is_named_but_two_are_not() {
         for (place, (expected, plant)) in CAUSES.iter().enumerate() {
             let mut facts = middling();
             plant(&mut facts);
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_says_what_it_rests_on() {
+    fn a_verdict_states_its_evidence() {
         let mut facts = middling();
         facts.cpu_busy = 0.95;
         assert_eq!(

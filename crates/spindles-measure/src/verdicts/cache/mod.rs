@@ -234,7 +234,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_rule_finds_its_cause_and_nothing_else() {
+    fn every_rule_finds_only_its_own_cause() {
         assert_eq!(decide(&cold()), []);
         for (rule, grade, plant) in CAUSES {
             let mut facts = cold();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_caches_by_is_not_suspected_of_them() {
+    fn direct_io_is_not_suspected_of_caching() {
         let mut facts = cold();
         facts.direct = true;
         facts.cache.resident_permille = Some(1000);
@@ -265,7 +265,7 @@ mod tests {
 
     /// Flash handles several requests at once, and stripes, actors and read-ahead issue them.
     #[test]
-    fn what_is_done_at_once_is_no_cache() {
+    fn parallel_requests_are_not_taken_for_a_cache() {
         let mut facts = cold();
         facts.members = vec![member(150 * MB, 50_000), member(150 * MB, 50_000)];
         facts.per_second = 800e6;
@@ -277,23 +277,23 @@ mod tests {
 
     /// The amount for one run, and no time if it rounds to zero.
     #[test]
-    fn what_waited_is_said_where_something_did() {
+    fn waiting_writes_are_reported_if_there_were_any() {
         let (.., plant) = CAUSES.iter().find(|it| it.0 == "deferred-writes").unwrap();
         let mut facts = cold();
         plant(&mut facts);
         facts.settle_ns = 300.0;
-        let told = decide(&facts)[0].evidence.clone();
-        assert!(told.ends_with("when the clock stopped"), "{told}");
+        let evidence = decide(&facts)[0].evidence.clone();
+        assert!(evidence.ends_with("when the clock stopped"), "{evidence}");
         facts.waiting_bytes = f64::from(16 << 20);
         facts.settle_ns = 70e6;
-        let told = decide(&facts)[0].evidence.clone();
+        let evidence = decide(&facts)[0].evidence.clone();
         let end = "; 16 MiB of a run waited in memory; it took another 0.07 s until it was";
-        assert!(told.ends_with(end), "{told}");
+        assert!(evidence.ends_with(end), "{evidence}");
     }
 
     /// The lowest plateau is the rate of the devices themselves.
     #[test]
-    fn the_largest_size_of_a_sweep_is_no_cache_figure() {
+    fn the_largest_size_of_a_sweep_is_not_a_cache_figure() {
         let mut facts = cold();
         let (.., plant) = CAUSES.iter().find(|it| it.0 == "plateaus").unwrap();
         plant(&mut facts);

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn space_is_given_back_and_zeroed_but_not_added() {
+    fn a_file_takes_discards_and_zeroing_but_does_not_grow() {
         let done = Decision::Reply(Reply::done(7));
         let zeroes = Operation::WriteZeroes { fua: false };
         let (keep, punch, zero) = (1, 2, 16);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_only_is_not_opened_for_writing() {
+    fn a_read_only_file_is_not_opened_for_writing() {
         let open = |flags| {
             let ask = Ask::Open { flags };
             file(true).decide(&Message { unique: 7, ask }, all_data)
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_does_not_need_is_not_known() {
+    fn unneeded_fuse_operations_are_unsupported() {
         assert_eq!(decide(Ask::Other(22)), fails(Errno::NOSYS));
         assert_eq!(decide(Ask::Forget), Decision::Silence);
         assert_eq!(decide(Ask::Destroy), Decision::End);

@@ -511,7 +511,7 @@ mod tests {
 
     /// Truncated requests, and those with a wrong length, are refused.
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn invalid_requests_are_refused() {
         let transfer = [0_u8; 40];
         for opcode in [4, 14, 15, 16, 26, 43, 46] {
             let whole = sent(opcode, &[&transfer, &[0; 48]]);

@@ -144,7 +144,7 @@ mod tests {
 
     /// No request unmounts anything but the server's mount on its own path.
     #[test]
-    fn only_its_own_mount_is_touched() {
+    fn only_the_servers_own_mount_is_unmounted() {
         let proc = Path::new("/proc");
         assert!(mounted_on(proc).is_ok_and(|found| found.is_some()));
         let mut watched = watched(FOUND, proc);
@@ -165,7 +165,7 @@ mod tests {
 
     /// A file created for a server that never mounted it is removed, and nothing else.
     #[test]
-    fn what_was_made_is_removed() {
+    fn created_mount_points_are_removed() {
         for (made, stays) in [(MADE, false), (FOUND, true)] {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("file");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_other_table_gets_is_found() {
+    fn mounts_invisible_to_other_namespaces_are_found() {
         // As systemd sets up a service's namespace: it propagates mounts, but not to its master.
         let table = b"22 1 254:0 / / rw shared:1 - ext4 /dev/root rw\n\
             30 22 0:40 / /service rw shared:7 master:2 - tmpfs tmpfs rw\n\

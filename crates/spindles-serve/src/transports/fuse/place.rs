@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_made_and_removed() {
+    fn a_mount_file_is_created_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
         let place = Place::prepare(&path).unwrap();
@@ -193,7 +193,7 @@ mod tests {
 
     /// The next server removes a file left behind by a killed server and its killed watcher.
     #[test]
-    fn what_was_made_and_left_is_removed() {
+    fn leftover_mount_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
         let mut place = Place::prepare(&path).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays() {
+    fn existing_mount_files_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
         fs::write(&path, "").unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_hidden_is_refused() {
+    fn mounting_over_file_contents_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
         fs::write(&path, "mine").unwrap();

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_have_forms() {
+    fn address_forms_are_parsed() {
         let tcp = |text: &str| Ok(Address::Tcp(text.parse().unwrap()));
         for (text, expected) in [
             (
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_what_would_be() {
+    fn invalid_addresses_are_refused_with_the_valid_forms() {
         for (text, wanted) in [
             ("/run/s", "give unix:/run/s for"),
             ("99999", "a PORT up to 65535"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_can_be_connected_to() {
+    fn printed_addresses_accept_connections() {
         let uri = |text: &str| text.parse::<Address>().unwrap().uri("a b", None);
         assert_eq!(uri("127.0.0.1:9"), "nbd://127.0.0.1:9/a%20b");
         assert_eq!(uri("[2001:db8::1]:9"), "nbd://[2001:db8::1]:9/a%20b");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_local_is_known() {
+    fn local_addresses_are_recognized() {
         for (text, local) in [
             ("unix:a", true),
             ("99", true),

@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_refused_is_told_once_in_a_while_and_counted() {
+    fn refused_clients_are_counted_and_reported_at_intervals() {
         let refused = Refused::new(None);
         let why = Failed::Violation(Violation::NotEncrypted);
         let begun = Instant::now();

@@ -311,7 +311,7 @@ mod tests {
 
     /// A short read means that neither the socket nor the TLS session has more data.
     #[test]
-    fn a_read_takes_all_that_there_is() {
+    fn a_short_read_means_no_more_data() {
         let (mut client, mut socket) = pair();
         let sent = pattern(100_000);
         for piece in sent.chunks(33_000) {
@@ -343,7 +343,7 @@ mod tests {
 
     /// Bytes reported as sent have left this process; no later call is needed.
     #[test]
-    fn what_is_told_to_be_sent_needs_nobody_any_more() {
+    fn bytes_reported_as_sent_need_no_later_call() {
         let (mut client, mut socket) = pair();
         let all = pattern(3_000_000);
         let mut sent = 0;
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tls_ends_it() {
+    fn data_without_tls_ends_the_connection() {
         let (mut client, mut socket) = pair();
         client.sock.write_all(&[99; 100]).expect("it fits");
         let error = socket.read(&mut [0; 9]).expect_err("it is none");

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_asked_for_by_its_number_or_not() {
+    fn a_ublk_device_is_requested_by_number_or_auto() {
         assert_eq!("auto".parse(), Ok(Asked::Auto));
         assert_eq!("0".parse(), Ok(Asked::Number(0)));
         assert_eq!("1048575".parse(), Ok(Asked::Number(1_048_575)));
@@ -335,7 +335,7 @@ mod tests {
 
     /// Programs that have a device open must not find another one in its place.
     #[test]
-    fn an_array_takes_over_only_what_it_can_be() {
+    fn an_array_takes_over_only_matching_devices() {
         let info = DeviceInfo {
             number: 0,
             state: DeviceState::Waiting,
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_only_can_be_written_to_by_nobody_still() {
+    fn a_read_only_export_makes_a_read_only_device() {
         let read_only = ExportFacts {
             read_only: true,
             ..export()
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn no_block_is_larger_than_kernels_take() {
+    fn block_size_is_limited_to_what_kernels_support() {
         let large = ExportFacts {
             block_bytes: 65536,
             ..export()

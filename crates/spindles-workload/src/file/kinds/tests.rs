@@ -228,7 +228,7 @@ const SMALL: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_workload_asks_what_is_possible_and_replays() {
+fn every_workload_issues_valid_operations_and_replays() {
     assert_eq!(SMALL.len(), KINDS.len());
     for ((name, text), kind) in SMALL.iter().zip(KINDS) {
         assert_eq!(*name, kind.name);
@@ -245,7 +245,7 @@ fn every_workload_asks_what_is_possible_and_replays() {
 }
 
 #[test]
-fn bonnie_moves_its_size_once_a_phase_and_seeks_4000_times() {
+fn bonnie_transfers_its_size_each_phase_and_seeks_4000_times() {
     for (name, order) in [
         (
             "bonnie",
@@ -391,7 +391,7 @@ fn oltp_reads_as_often_as_it_writes_and_writes_its_log_once_for_3200_reads() {
 }
 
 #[test]
-fn what_is_written_beside_readers_is_two_percent_of_what_they_read() {
+fn writes_during_reads_are_two_percent_of_the_bytes_read() {
     for beside in ["one-writer", "in-place"] {
         let text = std::format!("size=67108864 readers=2 beside={beside}");
         let all = run_all(&plan("mixed", &text), u64::MAX);
@@ -403,7 +403,7 @@ fn what_is_written_beside_readers_is_two_percent_of_what_they_read() {
 }
 
 #[test]
-fn readers_of_streams_count_the_read_that_finds_the_end() {
+fn stream_readers_count_the_read_at_end_of_file() {
     let all = run_all(&plan("multistreamread", "filesize=4194304"), 5_000);
     let done = &all[1];
     // Four reads and the one that finds the end, then back to the start.
@@ -429,7 +429,7 @@ fn readers_of_streams_count_the_read_that_finds_the_end() {
 }
 
 #[test]
-fn wrong_parameters_are_refused_with_the_remedy() {
+fn invalid_parameters_are_refused_with_a_remedy() {
     let check = |kind: &str, text: &str, scale: f64, expected: &str| {
         let found = by_name(kind).unwrap().plan(&chosen(text), scale, 1);
         assert_eq!(found.unwrap_err().to_string(), expected);
@@ -493,7 +493,7 @@ fn wrong_parameters_are_refused_with_the_remedy() {
 
 /// A lab may change the number of actors, and whether flushes take effect.
 #[test]
-fn a_plan_can_ask_more_and_not_flush() {
+fn a_plan_can_add_operations_and_omit_flushes() {
     let plan = |kind: &str| {
         let kind = by_name(kind).unwrap();
         kind.plan(&BTreeMap::new(), 1.0, 1).unwrap()

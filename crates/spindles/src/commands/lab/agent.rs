@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_may_be_left_out() {
+    fn an_address_without_a_port_gets_the_default_port() {
         for (text, shown) in [
             ("10.0.0.2", "10.0.0.2:7117"),
             ("10.0.0.2:80", "10.0.0.2:80"),
