@@ -179,7 +179,8 @@ impl Life {
         let checksum = if self.checksums { "crc32c" } else { "none" };
         self.writes_degraded = self.random.one_in(2);
         let degraded = if self.writes_degraded { "allow" } else { "ask" };
-        let mut command = words("create pool");
+        // Other tests serve arrays called `pool`, which that name would find too.
+        let mut command = words("create ark");
         command.push(expression);
         command.extend(words(&format!(
             "--chunk {chunk} --consistency {} --checksum {checksum} --block-size {} \
@@ -230,7 +231,7 @@ impl Life {
     pub(crate) fn given(&mut self) -> Vec<String> {
         let devices = self.devices_here();
         if !devices.is_empty() && self.random.one_in(3) {
-            return vec!["pool".to_owned()];
+            return vec!["ark".to_owned()];
         }
         devices
     }
@@ -554,7 +555,7 @@ impl Life {
     /// devices away verifies the answer.
     pub(crate) fn adopt(&mut self) {
         // By its name: the members are not known yet.
-        let run = self.run(&words("status --json pool"));
+        let run = self.run(&words("status --json ark"));
         let document = run.json();
         let mut found = Vec::new();
         leaves(&document, &self.shape, &mut found);

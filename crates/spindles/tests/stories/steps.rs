@@ -235,7 +235,7 @@ fn kill_write(life: &mut Life) -> bool {
 fn is_of_array(life: &mut Life, device: usize) -> bool {
     let name = life.name(device);
     let run = life.run(&["examine", "--json", &name].map(str::to_owned));
-    run.json()["devices"][0]["array"] == "pool"
+    run.json()["devices"][0]["array"] == "ark"
 }
 
 /// Takes over the devices that the array counts on after the kill of a command with a new device.
@@ -484,7 +484,7 @@ fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
         arguments.extend((!is_array).then_some("--force"));
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let run = life.run(&arguments);
-        let is_through = run.error.contains("of array 'pool'; take another device");
+        let is_through = run.error.contains("of array 'ark'; take another device");
         status = if is_through { Some(0) } else { run.status };
     }
     if status != Some(0) {
