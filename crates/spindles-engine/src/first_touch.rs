@@ -192,6 +192,8 @@ pub(crate) struct FirstTouch {
     zeroes: MemberSet,
     /// Members that take space only for what is written.
     thin: MemberSet,
+    /// True while little space is left for these members.
+    space_is_scarce: bool,
 }
 
 impl FirstTouch {
@@ -203,6 +205,7 @@ impl FirstTouch {
             last: None,
             zeroes,
             thin,
+            space_is_scarce: false,
         }
     }
 
@@ -211,9 +214,20 @@ impl FirstTouch {
         members.difference(self.zeroes).is_empty()
     }
 
-    /// Returns the operation with which a member zeroes never-written blocks.
+    /// Sets whether space is scarce, and returns what it was.
+    pub(crate) const fn set_space_is_scarce(&mut self, is_scarce: bool) -> bool {
+        core::mem::replace(&mut self.space_is_scarce, is_scarce)
+    }
+
+    /// Returns true if regions may be zeroed ahead of writes.
+    pub(crate) const fn may_zero_ahead(&self) -> bool {
+        !self.space_is_scarce
+    }
+
+    /// Returns the operation with which a member zeroes never-written blocks. A discard gives back
+    /// the space that was reserved for them, so scarce space needs zeros.
     pub(crate) const fn zeroes_by(&self, member: MemberIndex) -> Operation {
-        if self.thin.contains(member) {
+        if self.thin.contains(member) && !self.space_is_scarce {
             Operation::Discard
         } else {
             Operation::WriteZeroes { fua: false }

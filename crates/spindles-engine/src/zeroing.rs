@@ -96,6 +96,14 @@ impl Zeroing {
         self.asked.get(region)
     }
 
+    /// Forgets the regions not begun yet that no write waits for.
+    pub(crate) fn forget_ahead(&mut self) {
+        while let Some(region) = self.ahead.next(0) {
+            self.ahead.clear(region);
+            self.asked.clear(region);
+        }
+    }
+
     /// Adds the current regions to those that wait for the flush.
     pub(crate) fn through(&mut self) {
         for region in take(&mut self.regions) {

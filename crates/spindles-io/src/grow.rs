@@ -333,13 +333,21 @@ fn said_by(device: &str) -> Option<(ArrayRecord, DeviceRecord)> {
 /// Returns true if a device took a place in this growth, but the array never recorded it. No data
 /// has moved yet, so the device holds none.
 fn is_left_over(report: &ArrayReport, device: &str) -> Result<bool, ChangeError> {
-    let Some(growing) = report.growing.as_ref().filter(|it| it.moved_bytes == 0) else {
+    if report.growing.as_ref().is_none_or(|it| it.moved_bytes > 0) {
         return Ok(false);
-    };
+    }
     probe::Probe::open(device)?;
-    Ok(said_by(device).is_some_and(|(array, of)| {
-        array.uuid == report.uuid && usize::from(of.member.0) >= growing.members
-    }))
+    Ok(is_of_growth(device, report))
+}
+
+/// Returns true if a device says that it is new in the growth of this array.
+fn is_of_growth(device: &str, report: &ArrayReport) -> bool {
+    let growing = report.growing.as_ref();
+    growing
+        .zip(said_by(device))
+        .is_some_and(|(growing, (array, of))| {
+            array.uuid == report.uuid && usize::from(of.member.0) >= growing.members
+        })
 }
 
 /// Returns true if an array has the shape asked for, or is growing to it.
@@ -378,9 +386,16 @@ pub fn abort<'a>(
                 let array = report.name;
                 return Err(ChangeError::NothingToAbort { array });
             }
+            // A new device may be left out, if the growth stopped before the members recorded it.
+            let known = served.devices();
             // The server closes it in order, so no resync is needed.
-            while_closed(served, Restructure::default(), |devices, options| {
-                let aborted = abort_on(devices, &options.open, &mut |_, _| true)?;
+            while_closed(served, Restructure::default(), move |devices, options| {
+                let left_out = known
+                    .iter()
+                    .map(String::as_str)
+                    .filter(|device| !devices.contains(device) && is_of_growth(device, &report));
+                let devices: Vec<&str> = devices.iter().copied().chain(left_out).collect();
+                let aborted = abort_on(&devices, &options.open, &mut |_, _| true)?;
                 Ok((None, aborted))
             })
         }
@@ -418,12 +433,8 @@ fn abort_on(
         let member = MemberIndex(u8::try_from(at).expect("a position"));
         return Err(ChangeError::NotAllGiven { array, member });
     }
-    let is_new = |device: &&str| {
-        said_by(device).is_some_and(|(array, of)| {
-            array.uuid == report.uuid && usize::from(of.member.0) >= before
-        })
-    };
-    let (new, old): (Vec<&str>, Vec<&str>) = devices.iter().partition(|device| is_new(device));
+    let is_new = |device: &&&str| is_of_growth(device, &report);
+    let (new, old): (Vec<&str>, Vec<&str>) = devices.iter().partition(is_new);
     // Check that it may still be aborted, before anything is written. Without the new devices
     // nothing moves.
     drop(assemble_to_change(&old, &looking, &Change::Abort)?);

@@ -142,14 +142,14 @@ impl Transfer {
         }
     }
 
-    /// Adapts the transfer to what its file supports. Tries both calls that move no data before
-    /// writing zeros: a hole reads as zeros too.
+    /// Adapts the transfer to what its file supports. Only a discard punches a hole: zeros keep
+    /// the space that was reserved for them.
     pub(crate) fn limited_to(mut self, abilities: Abilities) -> Self {
         if matches!(self.call, Call::PunchHole | Call::ZeroRange) {
-            self.call = match (self.call, abilities.punch, abilities.zero_range) {
-                (Call::PunchHole, true, _) | (_, true, false) => Call::PunchHole,
+            self.call = match (self.operation, abilities.punch, abilities.zero_range) {
+                (Operation::Discard, true, _) => Call::PunchHole,
                 (_, _, true) => Call::ZeroRange,
-                (_, false, false) => Call::WriteZeros,
+                (_, _, false) => Call::WriteZeros,
             };
         }
         self
@@ -399,19 +399,13 @@ mod tests {
         check(zeroes, &[Ok(0)], "ZeroRange 4096+8192; Ok(())");
         check(
             Operation::WriteZeroes { fua: true },
-            &[Err(Errno::OPNOTSUPP), Ok(0), Ok(0)],
-            "ZeroRange 4096+8192; PunchHole 4096+8192; Fdatasync 12288+0; Ok(())",
+            &[Ok(0), Ok(0)],
+            "ZeroRange 4096+8192; Fdatasync 12288+0; Ok(())",
         );
         check(
             Operation::WriteZeroes { fua: true },
-            &[
-                Err(Errno::OPNOTSUPP),
-                Err(Errno::OPNOTSUPP),
-                Ok(4096),
-                Ok(4096),
-                Ok(0),
-            ],
-            "ZeroRange 4096+8192; PunchHole 4096+8192; WriteZeros 4096+8192; \
+            &[Err(Errno::OPNOTSUPP), Ok(4096), Ok(4096), Ok(0)],
+            "ZeroRange 4096+8192; WriteZeros 4096+8192; \
              WriteZeros 8192+4096; Fdatasync 12288+0; Ok(())",
         );
     }

@@ -3,6 +3,8 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use serde_json::{Value, json};
+use spindles_engine::Member;
+use spindles_io::Target;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -84,7 +86,8 @@ impl Place {
         self.serve_named("pool", more);
     }
 
-    fn serve_named(&mut self, name: &str, more: &str) {
+    /// Starts a server. Returns the output with which it began.
+    fn serve_named(&mut self, name: &str, more: &str) -> String {
         let line = format!("serve {name} --nbd unix:socket{more}");
         let mut command = self.command(&line);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -99,6 +102,7 @@ impl Place {
         }
         // Drains the rest of its output, so that it never blocks on a full pipe.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+        output
     }
 
     fn control(&self) -> PathBuf {
@@ -329,17 +333,18 @@ fn nested_arrays_are_managed_during_writes() {
 }
 
 /// A growth that has moved nothing is given up while the array is served: without its new device,
-/// which blocks the growth, and with it, if the command is fast enough.
+/// which blocks the growth, with it, if the command is fast enough, and with a new device that the
+/// other members do not know.
 #[test]
 fn a_growth_of_a_served_array_can_be_aborted() {
-    for new_is_there in [false, true] {
+    for (new_is_there, is_recorded) in [(false, true), (true, true), (true, false)] {
         let mut place = Place::new("a b c d", 24 << 20);
         place.does("create pool raid5(a,b,c) --chunk 16K");
-        begin_growth(&place);
+        begin_growth(&place, is_recorded);
         if !new_is_there {
             std::fs::remove_file(place.path("d")).expect("it is there");
         }
-        place.serve("");
+        let served = place.serve_named("pool", "");
         let aborted = place.run("grow pool --abort");
         let is_late = ["can't be given up any more", "is not growing"];
         let is_late = is_late.iter().any(|late| aborted.error.contains(late));
@@ -347,7 +352,7 @@ fn a_growth_of_a_served_array_can_be_aborted() {
         if !is_late {
             assert!(aborted.out.contains("is what it was before"), "{aborted:?}");
             let is_plain = aborted.out.contains("d is a plain device again");
-            assert_eq!(is_plain, new_is_there, "{aborted:?}");
+            assert_eq!(is_plain, new_is_there, "{is_recorded} {aborted:?} {served}");
             let status = place.json("status pool");
             assert_eq!(states(&status), ["active"; 3]);
             assert_eq!(status["growing"], Value::Null);
@@ -357,20 +362,38 @@ fn a_growth_of_a_served_array_can_be_aborted() {
     }
 }
 
-/// Begins a growth by the device `d`, and stops it before anything is moved.
-fn begin_growth(place: &Place) {
+/// Begins a growth by the device `d`, and stops it before anything is moved. `is_recorded` says
+/// whether the other members record that `d` has joined.
+fn begin_growth(place: &Place, is_recorded: bool) {
     let path = |name: &str| place.path(name).to_str().expect("UTF-8").to_owned();
     let devices = ["a", "b", "c"].map(path);
     let devices = devices.each_ref().map(String::as_str);
     let options = spindles_io::OpenOptions::default();
     let begun = spindles_io::grow::begin(&devices, &path("d"), &options);
     let mut begun = begun.expect("it begins");
-    let says_so = || {
-        let bytes = std::fs::read(place.path("d")).expect("a file");
-        [4096, 32768].map(|at| bytes[at..].starts_with(b"SPINDLES"))
+    let has_joined = |target: &dyn Target| {
+        let status = target.status().expect("an array");
+        !matches!(status.members[3].state, Member::Missing { .. })
     };
-    while says_so() == [false; 2] {
+    while !has_joined(&*begun) {
         assert!(begun.work(), "it has something to do");
+    }
+    let before = devices.map(|device| std::fs::read(device).expect("a file"));
+    // Each device has got its next superblock, and the new device its first one.
+    let is_begun = || {
+        let labelled = std::fs::read(place.path("d")).expect("a file");
+        let now = devices.map(|device| std::fs::read(device).expect("a file"));
+        let is_labelled = [4096, 32768].map(|at| labelled[at..].starts_with(b"SPINDLES"));
+        is_labelled.contains(&true) && now.iter().zip(&before).all(|(now, before)| now != before)
+    };
+    while !is_begun() {
+        assert!(begun.work(), "it has something to do");
+    }
+    drop(begun);
+    if !is_recorded {
+        for (device, bytes) in devices.iter().zip(before) {
+            std::fs::write(device, bytes).expect("room");
+        }
     }
 }
 

@@ -28,8 +28,8 @@ pub(super) static BACKEND: Backend = Backend {
     }),
 };
 
-/// File systems that punch holes in all versions still in use, by their number in `statfs`: ext3
-/// and ext4, XFS, Btrfs, F2FS, bcachefs, ZFS and tmpfs. Not those on top of another file system,
+/// File systems that zero a range in all versions still in use, by their number in `statfs`: ext3
+/// and ext4, XFS, Btrfs, F2FS, bcachefs and ZFS. Not those on top of another file system,
 /// such as overlays, FUSE and network file systems.
 const ZEROING: &[FsWord] = &[
     0xEF53,
@@ -38,8 +38,10 @@ const ZEROING: &[FsWord] = &[
     0xF2F5_2010,
     0xCA45_1A4E,
     0x2FC1_2FC1,
-    0x0102_1994,
 ];
+
+/// tmpfs, by its number in `statfs`. It punches holes, but can't zero a range that keeps its space.
+const TMPFS: FsWord = 0x0102_1994;
 
 /// The unit of `st_blocks`, whatever the file system's block size.
 const STAT_BLOCK_BYTES: i64 = 512;
@@ -60,6 +62,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     let mut held = opening::hold_above(name, None, options)?;
     held.extend(own);
     let physical = physical(major(status.st_dev), minor(status.st_dev));
+    let thin = status.st_blocks * STAT_BLOCK_BYTES < status.st_size;
     Ok(Opened {
         held,
         facts: DeviceFacts {
@@ -72,8 +75,9 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             direct_reason,
             rotational: physical.rotational,
             physical_device: physical.name,
-            zeroes_without_moving_bytes: fstatfs(&file).is_ok_and(|it| makes_zeros(it.f_type)),
-            thin: status.st_blocks * STAT_BLOCK_BYTES < status.st_size,
+            zeroes_without_moving_bytes: fstatfs(&file)
+                .is_ok_and(|it| makes_zeros(it.f_type) || thin && it.f_type == TMPFS),
+            thin,
         },
         medium: Medium::File(file),
     })

@@ -189,6 +189,13 @@ impl Carry {
         &self.arrays[index.index()]
     }
 
+    /// Sets whether space for the devices is scarce.
+    pub(crate) fn set_space_is_scarce(&mut self, is_scarce: bool) {
+        for array in &mut self.arrays {
+            array.engine.set_space_is_scarce(is_scarce);
+        }
+    }
+
     /// Returns all arrays, each after its members.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = (ArrayIndex, &Array)> {
         let indices = (0..=u16::MAX).map(ArrayIndex);

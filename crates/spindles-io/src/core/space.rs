@@ -148,7 +148,7 @@ impl Space {
         std::mem::take(&mut self.waiting)
     }
 
-    fn look(&mut self, carry: &Carry) {
+    fn look(&mut self, carry: &mut Carry) {
         let is_late = self.looked.is_none_or(|last| last.elapsed() >= LOOK_AFTER);
         if !is_late && self.written_bytes < LOOK_AFTER_BYTES {
             return;
@@ -157,6 +157,7 @@ impl Space {
         let left = left_bytes(carry);
         // A quota may be used up before the file system is.
         self.is_scarce = left.is_some_and(|left| left < SCARCE_BYTES) || had_no_space(carry);
+        carry.set_space_is_scarce(self.is_scarce);
         self.has_metadata &= self.is_scarce;
         let relief = |short: &mut Shortage| {
             left.is_some_and(|left| left >= short.left_bytes.saturating_add(RELIEF_BYTES))
@@ -210,10 +211,11 @@ impl Taking<'_> {
     }
 
     fn take_in_array(&mut self, array: ArrayIndex, first: BlockIndex, blocks: u64) {
-        let geometry = self.carry.array(array).engine().geometry();
-        let end = first.0.saturating_add(blocks).min(geometry.blocks());
+        let engine = self.carry.array(array).engine();
+        let geometry = engine.geometry();
+        let Range { start, end } = engine.space_of_write(first.0..first.0.saturating_add(blocks));
         let mut group = Group::empty();
-        let mut at = first.0;
+        let mut at = start;
         while at < end {
             geometry.group_into(geometry.locate(BlockIndex(at)).group, &mut group);
             let begin = group.first_block.0;

@@ -220,6 +220,7 @@ pub struct Ask {
 impl Ask {
     pub(super) fn decode(tag: u16, bytes: &[u8; ASK_BYTES]) -> Self {
         const FUA: u32 = 1 << 13;
+        const NO_UNMAP: u32 = 1 << 15;
         let what = u32::from_ne_bytes(get(bytes, 0));
         let fua = what & FUA != 0;
         let operation = match what & 0xff {
@@ -227,6 +228,8 @@ impl Ask {
             1 => Some(Operation::Write { fua }),
             2 => Some(Operation::Flush),
             3 => Some(Operation::Discard),
+            // The zeros need no space unless the kernel asks for it.
+            5 if !fua && what & NO_UNMAP == 0 => Some(Operation::Discard),
             5 => Some(Operation::WriteZeroes { fua }),
             _ => None,
         };
@@ -348,7 +351,8 @@ mod tests {
             // Flags for the kernel's own use change nothing.
             (1 | 1 << 11, write(false)),
             (3, Some(Operation::Discard)),
-            (5, zeros(false)),
+            (5, Some(Operation::Discard)),
+            (5 | 1 << 15, zeros(false)),
             (5 | 1 << 13, zeros(true)),
             (4, None),
             (15, None),

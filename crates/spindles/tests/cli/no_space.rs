@@ -72,24 +72,18 @@ impl Drop for Mounted {
 }
 
 /// Two mirrored members of 32 MiB, 15 MiB of other data, and a MiB less space than 8 MiB on both
-/// members take. Without the other data there is also room for regions prepared ahead of the
-/// writer, which a rebuild fills.
+/// members take.
 fn full() -> Option<(Mounted, tempfile::TempDir)> {
-    full_of("raid1(a,b)", 8)
-}
-
-/// Like `full`, for any array of two members, and with a file `data` of this many MiB to write.
-fn full_of(expression: &str, data_mib: usize) -> Option<(Mounted, tempfile::TempDir)> {
     let mounted = Mounted::new(30 * MIB)?;
     for member in ["a", "b"] {
         let file = File::create(mounted.at().join(member)).expect("a file");
         file.set_len(32 * MIB).expect("a sparse file");
     }
-    mounted.run(&format!("create safe {expression}")).ok();
+    mounted.run("create safe raid1(a,b)").ok();
     fs::write(mounted.at().join("else"), vec![7; 15 << 20]).expect("room");
     let elsewhere = tempfile::tempdir().expect("a folder");
     fs::write(elsewhere.path().join("small"), vec![1; 1 << 20]).expect("room");
-    fs::write(elsewhere.path().join("data"), vec![2; data_mib << 20]).expect("room");
+    fs::write(elsewhere.path().join("data"), vec![2; 8 << 20]).expect("room");
     Some((mounted, elsewhere))
 }
 
@@ -102,17 +96,14 @@ fn a_full_file_system_is_reported_not_a_failed_disk() {
     let run = mounted.run(&format!("copy {} array:a,b", path("small")));
     run.ok();
     let run = mounted.run(&format!("copy {} array:a,b", path("data")));
-    // If the first member to go out leaves enough room for the other, the copy succeeds.
     assert!(run.error.contains("no space is left"), "{}", run.error);
     assert!(!run.error.contains("does not answer"), "{}", run.error);
-    // With space again the array continues, and a member that missed writes catches up.
+    // All members stay, and with space again the array continues.
+    let status = mounted.run("status a b --json").ok().json();
+    assert_eq!(status["state"], "healthy");
     fs::remove_file(mounted.at().join("else")).expect("it is there");
     let run = mounted.run(&format!("copy {} array:a,b --verify", path("data")));
     run.ok();
-    let status = mounted.run("status a b --json").json();
-    if status["state"] != "healthy" {
-        mounted.run("rebuild a b").ok();
-    }
     for member in ["a", "b"] {
         let run = mounted.run(&format!("copy array:{member} {} --bytes 8M", path("out")));
         run.ok();
@@ -123,10 +114,9 @@ fn a_full_file_system_is_reported_not_a_failed_disk() {
 }
 
 /// Members on one full file system lack space together, and no level survives the loss of all: no
-/// more members go out than the level survives, acknowledged writes are readable, and with space
-/// the array continues.
+/// member goes out, acknowledged writes are readable, and with space the array continues.
 #[test]
-fn members_out_of_space_together_never_fail_the_array() {
+fn members_out_of_space_together_stay() {
     std::thread::scope(|scope| {
         for (level, count) in [("raid5", 3), ("raid1", 2), ("raid6", 5), ("raid10", 4)] {
             scope.spawn(move || stays_readable(level, count));
@@ -158,7 +148,7 @@ fn stays_readable(level: &str, count: usize) {
     assert_eq!(run.status, 1, "{level}");
     assert!(run.error.contains("no space is left"), "{}", run.error);
     let status = mounted.run("status home --json").json();
-    assert_ne!(status["state"], "failed", "{level}: {status}");
+    assert_eq!(status["state"], "healthy", "{level}: {status}");
     let back = format!("copy array:home {} --bytes 2M", path("back"));
     mounted.run(&back).ok();
     assert!(
@@ -248,6 +238,9 @@ fn opening_without_space_discards_no_durable_data() {
         .ok();
     for command in [format!("copy {} array:p", path("data")), command.to_owned()] {
         let run = mounted.run(&command);
+        if command.starts_with("resync") && run.status == 0 {
+            continue; // No block in doubt was in a hole.
+        }
         assert_ne!(run.status, 0, "{command}");
         // The error names the place and the remedy, and reports no missing members.
         let last = run.error.lines().last().unwrap_or_default();
@@ -279,8 +272,7 @@ fn opening_without_space_discards_no_durable_data() {
 /// space again.
 #[test]
 fn a_server_reports_writes_that_lack_space() {
-    // Without copies, no region is prepared for its first write, which would take space itself.
-    let Some((mounted, elsewhere)) = full_of("raid0(a,b)", 16) else {
+    let Some((mounted, elsewhere)) = full() else {
         return;
     };
     let socket = elsewhere.path().join("socket");
@@ -320,11 +312,8 @@ fn a_server_reports_writes_that_lack_space() {
     assert!(!is_written);
     logged("no space is left for writes on the file system of ");
     let status = mounted.run("status a b");
-    assert!(
-        status.out.contains("writes found no space"),
-        "{}",
-        status.out
-    );
+    let has_all = status.out.contains("writes found no space") && status.out.contains("healthy");
+    assert!(has_all, "{}", status.out);
     fs::remove_file(mounted.at().join("else")).expect("it is there");
     assert_eq!(write().ok(), Some(true));
     logged("writes get space again");
