@@ -118,8 +118,8 @@ impl fmt::Display for PlanError {
             Self::Growth(error) => error.fmt(f),
             Self::Smaller { bytes, bytes_after } => write!(
                 f,
-                "it would hold {bytes_after} instead of {bytes}, as its members have no room for more \
-                 whole chunks: take smaller ones"
+                "it would hold {bytes_after} instead of {bytes}, as its members have no room for \
+                 more whole chunks: take smaller ones"
             ),
             Self::TooSmall { member, small } => write!(
                 f,

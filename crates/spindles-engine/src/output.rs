@@ -331,13 +331,14 @@ impl fmt::Display for CommandError {
             Self::Replacing(member) => {
                 return write!(
                     f,
-                    "member {member} is being copied onto another device: wait until that has ended, or stop that \
-                     command with Ctrl-C"
+                    "member {member} is being copied onto another device: wait until that has \
+                     ended, or stop that command with Ctrl-C"
                 );
             }
             Self::InUse(role) => return write!(f, "the device is {role}"),
             Self::GrowthPlace => {
-                "that position is for a device that the array grows by: give that with `spindles grow --add`"
+                "that position is for a device that the array grows by: give that with `spindles \
+                 grow --add`"
             }
             Self::Growing => "it grows; let that come to its end first, with spindles grow",
             Self::NoRedundancy => "it keeps no redundancy",

@@ -54,8 +54,8 @@ impl fmt::Display for Reason {
                 expected_bytes,
             } => write!(
                 f,
-                "truncated: it has {} and had {had} when it became a member; make it {had} again, or fill \
-                 another device with spindles rebuild --onto",
+                "truncated: it has {} and had {had} when it became a member; make it {had} again, \
+                 or fill another device with spindles rebuild --onto",
                 SizeBytes(*bytes),
                 had = SizeBytes(*expected_bytes)
             ),
@@ -83,7 +83,8 @@ impl fmt::Display for Reason {
                 held_out: true,
             } => write!(
                 f,
-                "a command put it out, in generation {since}: spindles add takes it back, by what it missed"
+                "a command put it out, in generation {since}: spindles add takes it back, by what \
+                 it missed"
             ),
             Self::Returning {
                 since,
@@ -94,8 +95,8 @@ impl fmt::Display for Reason {
                  missed: it gets that with spindles rebuild, or when the array is used"
             ),
             Self::Replaced => f.write_str(
-                "replaced: the array has another device in its position, and what it holds is of no use to it; \
-                 spindles wipe makes it a plain device",
+                "replaced: the array has another device in its position, and what it holds is of \
+                 no use to it; spindles wipe makes it a plain device",
             ),
         }
     }
@@ -276,8 +277,8 @@ impl fmt::Display for AssembleError {
                 array,
             } => write!(
                 f,
-                "{first} and {second} are both member {member} of array '{array}': one is a copy of \
-                 the other, or the same device under another name; leave one out"
+                "{first} and {second} are both member {member} of array '{array}': one is a copy \
+                 of the other, or the same device under another name; leave one out"
             ),
             Self::SplitBrain { one, other, parted } => {
                 let lone = |half: &Half| match half.devices.as_slice() {
@@ -288,9 +289,9 @@ impl fmt::Display for AssembleError {
                     || "decide which half to keep and give only its devices".to_owned(),
                     |(one, other)| {
                         format!(
-                            "decide which half to keep: `spindles rebuild {one} --onto {other} --force` keeps what {one} \
-                             holds and overwrites {other}, `spindles rebuild {other} --onto {one} --force` the other \
-                             way round"
+                            "decide which half to keep: `spindles rebuild {one} --onto {other} \
+                             --force` keeps what {one} holds and overwrites {other}, `spindles \
+                             rebuild {other} --onto {one} --force` the other way round"
                         )
                     },
                 );
@@ -298,16 +299,17 @@ impl fmt::Display for AssembleError {
                 match parted {
                     Some(_) => write!(
                         f,
-                        "split brain: {one} went on without {other}, and the other way round; both hold \
-                         writes that the other doesn't have; {remedy}"
+                        "split brain: {one} went on without {other}, and the other way round; both \
+                         hold writes that the other doesn't have; {remedy}"
                     ),
                     None => write!(
                         f,
-                        "{one} and {other} have no record of each other: they parted longer ago than the \
-                         {PAST_SESSIONS_MAX} openings before the last that each remembers, so either one \
-                         side is merely old, or each went on without the other; decide which side to \
-                         keep, as a rule the one written last, and give only its devices; when you are \
-                         sure, spindles wipe DEVICE --force makes those of the other side nobody's"
+                        "{one} and {other} have no record of each other: they parted longer ago \
+                         than the {PAST_SESSIONS_MAX} openings before the last that each \
+                         remembers, so either one side is merely old, or each went on without the \
+                         other; decide which side to keep, as a rule the one written last, and \
+                         give only its devices; when you are sure, spindles wipe DEVICE --force \
+                         makes those of the other side nobody's"
                     ),
                 }
             }

@@ -492,9 +492,9 @@ impl CopyEnd {
             }
             (RequestError::InDoubt, Some(target)) => match target.lacks() {
                 Some(lacks) => format!(
-                    "a crash left these blocks in doubt, and {lacks} may hold them: bring that back \
-                     first; then 'spindles resync' puts them in order, and meanwhile the array is \
-                     only read"
+                    "a crash left these blocks in doubt, and {lacks} may hold them: bring that \
+                     back first; then 'spindles resync' puts them in order, and meanwhile the \
+                     array is only read"
                 ),
                 None => error.to_string(),
             },

@@ -32,8 +32,9 @@ pub fn assemble_to_read(
         let GivenUp { newer, last_writes } = asks.given_up;
         let away = positions(newer.union(last_writes));
         warn(format!(
-            "array '{}' was not closed in order, and is only read, not put in order, since it lacks {away}: \
-             what was being written then may not be readable; --degraded goes on without {away} for good",
+            "array '{}' was not closed in order, and is only read, not put in order, since it \
+             lacks {away}: what was being written then may not be readable; --degraded goes on \
+             without {away} for good",
             asks.name
         ));
         return Ok(looked);
@@ -58,8 +59,8 @@ fn before_recovering(array: &ArrayReport) -> String {
         format!("; blocks of the last writes that {away} alone may hold are lost for good by this")
     };
     format!(
-        "array '{}' was not closed in order: so that what is read stays, what was being written \
-         is put in order now, and it is noted that {away} is not there; what comes back gets what it \
+        "array '{}' was not closed in order: so that what is read stays, what was being written is \
+         put in order now, and it is noted that {away} is not there; what comes back gets what it \
          missed{lost}",
         array.name
     )

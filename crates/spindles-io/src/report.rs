@@ -524,7 +524,8 @@ impl ArrayReport {
         };
         if !self.given_up.newer.is_empty() {
             return format!(
-                "what is here was {written}; what is away could have gone on alone, and may be newer"
+                "what is here was {written}; what is away could have gone on alone, and may be \
+                 newer"
             );
         }
         if self.clean {
@@ -541,7 +542,8 @@ impl ArrayReport {
             "now".to_owned()
         } else {
             format!(
-                "with `spindles {by} {outermost}`, or by itself when the array is next open for writing"
+                "with `spindles {by} {outermost}`, or by itself when the array is next open for \
+                 writing"
             )
         }
     }
@@ -594,8 +596,8 @@ impl ArrayReport {
         let damaged = self.damaged.iter().filter(|_| !in_use);
         lines.extend(damaged.map(|(device, why)| {
             format!(
-                "{device}: one of its two superblocks is damaged ({why}), and written anew {again}; the other \
-                 one counts"
+                "{device}: one of its two superblocks is damaged ({why}), and written anew \
+                 {again}; the other one counts"
             )
         }));
         lines.extend(self.loss(in_use));
@@ -608,9 +610,10 @@ impl ArrayReport {
                 format!(" ({} of {count} missing)", positions(missing))
             };
             lines.push(format!(
-                "array '{name}' has failed{missing}, and writes nothing any more: what must be durable first could not be \
-                 written, for want of space or as devices failed; mend that, then stop the server, and serve it again; \
-                 served with --read-only, all of it that enough members hold can be read before that"
+                "array '{name}' has failed{missing}, and writes nothing any more: what must be \
+                 durable first could not be written, for want of space or as devices failed; mend \
+                 that, then stop the server, and serve it again; served with --read-only, all of \
+                 it that enough members hold can be read before that"
             ));
         }
         lines.extend(self.taken.iter().map(ToString::to_string));
@@ -619,9 +622,10 @@ impl ArrayReport {
         }
         if self.journal == JournalReport::DeviceMissing {
             lines.push(format!(
-                "array '{name}' is degraded: it has a device for its journal that is not there, and its \
-                 members log meanwhile; give that device too, or give the array another one with \
-                 `spindles journal add DEV --array {outermost}`, or none with `spindles journal remove --array {outermost}`"
+                "array '{name}' is degraded: it has a device for its journal that is not there, \
+                 and its members log meanwhile; give that device too, or give the array another \
+                 one with `spindles journal add DEV --array {outermost}`, or none with `spindles \
+                 journal remove --array {outermost}`"
             ));
         }
         if self.read_only {
@@ -651,8 +655,8 @@ impl ArrayReport {
                 (false, false) => "",
             };
             Some(format!(
-                "array '{name}' has failed: {} of {} missing, more than {survives}; bring back enough \
-                 of them{then} or restore it from a backup",
+                "array '{name}' has failed: {} of {} missing, more than {survives}; bring back \
+                 enough of them{then} or restore it from a backup",
                 positions(lost),
                 self.members.len(),
             ))
@@ -707,13 +711,13 @@ impl ArrayReport {
                 "what its members disagree on is settled now, right or wrong".to_owned()
             } else {
                 format!(
-                    "bring it back, or have that settled, right or wrong, with `spindles resync {outermost} \
-                     --force`"
+                    "bring it back, or have that settled, right or wrong, with `spindles resync \
+                     {outermost} --force`"
                 )
             };
             lines.push(format!(
-                "array '{name}' was not closed in order and lacks {}: bytes near what was being written \
-                 may be wrong, and no error says so; {when}",
+                "array '{name}' was not closed in order and lacks {}: bytes near what was being \
+                 written may be wrong, and no error says so; {when}",
                 positions(self.missing())
             ));
         } else if !self.given_up.last_writes.is_empty() && !self.failed && !self.for_writing {
@@ -724,19 +728,19 @@ impl ArrayReport {
                 ""
             };
             lines.push(format!(
-                "array '{name}' was not closed in order, and lacks {away}, which it had until then: bring \
-                 {away} back first; blocks of the last writes that {away} alone may hold are lost for good as \
-                 soon as the array is written{by_itself}; `spindles resync {outermost}` gives them up, and \
-                 puts the rest in order"
+                "array '{name}' was not closed in order, and lacks {away}, which it had until \
+                 then: bring {away} back first; blocks of the last writes that {away} alone may \
+                 hold are lost for good as soon as the array is written{by_itself}; `spindles \
+                 resync {outermost}` gives them up, and puts the rest in order"
             ));
         } else if !self.clean && !self.failed && self.level.redundancy != Redundancy::None {
             lines.push(format!(
-                "array '{name}' was not closed in order, by a crash or a command that was killed: what \
-                 its members disagree on since is settled {}",
+                "array '{name}' was not closed in order, by a crash or a command that was killed: \
+                 what its members disagree on since is settled {}",
                 if self.for_writing {
                     format!(
-                        "while this command runs; `spindles resync {outermost}` finishes what is left \
-                         then"
+                        "while this command runs; `spindles resync {outermost}` finishes what is \
+                         left then"
                     )
                 } else {
                     self.when("resync", outermost)
@@ -775,7 +779,8 @@ impl ArrayReport {
             };
             format!(
                 "array '{}' is degraded: {} that was found wrong could not be repaired; spindles \
-                 scrub names the places and looks again: {first}write anew from a backup what is lost",
+                 scrub names the places and looks again: {first}write anew from a backup what is \
+                 lost",
                 array.name,
                 SizeBytes(array.scrub_left_bytes).rounded()
             )
@@ -810,7 +815,8 @@ impl ArrayReport {
                 )
             } else {
                 format!(
-                    "write these places anew from a backup, `spindles examine {outermost}` lists them"
+                    "write these places anew from a backup, `spindles examine {outermost}` lists \
+                     them"
                 )
             };
             lines.push(format!(
@@ -853,9 +859,9 @@ impl ArrayReport {
                 ""
             };
             return Some(format!(
-                "to lose nothing, bring {away} of array '{}' back before anything is written; if that can't \
-                 be, `{rebuild}{onto}` fills a new device, and gives up what {away} alone may hold of the \
-                 last writes",
+                "to lose nothing, bring {away} of array '{}' back before anything is written; if \
+                 that can't be, `{rebuild}{onto}` fills a new device, and gives up what {away} \
+                 alone may hold of the last writes",
                 array.name
             ));
         }
@@ -867,7 +873,8 @@ impl ArrayReport {
                 None => format!("put a new device in its place: `{rebuild} --onto DEV`"),
             };
             return Some(format!(
-                "to make array '{name}' safe again: `spindles add {device} {}` takes {device} back; or {or}",
+                "to make array '{name}' safe again: `spindles add {device} {}` takes {device} \
+                 back; or {or}",
                 self.as_written()
             ));
         }
@@ -877,26 +884,28 @@ impl ArrayReport {
                 format!("to make array '{name}' safe again: {up_to_date}")
             }
             ([_, ..], []) => format!(
-                "{up_to_date}; to make array '{name}' safe again, bring back what else is missing, or put a \
-                 new device in its place: `{rebuild} --onto DEV`"
+                "{up_to_date}; to make array '{name}' safe again, bring back what else is missing, \
+                 or put a new device in its place: `{rebuild} --onto DEV`"
             ),
             ([], [])
                 if let Some((_, device)) = arrays.iter().find_map(|array| array.stale.first()) =>
             {
                 let device = shell_word(device);
                 format!(
-                    "to make array '{name}' safe again, bring back the device that {device} is an older state of, or \
-                     overwrite {device} with what the others hold: `{rebuild} --onto {device} --force`"
+                    "to make array '{name}' safe again, bring back the device that {device} is an \
+                     older state of, or overwrite {device} with what the others hold: `{rebuild} \
+                     --onto {device} --force`"
                 )
             }
             ([], []) => format!(
-                "to make array '{name}' safe again, bring back what is missing, with `spindles add DEV {}` while \
-                 the array is served, or put a new device in its place: `{rebuild} --onto DEV`",
+                "to make array '{name}' safe again, bring back what is missing, with `spindles add \
+                 DEV {}` while the array is served, or put a new device in its place: `{rebuild} \
+                 --onto DEV`",
                 self.as_written()
             ),
             (_, [spare, ..]) => format!(
-                "spare {} takes a place in array '{name}' as soon as that is used for writing, and at \
-                 once with `{rebuild}`, if it is large enough",
+                "spare {} takes a place in array '{name}' as soon as that is used for writing, and \
+                 at once with `{rebuild}`, if it is large enough",
                 spare.name
             ),
         })

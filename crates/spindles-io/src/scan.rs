@@ -268,25 +268,25 @@ fn resolve_within(
         if is_given || !arrays.contains(&array.uuid) {
             return None;
         }
-            let device = shell_word(&found.name);
-            let place = usize::from(own.member.0);
-            let now = newest(&given, array.uuid).unwrap_or(array);
-            let place_is_its = now.members().get(place).map(|it| it.device_uuid)
-                == array.members().get(place).map(|it| it.device_uuid);
-            if place_is_its {
-                return Some(format!(
-                    "left out: {}: array '{}' went on without it for longer than it remembers; `spindles rebuild {} \
-                     --onto {device} --force` fills it anew",
-                    found.name,
-                    now.name,
-                    shell_word(&now.name.to_string())
-                ));
-            }
-            replaced.push(format!(
-                "left out: {}: array '{}' has another device in its position by now; \
-                 `spindles wipe {device}` makes it nobody's",
-                found.name, array.name
+        let device = shell_word(&found.name);
+        let place = usize::from(own.member.0);
+        let now = newest(&given, array.uuid).unwrap_or(array);
+        let place_is_its = now.members().get(place).map(|it| it.device_uuid)
+            == array.members().get(place).map(|it| it.device_uuid);
+        if place_is_its {
+            return Some(format!(
+                "left out: {}: array '{}' went on without it for longer than it remembers; \
+                     `spindles rebuild {} --onto {device} --force` fills it anew",
+                found.name,
+                now.name,
+                shell_word(&now.name.to_string())
             ));
+        }
+        replaced.push(format!(
+            "left out: {}: array '{}' has another device in its position by now; \
+                 `spindles wipe {device}` makes it nobody's",
+            found.name, array.name
+        ));
         None
     });
     scan.skipped.extend(of_these);
@@ -302,8 +302,8 @@ fn resolve_within(
         let lacks = lacks_members(&given) || lacks_journal(&given);
         lacks.then(|| {
             format!(
-                "the array lacks devices that the scan may have missed ({}), so nothing is written to it: give its devices \
-                 in place of its name, or name each with --scan",
+                "the array lacks devices that the scan may have missed ({}), so nothing is written \
+                 to it: give its devices in place of its name, or name each with --scan",
                 scan.cut_off.join("; ")
             )
         })
@@ -652,8 +652,8 @@ impl Scan {
             }
         }
         format!(
-            "members that the array counts on are not in {}: if they lie in another folder, name that too: `{} --scan \
-             FOLDER`, or in {SCAN_VARIABLE}",
+            "members that the array counts on are not in {}: if they lie in another folder, name \
+             that too: `{} --scan FOLDER`, or in {SCAN_VARIABLE}",
             self.described(),
             places.join(" ")
         )
@@ -782,7 +782,8 @@ impl Scan {
         });
         if is_ours {
             self.cut_off.push(format!(
-                "{}: it belongs to an array, and its name is not UTF-8 or has a control character: rename it",
+                "{}: it belongs to an array, and its name is not UTF-8 or has a control character: \
+                 rename it",
                 path.display().to_string().escape_debug()
             ));
         }

@@ -2,7 +2,8 @@
 
 #![expect(
     unsafe_code,
-    reason = "the peer's process is 0 where this namespace has no number for it, which rustix does not allow for"
+    reason = "the peer's process is 0 where this namespace has no number for it, which rustix does \
+        not allow for"
 )]
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};

@@ -92,8 +92,8 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         let mut record = if let Some(known) = &known {
             if uuid.is_none() && !known.is_shared() {
                 warnings.get_or_insert_default().push(format!(
-                    "{device} was the spare of an array, which found it by itself; from now on it is given with the \
-                     devices of each array that may take it"
+                    "{device} was the spare of an array, which found it by itself; from now on it \
+                     is given with the devices of each array that may take it"
                 ));
             }
             serving_too(known, device, uuid)?

@@ -254,7 +254,8 @@ fn without_journal(device: &str, journal: &JournalDevice, known: &[Found], tense
     };
     if let Some(other) = known.iter().find(is_same) {
         return format!(
-            "{} has the same journal of {name}: one is a copy of the other, and the array goes on with the one that is left",
+            "{} has the same journal of {name}: one is a copy of the other, and the array goes on \
+             with the one that is left",
             other.name
         );
     }
@@ -265,7 +266,8 @@ fn without_journal(device: &str, journal: &JournalDevice, known: &[Found], tense
             shell_word(&array.name.to_string())
         ),
         (Tense::Future, None) => {
-            ": `spindles journal remove --array ARRAY` takes it away in order, with the name or the devices of that array"
+            ": `spindles journal remove --array ARRAY` takes it away in order, with the name or \
+             the devices of that array"
                 .to_owned()
         }
     };

@@ -413,7 +413,8 @@ fn errors_name_a_remedy() {
         ),
         (
             "/dev/zero".to_owned(),
-            "{} is a character device: give a file, a block device, nbd://HOST/EXPORT, mem:SIZE or null:SIZE",
+            "{} is a character device: give a file, a block device, nbd://HOST/EXPORT, mem:SIZE or \
+             null:SIZE",
         ),
         (
             "mem:1X".to_owned(),

@@ -119,7 +119,8 @@ fn impossible_copies_are_refused_before_any_write() {
     assert_eq!(
         refused(&source, &target, 10_000),
         format!(
-            "{name} has room for 9999 bytes, and 10000 bytes are to be copied: remove the file first, or name a new one"
+            "{name} has room for 9999 bytes, and 10000 bytes are to be copied: remove the file \
+             first, or name a new one"
         )
     );
     assert_eq!(

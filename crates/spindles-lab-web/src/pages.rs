@@ -93,34 +93,37 @@ pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str)
         (runs, going) => format!("{runs} runs, {going} of them going now"),
     };
     let cut = if is_cut {
-        "<ul class=\"caveats\"><li>There are too many folders in it to look into them all: serve a folder \
-         further down.</li></ul>"
+        "<ul class=\"caveats\"><li>There are too many folders in it to look into them all: serve a \
+         folder further down.</li></ul>"
     } else {
         ""
     };
     let list = match readable {
-        0 => "<p class=\"caption\">Each <code>spindles lab run</code> here puts its results into this \
-              folder, and appears in this list while it is going.</p>"
+        0 => "<p class=\"caption\">Each <code>spindles lab run</code> here puts its results into \
+            this folder, and appears in this list while it is going.</p>"
             .to_owned(),
         1 => format!("<ul class=\"frame runs\">{lines}</ul>"),
         _ => format!(
-            "<form action=\"/compare\"><p class=\"choose\"><button>Compare</button> <span>Tick two runs of an \
-             experiment to see before and after.</span></p><ul class=\"frame runs\">{lines}</ul></form>"
+            "<form action=\"/compare\"><p class=\"choose\"><button>Compare</button> <span>Tick two \
+             runs of an experiment to see before and after.</span></p><ul class=\"frame \
+             runs\">{lines}</ul></form>"
         ),
     };
     let unreadable = match &*unreadable {
         "" => String::new(),
         rows => format!(
-            "<section id=\"unreadable\"><h2>Not readable</h2><dl class=\"table\">{rows}</dl></section>"
+            "<section id=\"unreadable\"><h2>Not readable</h2><dl \
+             class=\"table\">{rows}</dl></section>"
         ),
     };
     let body = format!(
-        "<section id=\"headline\"><h1>{count}</h1><p class=\"lead\">in <code>{}</code></p>{cut}</section>\
-         <div id=\"list\">{list}</div>{unreadable}",
+        "<section id=\"headline\"><h1>{count}</h1><p class=\"lead\">in \
+         <code>{}</code></p>{cut}</section><div id=\"list\">{list}</div>{unreadable}",
         escape(&root.display().to_string()),
     );
     let above = format!(
-        "<div id=\"live\" data-page=\"{version}\" data-going><p class=\"silent\" hidden>{SILENT}</p></div>"
+        "<div id=\"live\" data-page=\"{version}\" data-going><p class=\"silent\" \
+         hidden>{SILENT}</p></div>"
     );
     Response::page(
         Status::Ok,
@@ -233,9 +236,9 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
         })
         .collect();
     let above = format!(
-        "<div id=\"live\" data-page=\"{}\"{}>{ALL_RUNS}{}<p class=\"silent\" hidden>{SILENT}</p>\
-         <ul class=\"files\"><li>As a file:</li><li><a href=\"{RECORDS_FILE}\" download title=\"what all of it was drawn \
-         from\">records</a></li>{links}</ul></div>",
+        "<div id=\"live\" data-page=\"{}\"{}>{ALL_RUNS}{}<p class=\"silent\" \
+         hidden>{SILENT}</p><ul class=\"files\"><li>As a file:</li><li><a href=\"{RECORDS_FILE}\" \
+         download title=\"what all of it was drawn from\">records</a></li>{links}</ul></div>",
         escape(version),
         if live { " data-going" } else { "" },
         state(
@@ -285,7 +288,8 @@ pub(crate) fn comparison(before: &Stored, after: &Stored, change: &Change, all: 
             format!("<li><a href=\"?{query}\">Only verdicts where both did the same work</a></li>")
         }
         (false, false) => format!(
-            "<li><a href=\"?{query}&amp;{DIFFERENT_WORK}=on\">Verdicts also where the work differs</a></li>"
+            "<li><a href=\"?{query}&amp;{DIFFERENT_WORK}=on\">Verdicts also where the work \
+             differs</a></li>"
         ),
     };
     let above = format!(

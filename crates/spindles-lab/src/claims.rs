@@ -28,8 +28,8 @@ impl Claims {
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     return Err(format!(
-                        "{path}, or what it lies on, is in use by another run of the lab: wait until that has ended, or \
-                         take another"
+                        "{path}, or what it lies on, is in use by another run of the lab: wait \
+                         until that has ended, or take another"
                     ));
                 }
                 Err(error) => return Err(format!("{path}: it can't be claimed: {error}")),

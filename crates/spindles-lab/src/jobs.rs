@@ -51,7 +51,8 @@ impl Job {
             return Ok(());
         }
         Err(format!(
-            "it runs beside {}, which is for {}: leave that out, or list in its `systems` those that can",
+            "it runs beside {}, which is for {}: leave that out, or list in its `systems` those \
+             that can",
             self.name,
             (self.is_for)()
         ))

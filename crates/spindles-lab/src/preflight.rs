@@ -192,8 +192,8 @@ fn check_holes(members: &[String]) -> Result<(), String> {
             .map_or(u64::MAX, |it| it.f_bavail.saturating_mul(it.f_frsize));
         if free < *needed {
             return Err(format!(
-                "{name} has holes, which are filled before it is measured, and its file system has room for {} MiB of {} MiB: \
-                 make room there, or choose other members",
+                "{name} has holes, which are filled before it is measured, and its file system has \
+                 room for {} MiB of {} MiB: make room there, or choose other members",
                 free >> 20,
                 *needed >> 20
             ));
@@ -259,7 +259,8 @@ fn check_names(experiment: &Experiment) -> Result<(), RunError> {
                 continue;
             };
             let what = format!(
-                "workloads \"{other}\" and \"{}\" would both have figures called \"{name}\": give one of them another `name`",
+                "workloads \"{other}\" and \"{}\" would both have figures called \"{name}\": give \
+                 one of them another `name`",
                 spec.name
             );
             return Err(wrong(experiment, None, what));
@@ -278,8 +279,8 @@ fn check_system(
     let wrong = |line, what| wrong(experiment, line, what);
     if spec.name.ends_with(CONTROL_SUFFIX) {
         let what = format!(
-            "system \"{}\" is called as the baseline is when it runs again, to show how far apart equals come out: \
-             choose a name that does not end in \"{}\"",
+            "system \"{}\" is called as the baseline is when it runs again, to show how far apart \
+             equals come out: choose a name that does not end in \"{}\"",
             spec.name,
             CONTROL_SUFFIX.trim()
         );
@@ -300,12 +301,12 @@ fn check_system(
         let remedy = match workload.files().map(FilePlan::bytes_bare) {
             None | Some(Ok(_)) => continue,
             Some(Err(NotBare::NeedsFileSystem)) => {
-                "needs a file system: give a folder, or have one made and mounted: `fs = \"ext4\"` in an \
-                 experiment, --fs ext4 with bench"
+                "needs a file system: give a folder, or have one made and mounted: `fs = \"ext4\"` \
+                 in an experiment, --fs ext4 with bench"
             }
             Some(Err(NotBare::Grows)) => {
-                "lets its files grow, and there is no file system: choose grow = \"no\" (--set grow=no with \
-                 bench), give a folder, or have a file system made"
+                "lets its files grow, and there is no file system: choose grow = \"no\" (--set \
+                 grow=no with bench), give a folder, or have a file system made"
             }
         };
         return Err(system(format!("{} {remedy}", workload.name)));
@@ -315,8 +316,8 @@ fn check_system(
     let made_again = experiment.workloads.iter().find(makes_one);
     if let Some(newfs) = made_again.filter(|_| has_one) {
         return Err(system(format!(
-            "{} makes a file system, and there is one: leave out `fs` (--fs), or name other systems in the workload's \
-             `systems`",
+            "{} makes a file system, and there is one: leave out `fs` (--fs), or name other \
+             systems in the workload's `systems`",
             newfs.name
         )));
     }
@@ -332,8 +333,9 @@ fn check_system(
         && is_in_memory(spec, &experiment.members)
     {
         return Err(system(format!(
-            "{what} needs a device of the kernel's, and what is in the memory of this program is none: take files \
-             (members = \"files\", --members files with bench), or devices, such as a RAM disk of the kernel's, /dev/ram0"
+            "{what} needs a device of the kernel's, and what is in the memory of this program is \
+             none: take files (members = \"files\", --members files with bench), or devices, such \
+             as a RAM disk of the kernel's, /dev/ram0"
         )));
     }
     let named = named_by(spec).map_err(system)?;

@@ -83,14 +83,16 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             system("target = \"single\"\nname = \" \""),
-            "x.toml, line 5: \" \" is no name: use letters, digits, '-', '_', '+', '.' and spaces, none of them at an end",
+            "x.toml, line 5: \" \" is no name: use letters, digits, '-', '_', '+', '.' and spaces, \
+             none of them at an end",
         ),
         (
             head("sise = 3"),
-            "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, `scale_min`, \
-             `size`, `seed`, `blocks`, `max_blocks`, `caches`, `confirm`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
-             `consistency`, `checksum`, `journal`, `rebuild_rate`, `read_policy`, `flushes`, `through`, `baseline`, `weights`, `control`, `nodes`, `token_file`, `listen`, \
-             `system`, `workload`",
+            "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, \
+             `scale_min`, `size`, `seed`, `blocks`, `max_blocks`, `caches`, `confirm`, `warmup`, \
+             `time_limit_s`, `members`, `folder`, `chunk`, `consistency`, `checksum`, `journal`, \
+             `rebuild_rate`, `read_policy`, `flushes`, `through`, `baseline`, `weights`, \
+             `control`, `nodes`, `token_file`, `listen`, `system`, `workload`",
         ),
         (
             format!("{HEAD}{SYSTEM}{WORKLOAD}systems = []\n"),
@@ -102,7 +104,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             head("weights = { dd-read = 0 }"),
-            "x.toml, line 3: weight of \"dd-read\": 0 is not possible: give a number above 0, or leave it out",
+            "x.toml, line 3: weight of \"dd-read\": 0 is not possible: give a number above 0, or \
+             leave it out",
         ),
         (
             head("flushes = \"lost\""),
@@ -110,35 +113,38 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             format!("{HEAD}[[system]]\ntarget = \"/dev/sdb\"\nflushes = \"ignored\"\n{WORKLOAD}"),
-            "x.toml, line 5: `flushes` means nothing for system \"/dev/sdb\", it is for arrays that the lab makes without \
-             `up`, and `single`, if it is served or without `fs`: leave it out here; at the head of the file it is for all systems that it means \
-             something for",
+            "x.toml, line 5: `flushes` means nothing for system \"/dev/sdb\", it is for arrays \
+             that the lab makes without `up`, and `single`, if it is served or without `fs`: leave \
+             it out here; at the head of the file it is for all systems that it means something \
+             for",
         ),
         (
             system("target = \"single\"\nread_policy = \"nearest\""),
-            "x.toml, line 5: `read_policy` means nothing for system \"single\", it is for arrays with copies (raid1, raid10), \
-             and `array:`: leave it out here; at the head of the file it is for all systems that it means something for",
+            "x.toml, line 5: `read_policy` means nothing for system \"single\", it is for arrays \
+             with copies (raid1, raid10), and `array:`: leave it out here; at the head of the file \
+             it is for all systems that it means something for",
         ),
         (
             system("name = \"pair\"\ntarget = \"raid1(2)\"\njournal = \"x\""),
-            "x.toml, line 6: `journal` means nothing for system \"pair\", it is for arrays that the lab makes on files or \
-             devices with parity (raid4, raid5, raid6, raid7): leave it out here; at the head of the file it is for all systems \
-             that it means something for",
+            "x.toml, line 6: `journal` means nothing for system \"pair\", it is for arrays that \
+             the lab makes on files or devices with parity (raid4, raid5, raid6, raid7): leave it \
+             out here; at the head of the file it is for all systems that it means something for",
         ),
         (
             head("read_policy = \"nearest\""),
-            "x.toml, line 3: `read_policy` means nothing for any of these systems, it is for arrays with copies (raid1, \
-             raid10), and `array:`: leave it out",
+            "x.toml, line 3: `read_policy` means nothing for any of these systems, it is for \
+             arrays with copies (raid1, raid10), and `array:`: leave it out",
         ),
         (
             system("target = \"$MEMBER0\""),
-            "x.toml, line 4: `$MEMBER0` in `target` stands for something only beside `up`: add the commands that make the \
-             system, or name a device, a file or `single:N`",
+            "x.toml, line 4: `$MEMBER0` in `target` stands for something only beside `up`: add the \
+             commands that make the system, or name a device, a file or `single:N`",
         ),
         (
             system("target = \"$NOPE/x\"\nup = \"true\"\ntakes = 1"),
-            "x.toml, line 4: `$NOPE` in `target` stands for nothing: there are $DIR, $MEMBER0 (`takes` says how many \
-             members); a path with a `$` of its own can't be written here: link to it",
+            "x.toml, line 4: `$NOPE` in `target` stands for nothing: there are $DIR, $MEMBER0 \
+             (`takes` says how many members); a path with a `$` of its own can't be written here: \
+             link to it",
         ),
         (
             head("chunk = \"64Q\""),
@@ -189,8 +195,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             system("target = \"\""),
             "x.toml, line 4: a target is empty: write one of single or single:N, LEVEL(COUNT) or \
-             LEVEL(DEV,DEV,..), array:NAME, array:DEV,DEV,.., folder:PATH, DEVICE, FILE, nbd://HOST/EXPORT, mem:SIZE or \
-             null:SIZE",
+             LEVEL(DEV,DEV,..), array:NAME, array:DEV,DEV,.., folder:PATH, DEVICE, FILE, \
+             nbd://HOST/EXPORT, mem:SIZE or null:SIZE",
         ),
         (
             system("target = \"raid6(3)\""),
@@ -205,10 +211,9 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             workload("kind = \"bonny\""),
             "x.toml, line 6: there is no workload \"bonny\": use one of dd-read, dd-write, \
-             dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write, random-mixed, \
-             bonnie, \
-             bonnie++, iozone, cp, touch, untar, mixed, multistreamread, multistreamwrite, varmail, oltp, \
-             newfs, fio, copy",
+             dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write, \
+             random-mixed, bonnie, bonnie++, iozone, cp, touch, untar, mixed, multistreamread, \
+             multistreamwrite, varmail, oltp, newfs, fio, copy",
         ),
         (
             workload("kind = \"bonnie\"\nsize = \"1G\""),
@@ -221,12 +226,13 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"seeks\"\nparameters = { seeks = 9 }"),
-            "x.toml, line 7: seeks works on blocks and has no parameters: give size, chunk, in_flight \
-             or operations",
+            "x.toml, line 7: seeks works on blocks and has no parameters: give size, chunk, \
+             in_flight or operations",
         ),
         (
             system("target = \"single\"\nfs = \"zfs\""),
-            "x.toml, line 5: there is no file system \"zfs\": use one of ext4, ext3, ext2, xfs, btrfs",
+            "x.toml, line 5: there is no file system \"zfs\": use one of ext4, ext3, ext2, xfs, \
+             btrfs",
         ),
         (
             system("target = \"single\"\nprice = -1"),
@@ -251,8 +257,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"random-read\"\nsize = 1000001"),
-            "x.toml, line 6: random-read: a size of 1000001 bytes is no multiple of an operation's 4096 bytes: choose 999424 \
-             or 1003520",
+            "x.toml, line 6: random-read: a size of 1000001 bytes is no multiple of an operation's \
+             4096 bytes: choose 999424 or 1003520",
         ),
         (
             workload("kind = \"dd-read\"\nsize = \"64K\""),
@@ -269,7 +275,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             head("nodes = [\"10.0.0.2\", \"10.0.0.2:0\"]\ntoken_file = \"t\""),
-            "x.toml, line 3: \"10.0.0.2:0\" is no address of a node: give HOST or HOST:PORT, such as 10.0.0.2:7117",
+            "x.toml, line 3: \"10.0.0.2:0\" is no address of a node: give HOST or HOST:PORT, such \
+             as 10.0.0.2:7117",
         ),
         (
             head("nodes = [\"10.0.0.2\"]"),
@@ -281,8 +288,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             head("listen = \"eth0\""),
-            "x.toml, line 3: listen = \"eth0\" is no address: give the one of this machine that nodes reach, such as \
-             \"10.0.0.1\"",
+            "x.toml, line 3: listen = \"eth0\" is no address: give the one of this machine that \
+             nodes reach, such as \"10.0.0.1\"",
         ),
         (
             workload("kind = \"cp\"\nnodes = 2"),
@@ -294,8 +301,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"copy\"\nsize = \"1M\""),
-            "x.toml, line 7: copy works on files, and `size` is for workloads on blocks: give `parameters = { .. }` \
-             with any of nodes, size, direction, server, client, fsync",
+            "x.toml, line 7: copy works on files, and `size` is for workloads on blocks: give \
+             `parameters = { .. }` with any of nodes, size, direction, server, client, fsync",
         ),
         (
             workload("kind = \"copy\"\nparameters = { nodes = 65 }"),
@@ -307,7 +314,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"cp\"\non = \"others\""),
-            "x.toml, line 7: workloads run here or on nodes: leave `on` out, or write on = \"nodes\"",
+            "x.toml, line 7: workloads run here or on nodes: leave `on` out, or write on = \
+             \"nodes\"",
         ),
         (
             workload("kind = \"cp\"\non = \"nodes\""),
@@ -319,14 +327,15 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"cp\"\non = \"nodes\"\nnodes = 2\ndevice = \"/dev/sdb\""),
-            "x.toml, line 9: `device` is for fio: workloads on files run in the folder of the agent",
+            "x.toml, line 9: `device` is for fio: workloads on files run in the folder of the \
+             agent",
         ),
         (
             workload(
                 "kind = \"fio\"\non = \"nodes\"\nnodes = 2\nparameters = { rw = \"read\", ioengine = \"splice\" }",
             ),
-            "x.toml, line 7: fio's ioengine splice is not for nodes: use one of io_uring, libaio, mmap, posixaio, psync, \
-             pvsync, pvsync2, sync, vsync",
+            "x.toml, line 7: fio's ioengine splice is not for nodes: use one of io_uring, libaio, \
+             mmap, posixaio, psync, pvsync, pvsync2, sync, vsync",
         ),
         (
             workload(
@@ -348,8 +357,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"copy\"\nparameters = { nodes = [1, 2] }"),
-            "x.toml, line 1: no workload is left: copy nodes 1, copy nodes 2 (up to 2 nodes needed, none are given: give \
-             `nodes` and `token_file`, or --nodes and --token-file)",
+            "x.toml, line 1: no workload is left: copy nodes 1, copy nodes 2 (up to 2 nodes \
+             needed, none are given: give `nodes` and `token_file`, or --nodes and --token-file)",
         ),
     ] {
         check(&text, expected);
@@ -427,14 +436,14 @@ fn fio_job_files_are_parsed() {
     };
     let second = |bs: &str| {
         format!(
-            "fio second-2 blocksize {bs}: bs={bs} direct=1 invalidate=1 iodepth=4 ioengine=libaio numjobs=1 rw=randread size=256m \
-             time_based=0"
+            "fio second-2 blocksize {bs}: bs={bs} direct=1 invalidate=1 iodepth=4 ioengine=libaio \
+             numjobs=1 rw=randread size=256m time_based=0"
         )
     };
     let first = |bs: &str| {
         format!(
-            "fio first blocksize {bs}: bs={bs} direct=1 invalidate=1 iodepth=1 ioengine=psync numjobs=1 runtime=30 rw=randread \
-             size=256m time_based=1"
+            "fio first blocksize {bs}: bs={bs} direct=1 invalidate=1 iodepth=1 ioengine=psync \
+             numjobs=1 runtime=30 rw=randread size=256m time_based=1"
         )
     };
     let found: Vec<String> = experiment.workloads.iter().map(shown).collect();
@@ -556,8 +565,8 @@ fn the_scale_shrinks_sizes_and_times_and_is_reported() {
     let error = at(0.05, None).unwrap_err().to_string();
     assert_eq!(
         error,
-        "x.toml, line 3: at a scale of 0.05 the figures of this experiment would say nothing: choose at \
-         least 0.1"
+        "x.toml, line 3: at a scale of 0.05 the figures of this experiment would say nothing: \
+         choose at least 0.1"
     );
 }
 

@@ -309,23 +309,24 @@ fn impossible_experiments_are_reported() {
             experiment("", &format!("{image}\"\nfs = \"ext4"), "dd-read"),
             false,
             format!(
-                "x.toml, line 4: system \"{image}\": the file system ext4 is made on it, and what {image} \
-                 holds would be lost"
+                "x.toml, line 4: system \"{image}\": the file system ext4 is made on it, and what \
+                 {image} holds would be lost"
             ),
         ),
         (
             experiment("", &format!("raid1(mem:8M,{image})"), "dd-read"),
             false,
             format!(
-                "x.toml, line 4: system \"raid1(mem:8M,{image})\": it is made anew, and what {image} holds \
-                 would be lost"
+                "x.toml, line 4: system \"raid1(mem:8M,{image})\": it is made anew, and what \
+                 {image} holds would be lost"
             ),
         ),
         (
             experiment("", &format!("raid5(3)\"\njournal = \"{image}"), "dd-read"),
             false,
             format!(
-                "x.toml, line 4: system \"raid5(3)\": it is made anew, and what {image} holds would be lost"
+                "x.toml, line 4: system \"raid5(3)\": it is made anew, and what {image} holds \
+                 would be lost"
             ),
         ),
         (
@@ -364,29 +365,50 @@ fn impossible_experiments_are_reported() {
                 "dd-read",
             ),
             true,
-            format!("x.toml, line 4: system \"x\": the shell would take {odd} in $MEMBERS for something else"),
+            format!(
+                "x.toml, line 4: system \"x\": the shell would take {odd} in $MEMBERS for \
+                something else"
+            ),
         ),
         (
             experiment("", "single\"\nname = \"s again", "dd-read"),
             false,
-            "x.toml, line 4: system \"s again\" is called as the baseline is when it runs again".to_owned(),
-        ),
-        (
-            experiment("", "single", "dd-read\"\nbeside = \"rebuild\"\n[[workload]]\nkind = \"dd-read\"\nname = \"dd-read during rebuild"),
-            false,
-            "x.toml: workloads \"dd-read\" and \"dd-read during rebuild\" would both have figures called \
-             \"dd-read during rebuild\""
+            "x.toml, line 4: system \"s again\" is called as the baseline is when it runs \
+             again"
                 .to_owned(),
         ),
         (
-            experiment("", "single", "bonnie\"\nname = \"b\"\n[[workload]]\nkind = \"dd-read\"\nname = \"b rewrite"),
+            experiment(
+                "",
+                "single",
+                "dd-read\"\nbeside = \"rebuild\"\n[[workload]]\nkind = \"dd-read\"\nname = \"dd-read during rebuild",
+            ),
             false,
-            "x.toml: workloads \"b\" and \"b rewrite\" would both have figures called \"b rewrite\"".to_owned(),
+            "x.toml: workloads \"dd-read\" and \"dd-read during rebuild\" would both have figures \
+             called \"dd-read during rebuild\""
+                .to_owned(),
         ),
         (
-            experiment("", "single\"\nfs = \"ext4", "untar\"\n[[workload]]\nkind = \"dd-read\"\nname = \"untar extract and sync"),
+            experiment(
+                "",
+                "single",
+                "bonnie\"\nname = \"b\"\n[[workload]]\nkind = \"dd-read\"\nname = \"b rewrite",
+            ),
             false,
-            "x.toml: workloads \"untar\" and \"untar extract and sync\" would both have figures called".to_owned(),
+            "x.toml: workloads \"b\" and \"b rewrite\" would both have figures called \"b \
+             rewrite\""
+                .to_owned(),
+        ),
+        (
+            experiment(
+                "",
+                "single\"\nfs = \"ext4",
+                "untar\"\n[[workload]]\nkind = \"dd-read\"\nname = \"untar extract and sync",
+            ),
+            false,
+            "x.toml: workloads \"untar\" and \"untar extract and sync\" would both have figures \
+             called"
+                .to_owned(),
         ),
     ] {
         let mut kept = Kept::default();
@@ -449,7 +471,8 @@ fn targets_in_use_are_refused_before_any_write() {
             ),
     ] {
         let text = format!(
-            "name = \"x\"\nsize = \"1M\"\ncontrol = false\n{members}{systems}[[workload]]\nkind = \"dd-write\"\n"
+            "name = \"x\"\nsize = \"1M\"\ncontrol = false\n{members}{systems}[[workload]]\nkind = \
+             \"dd-write\"\n"
         );
         let error = Kept::default().run(&text, true).unwrap_err().to_string();
         assert!(

@@ -63,7 +63,8 @@ impl fmt::Display for GrowthError {
         match self {
             Self::Level { level } => write!(
                 f,
-                "growing from or to {level} is not built: only copies on every member, and levels with parity, grow"
+                "growing from or to {level} is not built: only copies on every member, and levels \
+                 with parity, grow"
             ),
             Self::FewerMembers { members } => {
                 write!(f, "it has {members} members, and none can be taken away")

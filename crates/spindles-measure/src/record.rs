@@ -608,8 +608,8 @@ pub enum ReadError {
     },
     /// The same run occurs twice with different contents.
     #[error(
-        "lines {first} and {line} are the same run ({what}) with different contents: one of them was changed; remove the \
-         line that is not as it was measured"
+        "lines {first} and {line} are the same run ({what}) with different contents: one of them \
+         was changed; remove the line that is not as it was measured"
     )]
     Differs {
         /// Line of the first run.
@@ -621,8 +621,9 @@ pub enum ReadError {
     },
     /// The file contains records of two experiments.
     #[error(
-        "lines {first} and {line} are of different experiments ({what}), and figures of different work have no mean: put \
-         the records of each in a file of its own, and hold them against each other with `spindles lab compare`"
+        "lines {first} and {line} are of different experiments ({what}), and figures of different \
+         work have no mean: put the records of each in a file of its own, and hold them against \
+         each other with `spindles lab compare`"
     )]
     Mixed {
         /// Line of the first record.

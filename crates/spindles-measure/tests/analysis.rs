@@ -408,11 +408,12 @@ fn a_deviating_member_is_reported_with_its_figures() {
     let first = &analysis.findings[0];
     assert_eq!(first.kind, "outlier-member");
     for expected in [
-        "b alone: 39 random reads a second (the others 9000); 0.4 MB/s written in order (the others 90)",
+        "b alone: 39 random reads a second (the others 9000); 0.4 MB/s written in order (the \
+         others 90)",
         "log, the device of a journal, alone: 0.1 MB/s written in order (the others 0.4 to 90)",
         "z alone: dd-read: no such export",
-        "b in dd-read of raid5 (b took 20.0 ms to answer and the others 0.10 ms, and 20 % of the actors' time passed with \
-         waiting for that)",
+        "b in dd-read of raid5 (b took 20.0 ms to answer and the others 0.10 ms, and 20 % of the \
+         actors' time passed with waiting for that)",
         "dd-read: raid1 (72 of 6000 requests of y failed)",
     ] {
         assert!(
@@ -1632,8 +1633,8 @@ fn slow_members_are_reported_once_for_all_repetitions() {
         .findings
         .iter()
         .find(|finding| finding.kind == "late-members");
-    let expected = "seeks: raid5 (member 1 slow, stalled, 1 read hedged; member 2 stalled, 7 reads hedged; \
-                member 0 of inner slow)";
+    let expected = "seeks: raid5 (member 1 slow, stalled, 1 read hedged; member 2 stalled, 7 reads \
+        hedged; member 0 of inner slow)";
     assert_eq!(found.unwrap().details, [expected]);
     let text: String = records.iter().map(to_line).collect();
     assert_eq!(from_lines(&text).unwrap(), records);

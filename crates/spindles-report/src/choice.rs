@@ -85,8 +85,8 @@ impl<'a> Matrix<'a> {
         let mut places = self.rows.iter().flat_map(|row| &row.places).flatten();
         let has = |place: Place| places.clone().any(|it| it.place == place);
         let mut said = format!(
-            "{BEST}: the fastest, or not told apart from it among {} pairs; others: by how many percent, or times \
-             (×), they are slower",
+            "{BEST}: the fastest, or not told apart from it among {} pairs; others: by how many \
+             percent, or times (×), they are slower",
             analysis.choice.pairs
         );
         for (place, words) in [
@@ -240,7 +240,8 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
         let why = if of_one_block {
             "no two systems have two repetition blocks in common. Ask for at least 5 blocks"
         } else {
-            "every figure is one of a cache or of the load generator. The doubts say what to do about it"
+            "every figure is one of a cache or of the load generator. The doubts say what to do \
+             about it"
         };
         return Some(format!("{TITLE} There is no answer: {why}."));
     }
@@ -256,8 +257,8 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
         .collect();
     if counts.iter().all(|(_, best)| *best == all) {
         return Some(format!(
-            "{TITLE} No system was told apart from the fastest in {any_of}: take the one that survives, holds and costs \
-             what suits you."
+            "{TITLE} No system was told apart from the fastest in {any_of}: take the one that \
+             survives, holds and costs what suits you."
         ));
     }
     let first = most(&counts)?;

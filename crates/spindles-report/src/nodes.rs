@@ -17,9 +17,9 @@ pub(crate) const COLUMNS: &[&str] = &[
 ];
 
 /// How to read the table.
-pub(crate) const CAPTION: &str = "Medians over repetition blocks of the slowest and the fastest node, of Jain's fairness \
-    index (1: all had the same; 1/n: one had it all), and of how far apart the nodes began, with what their clocks \
-    may be off.";
+pub(crate) const CAPTION: &str = "Medians over repetition blocks of the slowest and the fastest \
+    node, of Jain's fairness index (1: all had the same; 1/n: one had it all), and of how far \
+    apart the nodes began, with what their clocks may be off.";
 
 /// One row for each workload on several nodes on each system.
 pub(crate) fn rows(analysis: &Analysis) -> Vec<Vec<String>> {

@@ -17,8 +17,8 @@ pub(crate) const COLUMNS: &[&str] = &[
 pub(crate) const FIGURES: std::ops::Range<usize> = 2..4;
 
 /// How to read the table.
-pub(crate) const CAPTION: &str = "Systems that have a baseline of their own: how their rates differ from \
-    those of that one in the same repetition blocks.";
+pub(crate) const CAPTION: &str = "Systems that have a baseline of their own: how their rates \
+    differ from those of that one in the same repetition blocks.";
 
 /// One row for each such system and workload.
 pub(crate) fn rows(analysis: &Analysis) -> Vec<[String; 5]> {

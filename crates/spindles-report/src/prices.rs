@@ -5,8 +5,9 @@ use spindles_measure::{Analysis, Quantity, Rate, System, Verdict};
 use crate::figures;
 
 /// How to read the table.
-pub(crate) const CAPTION: &str = "In the currency in which the experiment gives prices. GB and MB are powers of ten; a rate is the \
-    geometric mean of all repetitions. Less is better. A rate of a cache or of the load generator has no price.";
+pub(crate) const CAPTION: &str = "In the currency in which the experiment gives prices. GB and MB \
+    are powers of ten; a rate is the geometric mean of all repetitions. Less is better. A rate of \
+    a cache or of the load generator has no price.";
 
 /// Shown instead of a price if the rate measures a cache.
 const CACHED: &str = "cache figure";

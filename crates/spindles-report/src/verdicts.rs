@@ -9,10 +9,10 @@ use spindles_measure::verdicts::{
 use crate::charts;
 
 /// How to read them.
-pub(crate) const CAPTION: &str = "What kept each system from being faster, said from the counters that were read beside \
-    the workload, with the evidence and a change that would confirm it. Undetermined: nothing was seen at its limit, or more \
-    than one cause was near it. A cache figure says more of a cache than of the disks. Workloads with a \
-    named bottleneck come first.";
+pub(crate) const CAPTION: &str = "What kept each system from being faster, said from the counters \
+    that were read beside the workload, with the evidence and a change that would confirm it. \
+    Undetermined: nothing was seen at its limit, or more than one cause was near it. A cache \
+    figure says more of a cache than of the disks. Workloads with a named bottleneck come first.";
 
 /// Number of reasons given for an undetermined bottleneck, the strongest first.
 const REASONS_SHOWN: usize = 2;

@@ -166,7 +166,8 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
     let others = of(&|it| other_baseline(analysis, it).is_some());
     if !others.is_empty() {
         said += &format!(
-            " Of {}, not run by {}, it is that from the first system that ran it, whose figure is given.",
+            " Of {}, not run by {}, it is that from the first system that ran it, whose figure is \
+             given.",
             others.join(", "),
             baseline_name(analysis)
         );
@@ -179,8 +180,8 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
 pub(crate) fn how_compared(analysis: &Analysis, workload: &Workload) -> Option<String> {
     let of_times = match analysis.quantities(workload).first() {
         Some(Quantity::ResponseP99 | Quantity::ResponseP50) => Some(format!(
-            "Operations come at a set rate, {} a second: response times are compared, from when an operation \
-             was due, and less is faster.",
+            "Operations come at a set rate, {} a second: response times are compared, from when an \
+             operation was due, and less is faster.",
             figures::thousands(figures::float(workload.arrivals_per_s)),
         )),
         Some(Quantity::Time) => {
@@ -328,9 +329,9 @@ pub(crate) fn change_not_shown_among(change: &Change) -> Option<String> {
 
 fn why_not_shown(among: usize) -> String {
     format!(
-        "Not shown among {among}: the interval alone shows a difference, but of {among} comparisons some do by \
-         chance, and the repetition blocks are too few to tell these (Holm's correction). Ask for more blocks, or \
-         compare less."
+        "Not shown among {among}: the interval alone shows a difference, but of {among} \
+         comparisons some do by chance, and the repetition blocks are too few to tell these \
+         (Holm's correction). Ask for more blocks, or compare less."
     )
 }
 
@@ -440,8 +441,8 @@ pub(crate) fn overall(analysis: &Analysis) -> String {
         some => format!(" Left out: {}.", some.join("; ")),
     };
     format!(
-        "Geometric mean of the ratios to the baseline over {which}: each counts the same, however little it \
-         matters to you.{without}"
+        "Geometric mean of the ratios to the baseline over {which}: each counts the same, however \
+         little it matters to you.{without}"
     )
 }
 
@@ -566,7 +567,8 @@ pub(crate) fn change_sums(change: &Change) -> String {
         times => format!(" Less is faster of {times}."),
     };
     format!(
-        "{} faster, {} slower, {} without a difference shown{without}{refused}{one_block}{failed}.{less}",
+        "{} faster, {} slower, {} without a difference \
+         shown{without}{refused}{one_block}{failed}.{less}",
         count(Some(Verdict::Faster)),
         count(Some(Verdict::Slower)),
         count(Some(Verdict::NoDifferenceShown)),
@@ -622,7 +624,8 @@ pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
         .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
     // The same text as in the pair's row, so that readers can find it there.
     Some(format!(
-        "Noise floor: {}, measured twice under two names, differed most from itself in {}: under the second {}.",
+        "Noise floor: {}, measured twice under two names, differed most from itself in {}: under \
+         the second {}.",
         baseline_name(analysis),
         widest.of(),
         difference_of(widest.quantity, &widest.log_ratio, TIMES),
@@ -1043,7 +1046,8 @@ mod tests {
         ] {
             system.options.insert(name.to_owned(), value.to_owned());
         }
-        let expected = "raid5(3), 3 members, survives any 1, through FUSE and a loop device, ext4 mounted sync";
+        let expected = "raid5(3), 3 members, survives any 1, through FUSE and a loop device, ext4 \
+            mounted sync";
         assert_eq!(described(&system), expected);
         let found = |mount: &str| System {
             expression: "$DIR/mnt".to_owned(),

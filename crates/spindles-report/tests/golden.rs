@@ -226,8 +226,8 @@ fn reports_of_unusual_comparisons_equal_the_golden_files() {
     for text in [
         "Not run by single: compared with raid0, the first that ran it.",
         "not run by single: raid0, the first that ran it, makes",
-        "<th scope=\"col\" class=\"n\" title=\"4000 random reads of 8 KiB by 3 seekers, every 10th written back\">seeks, p50 \
-         response time</th>",
+        "<th scope=\"col\" class=\"n\" title=\"4000 random reads of 8 KiB by 3 seekers, every 10th \
+         written back\">seeks, p50 response time</th>",
         "p99 response time, left is faster: single takes",
         "time, left is faster: single takes",
         "Did not keep up: raid5 (answered 80 % of what came).",

@@ -111,8 +111,8 @@ fn bonnie_plus_plus_csv_has_fifty_fields_and_its_tool_reads_it() {
     assert_eq!(fields[0], "1.98");
     assert_eq!(
         fields[2..21].join(","),
-        "wd0-a-long-name repetition 1 of 1,1,77,100M,8k,4000,3,1024,95,5120,30,2048,12,1280,99,+++++,+++,\
-         125.0,14"
+        "wd0-a-long-name repetition 1 of \
+         1,1,77,100M,8k,4000,3,1024,95,5120,30,2048,12,1280,99,+++++,+++,125.0,14"
     );
     assert_eq!(fields[38..44], ["123ms", "", "", "", "", ""]);
 
@@ -130,8 +130,8 @@ fn bonnie_plus_plus_csv_has_fifty_fields_and_its_tool_reads_it() {
         .spawn();
     let Ok(mut child) = child else {
         println!(
-            "SKIPPED: bonnie_plus_plus_csv_has_fifty_fields_and_its_tool_reads_it: bon_csv2html is not \
-             installed"
+            "SKIPPED: bonnie_plus_plus_csv_has_fifty_fields_and_its_tool_reads_it: bon_csv2html is \
+             not installed"
         );
         return;
     };

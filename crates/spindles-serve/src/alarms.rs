@@ -69,16 +69,18 @@ const NOT_FILLED: AlarmKind = ours(
 );
 const BLOCKS_LOST: AlarmKind = ours(
     "BlocksLost",
-    "a crash took blocks of the array: when the first are found, and with all of them when no more are looked for",
+    "a crash took blocks of the array: when the first are found, and with all of them when no more \
+     are looked for",
 );
 const ROT_FOUND: AlarmKind = ours(
     "RotFound",
-    "a place of a member is rotten or can't be read, and was not repaired; once for each member until the next scrub",
+    "a place of a member is rotten or can't be read, and was not repaired; once for each member \
+     until the next scrub",
 );
 const ROT_REPAIRED: AlarmKind = ours(
     "RotRepaired",
-    "a place of a member was rotten or could not be read, and is repaired: the first at once, then the sum, at most \
-     once an hour for each member, at the end of a scrub and of serving",
+    "a place of a member was rotten or could not be read, and is repaired: the first at once, then \
+     the sum, at most once an hour for each member, at the end of a scrub and of serving",
 );
 const SCRUB_STARTED: AlarmKind = ours("ScrubStarted", "a scrub begins, or goes on");
 const SCRUB_FINISHED: AlarmKind = ours("ScrubFinished", "a scrub is done, and found nothing");
@@ -104,7 +106,8 @@ const NO_SPACE: AlarmKind = ours(
 const SPACE_AGAIN: AlarmKind = ours("SpaceAgain", "writes get space again");
 const DOOR_UNGUARDED: AlarmKind = ours(
     "DoorUnguarded",
-    "the process has ended that unmounts the file of `--fuse`, or ends the block device of `--ublk`",
+    "the process has ended that unmounts the file of `--fuse`, or ends the block device of \
+     `--ublk`",
 );
 const CLOSED_UNCLEAN: AlarmKind = ours(
     "ClosedUnclean",
@@ -473,8 +476,8 @@ fn all_lost(array: &str, mut losses: Losses, arrays: &[ArraySnapshot]) -> Option
     // Commands take the name of the outermost array.
     let outermost = arrays.first().map_or(array, |outermost| &outermost.name);
     let what = format!(
-        "a crash took {}: they answer errors until they are written anew from a backup, `spindles examine {}` lists \
-         them",
+        "a crash took {}: they answer errors until they are written anew from a backup, `spindles \
+         examine {}` lists them",
         losses.news()?,
         shell_word(outermost)
     );
@@ -485,8 +488,8 @@ fn space(array: &str, news: &SpaceNews, arrays: &[ArraySnapshot]) -> Alarm {
     match news {
         SpaceNews::Lacking(devices) => {
             let what = format!(
-                "no space is left for writes on the file system of {}: writes are refused until there \
-                 is space; all members stay",
+                "no space is left for writes on the file system of {}: writes are refused until \
+                 there is space; all members stay",
                 devices.join(", ")
             );
             Alarm {
@@ -566,15 +569,17 @@ fn kind_of(
         }
         Event::ArrayFailed { missing } => {
             let what = format!(
-                "more is out than it survives, {}: the array has failed, and nothing more is written",
+                "more is out than it survives, {}: the array has failed, and nothing more is \
+                 written",
                 positions(*missing)
             );
             (&[&ARRAY_FAILED], what)
         }
         Event::WritingStopped => {
-            let what = "the array has failed: what must be durable before more is written could not be written, for want of \
-                        space or as devices failed: nothing more is written until that is mended and the array is served again; \
-                        until then it can be served with --read-only";
+            let what = "the array has failed: what must be durable before more is written could \
+                not be written, for want of space or as devices failed: nothing more is written \
+                until that is mended and the array is served again; until then it can be served \
+                with --read-only";
             (&[&WRITING_STOPPED], what.to_owned())
         }
         Event::JournalDeviceOut { error } => {
@@ -606,7 +611,8 @@ fn kind_of(
         ),
         Event::RebuildIncomplete { failed } => {
             let what = format!(
-                "a rebuild could not read {}: it goes on from the first of them at the next opening",
+                "a rebuild could not read {}: it goes on from the first of them at the next \
+                 opening",
                 counted(*failed, "stripe range")
             );
             (&[&REBUILD_INCOMPLETE], what)
@@ -623,7 +629,8 @@ fn kind_of(
         }
         Event::NotFilled { blocks, .. } => {
             let what = format!(
-                "{} of {member} can't be filled, and perhaps more: other members can't be read there",
+                "{} of {member} can't be filled, and perhaps more: other members can't be read \
+                 there",
                 counted(*blocks, "block")
             );
             (&[&NOT_FILLED], what)
@@ -636,7 +643,8 @@ fn kind_of(
             };
             let (blocks, block) = (counted(finding.blocks, "block"), finding.block);
             let what = format!(
-                "{blocks} of {member}, from block {block} on, {flaw} and not repaired, and perhaps more"
+                "{blocks} of {member}, from block {block} on, {flaw} and not repaired, and perhaps \
+                 more"
             );
             (&[&ROT_FOUND], what)
         }
@@ -644,7 +652,8 @@ fn kind_of(
             let (block, area) = (found.block, found.area.name());
             let blocks = counted(found.blocks, "block");
             let what = format!(
-                "{blocks} of the metadata ({area}) of {member}, from block {block} on, rotten and not repaired"
+                "{blocks} of the metadata ({area}) of {member}, from block {block} on, rotten and \
+                 not repaired"
             );
             (&[&ROT_FOUND], what)
         }

@@ -51,8 +51,8 @@ impl Certificates {
             return Err(CertificatesError::Unfit {
                 path: folder.to_owned(),
                 reason: format!(
-                    "it has {CLIENT}, which is for clients, and no {SERVER}: give the folder with the certificates of the \
-                     server"
+                    "it has {CLIENT}, which is for clients, and no {SERVER}: give the folder with \
+                     the certificates of the server"
                 ),
             });
         }
@@ -211,7 +211,8 @@ fn exposure(key: &Path) -> Option<String> {
     (mode & 0o044 != 0).then(|| {
         let key = key.display().to_string();
         format!(
-            "{key} has mode {mode:04o}, so that others than its owner may read the private key: `chmod 600 {}`",
+            "{key} has mode {mode:04o}, so that others than its owner may read the private key: \
+             `chmod 600 {}`",
             shell_word(&key)
         )
     })

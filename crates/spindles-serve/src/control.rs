@@ -247,8 +247,8 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
         if !under_way.begin() {
             // An answer this short fits the socket buffer, so writing does not wait for the reader.
             let why = format!(
-                "the server of the array does {ASKS_MAX} commands at once, and none of those has ended for {} s: end \
-                 one, or try again",
+                "the server of the array does {ASKS_MAX} commands at once, and none of those has \
+                 ended for {} s: end one, or try again",
                 WAIT_MAX.as_secs()
             );
             // Closing a socket with unread data discards the answer, so read the request first.

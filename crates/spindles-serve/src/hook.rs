@@ -137,8 +137,8 @@ fn work(program: &OsString, alarms: &Receiver<Words>, limits: &Limits, complain:
         if let (Err(why), false) = (&result, fails) {
             let program = program.to_string_lossy();
             complain(&format!(
-                "{program}, which is run for events, {why}; it is tried for others, and not told again before \
-                 it has worked"
+                "{program}, which is run for events, {why}; it is tried for others, and not told \
+                 again before it has worked"
             ));
         }
         fails = result.is_err();

@@ -11,7 +11,8 @@ pub(crate) fn port_failed(address: SocketAddr, error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::AddrInUse => {
             format!(
-                ": `ss --listening --tcp --processes sport = :{port}` says who has it; end that, or give another port"
+                ": `ss --listening --tcp --processes sport = :{port}` says who has it; end that, \
+                 or give another port"
             )
         }
         ErrorKind::AddrNotAvailable => {

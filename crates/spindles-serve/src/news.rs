@@ -121,12 +121,12 @@ impl News {
         let device = device.map_or_else(String::new, |device| format!(", {device},"));
         Some(match member {
             Some(member) => format!(
-                "array '{array}' was closed and opened again for a command, and member {member}{device} is not there any \
-                 more: the array is degraded"
+                "array '{array}' was closed and opened again for a command, and member \
+                 {member}{device} is not there any more: the array is degraded"
             ),
             None => format!(
-                "array '{array}' was closed and opened again for a command, and the device of its journal{device} is not \
-                 there any more: writes are logged on the members"
+                "array '{array}' was closed and opened again for a command, and the device of its \
+                 journal{device} is not there any more: writes are logged on the members"
             ),
         })
     }

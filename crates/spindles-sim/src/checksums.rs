@@ -228,8 +228,8 @@ impl Stack {
                     let damaged = this.damaged.is_some();
                     if kept != found && !none && !damaged {
                         return Err(format!(
-                            "array {array}: block {offset} of member {member} has the checksum {kept:#x} \
-                             of something else"
+                            "array {array}: block {offset} of member {member} has the checksum \
+                             {kept:#x} of something else"
                         ));
                     }
                 }
@@ -279,8 +279,8 @@ impl Stack {
                 let kept = checksums.entries.row_sum_in(&page, entry);
                 if kept != sum {
                     return Err(format!(
-                        "array {array}: row {row} of group {} has the row sum {kept:?} of something \
-                         else on member {member}",
+                        "array {array}: row {row} of group {} has the row sum {kept:?} of \
+                         something else on member {member}",
                         group.index.0
                     ));
                 }

@@ -500,7 +500,8 @@ impl Stack {
                 }
                 if right != *bytes {
                     return Err(format!(
-                        "array {array}, group {}: {} on member {} does not match at its block {block}",
+                        "array {array}, group {}: {} on member {} does not match at its block \
+                         {block}",
                         index.0, slot.role, slot.member
                     ));
                 }

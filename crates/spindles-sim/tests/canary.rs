@@ -105,8 +105,9 @@ const ENUMERATED: &[Mutation] = &[
 /// Faults that nothing finds, and where they were looked for.
 const NOT_FOUND: &[(Mutation, &str)] = &[(
     Mutation::JoinUnvoided,
-    "25,000 seeds of raid5 and raid6 with dropouts, rebuilds and all other faults: what a device that takes a \
-     position held in its log was void in all of them, since the tail is moved when it is full",
+    "25,000 seeds of raid5 and raid6 with dropouts, rebuilds and all other faults: what a device \
+     that takes a position held in its log was void in all of them, since the tail is moved when \
+     it is full",
 )];
 
 /// The first seed to try for rare faults: no seed before it finds them.

@@ -117,7 +117,8 @@ const BEYOND: &[(&str, u8)] = &[
         2,
     ),
     (
-        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, write durably 0+1",
+        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, write \
+         durably 0+1",
         2,
     ),
     (

@@ -198,7 +198,8 @@ fn seeds_of_fixed_bugs_pass() {
         ),
         (
             1_882_567_368_272_926,
-            "what a journal's device takes along in the middle of a replay is in doubt, on any array",
+            "what a journal's device takes along in the middle of a replay is in doubt, on any \
+             array",
         ),
         (
             1_882_567_928_194_502,
@@ -614,7 +615,8 @@ fn seeds_of_fixed_bugs_with_dropouts_pass() {
         (
             177,
             Ending::ProcessCrash,
-            "engine: what is known of rows is asked anew after a wait in which their region may be given back",
+            "engine: what is known of rows is asked anew after a wait in which their region may be \
+             given back",
         ),
         (
             2196,
@@ -692,7 +694,8 @@ fn seeds_of_fixed_bugs_on_any_disks_pass() {
         ),
         (
             31927,
-            "sim: what grew from copies to parity without checksums can't spare a member after a crash",
+            "sim: what grew from copies to parity without checksums can't spare a member after a \
+             crash",
         ),
         (
             62349,
@@ -717,7 +720,8 @@ fn seeds_of_fixed_bugs_on_any_disks_pass() {
         ),
         (
             116_123,
-            "engine: a log that went on after a crash, and ended unused, does not keep its segments",
+            "engine: a log that went on after a crash, and ended unused, does not keep its \
+             segments",
         ),
         (
             107_024,
@@ -733,7 +737,8 @@ fn seeds_of_fixed_bugs_on_any_disks_pass() {
         ),
         (
             188_001,
-            "engine: what is known of rows is asked anew after a wait in which their region may be given back",
+            "engine: what is known of rows is asked anew after a wait in which their region may be \
+             given back",
         ),
         (
             193_340,

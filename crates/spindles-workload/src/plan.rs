@@ -291,8 +291,8 @@ impl fmt::Display for PlanError {
                 let above = below.saturating_add(chunk);
                 write!(
                     f,
-                    "a size of {size_bytes} bytes is no multiple of an operation's {chunk_bytes} bytes: choose {below} \
-                     or {above}"
+                    "a size of {size_bytes} bytes is no multiple of an operation's {chunk_bytes} \
+                     bytes: choose {below} or {above}"
                 )
             }
             Self::NoOperations => {
@@ -311,8 +311,8 @@ impl fmt::Display for PlanError {
             ),
             Self::Mix { kind } => write!(
                 f,
-                "{kind} does not mix reads and writes: take random-mixed, or leave the share of reads \
-                 out"
+                "{kind} does not mix reads and writes: take random-mixed, or leave the share of \
+                 reads out"
             ),
             Self::Percent { percent } => {
                 write!(f, "{percent} % of reads are not possible: choose 0 to 100")

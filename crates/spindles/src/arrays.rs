@@ -80,7 +80,8 @@ impl Scan {
         };
         let (device, array) = (words(&devices, "DEV"), words(&named, "ARRAY"));
         Usage::error(format!(
-            "the device comes first, then the array with --array: `spindles {command} {device} --array {array}`{or}"
+            "the device comes first, then the array with --array: `spindles {command} {device} \
+             --array {array}`{or}"
         ))
     }
 
@@ -89,8 +90,9 @@ impl Scan {
     pub(crate) fn note_out_of_sight(&self, device: &str, devices: &[&str], ui: &Ui) {
         if scan::is_out_of_sight(device, devices, &self.places) {
             ui.note(format!(
-                "{device} lies where arrays are not looked for. It is used all the same; but the array's name alone does \
-                 not find it: give {device} too, or name its folder with --scan, or in SPINDLES_SCAN"
+                "{device} lies where arrays are not looked for. It is used all the same; but the \
+                 array's name alone does not find it: give {device} too, or name its folder with \
+                 --scan, or in SPINDLES_SCAN"
             ));
         }
     }
@@ -308,7 +310,8 @@ pub(crate) fn devices_apart(
         let name = scan::shell_word(device);
         let others: Vec<_> = array.iter().map(|it| scan::shell_word(it)).collect();
         return Err(Usage::error(format!(
-            "{device} is an array, with the devices {}: the device comes first, then the array: `{} {name}`",
+            "{device} is an array, with the devices {}: the device comes first, then the array: \
+             `{} {name}`",
             named.devices.join(", "),
             others.join(" "),
         )));
@@ -336,8 +339,8 @@ pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<St
         [] => Ok(word.to_owned()),
         [one] => Ok((*one).clone()),
         [one, other, ..] => Err(Usage::error(format!(
-            "{word} is not in this folder, and several devices of the array are called so, as {one} and {other}: give \
-             the whole path"
+            "{word} is not in this folder, and several devices of the array are called so, as \
+             {one} and {other}: give the whole path"
         ))),
     }
 }
@@ -351,7 +354,8 @@ pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<Strin
     }
     if names.len() < devices(arguments)?.len() {
         return Err(Usage::error(
-            "several arrays are given by their names alone, each once, and one array by its devices",
+            "several arrays are given by their names alone, each once, and one array by its \
+             devices",
         ));
     }
     Ok(names)
@@ -363,7 +367,8 @@ fn refuse_expressions(arguments: &[String]) -> anyhow::Result<()> {
     match arguments.iter().find(is_one) {
         None => Ok(()),
         Some(word) => Err(Usage::error(format!(
-            "{word} describes an array that is to be made: give an array that there is by its name, or by its devices"
+            "{word} describes an array that is to be made: give an array that there is by its \
+             name, or by its devices"
         ))),
     }
 }
@@ -406,8 +411,8 @@ pub(crate) fn host<'a>(devices: &'a [&'a str], ui: &'a Ui) -> Host<'a> {
 pub(crate) fn note_hidden_by_file(name: &str, uuid: Uuid, ui: &Ui) {
     if Path::new(name).is_file() {
         ui.note(format!(
-            "there is a file {} in this folder, and in it the name means that: call the array by its UUID, {uuid}, \
-             or from elsewhere",
+            "there is a file {} in this folder, and in it the name means that: call the array by \
+             its UUID, {uuid}, or from elsewhere",
             scan::shell_word(name)
         ));
     }

@@ -121,8 +121,8 @@ fn rescue(error: &anyhow::Error) -> Option<&'static str> {
     let mut errors = error.chain().filter_map(assembling);
     let is_lost = errors.any(|error| matches!(error, AssembleError::Incomplete { .. }));
     is_lost.then_some(
-        "bring back enough of them, or copy what can still be read with `spindles copy --rescue`, if it was \
-         closed in order",
+        "bring back enough of them, or copy what can still be read with `spindles copy --rescue`, \
+         if it was closed in order",
     )
 }
 

@@ -338,7 +338,8 @@ pub(crate) fn check_page(folder: &Path, otherwise: &str) -> anyhow::Result<()> {
     let is_ours = facts.is_file() && fs::read(&path).is_ok_and(|it| page::is_page(&it));
     anyhow::ensure!(
         is_ours,
-        "{}: it is not a report of spindles, and would be replaced by one: move it away, or {otherwise}",
+        "{}: it is not a report of spindles, and would be replaced by one: move it away, or \
+         {otherwise}",
         path.display()
     );
     Ok(())

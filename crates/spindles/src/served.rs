@@ -60,8 +60,8 @@ impl InServer {
         if served.len() > 1 {
             let known = ask_each(&served);
             anyhow::bail!(
-                "several arrays that are served are called '{name}': give the UUID of the one you mean in place of the \
-                 name{}",
+                "several arrays that are served are called '{name}': give the UUID of the one you \
+                 mean in place of the name{}",
                 lines("", &known)
             );
         }
@@ -82,7 +82,8 @@ impl InServer {
 /// root's: only the folders of this user and of root are searched.
 pub(crate) fn by_root(socket: &Path) -> String {
     format!(
-        "served by root, and its server does the commands of root alone: do it as root, as with sudo ({})",
+        "served by root, and its server does the commands of root alone: do it as root, as with \
+         sudo ({})",
         socket.display()
     )
 }
@@ -202,8 +203,8 @@ pub(crate) fn check_no_spares(devices: &[&str]) -> anyhow::Result<()> {
             if let Some(device) = devices.iter().find(is_spare) {
                 let name = status["name"].as_str().unwrap_or(&array.uuid);
                 anyhow::bail!(
-                    "{device} is a spare of array '{name}', which is served: `spindles spare remove {} --array {}` makes a \
-                     plain device of it; nothing was changed",
+                    "{device} is a spare of array '{name}', which is served: `spindles spare \
+                     remove {} --array {}` makes a plain device of it; nothing was changed",
                     shell_word(device),
                     shell_word(name)
                 );

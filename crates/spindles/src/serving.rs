@@ -64,8 +64,9 @@ impl Serving {
             let outermost = snapshot.first().filter(|it| it.status.stopped_writing);
             if let Some(array) = outermost {
                 return Some(format!(
-                    "array '{}' has failed, and nothing more is done with it here: `spindles status` says why; bring \
-                     back what it lacks, then stop the server, and serve it again",
+                    "array '{}' has failed, and nothing more is done with it here: `spindles \
+                     status` says why; bring back what it lacks, then stop the server, and serve \
+                     it again",
                     array.name
                 ));
             }

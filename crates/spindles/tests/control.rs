@@ -813,7 +813,8 @@ fn a_member_failed_by_command_is_out_after_a_kill() {
         match copied {
             Ok(status) => assert!(status.success(), "nbdcopy: {status}"),
             Err(error) => println!(
-                "SKIPPED: a_member_failed_by_command_is_out_after_a_kill: what was written before: nbdcopy: {error}"
+                "SKIPPED: a_member_failed_by_command_is_out_after_a_kill: what was written before: \
+                 nbdcopy: {error}"
             ),
         }
         let mut server = place.server.take().expect("it runs");

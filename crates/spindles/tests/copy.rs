@@ -103,7 +103,8 @@ fn devices_with_contents_are_not_overwritten() {
     };
     refused(
         &["data.bin", "a.img"],
-        "a.img holds a member of the Spindles array 'box'; use --force to overwrite it, or take another",
+        "a.img holds a member of the Spindles array 'box'; use --force to overwrite it, or take \
+         another",
     );
     let mut image = vec![0; 1 << 20];
     image[1080] = 0x53;
@@ -196,7 +197,8 @@ fn errors_name_the_bad_input_and_the_remedy() {
         (
             &["data.bin", "small.bin"],
             1,
-            "small.bin has room for 9000 bytes, and 10000 bytes are to be copied: remove the file first",
+            "small.bin has room for 9000 bytes, and 10000 bytes are to be copied: remove the file \
+             first",
         ),
         (
             &["data.bin", "x.bin", "--bytes", "20000"],

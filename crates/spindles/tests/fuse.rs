@@ -497,7 +497,8 @@ fn a_sandboxed_server_mounts_and_opens_devices() {
     let refused = |arguments: &[&str]| {
         let message = fails(&mut pool.command(arguments));
         let why = format!(
-            "{letters} holds something else, and a server in its sandbox opens such files only in the folders"
+            "{letters} holds something else, and a server in its sandbox opens such files only in \
+             the folders"
         );
         assert!(
             message.contains(&why) && message.contains("--no-sandbox"),

@@ -345,7 +345,8 @@ fn an_idle_array_reports_a_lost_connection() {
         }
     };
     tells(
-        "the connection is lost (it ended the connection): it is made again when something is asked",
+        "the connection is lost (it ended the connection): it is made again when something is \
+         asked",
     );
     let status = world.done(&places, &["status", "pool"]);
     assert!(status.contains("healthy"), "{status}");

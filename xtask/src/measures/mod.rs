@@ -207,7 +207,8 @@ fn short(part: &str) -> &str {
 /// The text of the kept file: a line for each figure.
 pub(crate) fn kept_text(figures: &Figures) -> String {
     let mut text = String::from(
-        "# measure, crate, figure: each may only get smaller. `cargo xtask measure --keep` writes this file.\n",
+        "# measure, crate, figure: each may only get smaller. `cargo xtask measure --keep` writes \
+         this file.\n",
     );
     for ((name, part), figure) in figures.iter().filter(|((name, _), _)| is_kept(name)) {
         writeln!(text, "{name} {part} {figure}").expect("strings take everything");
@@ -237,7 +238,8 @@ pub(crate) fn compare(figures: &Figures, kept: &str) -> Vec<String> {
         let before = kept.get(&(*name, part.as_str())).copied().unwrap_or(0);
         if *figure > before {
             changes.push(format!(
-                "{name} of {part} is {figure}, and was {before}: `cargo xtask measure {name} {part}` lists the places"
+                "{name} of {part} is {figure}, and was {before}: `cargo xtask measure {name} \
+                 {part}` lists the places"
             ));
         }
     }

@@ -117,8 +117,8 @@ mod tests {
         let row = "//! The Xs:\n//! all. One file each.\nmod a;\npub static T: &[&R] = &[&a::R];\n";
         let page = |rows: &str| {
             format!(
-                "# A\n\n<!-- generated: registries -->\n| registry | what it holds |\n|---|---|\n{rows}\
-                 <!-- end -->\nafter"
+                "# A\n\n<!-- generated: registries -->\n| registry | what it holds \
+                 |\n|---|---|\n{rows}<!-- end -->\nafter"
             )
         };
         let good = page("| `x/` | The Xs: all |\n");

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) static TASK: Task = Task {
     name: "deb",
     arguments: "[--dist | --debug] [--stage]",
-    about: "builds target/debian/*.deb of the release build; --dist of an optimized one, --stage only what `cargo deb` needs beside the binary",
+    about: "builds target/debian/*.deb of the release build; --dist of an optimized one, --stage \
+        only what `cargo deb` needs beside the binary",
     run,
 };
 

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub(crate) static TASK: Task = Task {
     name: "fleet",
     arguments: "swarm|enumerate|disk|stories|kill9|soak|guest-uml|guest-tcg|systemd [--hours N]",
-    about: "simulates new random seeds, enumerates three requests on small arrays, kills clients on \
-            disks that lie, lives administrators' lives, kills servers, or keeps them short of memory, for \
-            hours (1 by default; of kill9 200 rounds, of soak ten minutes); or serves arrays to a kernel \
-            of its own, once: to one that is a process, or in an emulated machine; or boots a systemd with \
-            our package and units; logs in target/fleet",
+    about: "simulates new random seeds, enumerates three requests on small arrays, kills clients \
+        on disks that lie, lives administrators' lives, kills servers, or keeps them short of \
+        memory, for hours (1 by default; of kill9 200 rounds, of soak ten minutes); or serves \
+        arrays to a kernel of its own, once: to one that is a process, or in an emulated machine; \
+        or boots a systemd with our package and units; logs in target/fleet",
     run,
 };
 

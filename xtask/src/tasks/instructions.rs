@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 pub(crate) static TASK: Task = Task {
     name: "instructions",
     arguments: "[--check | --keep]",
-    about: "counts instructions and member I/O per request; --check holds them to those kept, --keep keeps",
+    about: "counts instructions and member I/O per request; --check holds them to those kept, \
+        --keep keeps",
     run,
 };
 

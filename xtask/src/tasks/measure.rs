@@ -7,8 +7,8 @@ use crate::repo::Repo;
 pub(crate) static TASK: Task = Task {
     name: "measure",
     arguments: "[--keep | MEASURE [CRATE]]",
-    about: "prints figures of the source that may only improve, or the places of one; --keep writes \
-            xtask/measures.txt, with which tidy compares",
+    about: "prints figures of the source that may only improve, or the places of one; --keep \
+        writes xtask/measures.txt, with which tidy compares",
     run,
 };
 

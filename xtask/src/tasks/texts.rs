@@ -9,7 +9,8 @@ use std::str::FromStr as _;
 pub(crate) static TASK: Task = Task {
     name: "texts",
     arguments: "[CRATE]",
-    about: "prints the sentences in strings of a crate, or of all: errors, events, doubts, verdicts",
+    about: "prints the sentences in strings of a crate, or of all: errors, events, doubts, \
+        verdicts",
     run,
 };
 

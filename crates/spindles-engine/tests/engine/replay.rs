@@ -1395,8 +1395,8 @@ fn no_replay_brings_back(operation: Operation) {
                     again.missing = MemberSet::EMPTY.with(MemberIndex(member));
                 }
                 let what = format!(
-                    "{operation:?} of {first}+{blocks}, seed {seed}, power lost after {stop} steps, answered \
-                     {answered}, durable {durable}, without {without:?}"
+                    "{operation:?} of {first}+{blocks}, seed {seed}, power lost after {stop} \
+                     steps, answered {answered}, durable {durable}, without {without:?}"
                 );
                 let all: Vec<_> = (0..LOOKED_AT).collect();
                 let mut world = after_power_loss(world, &again, keeps);

@@ -378,7 +378,8 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     )?;
     ensure(
         !has_checksums || in_use(AreaKind::CHECKSUMS) && room_for_checksums(&device),
-        "it has checksums and no room for them, as arrays made before version 0.1.0, which do not open: create it anew",
+        "it has checksums and no room for them, as arrays made before version 0.1.0, which do not \
+         open: create it anew",
     )?;
     let row_sums = bytes[ROW_SUMS_AT];
     ensure(row_sums < 2, "it neither keeps row sums nor keeps none")?;

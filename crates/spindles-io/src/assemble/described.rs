@@ -228,15 +228,15 @@ impl Opening<'_> {
                 )
             } else if had > has + block_bytes {
                 format!(
-                    "{name}: truncated: it has {} and had {had} when it got the journal; make it {had} \
-                     again, or take another one with spindles journal add",
+                    "{name}: truncated: it has {} and had {had} when it got the journal; make it \
+                     {had} again, or take another one with spindles journal add",
                     SizeBytes(has),
                     had = SizeBytes(had)
                 )
             } else {
                 format!(
-                    "{name}: outdated: an old copy of the device with the journal, or it went back in \
-                     time; what was being written is not told by it"
+                    "{name}: outdated: an old copy of the device with the journal, or it went back \
+                     in time; what was being written is not told by it"
                 )
             }
         };

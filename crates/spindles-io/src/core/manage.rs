@@ -89,7 +89,8 @@ pub(crate) fn may_attach(
             AttachError::TooSmall(small) if around.holds_arrays() => {
                 let of = around.name();
                 let part = format!(
-                    " to take the place of all of member {member} of array '{of}', which is itself an array"
+                    " to take the place of all of member {member} of array '{of}', which is itself \
+                     an array"
                 );
                 let or = ", or an array, as --onto 'raid0(DEV,DEV)', or bring back the \
                           devices of that array";

@@ -222,7 +222,8 @@ pub(crate) fn is_useless(carry: &Carry, spare: &Spare) -> Option<String> {
     if spare.bytes < spare.record.device_bytes {
         let Spare { bytes, record, .. } = spare;
         return Some(format!(
-            "truncated: it has {} and had {had} when it became a spare; make it {had} again, or leave it out",
+            "truncated: it has {} and had {had} when it became a spare; make it {had} again, or \
+             leave it out",
             SizeBytes(*bytes),
             had = SizeBytes(record.device_bytes)
         ));

@@ -37,8 +37,8 @@ pub enum AssembleError {
     },
     /// One of two devices with the same journal is a copy of the other.
     #[error(
-        "{first} and {second} are both the device with the journal of one array{}: one is a copy of the other; leave one \
-         out, or make the copy a plain device: `spindles wipe {}`",
+        "{first} and {second} are both the device with the journal of one array{}: one is a copy \
+         of the other; leave one out, or make the copy a plain device: `spindles wipe {}`",
         older.as_ref().map(|older| format!(", and {older} is the older one")).unwrap_or_default(),
         shell_word(older.as_ref().unwrap_or(second))
     )]
@@ -52,7 +52,8 @@ pub enum AssembleError {
     },
     /// A device carries other data.
     #[error(
-        "{device} has no Spindles superblock: it carries {what}; leave it out, or check that it is the device you mean"
+        "{device} has no Spindles superblock: it carries {what}; leave it out, or check that it is \
+         the device you mean"
     )]
     SomethingElse {
         /// The device.
@@ -62,7 +63,8 @@ pub enum AssembleError {
     },
     /// No given device is a member.
     #[error(
-        "{devices}: what is given are spares and devices of journals alone; give the members of the array too"
+        "{devices}: what is given are spares and devices of journals alone; give the members of \
+         the array too"
     )]
     NoMembers {
         /// The devices given.
@@ -99,7 +101,9 @@ pub enum AssembleError {
     /// It was not closed in order, and members are missing, so parity can't identify the writes in
     /// flight.
     #[error(
-        "array '{array}' was not closed in order and {missing} of {members} {} missing{}: what was being written then can't be told from damage{}; {}bring the missing members back, or use {} to open it all the same and check the data yourself",
+        "array '{array}' was not closed in order and {missing} of {members} {} missing{}: what was \
+         being written then can't be told from damage{}; {}bring the missing members back, or use \
+         {} to open it all the same and check the data yourself",
         if missing.starts_with("members") { "are" } else { "is" },
         if *lacks_journal { ", and the device of its journal too" } else { "" },
         because(refused),
@@ -122,10 +126,10 @@ pub enum AssembleError {
     },
     /// Missing members may be newer than those present.
     #[error(
-        "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be newer than \
-         what is here (last written {}); what is written now can never be put together with that{}: bring \
-         the missing back, or go on without them by {}, or for good by spindles set {} \
-         --degraded-writes allow --degraded{}",
+        "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be \
+         newer than what is here (last written {}); what is written now can never be put together \
+         with that{}: bring the missing back, or go on without them by {}, or for good by spindles \
+         set {} --degraded-writes allow --degraded{}",
         utc(*last_written_s),
         if *holds_last_writes {
             ", and blocks of the last writes before a crash that they alone may hold are lost"
@@ -154,11 +158,12 @@ pub enum AssembleError {
     },
     /// Missing members alone may hold blocks of the last writes before a crash.
     #[error(
-        "array '{array}' was not closed in order, and lacks {missing} of {members}, which it had until then: \
-         blocks of the last writes that {missing} alone may hold are lost for good as soon as the array is \
-         written; bring {missing} back; meanwhile spindles copy reads what is here, and changes nothing; if \
-         {missing} can't come back, {} gives these blocks up; spindles set {} --degraded-writes allow \
-         --degraded does so from now on without a question{}",
+        "array '{array}' was not closed in order, and lacks {missing} of {members}, which it had \
+         until then: blocks of the last writes that {missing} alone may hold are lost for good as \
+         soon as the array is written; bring {missing} back; meanwhile spindles copy reads what is \
+         here, and changes nothing; if {missing} can't come back, {} gives these blocks up; \
+         spindles set {} --degraded-writes allow --degraded does so from now on without a \
+         question{}",
         by_degraded(*forced),
         shell_word(array),
         because(refused)
@@ -189,7 +194,8 @@ pub enum AssembleError {
     },
     /// A part of it has moved already, so its growth can't be aborted.
     #[error(
-        "array '{array}': a part of it is moved already, so its growth can't be given up any more; `spindles grow` with its devices alone goes on with it"
+        "array '{array}': a part of it is moved already, so its growth can't be given up any more; \
+         `spindles grow` with its devices alone goes on with it"
     )]
     TooLate {
         /// The array.
@@ -203,7 +209,8 @@ pub enum AssembleError {
     },
     /// The superblock of a lagging member could not be written.
     #[error(
-        "{device}: its superblock can't be brought up to date: {source}; leave it out to assemble the array without it"
+        "{device}: its superblock can't be brought up to date: {source}; leave it out to assemble \
+         the array without it"
     )]
     CatchUp {
         /// The device.

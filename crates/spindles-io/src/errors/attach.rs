@@ -18,12 +18,14 @@ pub enum AttachError {
     Open(#[from] OpenError),
     /// No place is vacant.
     #[error(
-        "no member is missing, so there is nothing to rebuild: `spindles replace` exchanges a device that works, and `spindles spare add` keeps one for later"
+        "no member is missing, so there is nothing to rebuild: `spindles replace` exchanges a \
+         device that works, and `spindles spare add` keeps one for later"
     )]
     NothingMissing,
     /// That position is not vacant.
     #[error(
-        "member {member} is not one that is missing: a device takes the place of a missing one only{}",
+        "member {member} is not one that is missing: a device takes the place of a missing one \
+         only{}",
         listed("; missing: ", missing)
     )]
     NotMissing {
@@ -34,7 +36,8 @@ pub enum AttachError {
     },
     /// The device is no active member.
     #[error(
-        "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced{}",
+        "{device} is not an active member of this array: what is missing or not filled yet is \
+         rebuilt, not replaced{}",
         listed("; active: ", active)
     )]
     NotActive {
@@ -56,7 +59,8 @@ pub enum AttachError {
     },
     /// The device was never a member, or its data is too old to catch up.
     #[error(
-        "{device} is no missing member that can be brought up to date by what it missed: `spindles rebuild` with --onto fills it anew"
+        "{device} is no missing member that can be brought up to date by what it missed: `spindles \
+         rebuild` with --onto fills it anew"
     )]
     NotReturning {
         /// The device.
@@ -64,7 +68,8 @@ pub enum AttachError {
     },
     /// The device is an active member, or does not belong to the array.
     #[error(
-        "{device} is not a member that is out: only what is out can be removed; `spindles fail` puts one out{}",
+        "{device} is not a member that is out: only what is out can be removed; `spindles fail` \
+         puts one out{}",
         listed("; out: ", out)
     )]
     NotOut {
@@ -155,11 +160,13 @@ fn why_it_stays(reason: CommandError, array: &str, device: &str) -> String {
     let (array, device) = (shell_word(array), shell_word(device));
     match reason {
         CommandError::BeyondTolerance => format!(
-            "the array would not survive without it. `spindles replace {device} {array} --onto DEV` exchanges it while it \
-             works; if others are missing, `spindles status {array}` says how to bring them back first"
+            "the array would not survive without it. `spindles replace {device} {array} --onto \
+             DEV` exchanges it while it works; if others are missing, `spindles status {array}` \
+             says how to bring them back first"
         ),
         CommandError::AlreadyOut => format!(
-            "it is out already: `spindles remove {device} {array}` lets go of the device, and `spindles add` takes it back"
+            "it is out already: `spindles remove {device} {array}` lets go of the device, and \
+             `spindles add` takes it back"
         ),
         reason => reason.to_string(),
     }

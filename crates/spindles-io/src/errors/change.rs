@@ -56,8 +56,9 @@ pub enum ChangeError {
     },
     /// A device belongs to an inner array that lacks too many members.
     #[error(
-        "{device} is a member of array '{array}', of which too much is missing: bring back its other devices too, and \
-         add them, then it comes back as a whole; or have {device} overwritten with --force"
+        "{device} is a member of array '{array}', of which too much is missing: bring back its \
+         other devices too, and add them, then it comes back as a whole; or have {device} \
+         overwritten with --force"
     )]
     OfArrayAway {
         /// The device.
@@ -77,7 +78,8 @@ pub enum ChangeError {
     },
     /// `progress` stopped the copy.
     #[error(
-        "array '{array}': the copy was stopped; {old} is a member as before, and {onto} is not: the next replacement begins anew"
+        "array '{array}': the copy was stopped; {old} is a member as before, and {onto} is not: \
+         the next replacement begins anew"
     )]
     ReplaceStopped {
         /// The array.
@@ -89,7 +91,8 @@ pub enum ChangeError {
     },
     /// The new device failed.
     #[error(
-        "array '{array}': {onto} failed while it was copied onto; {old} is a member as before: give another device"
+        "array '{array}': {onto} failed while it was copied onto; {old} is a member as before: \
+         give another device"
     )]
     ReplacementFailed {
         /// The array.
@@ -101,7 +104,8 @@ pub enum ChangeError {
     },
     /// Some places could not be read.
     #[error(
-        "array '{array}': {} can be read neither from {old} nor from the other members, so it stays a member; what belongs to them must be written anew",
+        "array '{array}': {} can be read neither from {old} nor from the other members, so it \
+         stays a member; what belongs to them must be written anew",
         counted(*failed, "place")
     )]
     Unreadable {
@@ -114,7 +118,8 @@ pub enum ChangeError {
     },
     /// The old device went out, and the rebuild onto the new one did not finish.
     #[error(
-        "array '{array}': {old} failed, and {onto} is not filled yet; `spindles rebuild` with the devices that are left and {onto} goes on"
+        "array '{array}': {old} failed, and {onto} is not filled yet; `spindles rebuild` with the \
+         devices that are left and {onto} goes on"
     )]
     MemberLost {
         /// The array.
@@ -142,7 +147,8 @@ pub enum ChangeError {
         made_of(new, left),
         match least_bytes {
             Some(bytes) => format!("take new ones of at least {}", SizeBytes(*bytes)),
-            None => format!("what is left, {}, is too small already; leave it out", left.join(", ")),
+            None => format!("what is left, {}, is too small already; leave it \
+                out", left.join(", ")),
         }
     )]
     InnerTooSmall {
@@ -162,7 +168,8 @@ pub enum ChangeError {
     Chunk(GeometryError),
     /// No growth is in progress, and no change was asked for.
     #[error(
-        "array '{array}' is not growing: say what it shall become with --add, --chunk, --level or --size"
+        "array '{array}' is not growing: say what it shall become with --add, --chunk, --level or \
+         --size"
     )]
     NothingToGrow {
         /// The array.
@@ -193,8 +200,8 @@ pub enum ChangeError {
     },
     /// The given device is a member that can catch up.
     #[error(
-        "{device} is a member of array '{array}' that is out: `spindles add {} {}` takes it back, by what it missed; --force \
-         overwrites it",
+        "{device} is a member of array '{array}' that is out: `spindles add {} {}` takes it back, \
+         by what it missed; --force overwrites it",
         shell_word(device),
         shell_word(array)
     )]
@@ -212,7 +219,8 @@ pub enum ChangeError {
     },
     /// It is already growing to another shape.
     #[error(
-        "array '{array}' grows already, to something else: let that come to its end first, with spindles grow and its devices alone, or give it up with --abort if nothing was moved yet"
+        "array '{array}' grows already, to something else: let that come to its end first, with \
+         spindles grow and its devices alone, or give it up with --abort if nothing was moved yet"
     )]
     Growing {
         /// The array.
@@ -228,7 +236,8 @@ pub enum ChangeError {
     },
     /// A member failed before any data was moved.
     #[error(
-        "array '{array}': member {member} failed before anything was moved; put another device in its place with spindles grow --add"
+        "array '{array}': member {member} failed before anything was moved; put another device in \
+         its place with spindles grow --add"
     )]
     GrowthOut {
         /// The array.
@@ -238,7 +247,8 @@ pub enum ChangeError {
     },
     /// Too many members are missing.
     #[error(
-        "array '{array}' lost more members than it survives while it grew; what was moved and what was not is known, and it goes on when they are back"
+        "array '{array}' lost more members than it survives while it grew; what was moved and what \
+         was not is known, and it goes on when they are back"
     )]
     GrowthFailed {
         /// The array.
@@ -252,7 +262,8 @@ pub enum ChangeError {
     },
     /// It already has a journal device.
     #[error(
-        "array '{array}' has its journal on {device}: take that away first, with `spindles journal remove --array {}`",
+        "array '{array}' has its journal on {device}: take that away first, with `spindles journal \
+         remove --array {}`",
         shell_word(array)
     )]
     HasJournal {
@@ -282,8 +293,8 @@ pub enum ChangeError {
     },
     /// A member is out, but the array might count on it again after a crash.
     #[error(
-        "array '{array}': member {member} is out, but {}: after a crash the array might count on it again; `spindles \
-         status {}` says how it is",
+        "array '{array}': member {member} is out, but {}: after a crash the array might count on \
+         it again; `spindles status {}` says how it is",
         if *server_ended { "the server ended before that was noted" } else { "that could not be written to the superblocks" },
         shell_word(array)
     )]
@@ -303,7 +314,8 @@ pub enum ChangeError {
     },
     /// Members are missing.
     #[error(
-        "array '{array}' lacks {members}: it gets larger with all its members there; bring back what is missing, or fill its place with spindles rebuild, first"
+        "array '{array}' lacks {members}: it gets larger with all its members there; bring back \
+         what is missing, or fill its place with spindles rebuild, first"
     )]
     NotWhole {
         /// The array.
@@ -313,7 +325,8 @@ pub enum ChangeError {
     },
     /// A member that may still exist was not given.
     #[error(
-        "array '{array}' counts on member {member}, and its device was not given: give all of its devices; what is lost for good is replaced with spindles rebuild first"
+        "array '{array}' counts on member {member}, and its device was not given: give all of its \
+         devices; what is lost for good is replaced with spindles rebuild first"
     )]
     NotAllGiven {
         /// The array.
@@ -329,7 +342,8 @@ pub enum ChangeError {
     },
     /// It is no spare.
     #[error(
-        "{device} is not a spare: nothing was changed on it; `spindles status` lists the spares of an array"
+        "{device} is not a spare: nothing was changed on it; `spindles status` lists the spares of \
+         an array"
     )]
     NoSpare {
         /// The device.

@@ -17,7 +17,9 @@ pub(crate) const NAME_BYTES_MAX: usize = 48;
 pub enum CreateError {
     /// The name can't be stored.
     #[error(
-        "'{name}' can't be the name of an array: give 1 to {NAME_BYTES_MAX} bytes without '/', ',', ':', double quotes and control characters, with neither a '-' in front nor a space at an end"
+        "'{name}' can't be the name of an array: give 1 to {NAME_BYTES_MAX} bytes without '/', \
+         ',', ':', double quotes and control characters, with neither a '-' in front nor a space \
+         at an end"
     )]
     Name {
         /// The name.
@@ -31,7 +33,8 @@ pub enum CreateError {
     },
     /// It is an existing array.
     #[error(
-        "{device} means an array that there is, and only devices can be given here: an array inside another is created together with it, as in raid1(raid0(DEV,DEV),DEV)"
+        "{device} means an array that there is, and only devices can be given here: an array \
+         inside another is created together with it, as in raid1(raid0(DEV,DEV),DEV)"
     )]
     IsAnArray {
         /// The array.
@@ -74,7 +77,8 @@ pub enum CreateError {
     TooSmall(#[from] TooSmall),
     /// A device is larger than the format allows.
     #[error(
-        "{device} is too large: it has {bytes}, and with blocks of {block_bytes} bytes a member has at most {bytes_max}; divide it into partitions"
+        "{device} is too large: it has {bytes}, and with blocks of {block_bytes} bytes a member \
+         has at most {bytes_max}; divide it into partitions"
     )]
     TooLarge {
         /// The device.
@@ -88,7 +92,8 @@ pub enum CreateError {
     },
     /// The smallest device has no room for the bitmaps of such a large array.
     #[error(
-        "{device} has no room for the bitmaps of an array of this size with chunks of {chunk}: leave it out, or take a larger --chunk"
+        "{device} has no room for the bitmaps of an array of this size with chunks of {chunk}: \
+         leave it out, or take a larger --chunk"
     )]
     TooManyRegions {
         /// The device.
@@ -98,7 +103,8 @@ pub enum CreateError {
     },
     /// The policy can't restore checksums after a crash.
     #[error(
-        "checksums need --consistency journal, which puts them in order after a crash: take that instead of {policy}, or --checksum none"
+        "checksums need --consistency journal, which puts them in order after a crash: take that \
+         instead of {policy}, or --checksum none"
     )]
     Inexact {
         /// The policy.
@@ -117,7 +123,8 @@ pub enum CreateError {
     Geometry(GeometryError),
     /// A system call failed. The devices may have been written to.
     #[error(
-        "{device}: can't {action}: {source}; the array is not complete, create it again with --force"
+        "{device}: can't {action}: {source}; the array is not complete, create it again with \
+         --force"
     )]
     Io {
         /// The device.
@@ -129,7 +136,8 @@ pub enum CreateError {
     },
     /// A member could not be written. The devices may have been written to.
     #[error(
-        "{device}: can't write the superblock: {source}; the array is not complete, create it again with --force"
+        "{device}: can't write the superblock: {source}; the array is not complete, create it \
+         again with --force"
     )]
     Superblock {
         /// The member.
@@ -139,7 +147,8 @@ pub enum CreateError {
     },
     /// A device could not become a spare.
     #[error(
-        "{device} did not become a spare: {source}; the array itself is complete: try again with 'spindles spare add'"
+        "{device} did not become a spare: {source}; the array itself is complete: try again with \
+         'spindles spare add'"
     )]
     Spare {
         /// The device.

@@ -16,8 +16,8 @@ fn remedy(users: Option<&String>) -> Cow<'static, str> {
         ));
     }
     Cow::Borrowed(if users.is_some_and(|users| users.starts_with(&own)) {
-        "the server of the array has it itself: see `spindles status`. `spindles remove` lets go of a \
-         member that is out"
+        "the server of the array has it itself: see `spindles status`. `spindles remove` lets go \
+         of a member that is out"
     } else {
         "stop or unmount that first"
     })
@@ -74,8 +74,8 @@ pub enum OpenError {
     },
     /// The process that opens files for a sandboxed server refused this one.
     #[error(
-        "{device} holds something else, and a server in its sandbox opens such files only in the folders of the array's \
-         devices: put it there, or serve with --no-sandbox"
+        "{device} holds something else, and a server in its sandbox opens such files only in the \
+         folders of the array's devices: put it there, or serve with --no-sandbox"
     )]
     Elsewhere {
         /// The device.
@@ -89,8 +89,8 @@ pub enum OpenError {
     },
     /// It is no valid address of an export.
     #[error(
-        "{device} can't be opened: {what}; an export is nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH, or \
-         nbds://HOST[:PORT]/EXPORT?tls-certificates=DIR"
+        "{device} can't be opened: {what}; an export is nbd://HOST[:PORT]/EXPORT or \
+         nbd+unix:///EXPORT?socket=PATH, or nbds://HOST[:PORT]/EXPORT?tls-certificates=DIR"
     )]
     Address {
         /// The address given.
@@ -114,8 +114,8 @@ pub enum OpenError {
     },
     /// Its server does not support flush.
     #[error(
-        "{device} can't be written to: its server does not flush, so nothing written there is ever known to be durable; \
-         serve it with flush, or leave it out"
+        "{device} can't be written to: its server does not flush, so nothing written there is ever \
+         known to be durable; serve it with flush, or leave it out"
     )]
     NoFlush {
         /// The device.
@@ -133,7 +133,8 @@ pub enum OpenError {
     },
     /// It exceeds the file size limit of the process.
     #[error(
-        "{device} would have {bytes}, and a file of this process has {limit_bytes} at most: raise that limit (ulimit -f), or copy less"
+        "{device} would have {bytes}, and a file of this process has {limit_bytes} at most: raise \
+         that limit (ulimit -f), or copy less"
     )]
     FileLimit {
         /// The file.
@@ -205,8 +206,8 @@ pub enum OpenError {
     },
     /// It can't be addressed in such small blocks.
     #[error(
-        "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: take a device with \
-         smaller sectors, or use blocks of {sector_bytes} bytes"
+        "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: \
+         take a device with smaller sectors, or use blocks of {sector_bytes} bytes"
     )]
     BlockSize {
         /// The device.

@@ -36,7 +36,8 @@ pub enum ScanError {
     List(#[from] ExpressionError),
     /// The word names neither a device nor an array.
     #[error(
-        "'{name}' is neither a file nor a block device, nor the name of an array in {places}: check the name, give the devices of the array, or say with --scan where they are{}{}",
+        "'{name}' is neither a file nor a block device, nor the name of an array in {places}: \
+         check the name, give the devices of the array, or say with --scan where they are{}{}",
         listed(found),
         lines("\nNot looked at:", skipped)
     )]
@@ -71,9 +72,9 @@ pub enum ScanError {
     },
     /// Another array already has the new name.
     #[error(
-        "there is an array '{name}' already, and commands that are given a name could not tell them apart: \
-         take another name, call that one otherwise by spindles rename, or make its devices nobody's by \
-         spindles wipe{}",
+        "there is an array '{name}' already, and commands that are given a name could not tell \
+         them apart: take another name, call that one otherwise by spindles rename, or make its \
+         devices nobody's by spindles wipe{}",
         listed(found)
     )]
     Taken {

@@ -155,7 +155,8 @@ impl Query {
             };
             if is_again {
                 return Err(
-                    "all that may follow the '?' is socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once",
+                    "all that may follow the '?' is socket=PATH, tls-certificates=DIR and \
+                     tls-hostname=NAME, each once",
                 );
             }
         }
@@ -228,15 +229,18 @@ mod tests {
             ),
             (
                 "nbd+unix:///?sock=s",
-                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once",
+                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and \
+                 tls-hostname=NAME, each once",
             ),
             (
                 "nbd+unix:///?socket=",
-                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once",
+                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and \
+                 tls-hostname=NAME, each once",
             ),
             (
                 "nbds://h?tls-certificates=a&tls-certificates=b",
-                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and tls-hostname=NAME, each once",
+                "no: all that may follow the '?' is socket=PATH, tls-certificates=DIR and \
+                 tls-hostname=NAME, each once",
             ),
             (
                 "nbds://h:7/x?tls-certificates=/etc/a%20b",

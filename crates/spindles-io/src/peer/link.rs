@@ -41,7 +41,8 @@ impl Terms {
         let most = sizes.map_or(PAYLOAD_BYTES_MAX, |sizes| sizes.payload_bytes_max);
         if !min_bytes.is_power_of_two() || min_bytes > 64 << 10 || most < min_bytes {
             return Err(format!(
-                "its server takes requests of {min_bytes} to {most} bytes, which the protocol forbids"
+                "its server takes requests of {min_bytes} to {most} bytes, which the protocol \
+                 forbids"
             ));
         }
         if agreed.bytes > BYTES_MAX {
@@ -115,11 +116,12 @@ pub(crate) fn connect(route: &Route, until: Instant) -> Result<Link, String> {
     });
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::TimedOut => format!(
-            "its server at {server} does not answer: it may take no more clients (qemu-nbd has --shared for that), \
-             or be no NBD server"
+            "its server at {server} does not answer: it may take no more clients (qemu-nbd has \
+             --shared for that), or be no NBD server"
         ),
         io::ErrorKind::UnexpectedEof if route.has_tls() => format!(
-            "its server at {server} ended the connection: it may want a client-cert.pem of an authority that it knows"
+            "its server at {server} ended the connection: it may want a client-cert.pem of an \
+             authority that it knows"
         ),
         _ => format!(
             "its server at {server} does not talk: {}",

@@ -107,9 +107,9 @@ fn writes_read_back_whole() {
         assert_eq!(blocks, [1, 5, 0, 0, 5, 1, 1, 6]);
         assert_eq!(read, served.disk.lock().unwrap()[..8 * BLOCK]);
         target.close().unwrap();
-        let expected = "0 write 4096+8192; 0 write 12288+8192; 0 write fua 28672+4096; 0 flush 0+0; \
-            0 writezeroes fua 8192+4096; 0 writezeroes 12288+4096; \
-            0 read 0+8192; 0 read 8192+8192; 0 read 16384+8192; 0 read 24576+8192; 0 flush 0+0";
+        let expected = "0 write 4096+8192; 0 write 12288+8192; 0 write fua 28672+4096; 0 flush \
+            0+0; 0 writezeroes fua 8192+4096; 0 writezeroes 12288+4096; 0 read 0+8192; 0 read \
+            8192+8192; 0 read 16384+8192; 0 read 24576+8192; 0 flush 0+0";
         let log = served.log();
         assert!(log.ends_with(expected), "{log}");
     }

@@ -25,8 +25,8 @@ pub enum CertificatesError {
     },
     /// No authority to verify clients with.
     #[error(
-        "{} is not there: clients are known by the signature of this certificate authority; put its \
-         certificate there, or let any client in with --tls-any-client",
+        "{} is not there: clients are known by the signature of this certificate authority; put \
+         its certificate there, or let any client in with --tls-any-client",
         path.display()
     )]
     NoAuthority {

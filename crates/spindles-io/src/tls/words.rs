@@ -8,7 +8,8 @@ use std::io;
 pub fn explain(error: &Error) -> String {
     let text = match error {
         Error::NoCertificatesPresented => {
-            "it shows no certificate: give it client-cert.pem and client-key.pem of an authority in ca-cert.pem"
+            "it shows no certificate: give it client-cert.pem and client-key.pem of an authority \
+             in ca-cert.pem"
         }
         Error::InvalidCertificate(flaw) => return of_certificate(flaw),
         Error::AlertReceived(alert) => return of_alert(*alert),
@@ -32,23 +33,28 @@ pub fn explain_io(error: &io::Error) -> String {
 fn of_certificate(flaw: &Flaw) -> String {
     let text = match flaw {
         Flaw::UnknownIssuer | Flaw::BadSignature => {
-            "its certificate is not signed by an authority in ca-cert.pem: one of the two is to be exchanged"
+            "its certificate is not signed by an authority in ca-cert.pem: one of the two is to be \
+             exchanged"
         }
         Flaw::Expired | Flaw::ExpiredContext { .. } => {
             "its certificate has expired: it needs a new one, or this machine the right time"
         }
         Flaw::NotValidYet | Flaw::NotValidYetContext { .. } => {
-            "its certificate is not valid yet: this machine needs the right time, if not it a new one"
+            "its certificate is not valid yet: this machine needs the right time, if not it a new \
+             one"
         }
         Flaw::Revoked => "its certificate is taken back by ca-crl.pem: it needs a new one",
         Flaw::ExpiredRevocationList | Flaw::ExpiredRevocationListContext { .. } => {
-            "ca-crl.pem is too old to say whether its certificate still holds: get a new one from the authority"
+            "ca-crl.pem is too old to say whether its certificate still holds: get a new one from \
+             the authority"
         }
         Flaw::UnknownRevocationStatus => {
-            "ca-crl.pem does not say whether its certificate still holds: get the list of the authority that signed it"
+            "ca-crl.pem does not say whether its certificate still holds: get the list of the \
+             authority that signed it"
         }
         Flaw::InvalidPurpose | Flaw::InvalidPurposeContext { .. } => {
-            "its certificate is for another purpose: a server needs one for TLS servers, a client one for TLS clients"
+            "its certificate is for another purpose: a server needs one for TLS servers, a client \
+             one for TLS clients"
         }
         Flaw::NotValidForName => "its certificate has another name than it is asked by",
         // For example, the text of `NotValidForNameContext` contains both names.
@@ -60,22 +66,24 @@ fn of_certificate(flaw: &Flaw) -> String {
 fn of_alert(alert: Alert) -> String {
     let text = match alert {
         Alert::UnknownCA => {
-            "the other side knows no authority that signed the certificate of this side: one of the two is to be \
-             exchanged"
+            "the other side knows no authority that signed the certificate of this side: one of \
+             the two is to be exchanged"
         }
         Alert::CertificateRequired => "the other side wants a certificate of this side",
         Alert::CertificateExpired => {
-            "the other side says that the certificate of this side has expired: this side needs a new one, or one of the \
-             two machines the right time"
+            "the other side says that the certificate of this side has expired: this side needs a \
+             new one, or one of the two machines the right time"
         }
         Alert::CertificateRevoked => {
-            "the other side says that the certificate of this side was taken back: this side needs a new one"
+            "the other side says that the certificate of this side was taken back: this side needs \
+             a new one"
         }
         Alert::BadCertificate | Alert::UnsupportedCertificate | Alert::CertificateUnknown => {
             "the other side does not take the certificate of this side"
         }
         Alert::ProtocolVersion | Alert::HandshakeFailure | Alert::InsufficientSecurity => {
-            "the other side has no version of TLS, or no cipher, in common with this: TLS 1.2 and 1.3 can be used"
+            "the other side has no version of TLS, or no cipher, in common with this: TLS 1.2 and \
+             1.3 can be used"
         }
         other => return format!("the other side ended it: {other:?}"),
     };

@@ -54,7 +54,8 @@ fn pages_work_in_a_browser_and_show_a_live_run() {
     browser
         .value("document.querySelectorAll('#doubts details').forEach((it) => { it.open = true; })");
     browser.value(
-        "document.querySelector('#doubts h2').scrollIntoView(); scrollBy(0, -290); window.mine = true",
+        "document.querySelector('#doubts h2').scrollIntoView(); scrollBy(0, -290); window.mine = \
+         true",
     );
     let place = "document.querySelector('#doubts h2').getBoundingClientRect().top";
     let open = "document.querySelectorAll('details[open]').length";

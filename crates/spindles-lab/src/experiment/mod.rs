@@ -434,7 +434,8 @@ impl Experiment {
             .filter(|it| tuning.scale < *it.get_ref())
         {
             let what = format!(
-                "at a scale of {} the figures of this experiment would say nothing: choose at least {}",
+                "at a scale of {} the figures of this experiment would say nothing: choose at \
+                 least {}",
                 tuning.scale,
                 least.get_ref()
             );

@@ -80,8 +80,8 @@ impl Reader<'_> {
         let listen = raw.listen.as_ref().map(|text| {
             ip_address(text.get_ref()).ok_or_else(|| {
                 let what = format!(
-                    "listen = \"{}\" is no address: give the one of this machine that nodes reach, such as \
-                     \"10.0.0.1\"",
+                    "listen = \"{}\" is no address: give the one of this machine that nodes reach, \
+                     such as \"10.0.0.1\"",
                     text.get_ref()
                 );
                 self.at(&text.span(), what)
@@ -134,7 +134,8 @@ impl Reader<'_> {
         match work {
             Work::Files(plan) if plan.has_tree() || plan.archive_folder().is_some() => {
                 return wrong(
-                    "an archive of yours is not sent to nodes: leave `tarball` and `archive_folder` out",
+                    "an archive of yours is not sent to nodes: leave `tarball` and \
+                     `archive_folder` out",
                 );
             }
             Work::Fio(work) => {

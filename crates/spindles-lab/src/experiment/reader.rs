@@ -123,7 +123,8 @@ impl Reader<'_> {
             return Err(self.at(
                 &name.span(),
                 format!(
-                    "\"{text}\" is no name: use letters, digits, '-', '_', '+', '.' and spaces, none of them at an end"
+                    "\"{text}\" is no name: use letters, digits, '-', '_', '+', '.' and spaces, \
+                     none of them at an end"
                 ),
             ));
         }
@@ -421,13 +422,16 @@ impl Reader<'_> {
             let value = *weight.get_ref();
             if !workloads.contains(&&**name) {
                 let names = workloads.join(", ");
-                let what =
-                    format!("weight of \"{name}\": it is none of the workloads: use one of {names}");
+                let what = format!(
+                    "weight of \"{name}\": it is none of the workloads: use one of \
+                        {names}"
+                );
                 return Err(self.at(&weight.span(), what));
             }
             if !value.is_finite() || value <= 0.0 {
                 let what = format!(
-                    "weight of \"{name}\": {value} is not possible: give a number above 0, or leave it out"
+                    "weight of \"{name}\": {value} is not possible: give a number above 0, or \
+                     leave it out"
                 );
                 return Err(self.at(&weight.span(), what));
             }
@@ -549,7 +553,8 @@ impl Reader<'_> {
             let what = match spec.work {
                 Work::Blocks(_) => "it runs on each member, and no job does: leave `beside` out",
                 Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => {
-                    "it does not run on an open array, so no job can run beside it: leave `beside` out"
+                    "it does not run on an open array, so no job can run beside it: leave `beside` \
+                     out"
                 }
             };
             return Err(self.at(&raw.kind.span(), what));
@@ -565,7 +570,8 @@ impl Reader<'_> {
     ) -> Result<BlockWork, ExperimentError> {
         if let Some(parameters) = &raw.parameters {
             let what = format!(
-                "{} works on blocks and has no parameters: give size, chunk, in_flight or operations",
+                "{} works on blocks and has no parameters: give size, chunk, in_flight or \
+                 operations",
                 kind.name
             );
             return Err(self.at(&parameters.span(), what));
@@ -640,8 +646,8 @@ impl Reader<'_> {
         if shrunk < LEAST.max(u64::from(kind.chunk_bytes)) {
             let least = LEAST.max(u64::from(kind.chunk_bytes));
             let what = format!(
-                "at a scale of {} {} would work on less than {}, and its figures say nothing: choose a scale of at \
-                 least {:.3}",
+                "at a scale of {} {} would work on less than {}, and its figures say nothing: \
+                 choose a scale of at least {:.3}",
                 self.tuning.scale,
                 kind.name,
                 SizeBytes(least).typed(),
@@ -677,7 +683,8 @@ impl Reader<'_> {
             return Ok(());
         };
         let what = format!(
-            "`{key}` is for workloads on blocks, and {} takes `parameters = {{ .. }}`: leave `{key}` out",
+            "`{key}` is for workloads on blocks, and {} takes `parameters = {{ .. }}`: leave \
+             `{key}` out",
             raw.kind.get_ref()
         );
         Err(self.at(&value.span(), what))
@@ -837,8 +844,8 @@ impl Reader<'_> {
             .unwrap_or_default();
         let others = parameters.is_some_and(|it| it.len() > 1);
         if words.is_empty() || others {
-            let what = "newfs takes one parameter, the command that gets the device as its last argument: \
-                        parameters = { command = \"mkfs.ext4 -q -F\" }";
+            let what = "newfs takes one parameter, the command that gets the device as its last \
+                argument: parameters = { command = \"mkfs.ext4 -q -F\" }";
             return Err(self.at(&span, what));
         }
         Ok(words)
@@ -859,7 +866,8 @@ impl Reader<'_> {
         };
         found.ok_or_else(|| {
             let what = format!(
-                "{name} = {} is not possible: give a whole number, a size such as \"64M\" or a word",
+                "{name} = {} is not possible: give a whole number, a size such as \"64M\" or a \
+                 word",
                 value.get_ref()
             );
             self.at(&value.span(), what)

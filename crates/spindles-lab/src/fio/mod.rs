@@ -122,7 +122,8 @@ impl FioWork {
         let size = work.option("size");
         if number(size).is_none_or(|bytes| bytes == 0) && !size.ends_with('%') {
             return Err(format!(
-                "fio's size = {size} is not possible: give a size such as 256m, or a share such as 50%"
+                "fio's size = {size} is not possible: give a size such as 256m, or a share such as \
+                 50%"
             ));
         }
         if work.is_timed() {
@@ -132,7 +133,10 @@ impl FioWork {
         if let Some(runtime) = work.options.get("runtime") {
             let given_ns = time_ns(runtime).filter(|time| *time > 0);
             let given_ns = given_ns.ok_or_else(|| {
-                format!("fio's runtime = {runtime} is not possible: give seconds, or a time such as 90s or 5m")
+                format!(
+                    "fio's runtime = {runtime} is not possible: give seconds, or a time such \
+                    as 90s or 5m"
+                )
             })?;
             let scaled = spindles_workload::file::times(given_ns, scale.min(1.0));
             let scaled = scaled.max(given_ns.min(SECOND_NS));
@@ -332,7 +336,8 @@ fn by_first_names(given: BTreeMap<String, String>) -> Result<BTreeMap<String, St
         }
         if value.contains(COMMENT) || value.contains('\n') {
             return Err(format!(
-                "fio's {name} = {value}: fio takes what follows # or ; as a comment: leave these out"
+                "fio's {name} = {value}: fio takes what follows # or ; as a comment: leave these \
+                 out"
             ));
         }
         for rival in rivals(&first) {
@@ -359,8 +364,8 @@ fn check_direction(options: &BTreeMap<String, String>) -> Result<(), String> {
     };
     if direction_of(rw).contains("trim") {
         return Err(format!(
-            "fio's rw = {rw} is not supported, records have no figures of trims: use read, write, rw, randread, \
-             randwrite or randrw"
+            "fio's rw = {rw} is not supported, records have no figures of trims: use read, write, \
+             rw, randread, randwrite or randrw"
         ));
     }
     Ok(())

@@ -32,7 +32,8 @@ impl FromStr for NodeAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "\"{text}\" is no address of a node: give HOST or HOST:PORT, such as 10.0.0.2:{PORT}"
+                "\"{text}\" is no address of a node: give HOST or HOST:PORT, such as \
+                 10.0.0.2:{PORT}"
             )
         };
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {

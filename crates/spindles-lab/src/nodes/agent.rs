@@ -53,7 +53,8 @@ pub enum AgentError {
     },
     /// A device is neither a block device nor a file.
     #[error(
-        "{device} is neither a block device nor a file, and fio needs one: name another with --device"
+        "{device} is neither a block device nor a file, and fio needs one: name another with \
+         --device"
     )]
     NoDevice {
         /// The device.

@@ -166,12 +166,12 @@ impl<'a> Crew<'a> {
                 }
                 Err(Unmet::Wrong(why)) => why,
                 Err(Unmet::Busy) => format!(
-                    "its agent is busy, for {for_s} s others had all connections that it takes: end these, or let a \
-                     firewall keep them away"
+                    "its agent is busy, for {for_s} s others had all connections that it takes: \
+                     end these, or let a firewall keep them away"
                 ),
                 Err(Unmet::Closed) => format!(
-                    "what answers there closed each connection for {for_s} s: see that it is `spindles lab agent`, \
-                     and that others don't take all its connections"
+                    "what answers there closed each connection for {for_s} s: see that it is \
+                     `spindles lab agent`, and that others don't take all its connections"
                 ),
             };
             return Err(Failure::Failed(format!("node {address}: {why}")));
@@ -323,7 +323,8 @@ impl<'a> Crew<'a> {
         let mebibytes = so_far.bytes.total() >> 20;
         let operations = so_far.operations;
         Failure::Failed(format!(
-            "node {name} is lost after {operations} operations and {mebibytes} MiB of this part: {why}"
+            "node {name} is lost after {operations} operations and {mebibytes} MiB of this part: \
+             {why}"
         ))
     }
 

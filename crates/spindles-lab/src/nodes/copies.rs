@@ -209,7 +209,8 @@ pub(super) fn await_signal(mut stream: &TcpStream) -> Result<(), Trouble> {
 pub(super) fn connect(server: &str, ticket: &str, limit: Duration) -> Result<TcpStream, Failure> {
     let wrong = |error: &io::Error| {
         Failure::Failed(format!(
-            "no data connection to the server at {server}: {}: give `listen` the address at which nodes reach it",
+            "no data connection to the server at {server}: {}: give `listen` the address at which \
+             nodes reach it",
             in_words(error)
         ))
     };
@@ -246,7 +247,10 @@ impl Door {
     /// Listens on that address, at any free port.
     pub(super) fn open(address: IpAddr, streams: u32) -> Result<Self, String> {
         let listener = TcpListener::bind((address, 0)).map_err(|error| {
-            format!("data connections can't be taken on {address}: {error}: give `listen` an address of this machine")
+            format!(
+                "data connections can't be taken on {address}: {error}: give `listen` an \
+                address of this machine"
+            )
         })?;
         let secret: [u8; TICKET_BYTES] = random()?;
         Ok(Self {

@@ -139,8 +139,8 @@ pub(super) fn introduce(stream: &mut TcpStream, token: &Token) -> Result<u32, Un
     let proof = from_hex(&proof).unwrap_or_default();
     if !token.is_proof(Side::Agent, &nonces, &proof) {
         return Err(wrong(
-            "it does not know the token: somebody else answers there, or give both ends a file with \
-             the same token",
+            "it does not know the token: somebody else answers there, or give both ends a file \
+             with the same token",
         ));
     }
     Ok(cpus)

@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn kernel_counters_are_parsed() {
-        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 9 10\n  \
-                    eth0:90 1 0 0 0 0 0 0 1234 5 0 0 0 0 0 0\n";
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3 4 5 6 7 8 \
+            9 10\n  eth0:90 1 0 0 0 0 0 0 1234 5 0 0 0 0 0 0\n";
         assert_eq!(carried(text, "eth0"), Some((90, 1234)));
         assert_eq!(carried(text, "eth"), None);
         let loopback = Link::of("127.0.0.1".parse().unwrap()).unwrap();

@@ -354,7 +354,8 @@ impl Session<'_> {
                 Ok(Event::Failed(failure)) => return Err(failure.to_string()),
                 Err(RecvTimeoutError::Timeout) if last_heard.elapsed() > shop.silence => {
                     return Err(format!(
-                        "the controller is lost: nothing was heard of it for {} s: it has stopped, or the network",
+                        "the controller is lost: nothing was heard of it for {} s: it has stopped, \
+                         or the network",
                         shop.silence.as_secs()
                     ));
                 }

@@ -177,7 +177,8 @@ fn own_folder(parent: &Path, bytes: u64) -> Result<(PathBuf, Scratch), Failure> 
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         if free < bytes {
             return Err(failed(format!(
-                "{} MiB are needed and {} are free in {}: choose a smaller size, or another --folder for the agent",
+                "{} MiB are needed and {} are free in {}: choose a smaller size, or another \
+                 --folder for the agent",
                 bytes >> 20,
                 free >> 20,
                 parent.display()

@@ -43,7 +43,8 @@ pub enum TokenError {
         path: PathBuf,
     },
     /// Other users may access the file.
-    #[error("others may read {}, so it is no secret: make a new token and `chmod 600` it", .path.display())]
+    #[error("others may read {}, so it is no secret: make a new token and `chmod 600` \
+        it", .path.display())]
     Open {
         /// The file.
         path: PathBuf,

@@ -9,7 +9,8 @@ use std::path::Path;
 pub(super) static KIND: Kind = Kind {
     name: "assembled",
     syntax: "array:NAME, array:DEV,DEV,..",
-    summary: "an existing array, found by its name or assembled from the superblocks on these devices",
+    summary: "an existing array, found by its name or assembled from the superblocks on these \
+        devices",
     exists: true,
     claims: |text| text.starts_with("array:"),
     check: |text| {

@@ -42,8 +42,9 @@ impl Commands {
         match taken.filter(is_named).find(|it| it.contains(splits)) {
             None => Ok(()),
             Some(member) => Err(format!(
-                "the shell would take {member} in {MEMBERS} for something else: give it a name without spaces and \
-                 wildcards, such as a link, or write \"$MEMBER0\" \"$MEMBER1\" .., in double quotes"
+                "the shell would take {member} in {MEMBERS} for something else: give it a name \
+                 without spaces and wildcards, such as a link, or write \"$MEMBER0\" \"$MEMBER1\" \
+                 .., in double quotes"
             )),
         }
     }
@@ -107,7 +108,8 @@ impl Made {
             .map_err(|name| format!("`{name}` in `target` stands for nothing"))?;
         if target.starts_with(DIR) && !site.force && is_of_others(&replaced, &folder) {
             return Err(format!(
-                "{target} is outside of the folder of the lab, and what it holds would be lost: say --force if that may be"
+                "{target} is outside of the folder of the lab, and what it holds would be lost: \
+                 say --force if that may be"
             ));
         }
         let target = replaced;
@@ -185,7 +187,8 @@ impl System for Made {
         let left = mounts::below(scratch.path()).unwrap_or_default();
         let left = left.first().map(|mount| {
             format!(
-                "{} is still mounted, so {} stays: let `down` unmount it, and unmount this one by hand",
+                "{} is still mounted, so {} stays: let `down` unmount it, and unmount this one by \
+                 hand",
                 mount.path.display(),
                 scratch.path().display()
             )

@@ -159,9 +159,11 @@ pub(crate) trait System {
 
     /// Exports the system as a block device of the kernel. `program` serves arrays.
     fn export(&mut self, _program: &Path) -> Result<Exported, String> {
-        Err("it can't be a block device of the kernel: give an array on files or devices, a file or a \
-             device"
-            .to_owned())
+        Err(
+            "it can't be a block device of the kernel: give an array on files or devices, a file \
+            or a device"
+                .to_owned(),
+        )
     }
 
     /// Describes how the kernel reaches the exported device; empty if unknown.

@@ -23,8 +23,8 @@ pub(crate) fn check(target: &str, members: usize) -> Result<(), String> {
     let all: Vec<String> = known.iter().map(|name| format!("${name}")).collect();
     checked.map(drop).map_err(|name| {
         format!(
-            "`{name}` in `target` stands for nothing: there are {} (`takes` says how many members); a path with a `$` of \
-             its own can't be written here: link to it",
+            "`{name}` in `target` stands for nothing: there are {} (`takes` says how many \
+             members); a path with a `$` of its own can't be written here: link to it",
             all.join(", ")
         )
     })
@@ -45,8 +45,8 @@ pub(crate) fn check_without_commands(target: &str) -> Result<(), String> {
     });
     first.map_or(Ok(()), |text| {
         Err(format!(
-            "`{text}` in `target` stands for something only beside `up`: add the commands that make the system, or name a \
-             device, a file or `single:N`"
+            "`{text}` in `target` stands for something only beside `up`: add the commands that \
+             make the system, or name a device, a file or `single:N`"
         ))
     })
 }

@@ -203,8 +203,8 @@ impl SystemOption {
     pub(crate) fn refused_by(&self, system: &str) -> String {
         let Self { name, is_for, .. } = self;
         format!(
-            "`{name}` means nothing for system \"{system}\", it is for {}: leave it out here; at the head of the file \
-             it is for all systems that it means something for",
+            "`{name}` means nothing for system \"{system}\", it is for {}: leave it out here; at \
+             the head of the file it is for all systems that it means something for",
             is_for()
         )
     }

@@ -15,9 +15,9 @@ pub(super) static KIND: Kind = Kind {
     rank: Rank::Untrue,
     title: "A cache may have answered",
     remedy: "These figures may be those of memory, not of a disk. Use members on a file system \
-             that supports O_DIRECT (ext4, xfs, btrfs; not tmpfs or overlayfs) or block devices, \
-             or sizes of at least twice the memory. Or what was read was never written, which an array answers \
-             without its members: write it first, as with `bench dd-write`.",
+        that supports O_DIRECT (ext4, xfs, btrfs; not tmpfs or overlayfs) or block devices, or \
+        sizes of at least twice the memory. Or what was read was never written, which an array \
+        answers without its members: write it first, as with `bench dd-write`.",
     find: |analysis| found(analysis, |run| !is_on_files(run)),
 };
 
@@ -26,9 +26,10 @@ pub(super) static OF_FILES: Kind = Kind {
     name: "page-cache",
     rank: Rank::Untrue,
     title: "The page cache may have answered",
-    remedy: "Workloads on files go through the page cache on purpose, so these figures may be those of \
-             memory. Use files of at least twice the memory, and flush what is written within the time that \
-             counts. As root the lab empties the caches before each phase, unless `caches = \"keep\"` asks it not to.",
+    remedy: "Workloads on files go through the page cache on purpose, so these figures may be \
+        those of memory. Use files of at least twice the memory, and flush what is written within \
+        the time that counts. As root the lab empties the caches before each phase, unless `caches \
+        = \"keep\"` asks it not to.",
     find: |analysis| found(analysis, is_on_files),
 };
 

@@ -10,9 +10,9 @@ pub(super) static KIND: Kind = Kind {
     name: "different-paths",
     rank: Rank::Unlike,
     title: "Reached by different paths",
-    remedy: "The path to a system takes time of its own: a server in user space more than a driver of the kernel. A \
-             difference between these systems has both in it. Have all of them served (`through = \"served\"`), or compare \
-             those that are reached in the same way.",
+    remedy: "The path to a system takes time of its own: a server in user space more than a driver \
+        of the kernel. A difference between these systems has both in it. Have all of them served \
+        (`through = \"served\"`), or compare those that are reached in the same way.",
     find: |analysis| {
         let mut by_path: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for system in &analysis.experiment.systems {

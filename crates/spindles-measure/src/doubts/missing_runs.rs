@@ -8,7 +8,8 @@ pub(super) static KIND: Kind = Kind {
     rank: Rank::Partial,
     title: "A block is not complete",
     remedy: "The experiment ended in the middle of a repetition block. Rates are of all runs that \
-             finished, differences only of the blocks in which both sides did: they need not be the ratios of the rates.",
+        finished, differences only of the blocks in which both sides did: they need not be the \
+        ratios of the rates.",
     find: |analysis| {
         let begun = analysis.experiment.runs_per_block() * analysis.blocks();
         match begun.saturating_sub(analysis.runs.len()) {

@@ -11,8 +11,8 @@ pub(super) static KIND: Kind = Kind {
     rank: Rank::Unsure,
     title: "Identical systems came out different",
     remedy: "The baseline was measured twice under two names. Where the two differ, so may \
-             everything else by as much: no verdict is given unless the whole interval lies beyond that. Quieten the \
-             machine or ask for more repetition blocks.",
+        everything else by as much: no verdict is given unless the whole interval lies beyond \
+        that. Quieten the machine or ask for more repetition blocks.",
     find: |analysis| {
         analysis
             .comparisons

@@ -9,9 +9,9 @@ pub(super) static KIND: Kind = Kind {
     name: "not-steady",
     rank: Rank::Partial,
     title: "Not steady",
-    remedy: "Over the last five repetitions, or within a run after its warm-up, these figures range by \
-             more than 20 % of their mean or trend by more than 10 %. Their intervals say how much that \
-             matters; on a flash device run longer, or precondition it.",
+    remedy: "Over the last five repetitions, or within a run after its warm-up, these figures \
+        range by more than 20 % of their mean or trend by more than 10 %. Their intervals say how \
+        much that matters; on a flash device run longer, or precondition it.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             (!analysis.rate_was_set(cell)).then_some(())?;

@@ -19,9 +19,10 @@ pub(super) static KIND: Kind = Kind {
     name: "outlier-member",
     rank: Rank::Untrue,
     title: "One member is out of line",
-    remedy: "A member is at least 3 times slower than its peers, or fails. These figures are of that device more than of \
-             the array: it holds back every level, and redundancy hides it in some workloads only. Look at its health, at the \
-             path to it and at what else uses it. Replace it, and measure again.",
+    remedy: "A member is at least 3 times slower than its peers, or fails. These figures are of \
+        that device more than of the array: it holds back every level, and redundancy hides it in \
+        some workloads only. Look at its health, at the path to it and at what else uses it. \
+        Replace it, and measure again.",
     find: |analysis| {
         let mut details = alone(analysis);
         details.extend(

@@ -8,8 +8,8 @@ pub(super) static KIND: Kind = Kind {
     rank: Rank::Unlike,
     title: "All members share one physical device",
     remedy: "This measures the cost of the software, not the gain of the spindles: more members \
-             are faster only as far as the device they share, such as a virtual disk, does more at once. For the gain, \
-             give every member a device of its own.",
+        are faster only as far as the device they share, such as a virtual disk, does more at \
+        once. For the gain, give every member a device of its own.",
     find: |analysis| {
         if !analysis.experiment.shared_device {
             return Vec::new();

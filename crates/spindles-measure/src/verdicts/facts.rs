@@ -283,7 +283,8 @@ impl Straggler<'_> {
     /// The straggler in words, with the figures.
     pub fn words(&self) -> String {
         format!(
-            "{} took {} to answer and the others {}, and {} of the actors' time passed with waiting for that",
+            "{} took {} to answer and the others {}, and {} of the actors' time passed with \
+             waiting for that",
             self.member.name,
             milliseconds(self.member.answer_s),
             milliseconds(self.peers_s),

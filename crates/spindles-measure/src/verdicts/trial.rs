@@ -130,7 +130,13 @@ mod tests {
         assert_eq!(of([1010, 1000, 1020]).outcome, TrialOutcome::Refuted);
         assert_eq!(of([1000, 1500, 2200]).outcome, TrialOutcome::NotResolved);
         let words = of([1900, 1950, 1920]).words();
-        assert!(words.starts_with("ask with twice as many actors: the rate should grow by at least 50 %, and it grew by 92 % ("), "{words}");
+        assert!(
+            words.starts_with(
+                "ask with twice as many actors: the rate should grow by at least \
+            50 %, and it grew by 92 % ("
+            ),
+            "{words}"
+        );
         let fell = of([590, 600, 610]).words();
         assert!(fell.contains("and it fell by 40 % (3"), "{fell}");
     }

@@ -9,10 +9,11 @@ pub(super) static CHART: Chart = Chart {
     name: "rates",
     entry: "Rates",
     title: "Rates",
-    caption: "Geometric means of all repetitions, the fastest first; the whisker is the 95 % interval over \
-              repetition blocks. What disturbs a whole block widens the whiskers of all systems alike, so \
-              two may overlap and differ all the same: their difference from the baseline says it. Each panel has its own scale. Where a run is one operation, bars are its time, where operations come at a set rate, the \
-              p99 response time: shorter is faster.",
+    caption: "Geometric means of all repetitions, the fastest first; the whisker is the 95 % \
+        interval over repetition blocks. What disturbs a whole block widens the whiskers of all \
+        systems alike, so two may overlap and differ all the same: their difference from the \
+        baseline says it. Each panel has its own scale. Where a run is one operation, bars are its \
+        time, where operations come at a set rate, the p99 response time: shorter is faster.",
     panels,
 };
 

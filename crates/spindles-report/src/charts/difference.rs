@@ -11,10 +11,11 @@ pub(super) static CHART: Chart = Chart {
     name: "difference",
     entry: "Difference",
     title: "Difference from the baseline",
-    caption: "Each bar is the ratio of the rate to that of the baseline, right is faster, or of a time \
-              where a panel says so; half of it lies as far from ×1 as twice of it. The whisker is \
-              the 95 % interval over repetition blocks, and goes on where it has no end. The band around ×1 is how far the \
-              baseline measured twice came out apart. One scale for all panels of rates, one for those of times.",
+    caption: "Each bar is the ratio of the rate to that of the baseline, right is faster, or of a \
+        time where a panel says so; half of it lies as far from ×1 as twice of it. The whisker is \
+        the 95 % interval over repetition blocks, and goes on where it has no end. The band around \
+        ×1 is how far the baseline measured twice came out apart. One scale for all panels of \
+        rates, one for those of times.",
     panels,
 };
 

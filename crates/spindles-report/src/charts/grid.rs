@@ -13,8 +13,9 @@ pub(super) static CHART: Chart = Chart {
     name: "grids",
     entry: "Grids",
     title: "Rate against two numbers",
-    caption: "One field for each pair of numbers, with the geometric mean of its rate: the stronger its colour, the faster. \
-              All panels of a kind have the same shades, so that systems can be held against one another.",
+    caption: "One field for each pair of numbers, with the geometric mean of its rate: the \
+        stronger its colour, the faster. All panels of a kind have the same shades, so that \
+        systems can be held against one another.",
     panels,
 };
 

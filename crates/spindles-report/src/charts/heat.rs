@@ -14,10 +14,11 @@ pub(super) static CHART: Chart = Chart {
     name: "heat",
     entry: "Latency over time",
     title: "Latency over time",
-    caption: "One lane for each system, the repetition in the middle: time from left to right, latency upwards, \
-              each row twice the one below; the figures are where the lowest and the highest row begin. The stronger the colour of a field, the more operations took so long then; each \
-              shade is four times the next. What an average hides shows here: pauses, a second mode, a \
-              tail that comes and goes.",
+    caption: "One lane for each system, the repetition in the middle: time from left to right, \
+        latency upwards, each row twice the one below; the figures are where the lowest and the \
+        highest row begin. The stronger the colour of a field, the more operations took so long \
+        then; each shade is four times the next. What an average hides shows here: pauses, a \
+        second mode, a tail that comes and goes.",
     panels,
 };
 

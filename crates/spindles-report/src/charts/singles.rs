@@ -11,9 +11,10 @@ pub(super) static CHART: Chart = Chart {
     name: "singles",
     entry: "Against singles",
     title: "Difference from the mean of the single devices",
-    caption: "Where the single devices differ, none of them is the yardstick: each rate is divided by the \
-              arithmetic mean of theirs in the same repetition block. Right is faster; the figures are the \
-              difference in percent and, in parentheses, the ratio, or from twice on a factor alone; the whisker is the 95 % interval. One scale for all panels.",
+    caption: "Where the single devices differ, none of them is the yardstick: each rate is divided \
+        by the arithmetic mean of theirs in the same repetition block. Right is faster; the \
+        figures are the difference in percent and, in parentheses, the ratio, or from twice on a \
+        factor alone; the whisker is the 95 % interval. One scale for all panels.",
     panels,
 };
 

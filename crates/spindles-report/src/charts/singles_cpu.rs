@@ -9,9 +9,10 @@ pub(super) static CHART: Chart = Chart {
     name: "singles-cpu",
     entry: "CPU against singles",
     title: "CPU time against the mean of the single devices",
-    caption: "CPU time of the whole machine for each byte or operation, divided by the mean of that of the single \
-              devices in the same repetition block; right is more. It is time for the same work, and not \
-              the share of a CPU, since whoever is faster keeps a CPU busier for a shorter time. One scale for all panels.",
+    caption: "CPU time of the whole machine for each byte or operation, divided by the mean of \
+        that of the single devices in the same repetition block; right is more. It is time for the \
+        same work, and not the share of a CPU, since whoever is faster keeps a CPU busier for a \
+        shorter time. One scale for all panels.",
     panels,
 };
 

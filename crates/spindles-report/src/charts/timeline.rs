@@ -10,10 +10,11 @@ pub(super) static CHART: Chart = Chart {
     name: "timeline",
     entry: "Over time",
     title: "Rate over time",
-    caption: "One lane for each system, all from zero to the same rate. The strong line is the repetition in the \
-              middle, the faint ones are the others. What is shaded is warm-up and in no other figure. A run for a \
-              set time is steady when its timed window, in five rounds, passes the test of SNIA: they lie within \
-              20 % of their mean, and the line through them rises or falls by at most 10 % of it.",
+    caption: "One lane for each system, all from zero to the same rate. The strong line is the \
+        repetition in the middle, the faint ones are the others. What is shaded is warm-up and in \
+        no other figure. A run for a set time is steady when its timed window, in five rounds, \
+        passes the test of SNIA: they lie within 20 % of their mean, and the line through them \
+        rises or falls by at most 10 % of it.",
     panels,
 };
 

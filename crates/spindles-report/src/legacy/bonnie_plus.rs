@@ -9,9 +9,9 @@ use crate::figures;
 
 pub(super) static FORMAT: Format = Format {
     title: "bonnie++",
-    remark: "CSV of format 1.98. K is 1024 bytes; bon_csv2html prints M. A phase under 500 ms is +++++, as the \
-             original prints it. Latencies are those of the slowest operation. The format bonnie++ of \
-             this report has a line for every repetition.",
+    remark: "CSV of format 1.98. K is 1024 bytes; bon_csv2html prints M. A phase under 500 ms is \
+        +++++, as the original prints it. Latencies are those of the slowest operation. The format \
+        bonnie++ of this report has a line for every repetition.",
     kinds: &["bonnie++"],
     blocks,
 };

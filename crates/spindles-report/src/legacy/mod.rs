@@ -57,8 +57,8 @@ pub(crate) static FORMATS: &[&Format] = &[
 ];
 
 /// Shown above all blocks.
-pub(crate) const CAUTION: &str = "One repetition each, as the original tool would have printed it: no interval, no doubt, no verdict. \
-     Those are in the rest of the report.";
+pub(crate) const CAUTION: &str = "One repetition each, as the original tool would have printed it: \
+    no interval, no doubt, no verdict. Those are in the rest of the report.";
 
 /// A workload on a system, with all its repetitions.
 pub(crate) struct Whole<'a> {

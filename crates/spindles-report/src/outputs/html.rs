@@ -86,13 +86,14 @@ pub fn change_page(change: &Change) -> Page {
     let rows = format!("<tbody>{rows}</tbody>");
     let table = sections::table("Comparison", "full", &head, &rows);
     let body = format!(
-        "<section id=\"headline\"><h1>Before and after</h1>{}<p class=\"lead\">{}</p><ul class=\"extremes\" style=\"margin-top:16px\"><li>Before: {}</li>\
-         <li>After: {}</li>{}</ul></section>\
-         <section id=\"comparison\"><h2>Comparison</h2><p class=\"caption\">\
-         Rates and times are geometric means, and the change is their ratio, in percent or from twice on as a factor, with its 95 % interval; the repetitions \
-         before and after are no pairs, so each side is resampled on its own. Read a change of an \
-         array beside the change of the baseline.</p>{table}</section>\
-         <section id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
+        "<section id=\"headline\"><h1>Before and after</h1>{}<p class=\"lead\">{}</p><ul \
+         class=\"extremes\" style=\"margin-top:16px\"><li>Before: {}</li><li>After: \
+         {}</li>{}</ul></section><section id=\"comparison\"><h2>Comparison</h2><p \
+         class=\"caption\">Rates and times are geometric means, and the change is their ratio, in \
+         percent or from twice on as a factor, with its 95 % interval; the repetitions before and \
+         after are no pairs, so each side is resampled on its own. Read a change of an array \
+         beside the change of the baseline.</p>{table}</section><section \
+         id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
         different,
         words::change_sums(change),
         before,

@@ -8,7 +8,8 @@ use crate::words;
 
 pub(super) static OUTPUT: Output = Output {
     name: "legacy",
-    summary: "what Bonnie, bonnie++, IOZONE, time and filebench would have printed of the same runs",
+    summary: "what Bonnie, bonnie++, IOZONE, time and filebench would have printed of the same \
+        runs",
     file_name: "report.legacy.txt",
     has_sections: false,
     applies: |_| true,

@@ -208,7 +208,8 @@ fn each_beside_each(analysis: &Analysis, options: &Options, tables: &mut Tables)
     for (at, ranking) in rankings.enumerate() {
         if at == 0 {
             let title = format!(
-                "Each system beside each other, the one of the row: {}. All {} pairs are corrected together (Holm).",
+                "Each system beside each other, the one of the row: {}. All {} pairs are corrected \
+                 together (Holm).",
                 choice::legend_of_pairs(analysis),
                 choice.pairs
             );

@@ -126,7 +126,8 @@ fn weighted(analysis: &Analysis) -> String {
     let shares: Vec<String> = shares.collect();
     let said = choice::weighted_exceptions(weighted);
     format!(
-        "<h3 class=\"after\">By your weights</h3><p class=\"caption\">The geometric mean of the speeds, weighted: {}.{}</p>{table}",
+        "<h3 class=\"after\">By your weights</h3><p class=\"caption\">The geometric mean of the \
+         speeds, weighted: {}.{}</p>{table}",
         escape(&shares.join(", ")),
         escape(&said)
     )

@@ -15,11 +15,13 @@ pub(super) static SECTION: Section = Section {
 };
 
 const CAPTION: &str = "Rates are geometric means of all repetitions, and the difference is their \
-    ratio where both sides finished in the same repetition blocks, in percent or from twice on as a factor, with its 95 % interval over these blocks; a difference is called one only when the \
-    whole interval lies beyond what the A/A pair showed, and when it holds after Holm's correction where there \
-    are more than ten comparisons. Latencies are of all operations, whatever their kind; p99.9 is given from \
-    10,000 of them on. Where operations come at a set rate they are response times of all, from when an operation was due. Member bytes are all bytes moved at the members for each byte the \
-    workload moved.";
+    ratio where both sides finished in the same repetition blocks, in percent or from twice on as \
+    a factor, with its 95 % interval over these blocks; a difference is called one only when the \
+    whole interval lies beyond what the A/A pair showed, and when it holds after Holm's correction \
+    where there are more than ten comparisons. Latencies are of all operations, whatever their \
+    kind; p99.9 is given from 10,000 of them on. Where operations come at a set rate they are \
+    response times of all, from when an operation was due. Member bytes are all bytes moved at the \
+    members for each byte the workload moved.";
 
 const COLUMNS: &[(&str, bool)] = &[
     ("system", false),
@@ -80,8 +82,8 @@ fn group(analysis: &Analysis, workload: &Workload) -> String {
             .map_or(String::new(), |how| format!(". {}", escape(&how))),
     );
     let table = format!(
-        "<table class=\"full even\"><caption class=\"hidden\">{}</caption><thead><tr>{head}</tr></thead>\
-         <tbody>{rows}</tbody></table>",
+        "<table class=\"full even\"><caption \
+         class=\"hidden\">{}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>",
         escape(&workload.name)
     );
     fold("group", &summary, &table)

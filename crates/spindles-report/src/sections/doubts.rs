@@ -24,8 +24,8 @@ fn body(analysis: &Analysis) -> String {
     section(
         SECTION.name,
         SECTION.title,
-        "Every number is a record with its doubt attached. What matters most comes first, each with \
-         its evidence and what can be done about it.",
+        "Every number is a record with its doubt attached. What matters most comes first, each \
+         with its evidence and what can be done about it.",
         &listed(&analysis.findings),
     )
 }

@@ -88,7 +88,8 @@ fn tally(analysis: &Analysis) -> String {
     .filter(|(_, _, count)| *count > 0)
     .map(|(class, words, count)| {
         format!(
-            "<li class=\"{class}\" style=\"flex-grow:{count}\"><b>{count}</b> <span>{words}</span></li>"
+            "<li class=\"{class}\" style=\"flex-grow:{count}\"><b>{count}</b> \
+             <span>{words}</span></li>"
         )
     })
     .collect();

@@ -31,7 +31,8 @@ fn printed(format: &Format, blocks: &[Block]) -> String {
         .iter()
         .map(|block| {
             format!(
-                "<details><summary>{}</summary><pre class=\"printed\" tabindex=\"0\">{}</pre></details>",
+                "<details><summary>{}</summary><pre class=\"printed\" \
+                 tabindex=\"0\">{}</pre></details>",
                 escape(&block.of()),
                 escape(&block.text),
             )

@@ -74,8 +74,8 @@ fn body(analysis: &Analysis) -> String {
         rows += "</tr>";
     }
     let caption = format!(
-        "Difference of the rate from {}, whose rates are in the first row, in percent or from twice on as a factor. \
-         {}.{}{}",
+        "Difference of the rate from {}, whose rates are in the first row, in percent or from \
+         twice on as a factor. {}.{}{}",
         escape(words::baseline_name(analysis)),
         coloured(&words::legend(analysis)),
         escape(&words::exceptions(analysis)),

@@ -21,8 +21,8 @@ fn body(analysis: &Analysis) -> String {
         return String::new();
     }
     let caption = format!(
-        "The verdict on each system, the fastest first, beside each other, which has the number of its row: {}. \
-         All {} pairs are corrected together (Holm).",
+        "The verdict on each system, the fastest first, beside each other, which has the number of \
+         its row: {}. All {} pairs are corrected together (Holm).",
         coloured(&choice::legend_of_pairs(analysis)),
         analysis.choice.pairs
     );
@@ -58,7 +58,8 @@ fn panel(ranking: &Ranking) -> String {
         });
     let summary = format!("<b>{}</b>", escape(&ranking.workload));
     let body = format!(
-        "<table class=\"pairs\"><thead><tr><th scope=\"col\">system</th>{head}</tr></thead><tbody>{}</tbody></table>",
+        "<table class=\"pairs\"><thead><tr><th \
+         scope=\"col\">system</th>{head}</tr></thead><tbody>{}</tbody></table>",
         rows.collect::<String>()
     );
     format!("<figure>{}</figure>", fold("", &summary, &body))

@@ -38,10 +38,10 @@ fn body(analysis: &Analysis) -> String {
         u64::try_from(array.len()).unwrap_or(u64::MAX),
     ));
     let body = format!(
-        "<p><button id=\"download\" type=\"button\" hidden>Download the records ({size})</button></p>\
-         <noscript><p>They are in the source of this page, in the element with the id \
-         <code>data</code>.</p></noscript>\
-         <script type=\"application/json\" id=\"data\">{array}</script>"
+        "<p><button id=\"download\" type=\"button\" hidden>Download the records \
+         ({size})</button></p><noscript><p>They are in the source of this page, in the element \
+         with the id <code>data</code>.</p></noscript><script type=\"application/json\" \
+         id=\"data\">{array}</script>"
     );
     section(
         SECTION.name,

@@ -17,8 +17,9 @@ pub(super) fn parse(text: &str, allow_plaintext: bool) -> Result<SocketAddr, Str
     };
     if !address.ip().is_loopback() && !allow_plaintext {
         return Err(format!(
-            "--metrics: {address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
-             network is safe, or a PORT, {}, which only this machine reaches",
+            "--metrics: {address}: other machines can reach it, and nothing is encrypted: give \
+             --allow-plaintext if the network is safe, or a PORT, {}, which only this machine \
+             reaches",
             address.port()
         ));
     }

@@ -165,7 +165,8 @@ fn response(status: &str, media_type: &str, body: &str) -> String {
         ""
     };
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: \
+         {}\r\n{allow}Connection: close\r\n\r\n{body}",
         body.len()
     )
 }

@@ -111,7 +111,8 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_job_done_bytes",
         JOB,
-        "Bytes of the array that a job under way has gone through: rebuild, replace, scrub, resync.",
+        "Bytes of the array that a job under way has gone through: rebuild, replace, scrub, \
+         resync.",
         |facts, samples| of_jobs(facts, samples, |job| job.done_bytes),
     ),
     gauge(
@@ -321,7 +322,8 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_server_copied_bytes_total",
         SERVER,
-        "Of that, what was not received into the memory that goes to the members, but copied there.",
+        "Of that, what was not received into the memory that goes to the members, but copied \
+         there.",
         |facts, samples| samples(&[&facts.name], facts.numbers.served.copied_bytes),
     ),
 ];

@@ -381,7 +381,8 @@ fn is_blank(file: OwnedFd) -> bool {
 /// in a folder, and needs no reasons.
 fn not_ours(flags: OFlags) -> Refused {
     let why = if flags.intersects(OFlags::RDWR | OFlags::WRONLY) {
-        "a server opens only files that have a superblock, begin with zeros, or lie in the folder of a device"
+        "a server opens only files that have a superblock, begin with zeros, or lie in the folder \
+         of a device"
     } else {
         ""
     };

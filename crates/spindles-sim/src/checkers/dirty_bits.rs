@@ -6,7 +6,8 @@ use spindles_layout::GroupIndex;
 
 pub(super) static CHECKER: Checker = Checker {
     name: "dirty_bits",
-    about: "regions are dirty before they are written; others agree, also with members that are out",
+    about: "regions are dirty before they are written; others agree, also with members that are \
+        out",
     start: || {
         Box::new(Stateless(|scene, seen| match *seen {
             // Regions that this session has not resynced yet must be dirty.

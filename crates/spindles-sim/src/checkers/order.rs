@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) static CHECKER: Checker = Checker {
     name: "order",
-    about: "unlogged writes are durable before a member is told to be out, and begin when all are known to be there; who is missing is known before anything is replayed",
+    about: "unlogged writes are durable before a member is told to be out, and begin when all are \
+        known to be there; who is missing is known before anything is replayed",
     start: || Box::new(Order::default()),
 };
 
@@ -246,8 +247,8 @@ impl Order {
                 .all(|known| watched.unrecorded.difference(known).is_empty());
             if !all_know {
                 return Err(format!(
-                    "disk {disk} is asked to write in group {} of array {}, before all members know \
-                     durably that {:?} are missing",
+                    "disk {disk} is asked to write in group {} of array {}, before all members \
+                     know durably that {:?} are missing",
                     place.group.0, place.array, watched.unrecorded
                 ));
             }
@@ -287,8 +288,8 @@ impl Order {
             return Ok(());
         }
         Err(format!(
-            "disk {disk} is asked to write in group {} of array {} unlogged, before all members know \
-             durably that {uncertain:?} are active",
+            "disk {disk} is asked to write in group {} of array {} unlogged, before all members \
+             know durably that {uncertain:?} are active",
             place.group.0, place.array
         ))
     }

@@ -5,7 +5,8 @@ use spindles_engine::{Event, Finding, Flaw, MetadataFinding};
 
 pub(super) static CHECKER: Checker = Checker {
     name: "scrub",
-    about: "a scrub tells exactly what is wrong, repairs exactly what it can know, durably, and leaves the rest",
+    about: "a scrub tells exactly what is wrong, repairs exactly what it can know, durably, and \
+        leaves the rest",
     start: || {
         Box::new(Stateless(|scene, seen| match *seen {
             Seen::Scrubbed { scrubbed } => scrubbed.check(scene.stack),

@@ -150,8 +150,9 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} scenarios, {} moments, {} states, {} openings; reads: {} old, {} new; errors: {} of \
-             unlogged rows, {} without the log, {} again; {} with rot, {} in gaps; read only: {} answered, {} errors; {} refused, {} undecidable; {} findings",
+            "{} scenarios, {} moments, {} states, {} openings; reads: {} old, {} new; errors: {} \
+             of unlogged rows, {} without the log, {} again; {} with rot, {} in gaps; read only: \
+             {} answered, {} errors; {} refused, {} undecidable; {} findings",
             self.scenarios,
             self.moments,
             self.states,

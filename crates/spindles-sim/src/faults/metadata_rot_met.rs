@@ -6,7 +6,8 @@ use crate::world::World;
 
 pub(super) static FAULT: Fault = Fault {
     name: "metadata_rot_met",
-    about: "blocks of a member's superblocks, bitmaps, lists or checksums rot, a scrub follows, then another member goes",
+    about: "blocks of a member's superblocks, bitmaps, lists or checksums rot, a scrub follows, \
+        then another member goes",
     percent: 20,
     own_stream: true,
     strike: World::rot_metadata_and_scrub,

@@ -4,7 +4,8 @@ use super::Fault;
 
 pub(super) static FAULT: Fault = Fault {
     name: "two_commands",
-    about: "a second command changes an array's devices while the first is under way, or is refused",
+    about: "a second command changes an array's devices while the first is under way, or is \
+        refused",
     percent: 30,
     own_stream: true,
     strike: |world| {

@@ -88,8 +88,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     if rebuilt.is_doubtful {
         ui.note(format!(
-            "{device} had gone out because too much of it could not be read or written, and got only what it \
-             missed: `spindles scrub {}` reads the rest",
+            "{device} had gone out because too much of it could not be read or written, and got \
+             only what it missed: `spindles scrub {}` reads the rest",
             shell_word(&report.name)
         ));
     }

@@ -144,8 +144,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     if let Some(filling) = to.target().and_then(<dyn Target>::rebuild_progress) {
         ui.note(format!(
-            "{}: a device that takes a place is filled to {} %: spindles rebuild finishes that, or it goes on \
-             when the array is written again",
+            "{}: a device that takes a place is filled to {} %: spindles rebuild finishes that, or \
+             it goes on when the array is written again",
             arguments.to,
             percent(filling.done_bytes, filling.total_bytes)
         ));
@@ -350,13 +350,14 @@ fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
     }
     if let Some((kind, _)) = name.split_once(':') {
         return Err(Usage::error(format!(
-            "there is no {name}, and nothing that '{kind}:' stands for: give array:NAME, mem:SIZE or \
-             null:SIZE, or ./{name} for a file of that name"
+            "there is no {name}, and nothing that '{kind}:' stands for: give array:NAME, mem:SIZE \
+             or null:SIZE, or ./{name} for a file of that name"
         )));
     }
     if scan::resolve(&[name], &[], scan.places()).is_ok() {
         return Err(Usage::error(format!(
-            "{name} is the name of an array: give array:{name} for it, or ./{name} for a file of that name"
+            "{name} is the name of an array: give array:{name} for it, or ./{name} for a file of \
+             that name"
         )));
     }
     Ok(())
@@ -406,8 +407,8 @@ fn open(
                 "{error}; --rescue copies what can still be read of it, if it was closed in order"
             ),
             AssembleError::Incomplete { .. } => anyhow!(
-                "{error}; --rescue reads an array without them only if it was closed in order, and is not \
-                 growing: bring back as many as it needs"
+                "{error}; --rescue reads an array without them only if it was closed in order, and \
+                 is not growing: bring back as many as it needs"
             ),
             error => error.into(),
         })?

@@ -60,15 +60,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let (word, of) = (shell_word(device), shell_word(&out.outermost));
     ui.note(match (&out.spare, ui.serving()) {
         (None, _) => format!(
-            "it stays out until `spindles add {word} {of}` takes it back, or another device has its place"
+            "it stays out until `spindles add {word} {of}` takes it back, or another device has \
+             its place"
         ),
         (Some(spare), Some(_)) => format!(
-            "{spare}, a spare, takes its place: `spindles status {of}` shows how far that is. Then the array has no \
-             use for {device}: `spindles wipe {word}` makes a plain device of it"
+            "{spare}, a spare, takes its place: `spindles status {of}` shows how far that is. Then \
+             the array has no use for {device}: `spindles wipe {word}` makes a plain device of it"
         ),
         (Some(spare), None) => format!(
-            "{spare}, a spare, takes its place as soon as the array is used: `spindles rebuild {of}` fills it now. \
-             Before that, `spindles add {word} {of}` takes {device} back"
+            "{spare}, a spare, takes its place as soon as the array is used: `spindles rebuild \
+             {of}` fills it now. Before that, `spindles add {word} {of}` takes {device} back"
         ),
     });
     ui.json(&json!({

@@ -50,7 +50,8 @@ const FOR_USERS: [&str; 7] = [
 ];
 
 const EXIT_STATUS: &str = "0: done\n1: failed\n2: wrong usage";
-const EXIT_STATUS_OF_STATUS: &str = "0: done, and all arrays are healthy\n1: failed\n2: wrong usage\n3: an array is degraded\n4: an array has failed";
+const EXIT_STATUS_OF_STATUS: &str = "0: done, and all arrays are healthy\n1: failed\n2: wrong \
+    usage\n3: an array is degraded\n4: an array has failed";
 
 /// Files and environment variables of the commands on arrays.
 const FILES: [(&str, &str); 5] = [

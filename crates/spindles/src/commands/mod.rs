@@ -132,9 +132,9 @@ pub(crate) fn command_line() -> clap::Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Software RAID in user space, with the lab that proves it")
         .after_help(
-            "Sizes take K, M, G and T, in powers of 1024. No command writes to a device \
-             that holds data without --force.\nExit status: 0 done, 1 failed, 2 wrong usage; of status \
-             also 3 for a degraded array, 4 for a failed one.",
+            "Sizes take K, M, G and T, in powers of 1024. No command writes to a device that holds \
+             data without --force.\nExit status: 0 done, 1 failed, 2 wrong usage; of status also 3 \
+             for a degraded array, 4 for a failed one.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -413,7 +413,8 @@ mod tests {
         );
         assert_eq!(
             line(1, Some("no\nroom")),
-            "spindles: array 'pool': command ended with exit status 1: spindles spare add 'a b': no room\n"
+            "spindles: array 'pool': command ended with exit status 1: spindles spare add 'a b': \
+             no room\n"
         );
     }
 

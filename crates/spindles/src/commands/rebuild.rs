@@ -124,8 +124,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 report.checksum == ChecksumKind::None.name() && report.members.iter().any(is_array)
             });
         let what = if beside {
-            ", a single device beside arrays: rot on it is not noticed when it is read, as the array \
-             around keeps no checksums (--onto 'concat(DEV)' has them)"
+            ", a single device beside arrays: rot on it is not noticed when it is read, as the \
+             array around keeps no checksums (--onto 'concat(DEV)' has them)"
         } else {
             ""
         };
@@ -144,8 +144,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if rebuilt.through && rebuilt.failed == 0 {
         for (array, missing) in rebuilt.still_missing() {
             ui.note(format!(
-                "array '{array}' is still degraded: {missing} missing; `spindles status {}` says what can be \
-                 done",
+                "array '{array}' is still degraded: {missing} missing; `spindles status {}` says \
+                 what can be done",
                 scan::shell_word(name)
             ));
         }
@@ -177,8 +177,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     if unfilled_bytes > 0 {
         bail!(
-            "array '{name}': {} of the new device can't be filled, since other members can't be read there \
-             either; all else of it is; `spindles scrub {}` names the places: write them anew from a backup",
+            "array '{name}': {} of the new device can't be filled, since other members can't be \
+             read there either; all else of it is; `spindles scrub {}` names the places: write \
+             them anew from a backup",
             arrays::size(unfilled_bytes),
             scan::shell_word(name)
         );

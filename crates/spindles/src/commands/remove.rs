@@ -49,18 +49,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 ));
             } else {
                 ui.line(format!(
-                    "nothing was changed: array '{array}' is not served, so nobody has member {member}, {device}, which is out"
+                    "nothing was changed: array '{array}' is not served, so nobody has member \
+                     {member}, {device}, which is out"
                 ));
                 let (word, of) = (shell_word(device), shell_word(array));
                 ui.note(format!(
-                    "`spindles add {word} {of}` takes it back; `spindles wipe {word}` makes a plain device of it"
+                    "`spindles add {word} {of}` takes it back; `spindles wipe {word}` makes a \
+                     plain device of it"
                 ));
             }
             "member"
         }
         Removed::Replaced(Out { array, member }, by) => {
             ui.line(format!(
-                "array '{array}' has let go of {device} already: {by} is member {member} in its place"
+                "array '{array}' has let go of {device} already: {by} is member {member} in its \
+                 place"
             ));
             ui.note(format!(
                 "`spindles wipe {}` makes a plain device of it",

@@ -42,8 +42,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let to = &arguments.name;
     if ui.serving().is_some_and(|it| it.is_other_export(to)) {
         bail!(
-            "clients of this server find another array by the name '{to}', whatever that is called by now: take another \
-             name, or stop serving that one first"
+            "clients of this server find another array by the name '{to}', whatever that is called \
+             by now: take another name, or stop serving that one first"
         );
     }
     let mut on_progress = ui.until_interrupted("rename")?;
@@ -69,8 +69,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let by_nbd = |serving: &&Serving| serving.addresses().len() > serving.files().count();
     if let Some(serving) = ui.serving().filter(by_nbd) {
         ui.note(format!(
-            "until it is served anew, NBD clients find it as export '{}', and another array of that name is another \
-             export",
+            "until it is served anew, NBD clients find it as export '{}', and another array of \
+             that name is another export",
             serving.handle().export()
         ));
     }

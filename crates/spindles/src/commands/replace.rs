@@ -63,9 +63,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let (old, onto) = (&arguments.old, &arguments.onto);
     if let Expression::Array { .. } = arrays::expression(onto)? {
         return Err(Usage::error(format!(
-            "--onto '{onto}': a member is copied onto a single device only; an array takes the place \
-             of one that is missing: give a device, or leave {old} out and fill its place from the \
-             others, as long as they are enough, with spindles rebuild --onto '{onto}'"
+            "--onto '{onto}': a member is copied onto a single device only; an array takes the \
+             place of one that is missing: give a device, or leave {old} out and fill its place \
+             from the others, as long as they are enough, with spindles rebuild --onto '{onto}'"
         )));
     }
     if arguments.devices.is_empty()
@@ -139,8 +139,8 @@ fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
     if let Some(array) = scan::called(old, places) {
         let name = shell_word(old);
         return Some(Usage::error(format!(
-            "{old} is an array, and the member that is to be replaced is missing: give one of {} in front, as in \
-             `spindles replace DEV {name} --onto {}`",
+            "{old} is an array, and the member that is to be replaced is missing: give one of {} \
+             in front, as in `spindles replace DEV {name} --onto {}`",
             array.devices.join(", "),
             shell_word(onto)
         )));
@@ -154,8 +154,8 @@ fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
     let array = scan::array_of(old, places).and_then(|array| array.name);
     let array = array.map_or_else(|| "ARRAY".to_owned(), |name| shell_word(&name).into_owned());
     Some(Usage::error(format!(
-        "the array is missing: give its name, or its other devices, as in `spindles replace {} {array} \
-         --onto {}`",
+        "the array is missing: give its name, or its other devices, as in `spindles replace {} \
+         {array} --onto {}`",
         shell_word(old),
         shell_word(onto),
     )))

@@ -120,7 +120,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let in_doubt = arguments.check && !scrubbed.report.is_clean();
     if in_doubt && !places.is_empty() {
         ui.note(format!(
-            "array '{}' was not closed in order: what follows may be what was being written then, and no rot",
+            "array '{}' was not closed in order: what follows may be what was being written then, \
+             and no rot",
             scrubbed.report.name
         ));
     }
@@ -154,15 +155,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     if left && in_doubt {
         bail!(
-            "array '{name}' was not closed in order, so that what is wrong can't be told from what was being \
-             written then: `spindles resync {}` puts that in order, then scrub it",
+            "array '{name}' was not closed in order, so that what is wrong can't be told from what \
+             was being written then: `spindles resync {}` puts that in order, then scrub it",
             scrubbed.report.as_written()
         );
     }
     if left && arguments.check {
         bail!(
-            "array '{name}': something is wrong, and `spindles status` does not show that, as a check notes \
-             nothing down: `spindles scrub {}` repairs what redundancy still knows",
+            "array '{name}': something is wrong, and `spindles status` does not show that, as a \
+             check notes nothing down: `spindles scrub {}` repairs what redundancy still knows",
             scrubbed.report.as_written()
         );
     }
@@ -170,8 +171,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if left && left_bytes == SPARE_LABEL_BYTES * u64::try_from(unlabelled.len())? {
         let (spares, array) = (unlabelled.join(" "), shell_word(name));
         bail!(
-            "array '{name}': {spares} no longer has the label of a spare, and the array will not take it: where no \
-             other program uses it, `spindles spare add {spares} --array {array} --force` makes it a spare again"
+            "array '{name}': {spares} no longer has the label of a spare, and the array will not \
+             take it: where no other program uses it, `spindles spare add {spares} --array {array} \
+             --force` makes it a spare again"
         );
     }
     if left {
@@ -182,8 +184,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ""
         };
         bail!(
-            "array '{name}': not everything that is wrong could be repaired: write these places anew from \
-             a backup and scrub again{trust}"
+            "array '{name}': not everything that is wrong could be repaired: write these places \
+             anew from a backup and scrub again{trust}"
         );
     }
     if !scrubbed.through && arguments.check {
@@ -261,8 +263,8 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
         } else {
             let unchecked = unchecked.join(", ");
             format!(
-                "array '{name}': nothing is wrong with what is there; without {unchecked} some of it was read, and \
-                 could not be compared with anything"
+                "array '{name}': nothing is wrong with what is there; without {unchecked} some of \
+                 it was read, and could not be compared with anything"
             )
         });
     }

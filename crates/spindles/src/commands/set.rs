@@ -81,13 +81,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let name = &report.name;
     ui.line(if allowed {
         format!(
-            "array '{name}' is written without a question while members are away that may be newer, or \
-             alone hold blocks of the last writes before a crash"
+            "array '{name}' is written without a question while members are away that may be \
+             newer, or alone hold blocks of the last writes before a crash"
         )
     } else {
         format!(
-            "array '{name}' is written only with --degraded while members are away that may be newer, or \
-             alone hold blocks of the last writes before a crash"
+            "array '{name}' is written only with --degraded while members are away that may be \
+             newer, or alone hold blocks of the last writes before a crash"
         )
     });
     ui.json(&json!({

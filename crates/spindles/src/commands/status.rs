@@ -251,8 +251,9 @@ fn moved_away(report: &ArrayReport) -> Vec<String> {
     let said = report.moved_devices().into_iter().map(|name| {
         let device = shell_word(name);
         format!(
-            "{name} was moved or deleted: the server has it open still, and does not find it when it opens the array \
-             again; put it back, or copy what it holds: `spindles replace {device} {outermost} --onto DEV`"
+            "{name} was moved or deleted: the server has it open still, and does not find it when \
+             it opens the array again; put it back, or copy what it holds: `spindles replace \
+             {device} {outermost} --onto DEV`"
         )
     });
     said.collect()
@@ -507,7 +508,8 @@ fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
         if blocks > 0 {
             let s = if blocks == 1 { " holds" } else { "s hold" };
             ui.line(format!(
-                "  {blocks} block{s} nothing on {}, and what belongs there is read from the others where that can be",
+                "  {blocks} block{s} nothing on {}, and what belongs there is read from the others \
+                 where that can be",
                 report.name_of(member.member)
             ));
         }
@@ -524,7 +526,8 @@ fn regions_line(regions: &RegionsStatus) -> String {
         count => {
             let are = if count == 1 { "is" } else { "are" };
             format!(
-                "{count} {are} marked dirty: written lately or while a member was away, or about to get their first data"
+                "{count} {are} marked dirty: written lately or while a member was away, or about \
+                 to get their first data"
             )
         }
     };
@@ -554,8 +557,8 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
         Member::Rebuilding { .. } => format!(", {count} region{s} to go"),
         Member::Missing { .. } if count == 0 => "; it missed nothing".to_owned(),
         Member::Missing { .. } => format!(
-            "; {count} of {} regions were written without it, and are copied to it when it comes back; to a new device \
-             all are",
+            "; {count} of {} regions were written without it, and are copied to it when it comes \
+             back; to a new device all are",
             regions.written
         ),
     }
@@ -644,7 +647,8 @@ impl View<'_> {
         ));
         if depth == 0 && report.degraded_writes {
             line(
-                "  commands write it unasked also while members that may be newer are away (--degraded-writes allow)"
+                "  commands write it unasked also while members that may be newer are away \
+                 (--degraded-writes allow)"
                     .to_owned(),
             );
         }

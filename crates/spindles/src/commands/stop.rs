@@ -99,7 +99,8 @@ fn end_of_server(what: &str, servers: &[Server]) -> anyhow::Error {
         return anyhow!("nobody serves {what}, as far as this user may know");
     }
     anyhow!(
-        "{what} is served without being an array that commands find: {} ends its server in order, with all that it serves",
+        "{what} is served without being an array that commands find: {} ends its server in order, \
+         with all that it serves",
         processes.join(" or ")
     )
 }
@@ -114,15 +115,15 @@ fn why_not(given: &Given, called: &str) -> anyhow::Error {
         }) => {
             let user = owner.strip_prefix("user ").unwrap_or(&owner);
             return anyhow!(
-                "the array is served by {owner} (pid {pid}), and its server does the commands of {owner} alone: do it as \
-                 that user, as with `sudo -u {user}`"
+                "the array is served by {owner} (pid {pid}), and its server does the commands of \
+                 {owner} alone: do it as that user, as with `sudo -u {user}`"
             );
         }
         // Served with `--as-is`, or with its socket elsewhere.
         Some(Server { pid, another: None }) => {
             return anyhow!(
-                "{}: no command finds the server, which has it with --as-is or with --control: `kill {pid}` ends it in \
-                 order, with all that it serves",
+                "{}: no command finds the server, which has it with --as-is or with --control: \
+                 `kill {pid}` ends it in order, with all that it serves",
                 given.devices.join(", ")
             );
         }
@@ -163,8 +164,8 @@ fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
         remedies => remedies.join("; "),
     };
     bail!(
-        "{path}, which is array '{name}', is in use {}: it is served as before. To stop it, first: {first}. What --force \
-         does to them says spindles stop --help",
+        "{path}, which is array '{name}', is in use {}: it is served as before. To stop it, first: \
+         {first}. What --force does to them says spindles stop --help",
         by_users(&users)
     )
 }
@@ -182,8 +183,9 @@ fn refuse_clients(serving: &Serving, name: &str) -> anyhow::Result<()> {
         count => format!(", and {count} more"),
     };
     bail!(
-        "array '{name}' is in use over NBD by {}{more}: it is served as before. To stop it, disconnect these first \
-         (`nbd-client -d`, `qemu-nbd -d`, or end the program), or cut their connections: --force",
+        "array '{name}' is in use over NBD by {}{more}: it is served as before. To stop it, \
+         disconnect these first (`nbd-client -d`, `qemu-nbd -d`, or end the program), or cut their \
+         connections: --force",
         named.join(", ")
     )
 }

@@ -468,7 +468,8 @@ fn create_refuses_devices_it_must_not_take() {
         (
             "create x raid1(@a,@tiny)",
             &[
-                "/tiny is too small for a member of raid1 with chunks of 1 MiB: it has 64 KiB, and needs 2 MiB",
+                "/tiny is too small for a member of raid1 with chunks of 1 MiB: it has 64 KiB, and \
+                 needs 2 MiB",
             ],
         ),
         (
@@ -625,7 +626,8 @@ fn status_reports_written_regions_and_missed_writes() {
     let dirty = count("@a @b", "dirty");
     assert!((4..=20).contains(&dirty), "{dirty}");
     let lacks = format!(
-        "{dirty} of {written} regions were written without it, and are copied to it when it comes back"
+        "{dirty} of {written} regions were written without it, and are copied to it when it comes \
+         back"
     );
     let lacks = format!("member 2: missing since generation 5; {lacks}");
     says("@a @b", &lacks);
@@ -654,9 +656,10 @@ fn status_reports_written_regions_and_missed_writes() {
     assert_eq!(json["members"][1]["array"]["regions"]["unsettled"], 7);
     let status = folder.run("status @a @b @c @d").ok();
     assert!(
-        status
-            .out
-            .contains("7 are marked dirty: written lately or while a member was away, or about to get their first data; 7 to be settled after a crash\n"),
+        status.out.contains(
+            "7 are marked dirty: written lately or while a member was away, or about to \
+                get their first data; 7 to be settled after a crash\n"
+        ),
         "{}",
         status.out
     );
@@ -676,8 +679,8 @@ fn an_overwritten_superblock_is_reported_and_rewritten() {
     folder.run("scrub @a @b").ok();
     for at in [4096, 32768] {
         folder.write("a", at, &[0x5a; 4096]);
-        let message = "/a: one of its two superblocks is damaged (there is no Spindles superblock), \
-                    and written anew ";
+        let message = "/a: one of its two superblocks is damaged (there is no Spindles \
+            superblock), and written anew ";
         let status = folder.run("status @a @b").ok();
         assert!(
             status
@@ -850,8 +853,8 @@ fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
     fs::write(folder.path("in"), vec![0x5a; 1 << 20]).expect("room");
     folder.run("copy @in array:@a,@b,@c").ok();
     folder.advance(&["a", "b", "c"], &[], false);
-    let only = "blocks of the last writes that member 1 alone may hold are lost for good as soon as the \
-                array is written";
+    let only = "blocks of the last writes that member 1 alone may hold are lost for good as soon \
+        as the array is written";
     let status = folder.run("status @a @c").ok();
     for text in [
         "array 'data' was not closed in order, and lacks member 1, which it had until then",

@@ -138,9 +138,10 @@ fn a_scrub_restores_lost_blocks_from_the_outer_array() {
     let status = folder.run(&format!("status {devices}"));
     assert_eq!(status.status, 3, "{}{}", status.out, status.error);
     assert!(
-        status
-            .error
-            .contains("16 KiB of it lost, which can't be read until it is written: `spindles scrub p` writes anew"),
+        status.error.contains(
+            "16 KiB of it lost, which can't be read until it is written: `spindles scrub \
+                p` writes anew"
+        ),
         "{}",
         status.error
     );

@@ -234,7 +234,8 @@ fn a_rebuild_names_members_that_are_still_missing() {
     folder.make("new", 8 * MIB);
     folder.make("more", 8 * MIB);
     let run = folder.run("rebuild @a @c --onto @new").ok();
-    let still = "array 'data' is still degraded: member 3 missing; `spindles status data` says what can be done";
+    let still = "array 'data' is still degraded: member 3 missing; `spindles status data` says \
+        what can be done";
     assert!(run.error.contains(still), "{}", run.error);
     let run = folder.run("rebuild @a @c @new --onto @more").ok();
     assert!(!run.error.contains("still degraded"), "{}", run.error);

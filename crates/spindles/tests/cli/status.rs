@@ -173,7 +173,8 @@ fn devices_without_read_permission_do_not_count_as_lost() {
             "b",
             3,
             &[
-                "whether the array lacks what is not there is not known: b can't be read: permission denied",
+                "whether the array lacks what is not there is not known: b can't be read: \
+                 permission denied",
             ][..],
         ),
         (
@@ -407,8 +408,8 @@ fn a_read_only_copy_names_the_command_that_finishes_a_resync() {
     folder.run("create m raid1(@a,@b)").ok();
     folder.advance(&["a", "b"], &[], false);
     let run = folder.run("copy array:@a,@b @out --bytes 64K").ok();
-    let words = "disagree on since is settled while this command runs; `spindles resync m` finishes \
-                 what is left then";
+    let words = "disagree on since is settled while this command runs; `spindles resync m` \
+        finishes what is left then";
     assert!(run.error.contains(words), "{}", run.error);
 }
 

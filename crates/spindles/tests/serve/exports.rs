@@ -59,8 +59,8 @@ fn status_of(pool: &Pool, line: &str) -> (Option<i32>, String) {
 fn fio(served: &Served<'_>, export: &str) -> Child {
     let uri = served.uri.replace("/pool?", &format!("/{export}?"));
     let line = format!(
-        "60 fio --name={export} --ioengine=nbd --uri={uri} --rw=randwrite --bs=4k --iodepth=16 --size=16M --loops=2 \
-         --verify=crc32c --verify_fatal=1"
+        "60 fio --name={export} --ioengine=nbd --uri={uri} --rw=randwrite --bs=4k --iodepth=16 \
+         --size=16M --loops=2 --verify=crc32c --verify_fatal=1"
     );
     let mut command = Command::new("timeout");
     let command = command.args(line.split_whitespace());

@@ -338,8 +338,9 @@ fn fio_verifies_the_writes_of_four_connections() {
     }
     let pool = Pool::new("raid5", "a,b,c,d", 16 * MIB);
     let served = pool.serve(&[]);
-    let line = "fio --name=v --ioengine=nbd --uri=@ --rw=randwrite --bs=4k --iodepth=32 --numjobs=4 \
-                --offset_increment=8M --size=8M --verify=crc32c --verify_fatal=1 --do_verify=1 --group_reporting";
+    let line = "fio --name=v --ioengine=nbd --uri=@ --rw=randwrite --bs=4k --iodepth=32 \
+        --numjobs=4 --offset_increment=8M --size=8M --verify=crc32c --verify_fatal=1 --do_verify=1 \
+        --group_reporting";
     served.run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
     served.stop();
 }

@@ -36,8 +36,8 @@ const QEMU: Between = Between {
 const NBDKIT: Between = Between {
     program: "nbdkit",
     package: "nbdkit",
-    arguments: "--foreground --unix %/between --filter=retry nbd uri=nbd+unix:///pool?socket=%/socket \
-                retries=20 retry-delay=1 retry-exponential=no",
+    arguments: "--foreground --unix %/between --filter=retry nbd \
+        uri=nbd+unix:///pool?socket=%/socket retries=20 retry-delay=1 retry-exponential=no",
 };
 
 /// libnbd without a retry filter.

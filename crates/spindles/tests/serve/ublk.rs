@@ -13,8 +13,9 @@ fn a_kernel_without_ublk_is_reported() {
     let refused = pool.spindles(&["serve", "pool", "--ublk", "auto"]);
     assert_eq!(refused.status.code(), Some(1));
     let message = String::from_utf8_lossy(&refused.stderr);
-    let wanted = "spindles: this kernel has no ublk, or its module is not loaded (modprobe ublk_drv): serve with --nbd, \
-                  of which nbd-client makes a block device, or with --fuse, of which losetup does\n";
+    let wanted = "spindles: this kernel has no ublk, or its module is not loaded (modprobe \
+        ublk_drv): serve with --nbd, of which nbd-client makes a block device, or with --fuse, of \
+        which losetup does\n";
     assert_eq!(message, wanted);
     // Nothing was started: the array is as it was.
     let status = pool.spindles(&["status", "pool"]);

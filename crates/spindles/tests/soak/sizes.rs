@@ -45,7 +45,8 @@ impl fmt::Display for Sizes {
         } = self;
         write!(
             f,
-            "{resident_kib} KiB resident, {own_kib} KiB its own, {descriptors} descriptors, {threads} threads"
+            "{resident_kib} KiB resident, {own_kib} KiB its own, {descriptors} descriptors, \
+             {threads} threads"
         )
     }
 }

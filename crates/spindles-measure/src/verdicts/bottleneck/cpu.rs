@@ -16,7 +16,8 @@ const WAITS_READY: f64 = 0.3;
 pub(super) static RULE: Rule = Rule {
     name: "cpu",
     words: "the CPUs of the machine",
-    when: "90 % of all CPU time is used, or one thread waits for a CPU in half of the time, or in 30 % of it and is on one in the rest",
+    when: "90 % of all CPU time is used, or one thread waits for a CPU in half of the time, or in \
+        30 % of it and is on one in the rest",
     explains: &["cpu-of-one-thread", "too-few-actors"],
     refuses: false,
     read: |facts| {

@@ -8,7 +8,8 @@ const SHARE: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "flushes",
     words: "waiting for flushes",
-    when: "actors spend half of their time in `fsync` and its like, or on a file system mounted `sync` in what changes something",
+    when: "actors spend half of their time in `fsync` and its like, or on a file system mounted \
+        `sync` in what changes something",
     explains: &["members", "metadata", "too-few-actors"],
     refuses: false,
     read: |facts| {

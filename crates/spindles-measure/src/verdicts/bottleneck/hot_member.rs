@@ -8,7 +8,8 @@ use super::{Reading, Rule};
 pub(super) static RULE: Rule = Rule {
     name: "one-hot-member",
     words: "one member that is asked for more than the others",
-    when: "one member is busy in 90 % of the time, 1.2 times the mean or without an arm and with 3 times the requests in flight, and is asked for 1.25 times what others are",
+    when: "one member is busy in 90 % of the time, 1.2 times the mean or without an arm and with 3 \
+        times the requests in flight, and is asked for 1.25 times what others are",
     explains: &["flushes", "members", "metadata"],
     refuses: false,
     read: |facts| {

@@ -8,7 +8,8 @@ const SHARE: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "journal",
     words: "the device of the journal",
-    when: "half of the actors' time passes with waiting for the device that the journal has for itself",
+    when: "half of the actors' time passes with waiting for the device that the journal has for \
+        itself",
     explains: &[
         "cpu",
         "cpu-of-one-thread",
@@ -29,8 +30,8 @@ pub(super) static RULE: Rule = Rule {
             certain: share >= SHARE,
             stands_out: false,
             evidence: format!(
-                "{}, the device of the journal, was {} busy and took {} to answer; {} of the actors' time passed with \
-                 waiting for it",
+                "{}, the device of the journal, was {} busy and took {} to answer; {} of the \
+                 actors' time passed with waiting for it",
                 journal.name,
                 percent(journal.busy),
                 milliseconds(journal.answer_s),

@@ -514,8 +514,8 @@ mod tests {
         facts.cpu_busy = 0.95;
         assert_eq!(
             decide(&facts).words(),
-            "The bottleneck is the CPUs of the machine: the CPUs were 95 % busy with the run. To confirm, allow a \
-             fifth less CPU time: the rate should fall by at least 10 %."
+            "The bottleneck is the CPUs of the machine: the CPUs were 95 % busy with the run. To \
+             confirm, allow a fifth less CPU time: the rate should fall by at least 10 %."
         );
         facts
             .members
@@ -523,8 +523,9 @@ mod tests {
             .for_each(|member| member.busy = 0.98);
         assert_eq!(
             decide(&facts).words(),
-            "The bottleneck is undetermined, more than one cause is near its limit: the CPUs were 95 % \
-             busy with the run; members were 98 % busy with 1.4 requests of all programs in flight at each, at 1 % of their rate alone."
+            "The bottleneck is undetermined, more than one cause is near its limit: the CPUs were \
+             95 % busy with the run; members were 98 % busy with 1.4 requests of all programs in \
+             flight at each, at 1 % of their rate alone."
         );
     }
 

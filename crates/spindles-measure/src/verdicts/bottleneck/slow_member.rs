@@ -16,7 +16,10 @@ const SHARE: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "one-slow-member",
     words: "one slow member",
-    when: "one member takes 3 times as long to answer as the others, and half of the actors' time passes with waiting for that; or it is busy in 90 % of the time, 1.2 times the mean or without an arm and with 3 times the requests in flight; and it is asked for no more than others",
+    when: "one member takes 3 times as long to answer as the others, and half of the actors' time \
+        passes with waiting for that; or it is busy in 90 % of the time, 1.2 times the mean or \
+        without an arm and with 3 times the requests in flight; and it is asked for no more than \
+        others",
     explains: &[
         "cpu",
         "cpu-of-one-thread",

@@ -10,7 +10,8 @@ const SETTLE_NS_MIN: f64 = 5e6;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C2",
     name: "deferred-writes",
-    when: "more than 5 % of the bytes to be written were not on the devices when the clock stopped; more than 20 %: a cache figure",
+    when: "more than 5 % of the bytes to be written were not on the devices when the clock \
+        stopped; more than 20 %: a cache figure",
     decide: |facts| {
         let written = to_f64(facts.application.written);
         let due = written * facts.write_amplification_min;
@@ -43,7 +44,8 @@ pub(super) static RULE: CacheRule = CacheRule {
             rule: RULE.name,
             grade: found?,
             evidence: format!(
-                "{} of what was to be written was not on the devices when the clock stopped{waited}{settled}",
+                "{} of what was to be written was not on the devices when the clock \
+                 stopped{waited}{settled}",
                 percent(share),
             ),
             intervention: Intervention::CountFlush,

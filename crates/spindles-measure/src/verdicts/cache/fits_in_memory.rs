@@ -10,7 +10,8 @@ const TIMES: f64 = 2.0;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C4",
     name: "fits-in-memory",
-    when: "files are smaller than twice the memory, go through the page cache, and it was not emptied before",
+    when: "files are smaller than twice the memory, go through the page cache, and it was not \
+        emptied before",
     decide: |facts| {
         let (files, memory) = (
             to_f64(facts.cache.file_bytes),

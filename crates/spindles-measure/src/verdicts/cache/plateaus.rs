@@ -8,7 +8,8 @@ use crate::statistics::plateaus;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C6",
     name: "plateaus",
-    when: "the rate of the same work falls in steps as its size grows, and this size is not on the lowest",
+    when: "the rate of the same work falls in steps as its size grows, and this size is not on the \
+        lowest",
     decide: |facts| {
         let found = plateaus(&facts.sweep);
         let steps: Vec<String> = found

@@ -8,7 +8,8 @@ use crate::histogram::to_f64;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C1",
     name: "read-hits",
-    when: "more than 5 % of the bytes read did not come from the devices; more than 20 %: a cache figure",
+    when: "more than 5 % of the bytes read did not come from the devices; more than 20 %: a cache \
+        figure",
     decide: |facts| {
         let share = hit_share(facts.application, facts.moved?)?;
         Some(CacheVerdict {

@@ -6,7 +6,8 @@ use super::{CacheRule, CacheVerdict, grade};
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C3",
     name: "resident",
-    when: "more than 5 % of the files were in memory before they were read; more than 20 %: a cache figure",
+    when: "more than 5 % of the files were in memory before they were read; more than 20 %: a \
+        cache figure",
     decide: |facts| {
         let share = f64::from(facts.cache.resident_permille?) / 1000.0;
         // Direct reads and mere writes don't profit from it.

@@ -42,8 +42,9 @@ impl Leaving {
             "and `spindles stop --force`"
         };
         let guard = watcher.guard(format!(
-            "the process that unmounts {place} has ended: nobody takes the mount away if the server dies, and `spindles \
-             stop` can't tell who uses it. When nobody does, `umount {place}`, {then}, and serve it again"
+            "the process that unmounts {place} has ended: nobody takes the mount away if the \
+             server dies, and `spindles stop` can't tell who uses it. When nobody does, `umount \
+             {place}`, {then}, and serve it again"
         ));
         Self {
             path,
@@ -154,8 +155,8 @@ impl Seen for Leaving {
                 "the array has other ways for the rest"
             };
             format!(
-                "{path} was unmounted (umount --lazy), and whoever opens it finds something else: those who had it open have \
-                 the array still, and {then}"
+                "{path} was unmounted (umount --lazy), and whoever opens it finds something else: \
+                 those who had it open have the array still, and {then}"
             )
         })
     }

@@ -44,7 +44,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) static TRANSPORT: Transport = Transport {
     name: "fuse",
     value: "FILE",
-    help: "Be that file, for every program and for loop devices; of several arrays, one for each, in their order",
+    help: "Be that file, for every program and for loop devices; of several arrays, one for each, \
+        in their order",
     is_shared: false,
     watched: Some(mounted::find),
     bind,
@@ -162,9 +163,9 @@ impl Door for Mounting {
         let remark = || {
             let path = self.place.path().display();
             format!(
-                "only processes that share the mounts of this one find the array at {path}, others an ordinary \
-                 file: a service of systemd has mounts of its own, unless its unit says otherwise, as shown in \
-                 administration.md"
+                "only processes that share the mounts of this one find the array at {path}, others \
+                 an ordinary file: a service of systemd has mounts of its own, unless its unit \
+                 says otherwise, as shown in administration.md"
             )
         };
         self.is_hidden.then(remark)

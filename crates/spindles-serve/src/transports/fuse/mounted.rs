@@ -119,8 +119,8 @@ fn leave(mut place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<Str
     let path = place.path().display();
     let told = match &unmounted {
         Ok(()) => format!(
-            "{path} was still open, {}: they get errors from now on. Unmount what is on it and detach its loop \
-             devices before the server is stopped",
+            "{path} was still open, {}: they get errors from now on. Unmount what is on it and \
+             detach its loop devices before the server is stopped",
             by_users(&users)
         ),
         Err(error) => format!("{path} could not be unmounted: {error}"),

@@ -29,19 +29,22 @@ pub(super) enum PlaceError {
         source: io::Error,
     },
     /// The path is no regular file.
-    #[error("{} is no regular file: give a path where there is nothing, or an empty file", .0.display())]
+    #[error("{} is no regular file: give a path where there is nothing, or an empty \
+        file", .0.display())]
     NoFile(PathBuf),
     /// The file has contents, which a mount would hide.
     #[error(
-        "{} is not empty, and an array on it would hide what it holds: give a path where there is nothing, or an empty \
-         file", .0.display()
+        "{} is not empty, and an array on it would hide what it holds: give a path where there is \
+         nothing, or an empty file", .0.display()
     )]
     NotEmpty(PathBuf),
     /// A server has mounted it.
-    #[error("{} is mounted already: stop the server that has it, or give another path", .0.display())]
+    #[error("{} is mounted already: stop the server that has it, or give another \
+        path", .0.display())]
     Mounted(PathBuf),
     /// An array is about to be mounted on it.
-    #[error("{} is what another array is to be mounted on: give each a path of its own", .0.display())]
+    #[error("{} is what another array is to be mounted on: give each a path of its \
+        own", .0.display())]
     Taken(PathBuf),
 }
 

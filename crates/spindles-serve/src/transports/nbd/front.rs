@@ -374,7 +374,8 @@ mod tests {
         let first = "client 192.0.2.7:9 is refused: TLS is required";
         assert_eq!(line("192.0.2.7:9", 0).as_deref(), Some(first));
         assert!((1..10).all(|second| line("192.0.2.8:9", second).is_none()));
-        let next = "client 192.0.2.9:9 is refused: TLS is required; 9 more were since the last that was told";
+        let next = "client 192.0.2.9:9 is refused: TLS is required; 9 more were since the last \
+            that was told";
         assert_eq!(line("192.0.2.9:9", 11).as_deref(), Some(next));
         assert_eq!(line("192.0.2.7:9", 30).as_deref(), Some(first));
     }

@@ -39,9 +39,9 @@ fn bind(address: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError
     let is_safe = options.certificates.is_some() || options.allow_plaintext;
     if !address.is_local() && !is_safe {
         return Err(DoorError::Usage(format!(
-            "--nbd: {address}: other machines can reach it, and nothing is encrypted: give --tls with certificates, \
-             --allow-plaintext if the network is safe, or an address that only this machine reaches, as 127.0.0.1 or \
-             unix:PATH"
+            "--nbd: {address}: other machines can reach it, and nothing is encrypted: give --tls \
+             with certificates, --allow-plaintext if the network is safe, or an address that only \
+             this machine reaches, as 127.0.0.1 or unix:PATH"
         )));
     }
     let front = Front::bind(&address, options);

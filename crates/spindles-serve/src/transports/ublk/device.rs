@@ -71,15 +71,15 @@ impl fmt::Display for Asked {
 #[derive(Debug, Error)]
 pub(super) enum DeviceError {
     #[error(
-        "this kernel has no ublk, or its module is not loaded (modprobe ublk_drv): serve with --nbd, of which nbd-client \
-         makes a block device, or with --fuse, of which losetup does"
+        "this kernel has no ublk, or its module is not loaded (modprobe ublk_drv): serve with \
+         --nbd, of which nbd-client makes a block device, or with --fuse, of which losetup does"
     )]
     NoDriver,
     #[error("{0}: only root can make block devices: serve with --nbd or --fuse, or as root")]
     Forbidden(io::Error),
     #[error(
-        "the ublk of this kernel is too old, Linux 6.5 is needed: serve with --nbd, of which nbd-client makes a block \
-         device, or with --fuse, of which losetup does"
+        "the ublk of this kernel is too old, Linux 6.5 is needed: serve with --nbd, of which \
+         nbd-client makes a block device, or with --fuse, of which losetup does"
     )]
     TooOld,
     #[error("the ublk driver can't be asked: {0}")]
@@ -87,7 +87,8 @@ pub(super) enum DeviceError {
     #[error("{} is there already: give another number, or auto", block_device(*.0))]
     Taken(u32),
     #[error(
-        "{waiting} waits for this array, and whoever has it open: take it over with --ublk {number}, or with --ublk auto",
+        "{waiting} waits for this array, and whoever has it open: take it over with --ublk \
+         {number}, or with --ublk auto",
         waiting = block_device(*.number)
     )]
     WaitsElsewhere { number: u32 },

@@ -38,9 +38,9 @@ impl Leaving {
     pub(super) fn new(number: u32, watcher: Watcher, stopper: Stopper, is_only: bool) -> Self {
         let path = block_device(number);
         let guard = watcher.guard(format!(
-            "the process that ends {path} has ended: the device stays when the server is stopped, and `spindles stop` \
-             can't tell who uses it. Stop the server with --force, and serve it again with --ublk {number}, which takes \
-             the device over"
+            "the process that ends {path} has ended: the device stays when the server is stopped, \
+             and `spindles stop` can't tell who uses it. Stop the server with --force, and serve \
+             it again with --ublk {number}, which takes the device over"
         ));
         Self {
             number,

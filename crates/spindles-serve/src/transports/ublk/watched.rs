@@ -145,15 +145,16 @@ impl Held {
             return Left {
                 stays: true,
                 told: Some(format!(
-                    "{path} is still open, {by}: it stays, and they wait until the array is served with --ublk \
-                     {number} again. Unmount what is on it before the server is stopped, and the device goes with it"
+                    "{path} is still open, {by}: it stays, and they wait until the array is served \
+                     with --ublk {number} again. Unmount what is on it before the server is \
+                     stopped, and the device goes with it"
                 )),
             };
         }
         self.stop(is_used.then(|| {
             format!(
-                "{path} was still open, {by}: they get errors from now on. Unmount what is on it before the server is \
-                 stopped"
+                "{path} was still open, {by}: they get errors from now on. Unmount what is on it \
+                 before the server is stopped"
             )
         }))
     }

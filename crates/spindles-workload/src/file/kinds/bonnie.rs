@@ -21,7 +21,8 @@ use alloc::vec::Vec;
 
 pub(super) static KIND: FileKind = FileKind {
     name: "bonnie",
-    summary: "Bonnie of 1996: putc, rewrite, block write, getc, block read and 4000 seeks on one file",
+    summary: "Bonnie of 1996: putc, rewrite, block write, getc, block read and 4000 seeks on one \
+        file",
     parameters: &[
         Parameter::bytes("size", 100 << 20, 1 << 20, 1 << 44, "bytes of the file")
             .multiple_of(1 << 20)

@@ -20,7 +20,8 @@ use alloc::vec::Vec;
 
 pub(super) static KIND: FileKind = FileKind {
     name: "bonnie++",
-    summary: "bonnie++: putc, block write, rewrite, getc, block read, 8192 seeks; then many small files",
+    summary: "bonnie++: putc, block write, rewrite, getc, block read, 8192 seeks; then many small \
+        files",
     parameters: &[
         Parameter::bytes(
             "size",

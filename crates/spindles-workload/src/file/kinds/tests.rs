@@ -456,21 +456,22 @@ fn invalid_parameters_are_refused_with_a_remedy() {
         "bonnie",
         "chunk=1000",
         1.0,
-        "chunk = 1000 is not possible: give a size from 512 to 1048576 bytes that is a multiple of 512",
+        "chunk = 1000 is not possible: give a size from 512 to 1048576 bytes that is a multiple of \
+         512",
     );
     check(
         "touch",
         "",
         0.01,
-        "at a scale of 0.01 the files would be 100, and below 200 the figures say nothing: choose a \
-         scale of at least 0.02",
+        "at a scale of 0.01 the files would be 100, and below 200 the figures say nothing: choose \
+         a scale of at least 0.02",
     );
     check(
         "varmail",
         "nfiles=100",
         1.0,
-        "varmail: 100 files are too few for 60 threads, which would wait for one another: choose at \
-         least 240 files, or fewer threads",
+        "varmail: 100 files are too few for 60 threads, which would wait for one another: choose \
+         at least 240 files, or fewer threads",
     );
     let scaled = by_name("bonnie")
         .unwrap()

@@ -21,7 +21,8 @@ use alloc::vec::Vec;
 
 pub(super) static KIND: FileKind = FileKind {
     name: "varmail",
-    summary: "filebench's varmail: 60 threads make, append to, fsync, read and remove small files for 300 s",
+    summary: "filebench's varmail: 60 threads make, append to, fsync, read and remove small files \
+        for 300 s",
     parameters: &[
         Parameter::bytes(
             "filesize",
@@ -76,8 +77,8 @@ pub(super) static KIND: FileKind = FileKind {
         let (files, threads) = (plan.value("nfiles"), plan.value("nthreads"));
         (files < threads * 4).then(|| {
             format!(
-                "{files} files are too few for {threads} threads, which would wait for one another: \
-                 choose at least {} files, or fewer threads",
+                "{files} files are too few for {threads} threads, which would wait for one \
+                 another: choose at least {} files, or fewer threads",
                 threads * 4
             )
         })

@@ -190,7 +190,8 @@ impl Arguments {
         if let Some((option, _)) = of_blocks.iter().find(|(_, given)| *given) {
             let names: Vec<_> = kind.parameters.iter().map(|it| it.name).collect();
             return Err(Usage::error(format!(
-                "{option} is for workloads on blocks, and {} works on files: use --set with any of {}",
+                "{option} is for workloads on blocks, and {} works on files: use --set with any of \
+                 {}",
                 kind.name,
                 names.join(", ")
             )));
@@ -262,7 +263,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         (None, Some(kind)) => Work::Files(arguments.file_work(kind)?),
         (None, None) if TOOLS.iter().any(|(tool, _)| tool == name) => {
             return Err(Usage::error(format!(
-                "{name} runs in experiments: give it its parameters in a file for `spindles lab run`"
+                "{name} runs in experiments: give it its parameters in a file for `spindles lab \
+                 run`"
             )));
         }
         (None, None) => {

@@ -92,8 +92,8 @@ fn nothing_in_common(before: &Analysis, after: &Analysis) -> anyhow::Error {
         format!("{} with {}", listed(&systems), listed(&workloads))
     };
     anyhow::anyhow!(
-        "no system ran the same workload before and after, so there is nothing to compare: {} before, \
-         {} after; systems and workloads are the same where their names are",
+        "no system ran the same workload before and after, so there is nothing to compare: {} \
+         before, {} after; systems and workloads are the same where their names are",
         of(before),
         of(after)
     )

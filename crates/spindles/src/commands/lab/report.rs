@@ -62,8 +62,8 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
     let name = output.name;
     if !arguments.sections.is_empty() && !output.has_sections {
         return Err(Usage::error(format!(
-            "--sections are those of the page, and --format {name} has none: leave them out, or choose \
-             --format html"
+            "--sections are those of the page, and --format {name} has none: leave them out, or \
+             choose --format html"
         )));
     }
     let mut reports = Vec::new();
@@ -87,7 +87,8 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
     reports.retain(is_some);
     let text = match reports.as_slice() {
         [] => anyhow::bail!(
-            "--format {name} is {}, and there are none: choose another form, or run such a workload",
+            "--format {name} is {}, and there are none: choose another form, or run such a \
+             workload",
             output.summary
         ),
         [only] => Some(only.clone()),
@@ -95,8 +96,8 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
     };
     let text = text.ok_or_else(|| {
         Usage::error(format!(
-            "--format {name} holds one report: give one folder, or leave --format out, which writes \
-             a page into each"
+            "--format {name} holds one report: give one folder, or leave --format out, which \
+             writes a page into each"
         ))
     })?;
     measuring::show(output, &text, ui);
@@ -116,7 +117,8 @@ fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     };
     if let Some(without_page) = without_page.filter(|_| !arguments.sections.is_empty()) {
         return Err(Usage::error(format!(
-            "{without_page}, and --sections are those of the page: leave them out, or choose --format html"
+            "{without_page}, and --sections are those of the page: leave them out, or choose \
+             --format html"
         )));
     }
     if !ui.wants_json() {

@@ -165,7 +165,8 @@ fn forecast(experiment: &Experiment, dry_run: &DryRun) -> String {
             counted(blocks, "block")
         ),
         format!(
-            "takes about {}, at {:.0} MB/s in order and {random:.0} blocks a second at random, {taken}",
+            "takes about {}, at {:.0} MB/s in order and {random:.0} blocks a second at random, \
+             {taken}",
             duration(dry_run.seconds),
             in_order / 1e6
         ),

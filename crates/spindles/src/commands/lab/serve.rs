@@ -56,8 +56,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({ "folder": folder, "url": url }));
     if server.is_public() {
         ui.note(format!(
-            "everyone who reaches {} can read these results; leave out --listen to show them to this \
-             machine alone",
+            "everyone who reaches {} can read these results; leave out --listen to show them to \
+             this machine alone",
             server.address()
         ));
     }

@@ -53,7 +53,8 @@ impl Doors {
             if exports > 1 && ![0, exports].contains(&values.len()) {
                 let (name, value) = (transport.name, transport.value);
                 return Err(Usage::error(format!(
-                    "--{name} {value} is one array: give it once for each of the {exports}, in their order"
+                    "--{name} {value} is one array: give it once for each of the {exports}, in \
+                     their order"
                 )));
             }
             for (at, value) in values.into_iter().enumerate() {

@@ -307,8 +307,9 @@ fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
         let name = subject::name(what, arguments)?;
         if names.contains(&name) {
             return Err(Usage::error(format!(
-                "two of these are called '{name}', and nobody could tell them apart: serve one with a server of its \
-                 own, or call one of two arrays otherwise with spindles rename"
+                "two of these are called '{name}', and nobody could tell them apart: serve one \
+                 with a server of its own, or call one of two arrays otherwise with spindles \
+                 rename"
             )));
         }
         names.push(name);

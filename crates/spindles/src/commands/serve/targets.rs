@@ -44,8 +44,8 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
         expression if scratch::is_scratch(&expression) => Ok(Kind::Fresh(expression)),
         Expression::Leaf(_) => Ok(Kind::Array),
         Expression::Array { .. } => Err(Usage::error(format!(
-            "{target}: arrays of files and devices are not made by serving them: make it with spindles create, and \
-             serve it by its name"
+            "{target}: arrays of files and devices are not made by serving them: make it with \
+             spindles create, and serve it by its name"
         ))),
     }
 }
@@ -99,7 +99,8 @@ pub(super) fn exports(
     }
     if arguments.control.is_some() && exports.len() > 1 {
         return Err(Usage::error(
-            "--control is a socket for commands on one array: leave it out, and commands find each of several",
+            "--control is a socket for commands on one array: leave it out, and commands find each \
+             of several",
         ));
     }
     exports.sort_by_key(|(at, _)| *at);

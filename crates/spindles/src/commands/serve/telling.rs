@@ -64,7 +64,8 @@ fn why_not(path: &Path) -> Option<String> {
         }
         return Some(if path.is_file() {
             format!(
-                "{program} can't be run for events: this user may not execute it; `chmod +x {program}` makes a program of it"
+                "{program} can't be run for events: this user may not execute it; `chmod +x \
+                 {program}` makes a program of it"
             )
         } else {
             format!("{program}: there is no such program to run for events")

@@ -80,7 +80,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 format!("{} is a spare of array '{name}'", spare.name)
             }
             _ => format!(
-                "{} is a shared spare: arrays that it is given with take it, as by `spindles serve NAME {}`",
+                "{} is a shared spare: arrays that it is given with take it, as by `spindles serve \
+                 NAME {}`",
                 spare.name,
                 shell_word(&spare.name)
             ),
