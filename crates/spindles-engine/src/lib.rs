@@ -2,7 +2,7 @@
 //! out, and nothing else happens. Time is an argument, payloads are handles, limits are reserved
 //! at open. `plan.rs` decides, `ranges/` does.
 
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
@@ -68,3 +68,11 @@ pub use read_policies::{READ_POLICIES, ReadPolicy};
 pub use role::Role;
 pub use status::{GrowthStatus, JournalStatus, MemberStatus, RegionsStatus, Status};
 pub use system_io::MetadataRead;
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_engine;
+#[cfg(test)]
+#[path = "../tests/engine/main.rs"]
+mod public;

@@ -4,7 +4,7 @@
 //! `docs/format.md` describes the format byte by byte. This crate does no I/O, knows no levels and
 //! generates no random numbers: names are text, and identities come from the caller.
 
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
@@ -68,3 +68,11 @@ pub use sizes::{SLOT_BYTES, SUPERBLOCK_BYTES, VERSION};
 pub use spare::{SPARE_ARRAYS_MAX, SPARE_FIELDS, SpareRecord};
 pub use text::Text;
 pub use versions::{decode, encode};
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_format;
+#[cfg(test)]
+#[path = "../tests/format.rs"]
+mod public;

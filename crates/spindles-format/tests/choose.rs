@@ -1,6 +1,5 @@
 //! Selection of the current record: each reason to refuse a device, and a model of histories with
 //! crashes in which no acknowledged write may ever be lost.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};

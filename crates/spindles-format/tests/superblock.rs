@@ -1,7 +1,5 @@
 //! Round trips, the fixtures of every version, and bytes that are no superblock.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use proptest::prelude::*;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use spindles_format::versions::VERSIONS;

@@ -22,3 +22,11 @@ mod routes;
 mod server;
 
 pub use server::{Limits, ServeError, Server};
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_lab_web;
+#[cfg(test)]
+#[path = "../tests/web/main.rs"]
+mod public;

@@ -53,3 +53,11 @@ pub use records::{
 pub use runner::{Observer, Options, Outcome, RunError, run};
 pub use scratch::remove_all;
 pub use tool::TOOLS;
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_lab;
+#[cfg(test)]
+#[path = "../tests/lab.rs"]
+mod public;

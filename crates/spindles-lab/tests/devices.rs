@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
-use crate::loop_devices;
+use crate::public::loop_devices;
 
 use loop_devices::Loops;
 use spindles_lab::{Experiment, Members, Observer, Options, RecordsError, RunError, Work, builtin};

@@ -601,7 +601,6 @@ fn the_quickstart_runs_completely() {
 }
 
 /// Creates an array of the user's.
-#[expect(clippy::unwrap_used, reason = "tests")]
 fn make(expression: &str) {
     let expression = Expression::parse(expression).unwrap();
     let options = CreateOptions {

@@ -1,7 +1,7 @@
 //! RAID levels as rows of one table. A [`Geometry`] maps the blocks of an array to redundancy
 //! groups of chunks on its members, and back. No state, no time, no I/O.
 
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
@@ -31,3 +31,11 @@ pub use growth::GrowthError;
 pub use level::{CHUNK_BYTES_MAX, Layout, LayoutRow, Level, Redundancy, chunk_blocks};
 pub use levels::LEVELS;
 pub use table::{Cell, Numbers, Table};
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_layout;
+#[cfg(test)]
+#[path = "../tests/layout.rs"]
+mod public;

@@ -49,3 +49,11 @@ pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
 pub use singles::{AgainstSingles, Singles};
 pub use sweeps::{Fact, Grid, Sweep, SweptUnit, grids, sweeps};
 pub use work::{Difference, TEMPORARY_PREFIX};
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_measure;
+#[cfg(test)]
+#[path = "../tests/measure.rs"]
+mod public;

@@ -1,8 +1,6 @@
 //! From records to verdicts and doubts: planted differences are found, planted faults are doubted,
 //! and equal systems show no difference.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
-
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
     Discard, Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,

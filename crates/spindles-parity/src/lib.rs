@@ -4,7 +4,7 @@
 //!
 //! Chunks are named by index: data chunk i is i, parity chunk p is `data_chunks + p`.
 
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 
 #[cfg(any(test, target_arch = "x86_64"))]
 extern crate std;
@@ -73,3 +73,11 @@ pub fn update_with(
     assert!((kernel.available)(), "no {} here", kernel.name);
     map::update(kernel, code, data_chunks, pairs, targets);
 }
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_parity;
+#[cfg(test)]
+#[path = "../tests/codes.rs"]
+mod public;

@@ -27,3 +27,11 @@ mod words;
 
 pub use outputs::{OUTPUTS, Options, Output, change_page, report_page};
 pub use words::{Headline, headline, scaled};
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_report;
+#[cfg(test)]
+#[path = "../tests/report.rs"]
+mod public;

@@ -1,5 +1,5 @@
 //! Compares the complete text outputs with files, so that any change of a report shows in review.
-//! `UPDATE=1 cargo test -p spindles-report --test report golden` rewrites the files.
+//! `UPDATE=1 cargo test -p spindles-report golden` rewrites the files.
 
 use std::fs;
 use std::path::Path;

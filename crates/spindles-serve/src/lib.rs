@@ -49,3 +49,11 @@ pub use transports::{
     by_users, lasts, watch,
 };
 pub use working_directory::own_working_directory;
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_serve;
+#[cfg(test)]
+#[path = "../tests/durability.rs"]
+mod public;

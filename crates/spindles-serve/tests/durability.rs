@@ -43,7 +43,7 @@ impl Drop for Served {
 }
 
 /// Arguments that start this program as a watcher; the watcher's own arguments follow.
-const WATCHER: [&str; 2] = ["--exact", "watcher_process"];
+const WATCHER: [&str; 2] = ["--exact", "public::watcher_process"];
 
 /// Runs the watcher if this program was started as one.
 #[test]

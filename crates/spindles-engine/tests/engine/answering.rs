@@ -1,7 +1,7 @@
 //! Writes of parts of rows, which are answered once the log has them.
 
-use crate::replay::wide;
-use crate::world::{BLOCK, World};
+use crate::public::replay::wide;
+use crate::public::world::{BLOCK, World};
 use spindles_block::Operation;
 
 /// Writes a part of a row, steps until that is answered, and takes the client's buffer back.

@@ -1,8 +1,8 @@
 //! The list of bad blocks: what happens when no member can read it, and what precedes its first
 //! entry.
 
-use crate::checksums::{filled, rot, setup, spec};
-use crate::world::{BLOCK, Kept, World};
+use crate::public::checksums::{filled, rot, setup, spec};
+use crate::public::world::{BLOCK, Kept, World};
 use spindles_block::{BlockIndex, Operation};
 use spindles_format::{AreaKind, BAD_BLOCKS_PAGE_BYTES, decode_bad_blocks};
 

@@ -1,7 +1,7 @@
 //! Checksums: corrupt blocks are never returned nor built upon, and repaired if redundancy allows.
 
-use crate::contents::{arrays, exercise, model_of, survivable};
-use crate::world::{BLOCK, Setup, World};
+use crate::public::contents::{arrays, exercise, model_of, survivable};
+use crate::public::world::{BLOCK, Setup, World};
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberSet, Operation, RequestError};
 use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_format::{AreaKind, SLOT_BYTES};

@@ -1,7 +1,7 @@
 //! Data is read back as written, at every level, in any order of completion, whichever members
 //! fail.
 
-use crate::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World};
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::Event;
 use spindles_layout::{Geometry, LEVELS, Level, Spec};

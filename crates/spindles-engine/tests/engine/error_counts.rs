@@ -1,7 +1,7 @@
 //! Errors of each device are counted, and its superblock keeps them.
 
-use crate::checksums::{filled, rot, scrub, setup, spec};
-use crate::world::World;
+use crate::public::checksums::{filled, rot, scrub, setup, spec};
+use crate::public::world::World;
 use spindles_block::{Instant, MemberIndex};
 use spindles_engine::Event;
 use spindles_format::{ErrorCounts, SLOT_BYTES, SUPERBLOCK_BYTES, decode};

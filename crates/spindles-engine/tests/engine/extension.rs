@@ -1,7 +1,7 @@
 //! An array that gets larger on its members, and ends at any moment of that. It has its old or its
 //! new size, with all its contents and zeros behind them.
 
-use crate::world::{BLOCK, Kept, Setup, World};
+use crate::public::world::{BLOCK, Kept, Setup, World};
 use spindles_engine::{geometry_of, plan_size};
 use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::{Level, Spec};

@@ -1,7 +1,7 @@
 //! What the first write to a region waits for, and later ones do not.
 
-use crate::replay::{place_of, wide};
-use crate::world::{BLOCK, Kept, Setup, World, clear_checksums};
+use crate::public::replay::{place_of, wide};
+use crate::public::world::{BLOCK, Kept, Setup, World, clear_checksums};
 use spindles_block::{MemberIndex, Operation};
 use spindles_engine::{Command, Event, Repair, Scrub};
 use spindles_format::{AreaKind, ArrayRecord, BitmapPage, CHECKSUM_PAGE_BYTES, decode_bitmap};

@@ -2,8 +2,8 @@
 //! that a cache and a disk may leave. Journals are damaged, members are missing, and blocks are
 //! corrupt.
 
-use crate::replay::{flush, forget_checksums, last_header, place_of, wide};
-use crate::world::{BLOCK, Kept, Rng, World};
+use crate::public::replay::{flush, forget_checksums, last_header, place_of, wide};
+use crate::public::world::{BLOCK, Kept, Rng, World};
 use spindles_block::{MemberIndex, RequestError};
 use spindles_format::JOURNAL_HEADER_BYTES;
 

@@ -1,6 +1,6 @@
 //! Jobs while clients are busy: jobs yield, but keep their guaranteed rate.
 
-use crate::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World};
 use spindles_block::Operation;
 use spindles_engine::{Command, Event, Status};
 use spindles_layout::{Level, Spec};

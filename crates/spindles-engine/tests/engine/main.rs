@@ -1,10 +1,5 @@
 //! The engine on memory members: its plans, what it makes of contents, and its outputs in order.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test stops at the first thing that is not so"
-)]
-
 mod answering;
 mod bad_blocks;
 mod checksums;

@@ -1,7 +1,7 @@
 //! Members that have no space for new blocks, and stay: how much of a write they hold is unknown.
 
-use crate::checksums::{setup, spec};
-use crate::world::{BLOCK, Setup, World};
+use crate::public::checksums::{setup, spec};
+use crate::public::world::{BLOCK, Setup, World};
 use spindles_block::BlockIndex;
 use spindles_layout::Group;
 

@@ -1,7 +1,7 @@
 //! Devices that take the positions of missing ones: their contents afterwards, whatever happens
 //! meanwhile, and the order in which superblocks record it.
 
-use crate::{
+use crate::public::{
     checksums::{filled, rot, scrub, setup, spec},
     contents::{arrays, exercise, model_of, survivable},
     world::{BLOCK, Setup, World},

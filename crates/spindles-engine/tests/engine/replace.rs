@@ -1,7 +1,7 @@
 //! Devices that take the positions of live members: their contents afterwards, whatever happens
 //! meanwhile, and which superblock is written first.
 
-use crate::{
+use crate::public::{
     contents::{arrays, exercise, model_of},
     world::{BLOCK, Setup, World},
 };

@@ -1,6 +1,6 @@
 //! Replays: of damaged logs, and while members go out or are being filled.
 
-use crate::world::{BLOCK, Kept, Setup, World};
+use crate::public::world::{BLOCK, Kept, Setup, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, RequestError};
 use spindles_engine::{ArrayState, Event, Member};
 use spindles_format::{
@@ -1217,7 +1217,7 @@ fn members_that_go_while_a_replay_computes_are_let_go() {
         setup.seed = seed;
         setup.requests = 8;
         let mut world = setup.open().unwrap();
-        let mut rng = crate::world::Rng(seed * 2 + 1);
+        let mut rng = crate::public::world::Rng(seed * 2 + 1);
         rng.below(3);
         let blocks = world.engine.geometry().blocks();
         for byte in 1..7 {

@@ -1,7 +1,7 @@
 //! Scenarios as text: what is done to an array, and every output of the engine in order.
 //! `UPDATE=1 cargo test -p spindles-engine scenarios` writes what is found.
 
-use crate::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World};
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_layout::{Level, Spec};
 use std::{collections::BTreeMap, fs, path::Path};

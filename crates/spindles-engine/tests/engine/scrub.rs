@@ -1,7 +1,7 @@
 //! Scrubs and repairs: corrupt and unreadable blocks are found at exactly their places, and
 //! repaired if redundancy shows what belongs there.
 
-use crate::world::{BLOCK, Rng, Setup, World};
+use crate::public::world::{BLOCK, Rng, Setup, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation};
 use spindles_engine::{
     Command, CommandError, Event, Fate, Finding, Flaw, OutReason, Repair, Scrub, ScrubStatus,

@@ -1,7 +1,7 @@
 //! Members that are much slower than their peers: reported, read around, and noticed when they are
 //! quick again.
 
-use crate::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World};
 use spindles_block::{MemberIndex, Operation};
 use spindles_engine::Event;
 use spindles_layout::{Level, Spec};

@@ -1,7 +1,7 @@
 //! Two commands at once: the second comes after each step of the first. The engine takes it or
 //! refuses it, without a failed assertion, and written data is there in the end.
 
-use crate::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World};
 use spindles_block::MemberIndex;
 use spindles_engine::{ArrayState, Command, CommandError, Scrub};
 use spindles_layout::{Level, Spec};

@@ -1,7 +1,7 @@
 //! The pages in a real browser: at any size, in light and dark, and while a run grows. Needs
 //! Chromium.
 
-use crate::folder::{Results, records};
+use crate::public::folder::{Results, records};
 use spindles_browser::{Browser, Scheme};
 use spindles_lab::Ending;
 

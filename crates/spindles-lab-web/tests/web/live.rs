@@ -1,7 +1,7 @@
 //! A run that grows while it is watched.
 
-use crate::folder::{Results, records};
-use crate::http::get;
+use crate::public::folder::{Results, records};
+use crate::public::http::get;
 use spindles_lab::{Ending, RECORDS_FILE};
 use std::fs::OpenOptions;
 use std::io::Write as _;

@@ -1,7 +1,7 @@
 //! Requests of every kind, including malformed and hostile ones.
 
-use crate::folder::{Results, begun, records, serve};
-use crate::http::{connected, get, read, sent};
+use crate::public::folder::{Results, begun, records, serve};
+use crate::public::http::{connected, get, read, sent};
 use spindles_lab_web::{Limits, ServeError, Server};
 use std::io::Write as _;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! The list, the reports, their files and comparisons.
 
-use crate::folder::{Results, begun, records, serve};
-use crate::http::get;
+use crate::public::folder::{Results, begun, records, serve};
+use crate::public::http::get;
 use spindles_lab::{Ending, RECORDS_FILE};
 use spindles_lab_web::Limits;
 use spindles_measure::{Record, example, to_line};

@@ -11,9 +11,7 @@ use spindles_measure::{
     MemberRate, MemberUse, Rate, Record, Run, System, ThreadUse, Traffic, Workload,
 };
 
-use crate::verdicts::simulation::{
-    Counters, Level, Link, Machine, Member, as_f64, simulate, whole,
-};
+use super::simulation::{Counters, Level, Link, Machine, Member, as_f64, simulate, whole};
 
 /// Causes that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,8 +2,6 @@
 //! the rules see the counters that Linux would provide, and the verdicts are compared with the
 //! planted cause. The rules were tuned on the even seeds; the limits are tested on the odd ones.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
-
 mod cases;
 mod simulation;
 
