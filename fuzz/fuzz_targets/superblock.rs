@@ -7,10 +7,10 @@ use spindles_format::versions::{MAGIC, VERSIONS};
 use spindles_format::{Found, SUPERBLOCK_BYTES, choose, crc32c, decode, encode};
 
 fuzz_target!(|data: &[u8]| {
-    // The bytes as they are.
+    // Decode the raw bytes.
     let _ = decode(data);
-    // The bytes over a good superblock, with the checksum recomputed, so that the fields are
-    // reached.
+    // XOR the bytes into a good superblock and recompute the checksum, so that decoding reaches the
+    // fields.
     let (mode, data) = data.split_first().unwrap_or((&0, &[]));
     for version in VERSIONS {
         let mut bytes = *version.fixture;

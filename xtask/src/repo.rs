@@ -1,5 +1,5 @@
-//! The repository as the rules see it: the files that are or will be committed, and what cargo
-//! says of the packages.
+//! The repository as the rules see it: the files that are or will be committed, and cargo's
+//! metadata of the packages.
 
 use crate::process;
 use serde_json::Value;
@@ -7,55 +7,55 @@ use std::path::Path;
 
 /// A file of the repository.
 pub(crate) struct File {
-    /// From the root, with `/`.
+    /// The path from the root of the repository, with `/`.
     pub(crate) path: String,
-    /// Its bytes.
+    /// The contents.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl File {
-    /// Its text; empty where it is not UTF-8.
+    /// Returns the contents as text; empty if they aren't UTF-8.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.bytes).unwrap_or_default()
     }
 
-    /// Whether it is Rust source.
+    /// Returns true for Rust source.
     pub(crate) fn is_rust(&self) -> bool {
         Path::new(&self.path)
             .extension()
             .is_some_and(|is| is == "rs")
     }
 
-    /// Whether it is Markdown.
+    /// Returns true for Markdown.
     pub(crate) fn is_markdown(&self) -> bool {
         Path::new(&self.path)
             .extension()
             .is_some_and(|is| is == "md")
     }
 
-    /// Whether it holds tests, benches or examples only.
+    /// Returns true for a file of tests, benches, examples or fuzz targets.
     pub(crate) fn is_test(&self) -> bool {
         let mut parts = self.path.split('/');
         parts.any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "examples" | "fuzz"))
     }
 
-    /// The crate it belongs to: `spindles-io` for `crates/spindles-io/src/lib.rs`.
+    /// Returns the name of the file's crate: `spindles-io` for `crates/spindles-io/src/lib.rs`.
     pub(crate) fn crate_name(&self) -> &str {
         let path = self.path.strip_prefix("crates/").unwrap_or(&self.path);
         path.split('/').next().unwrap_or_default()
     }
 }
 
-/// Everything that rules look at.
+/// The input of the rules.
 pub(crate) struct Repo {
-    /// All files, by path.
+    /// The files of the repository, sorted by path.
     pub(crate) files: Vec<File>,
-    /// What `cargo metadata` says.
+    /// The output of `cargo metadata`.
     pub(crate) metadata: Value,
 }
 
 impl Repo {
-    /// The repository on disk.
+    /// Reads the repository in the current folder.
     pub(crate) fn load() -> Result<Self, String> {
         let list = ["ls-files", "--cached", "--others", "--exclude-standard"];
         let list = process::capture("git", &list)?;
@@ -67,7 +67,7 @@ impl Repo {
         paths.dedup();
         let mut files = Vec::new();
         for path in paths {
-            // A file that was removed and not yet committed is listed and not there.
+            // Git lists a removed file until the removal is committed.
             let Ok(bytes) = std::fs::read(path) else {
                 continue;
             };
@@ -90,7 +90,7 @@ impl Repo {
         Ok(Self { files, metadata })
     }
 
-    /// A made-up repository, for the tests of the rules.
+    /// Makes up a repository, for the tests of the rules.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let file = |(path, text): &(&str, &str)| File {
@@ -103,19 +103,19 @@ impl Repo {
         }
     }
 
-    /// The file at a path.
+    /// Returns the file at a path.
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// The packages that cargo knows of: ours and all that we depend on.
+    /// Returns the packages that cargo knows: our own and all dependencies.
     pub(crate) fn packages(&self) -> &[Value] {
         self.metadata["packages"]
             .as_array()
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Our own packages.
+    /// Returns our own packages.
     pub(crate) fn own_packages(&self) -> impl Iterator<Item = &Value> {
         self.packages()
             .iter()
@@ -123,7 +123,7 @@ impl Repo {
     }
 }
 
-/// Where the workspace is.
+/// Returns the folder of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

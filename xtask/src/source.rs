@@ -1,9 +1,9 @@
-//! Rust source without what rules must not trip over: comments, strings, tests.
+//! Rust source as the rules read it: without comments, strings or tests.
 
 use proc_macro2::{LineColumn, Span, TokenStream, TokenTree};
 use std::str::FromStr as _;
 
-/// What of a source is blanked out; lines keep their numbers.
+/// The parts of a source that [`strip`] keeps. Line numbers stay the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// Code and string literals.
@@ -12,8 +12,8 @@ pub(crate) enum Keep {
     CodeOnly,
 }
 
-/// The source with comments, and with `CodeOnly` also the insides of strings and characters, turned to blanks. A source
-/// that is no Rust is all blank.
+/// Returns the source with comments turned into blanks. `CodeOnly` also blanks the insides of
+/// strings and character literals. Source that is not valid Rust becomes all blank.
 pub(crate) fn strip(source: &str, keep: Keep) -> String {
     let lines: Vec<Vec<char>> = (source.split('\n'))
         .map(|line| line.chars().collect())
@@ -31,7 +31,7 @@ pub(crate) fn strip(source: &str, keep: Keep) -> String {
     lines.join("\n")
 }
 
-/// A source, and of it what was copied.
+/// A source, and a blank copy that receives the parts to keep.
 struct Page {
     lines: Vec<Vec<char>>,
     code: Vec<Vec<char>>,
@@ -42,7 +42,8 @@ impl Page {
     fn copy_all(&mut self, tokens: TokenStream) {
         for token in tokens {
             match token {
-                // A doc comment is an attribute whose tokens all lie where the comment is.
+                // A doc comment is an attribute, and all tokens of the attribute lie at the
+                // comment.
                 TokenTree::Group(group) if self.at(group.span_open().start()) == '/' => {}
                 TokenTree::Group(group) => {
                     self.copy(group.span_open());
@@ -63,7 +64,8 @@ impl Page {
         }
     }
 
-    /// The character at a place; a blank where there is none, as before the tokens of an empty group.
+    /// Returns the character at a place, or a blank outside the source, such as before the tokens
+    /// of an empty group.
     fn at(&self, place: LineColumn) -> char {
         let line = self.lines.get(place.line - 1);
         line.and_then(|line| line.get(place.column))
@@ -89,7 +91,7 @@ impl Page {
         }
     }
 
-    /// Copies the first and the last character: the quotes.
+    /// Copies the first and the last character of a literal: the quotes.
     fn copy_ends(&mut self, span: Span) {
         let (start, end) = (span.start(), span.end());
         self.code[start.line - 1][start.column] = self.at(start);
@@ -123,7 +125,7 @@ pub(crate) fn strings(tokens: TokenStream, each: &mut impl FnMut(usize, &str)) {
     }
 }
 
-/// The source up to its `#[cfg(test)]` module, which comes last by custom.
+/// Returns the source up to its `#[cfg(test)]` module, which comes last by convention.
 pub(crate) fn without_tests(source: &str) -> &str {
     let mut from = 0;
     while let Some(found) = source[from..].find("#[cfg(test)]") {
@@ -141,7 +143,8 @@ pub(crate) fn without_tests(source: &str) -> &str {
     source
 }
 
-/// The words of an identifier: `scratch_blocks` and `ScratchBlocks` both are scratch, blocks.
+/// Splits an identifier into words: `scratch_blocks` and `ScratchBlocks` both yield scratch,
+/// blocks.
 pub(crate) fn words(identifier: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -159,7 +162,7 @@ pub(crate) fn words(identifier: &str) -> Vec<String> {
     words
 }
 
-/// The names that a source defines, with their lines: functions, types, modules, constants,
+/// Returns the names that a source defines, with their lines: functions, types, modules, constants,
 /// fields, parameters and plain `let`s.
 pub(crate) fn defined_names(source: &str) -> Vec<(usize, String)> {
     let code = strip(without_tests(source), Keep::CodeOnly);

@@ -1,21 +1,22 @@
-//! The steps of `cargo xtask test`, and the run of some or all of them.
+//! The steps of `cargo xtask test`. Runs some or all steps.
 
 use crate::outcome::Outcome;
 use crate::process::{self, Finished};
 use crate::repo::Repo;
-use crate::{rules, tasks};
+use crate::rules;
+use crate::tasks::{deb, instructions};
 use std::time::Instant;
 
 /// One step.
 pub(crate) struct Step {
-    /// As `cargo xtask ci` takes it.
+    /// The name, as an argument of `cargo xtask ci`.
     pub(crate) name: &'static str,
-    /// What it checks, in a line.
+    /// A one-line description of the check.
     pub(crate) about: &'static str,
     run: fn() -> Outcome,
 }
 
-/// All steps, in the order in which they run: what fails fast comes first.
+/// All steps in execution order: steps that fail fast come first.
 pub(crate) static STEPS: &[&Step] = &[
     &Step {
         name: "fmt",
@@ -74,8 +75,8 @@ pub(crate) static STEPS: &[&Step] = &[
     },
 ];
 
-/// The tests of `cargo xtask check`. With other packages than the whole workspace cargo would choose other features,
-/// and build most of it again.
+/// The tests of `cargo xtask check`. They select the whole workspace: for fewer packages cargo
+/// would choose other features, and rebuild most crates.
 pub(crate) static PURE_TESTS: Step = Step {
     name: "pure tests",
     about: "the tests of crates without I/O",
@@ -101,7 +102,7 @@ pub(crate) static PURE_TESTS: Step = Step {
     },
 };
 
-/// Debian packages that tests use, by the program that shows that they are there.
+/// Programs that tests need, each with the Debian package to install if the program is missing.
 const TOOLS: &[(&str, &str)] = &[
     ("valgrind", "valgrind"),
     ("chromium", "chromium"),
@@ -137,7 +138,7 @@ const NO_STD_TARGET: &str = "thumbv7em-none-eabihf";
 /// Skips that are expected on CI, with the reasons.
 const EXPECTED_SKIPS: &str = ".ci/expected-skips";
 
-/// Runs the steps, prints how each went and what was skipped, and closes with the sums.
+/// Runs the steps, prints the result of each and the skipped tests, and closes with the totals.
 pub(crate) fn run(steps: &[&Step]) -> Result<(), String> {
     install_tools();
     let mut total = Outcome::default();
@@ -187,7 +188,7 @@ pub(crate) fn run(steps: &[&Step]) -> Result<(), String> {
     Ok(())
 }
 
-/// Installs the tools that are missing, where that is possible without asking.
+/// Installs missing tools, if that works without a password: as root, with apt-get.
 fn install_tools() {
     let missing: Vec<&str> = TOOLS
         .iter()
@@ -196,7 +197,7 @@ fn install_tools() {
         .collect();
     let is_root = process::capture("id", &["-u"]).is_ok_and(|id| id.output.trim() == "0");
     if missing.is_empty() || !is_root || !process::exists("apt-get") {
-        return; // Whoever needs one says that it is missing.
+        return; // Tests that need a missing tool report it.
     }
     println!("installing {}", missing.join(" "));
     let quiet = ["-y", "-q", "--no-install-recommends", "install"];
@@ -220,11 +221,12 @@ fn program(program: &str, arguments: &[&str]) -> Outcome {
     }
 }
 
-/// How long the tests of one step may take. What hangs is stopped and named: whoever runs us ends
-/// at 90 minutes what is silent till then, and nothing is known of the cause.
+/// The time limit for the tests of one step. A test that hangs is stopped and named. Without the
+/// limit, the caller of this program would kill a silent run after 90 minutes, and the cause would
+/// stay unknown.
 const TESTS_LIMIT: &str = "50m";
 
-/// Threads of each test binary for each CPU: most tests wait, for servers and disks.
+/// Threads per CPU of each test binary: most tests wait for servers and disks.
 const TEST_THREADS_PER_CPU: usize = 4;
 
 fn cargo_test(arguments: &[&str]) -> Outcome {
@@ -278,7 +280,7 @@ fn deb() -> Outcome {
             return Outcome::skipped("deb", &format!("{program} is not installed"));
         }
     }
-    match tasks::deb::check() {
+    match deb::check() {
         Ok(skipped) => Outcome {
             skipped: skipped
                 .map(|why| format!("deb: {why}"))
@@ -293,13 +295,14 @@ fn deb() -> Outcome {
 fn canaries() -> Outcome {
     cargo_test(&[
         "--quiet",
-        // With the features of the step `tests`: only what the canaries change is built again.
+        // Same packages as in the step `tests`, so cargo rebuilds only the crates that the canaries
+        // change.
         "--workspace",
         "--features",
         "spindles-sim/canary",
         "--test",
         "simulation",
-        "planted_fault", // All others ran without it.
+        "planted_fault", // The other tests ran without canaries.
     ])
 }
 
@@ -318,7 +321,8 @@ fn doc() -> Outcome {
 }
 
 fn no_std() -> Outcome {
-    // A no-op where it is installed. `timeout`, since a network that drops packets never answers.
+    // A no-op if the target is installed. `timeout` is for a network that drops packets and never
+    // answers.
     let add = ["60", "rustup", "target", "add", NO_STD_TARGET];
     if !process::capture("timeout", &add).is_ok_and(|finished| finished.good) {
         let reason = format!("`rustup target add {NO_STD_TARGET}` does not work here");
@@ -332,13 +336,10 @@ fn no_std() -> Outcome {
 }
 
 fn instructions() -> Outcome {
-    let Some(task) = tasks::TASKS.iter().find(|task| task.name == "instructions") else {
-        return Outcome::skipped("instructions", "the task is not written yet");
-    };
     if !process::exists("valgrind") {
         return Outcome::skipped("instructions", "valgrind is not installed");
     }
-    match (task.run)(&["--check".to_owned()]) {
+    match (instructions::TASK.run)(&["--check".to_owned()]) {
         Ok(()) => Outcome::passed(),
         Err(error) => Outcome::failed(error),
     }

@@ -26,7 +26,7 @@ impl BufferSlice {
         buffer: BufferId::NONE,
         first_block: 0,
     };
-    /// Zeros of any length.
+    /// A slice of zeros, of any length.
     pub const ZEROS: Self = Self {
         buffer: BufferId::ZEROS,
         first_block: 0,

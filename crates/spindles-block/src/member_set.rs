@@ -66,7 +66,7 @@ impl MemberSet {
         Self(self.0 & other.0)
     }
 
-    /// Members of this set that are not in `other`.
+    /// Returns the members of this set without the members of `other`.
     #[must_use]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)

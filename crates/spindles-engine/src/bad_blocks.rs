@@ -86,7 +86,7 @@ const TRANSFER_BYTES: u32 = 16 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     pub(crate) sequence: u64,
-    /// At most as many as there is room for.
+    /// Limited by the capacity of a page.
     pub(crate) entries: Vec<BadBlocks>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) enum Change {
     Done,
     /// The members must store another change first: try again.
     Wait,
-    /// There is no room.
+    /// The list is full.
     Full,
 }
 
@@ -116,8 +116,8 @@ pub(crate) struct BadList {
     pub(crate) pages_per_block: u32,
     /// True if the members keep the list.
     pub(crate) stored: bool,
-    /// True if a part of the list that may have entries could be read from no member: any block may
-    /// be in it.
+    /// True if a part of the list that may have entries could not be read from any member: the list
+    /// may contain any block.
     pub(crate) unknown: bool,
     /// Blocks of the area to be written.
     pub(crate) wanted: Vec<bool>,

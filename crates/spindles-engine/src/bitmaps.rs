@@ -65,7 +65,7 @@ impl Bitmap {
         region / (BITMAP_PAGE_REGIONS * self.pages_per_block)
     }
 
-    /// Returns the words of these blocks, as far as there are regions.
+    /// Returns the range of words in these bitmap blocks, cut off after the last region.
     pub(crate) fn words_of(&self, blocks: Range<u64>) -> Range<usize> {
         let each = words_per_block(self.pages_per_block);
         let place = |block: u64| usize::try_from(block).expect("an area is small") * each;

@@ -22,7 +22,7 @@ pub struct Limits {
     /// Pages of checksums kept in memory, 4 KiB each. A page covers 1000 blocks of a member, or 328
     /// if rows have checksums.
     pub checksum_pages: u32,
-    /// Bytes of each member that may lie in dirty regions, and so may have to be read after a
+    /// Maximum bytes of each member in dirty regions, which a resync may have to read after a
     /// crash. Beyond this limit no region is marked ahead of writes.
     pub dirty_bytes: u64,
 }
@@ -45,7 +45,7 @@ impl Limits {
     }
 }
 
-/// The persistent metadata of an array. Scratch arrays have none.
+/// The persistent metadata of an array. Scratch arrays have no persistent metadata.
 #[derive(Clone, Debug)]
 pub struct Persistence {
     /// The part that the superblocks of all members share, as it holds at opening.
@@ -56,7 +56,8 @@ pub struct Persistence {
     pub extends: Option<Extent>,
     /// Each member's own part; `None` for a missing member.
     pub devices: Vec<Option<DeviceRecord>>,
-    /// The journal's own device, attached as `JOURNAL_DEVICE`. `None` if there is none.
+    /// The journal's own device, attached as `JOURNAL_DEVICE`. `None` if the array has no journal
+    /// device.
     pub journal_device: Option<JournalDevice>,
     /// A random number for each opening, which no client that writes to the array can know.
     pub nonce: u64,
@@ -137,9 +138,9 @@ pub struct Config {
     pub clean: bool,
     /// True if nothing may be written, not even metadata.
     pub read_only: bool,
-    /// True to open the array read-only, just to see whether it can be opened. Contents that a
-    /// replay would repair are taken as they are, so all that is read must carry a checksum of its
-    /// own.
+    /// True to open the array read-only, just to see whether it can be opened. Reads return
+    /// contents that a replay would repair without the repair, so callers must read only contents
+    /// that carry their own checksums.
     pub look_only: bool,
     /// True to open the array read-only although more members are missing than the level survives.
     /// Blocks that only those held answer errors. No effect on an array that was not closed in

@@ -2,13 +2,13 @@
 //! it ended, and nothing is moved.
 //!
 //! ```text
-//!  Reading ──its bitmaps are read──▶ Zeroing ──flushed──▶ Recording ──the superblocks say it──▶ larger
+//!  Reading ──bitmaps read──▶ Zeroing ──flushed──▶ Recording ──superblocks written──▶ larger
 //! ```
 //!
-//! The regions get new bits, next to those that count until then. A written region may continue
-//! beyond the old end, or include rows that were never written: those are zeroed. Everything is
-//! durable before the first superblock says the new size. Until then the array is as before:
-//! nothing that it relies on has changed.
+//! The regions get new bits, next to the bits in use until then. A written region may continue
+//! beyond the old end, or include rows that were never written: the extension zeroes these rows.
+//! All changes are durable before the first superblock has the new size. Until then the array does
+//! not rely on any changed block.
 
 use crate::{
     PlanError,
@@ -81,8 +81,8 @@ fn extended(
 }
 
 /// Returns the superblock record of an array that gets larger: to `wanted` blocks or a little less,
-/// or as far as its members have room. `record` is that of an array that is closed, clean and
-/// whole, `devices` those of its members.
+/// or as far as its members have room. `record` and `devices` describe a closed, clean and complete
+/// array.
 ///
 /// # Errors
 ///

@@ -9,7 +9,8 @@ use alloc::{collections::VecDeque, vec::Vec};
 use spindles_block::{Instant, MemberIndex};
 use spindles_layout::GroupIndex;
 
-/// The most places that wait for a rewrite. Any others will be found again.
+/// Maximum number of places waiting for a rewrite. Further places are dropped; a later read or
+/// scrub finds them again.
 const REPAIRS_MAX: usize = 64;
 
 /// The faults of a member since opening.
@@ -21,8 +22,8 @@ pub struct MemberFaults {
     pub repaired_blocks: u64,
     /// Blocks that were read and held wrong bytes.
     pub rotten_blocks: u64,
-    /// Blocks of a device being filled that could not be filled, because others could not be read
-    /// there.
+    /// Blocks of a device being filled that could not be filled, because the other members were
+    /// unreadable at that place.
     pub unfilled_blocks: u64,
     /// Blocks that are not read, because they refused a rewrite or could not be filled.
     pub bad_blocks: u64,

@@ -1,6 +1,7 @@
 //! Decides how many regions are made ready at once. The first write to a region waits until the
 //! region is marked. To keep such waits rare, the regions after it are marked too: as many as
-//! writes will reach soon. More of them are marked before writes get there.
+//! writes will reach soon. More regions are marked before writes reach the end of the marked
+//! regions.
 //!
 //! Never-written regions are zeroed ahead of writes only as far as these come in order. Zeroing
 //! must also be no work for the members, or save more than it costs: whole rows go to zeros
@@ -190,7 +191,7 @@ pub(crate) struct FirstTouch {
     last: Option<Instant>,
     /// Members that write zeros without moving bytes.
     zeroes: MemberSet,
-    /// Members that take space only for what is written.
+    /// Members that allocate space only for written blocks.
     thin: MemberSet,
     /// True while little space is left for these members.
     space_is_scarce: bool,
@@ -214,7 +215,7 @@ impl FirstTouch {
         members.difference(self.zeroes).is_empty()
     }
 
-    /// Sets whether space is scarce, and returns what it was.
+    /// Sets whether space is scarce, and returns the previous value.
     pub(crate) const fn set_space_is_scarce(&mut self, is_scarce: bool) -> bool {
         core::mem::replace(&mut self.space_is_scarce, is_scarce)
     }
@@ -239,7 +240,8 @@ impl FirstTouch {
         members.difference(self.thin).is_empty()
     }
 
-    /// Forgets the properties of a member that has another device, for which they are unknown.
+    /// Forgets the properties of a member whose device was replaced: those of the new device are
+    /// unknown.
     pub(crate) const fn has_another(&mut self, member: MemberIndex) {
         self.zeroes = self.zeroes.without(member);
         self.thin = self.thin.without(member);

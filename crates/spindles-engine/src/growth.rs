@@ -32,19 +32,19 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// It is growing already.
+    /// The array is growing already.
     Growing,
-    /// It was not closed in order.
+    /// The array was not closed cleanly.
     Unclean,
     /// Members are missing, or being filled.
     Degraded,
-    /// It is a member of another array, or has arrays for members.
+    /// The array is a member of another array, or has arrays as members.
     Inner,
-    /// It has no bitmaps.
+    /// The array has no bitmaps.
     NoRegions,
     /// The new geometry is invalid.
     Geometry(GeometryError),
-    /// There is no way from the old map to the new one.
+    /// The old map can't grow into the new map.
     Growth(GrowthError),
     /// The members that stay have too little room for the chunks.
     Smaller {
@@ -57,7 +57,7 @@ pub enum PlanError {
     TooSmall {
         /// Its position.
         member: MemberIndex,
-        /// How much room it has and needs.
+        /// The room that the device has and needs.
         small: TooSmall,
     },
     /// The bitmaps of the members have no room for the regions of both maps.
@@ -272,8 +272,8 @@ pub(crate) fn unit_rows(geometry: &Geometry) -> Option<u64> {
     Some(geometry.growth_unit()? / u64::from(geometry.data_chunks()))
 }
 
-/// Blocks of each member that may be staged at once. Their checksums, if blocks have any, lie
-/// behind them.
+/// Returns the maximum number of blocks staged on each member at once. If blocks have checksums,
+/// those of staged blocks lie behind them.
 pub(crate) fn staging_rows(record: &ArrayRecord) -> u64 {
     let block_bytes = u64::from(record.block_size.bytes());
     let blocks = u64::from(record.shared.headroom_bytes) / block_bytes;
@@ -309,7 +309,7 @@ pub(crate) fn lay_regions(
     geometry: &Geometry,
     groups: u64,
 ) -> Result<(), PlanError> {
-    // All members are there, so the array may use all the room that they share.
+    // All members are present, so the array may use the whole room that its members share.
     let room = SharedAreas::of(devices);
     record.shared.bitmap_bytes = room.bitmap_bytes;
     record.shared.headroom_bytes = room.headroom_bytes;
@@ -323,9 +323,9 @@ pub(crate) fn lay_regions(
     Ok(())
 }
 
-/// Returns the superblock record of an array that begins to grow. `record` is that of an array that
-/// is closed, clean and whole, `devices` those of its members. An array opened with the result
-/// begins to grow: see `ArrayRecord::growth_is_planned`.
+/// Returns the superblock record of an array that begins to grow. `record` and `devices` describe a
+/// closed, clean and complete array. An array opened with the result begins to grow: see
+/// `ArrayRecord::growth_is_planned`.
 ///
 /// # Errors
 ///
@@ -462,7 +462,7 @@ pub fn plan_abort(record: &ArrayRecord) -> Option<ArrayRecord> {
 }
 
 /// Returns the consistency policy of an array that has grown: the default of its new level. `None`
-/// if it did not have the default of its old level.
+/// if the array did not have the default of its old level.
 pub(crate) fn policy_after(record: &ArrayRecord, older: &OlderMap) -> Option<&'static Policy> {
     let default_of = |level: &str| {
         let level = Level::by_name(level)?;

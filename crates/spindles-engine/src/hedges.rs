@@ -7,7 +7,7 @@ use crate::{
 use alloc::{vec, vec::Vec};
 use spindles_block::{BufferSlice, Instant, MemberIndex};
 
-/// Stripe ranges reserved for hedges: those of all other requests may wait at one member.
+/// Stripe ranges reserved for hedges, because requests that wait at one member can use up the rest.
 const RANGES_MAX: u32 = 8;
 
 /// The relation of a request to another one, and to clients.
@@ -17,11 +17,11 @@ pub(crate) enum Pairing {
     Single,
     /// The array's own request: no client waits for it.
     Own,
-    /// The hedge of this request is in that slot.
+    /// A hedge of the request runs in that slot.
     Hedged(u32),
-    /// This is the hedge of the request in that slot.
+    /// The hedge of the request in that slot.
     Hedge(u32),
-    /// The other request of the pair finished first: the result of this one is dropped.
+    /// The other request of the pair finished first: the straggler's result is dropped.
     Straggler,
 }
 
@@ -188,7 +188,7 @@ impl Hedges {
         self.most
     }
 
-    /// All reads that were hedged.
+    /// Returns the number of hedged reads.
     pub(crate) fn all(&self) -> u64 {
         self.hedged.iter().sum()
     }

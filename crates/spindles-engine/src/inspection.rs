@@ -1,8 +1,8 @@
 //! Inspects the metadata on the members for a scrub, in addition to the comparison of data.
 //!
 //! All metadata is in memory while the array is open. Members are compared with memory, and
-//! repaired from it. A block that is written while it is read is not judged: that write refreshes
-//! it.
+//! repaired from memory. A block that is written during its read is not checked: the write
+//! refreshes the block.
 
 use crate::{
     jobs::scrub::{Fate, Flaw},
@@ -58,7 +58,7 @@ pub(crate) struct Inspection {
     pub(crate) part: Option<Part>,
     /// Reads and repairs under way.
     pub(crate) pending: u32,
-    /// Members whose part is being read.
+    /// Members from which the part is being read.
     pub(crate) members: MemberSet,
     /// Members that answered such a read with an error.
     pub(crate) unreadable: MemberSet,
@@ -66,7 +66,7 @@ pub(crate) struct Inspection {
     pub(crate) stamp_unreadable: bool,
     /// Blocks of the current part.
     pub(crate) blocks: u32,
-    /// A bit for each of these blocks that was written meanwhile.
+    /// Bitmap of blocks of the current part that were written meanwhile.
     written: u64,
     /// The generation when the current part was requested; `None` if a superblock was being
     /// written.
@@ -166,7 +166,7 @@ impl Inspection {
         }
     }
 
-    /// Notes that these blocks of an area are being written.
+    /// Records a write to these blocks of an area.
     pub(crate) fn note_write(&mut self, area: AreaKind, blocks: Range<u64>) {
         if self.first().is_some_and(|(kind, _)| kind == area) {
             self.note_blocks(blocks);

@@ -1,7 +1,7 @@
 //! Progress of background jobs.
 //!
-//! Stripe ranges of a job end in any order. Everything below its *mark* is done. The mark is the
-//! lowest place that is under way or failed, or otherwise the place that the job has come to.
+//! Stripe ranges of a job end in any order. The job is complete below its *mark*. The mark is the
+//! lowest place that is under way or failed, or otherwise the place that the walk has reached.
 
 pub(crate) mod grow;
 pub(crate) mod rebuild;
@@ -45,7 +45,7 @@ pub(crate) struct Walk {
     pub(crate) stage: Stage,
     /// Where the next stripe range begins.
     pub(crate) next: Place,
-    /// Everything below this place is done.
+    /// The job is complete below this place.
     pub(crate) mark: Place,
     /// The lowest place that failed.
     pub(crate) held: Option<Place>,
@@ -113,7 +113,7 @@ impl Jobs {
         self.throttle.rate = rate;
     }
 
-    /// Returns true if any job has something to do.
+    /// Returns true if a job has work to do.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.going > 0

@@ -1,5 +1,6 @@
-//! Range locks on stripe ranges: a stripe range that changes rows, or must see them unchanged, has
-//! them for itself, in order of arrival. Sized at open, in place, without allocation.
+//! Range locks on stripe ranges: a stripe range that changes rows, or must see them unchanged,
+//! locks the rows exclusively, in order of arrival. The locks are sized at open, and work in place,
+//! without allocation.
 
 use crate::{RangeId, index};
 use alloc::{collections::VecDeque, vec, vec::Vec};

@@ -17,7 +17,7 @@ use spindles_layout::Geometry;
 pub enum Member {
     /// Holds correct data for its position.
     Active,
-    /// Nothing usable is in this position.
+    /// The position has no usable device.
     Missing {
         /// Why it went out in this opening; `None` if it was missing at opening.
         reason: Option<OutReason>,
@@ -33,11 +33,11 @@ pub enum Member {
 /// What can happen to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberEvent {
-    /// It is put out.
+    /// The member is put out.
     Out(OutReason),
     /// A device takes the empty place.
     Joined,
-    /// It is durably recorded how far its device is filled.
+    /// The superblocks durably record that the device is filled up to this block.
     Marked(BlockIndex),
     /// Its device is durably filled.
     Filled,
@@ -73,11 +73,11 @@ impl Member {
 /// The state of an array, which depends on its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayState {
-    /// All redundancy is there.
+    /// Redundancy is complete.
     Healthy,
-    /// Some redundancy is gone, all data is readable.
+    /// Redundancy is reduced, but all data is readable.
     Degraded,
-    /// Some data is lost.
+    /// A part of the data is lost.
     Failed,
 }
 

@@ -6,14 +6,15 @@ use crate::output::CommandError;
 use crate::role::Role;
 use spindles_block::{MemberIndex, MemberSet};
 
-/// A change of an array's devices. `device` is the role of the device that comes to the array.
+/// A change of an array's devices. `device` is the role of the added device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Put a member out.
     Fail(Role),
     /// Close the device of a member that is out.
     Release(Role),
-    /// Return a member that was out to its position, and update it with what it missed.
+    /// Return a member that was out to its position, and update the member with the writes that it
+    /// missed.
     Return {
         /// The position.
         member: MemberIndex,
@@ -46,7 +47,7 @@ pub enum Change {
     /// Stop keeping a spare.
     RemoveSpare(Role),
     /// Close the array, change its superblocks, and open it again: to begin a growth, or to change
-    /// its journal, its name or its settings. A `device` may come to it.
+    /// its journal, its name or its settings. A `device` may be added.
     Restructure {
         /// The current role of the device.
         device: Role,
@@ -75,7 +76,7 @@ pub enum Plan {
     Keep,
     /// The device is a spare no longer.
     Forget,
-    /// The array is closed and opened again. Devices being filled continue where they are.
+    /// The array is closed and opened again. Devices being filled continue from their marks.
     Reopen,
     /// The array is closed. A running copy ends, and devices about to take positions do not.
     Close,
@@ -84,11 +85,11 @@ pub enum Plan {
 /// The stage of a growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growing {
-    /// It does not grow.
+    /// The array does not grow.
     No,
-    /// Nothing was moved yet. These positions wait for the devices that the growth adds.
+    /// No block was moved yet. These positions wait for the devices that the growth adds.
     Begins(MemberSet),
-    /// A part of the array is of the new map.
+    /// A part of the array uses the new map.
     Moves,
 }
 
@@ -99,25 +100,25 @@ pub enum Growing {
     reason = "each says one thing about the array"
 )]
 pub struct Membership {
-    /// Its positions.
+    /// Number of positions.
     pub members: u8,
-    /// It is open for reading only.
+    /// True if the array is open read-only.
     pub read_only: bool,
-    /// It has superblocks.
+    /// True if the array has superblocks.
     pub superblocks: bool,
-    /// It has bitmaps, which record what a member missed.
+    /// True if the array has bitmaps, which record the regions that a member missed.
     pub bitmaps: bool,
-    /// It is being closed, or is closed.
+    /// True if the array is closed, or is being closed.
     pub closing: bool,
-    /// More members are missing than the level survives.
+    /// True if more members are missing than the level survives.
     pub failed: bool,
-    /// No more is written to it in this opening.
+    /// True if the array takes no more writes in this opening.
     pub stopped: bool,
     /// Positions without a device.
     pub missing: MemberSet,
     /// Missing positions that a device is about to take.
     pub joining: MemberSet,
-    /// Positions whose device is being filled.
+    /// Positions of devices being filled.
     pub filling: MemberSet,
     /// Members whose loss the array survives, one at a time, in addition to those already lost.
     pub dispensable: MemberSet,
@@ -154,11 +155,11 @@ impl Membership {
         }
     }
 
-    /// Decides a change: how it is carried out, or why it is not. Changes nothing.
+    /// Decides whether and how to carry out a change. Has no side effects.
     ///
     /// # Errors
     ///
-    /// Why the array does not take the change in this state.
+    /// The reason why the array refuses the change in this state.
     pub fn decide(&self, change: Change) -> Result<Plan, CommandError> {
         match change {
             // These write nothing to the members.
@@ -321,7 +322,7 @@ impl Membership {
     }
 }
 
-/// Returns an error if a device that comes to the array is in use.
+/// Returns an error if a device to add is in use.
 fn takes(device: Role) -> Result<(), CommandError> {
     if device.is_used() {
         return Err(CommandError::InUse(device));
@@ -557,7 +558,7 @@ mod tests {
     }
 
     /// Checks every change in every state: a position has one device, a device has one role, and
-    /// the array can record what it promises.
+    /// the array can record its promises.
     #[test]
     fn no_plan_harms_another() {
         let changes = changes();
@@ -646,7 +647,7 @@ mod tests {
         String::from(word)
     }
 
-    /// Returns the table. Devices have the roles that each state gives them.
+    /// Returns the table. In each state, devices have the roles given by that state.
     fn table() -> String {
         type Row = (&'static str, fn(&Membership) -> Option<Change>);
         let rows: [Row; 17] = [

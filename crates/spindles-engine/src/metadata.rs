@@ -18,7 +18,7 @@ pub(crate) struct Metadata {
     pub(crate) place: Place,
     /// When the engine was opened, by its own clock.
     opened: Instant,
-    /// True if the array, as it is in memory, must be resynchronised after a crash.
+    /// True if the array must be resynchronised after a crash, according to the state in memory.
     pub(crate) dirty: bool,
     /// True if the superblocks durably say that the array is dirty.
     pub(crate) dirty_durable: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Metadata {
     pub(crate) out_durable: MemberSet,
     /// Members that are durably recorded as out, or as not filled yet.
     pub(crate) lost_durable: MemberSet,
-    /// True if there is a change that no update has taken up.
+    /// True if a change waits for an update.
     pub(crate) wanted: bool,
     /// Superblock writes under way.
     pub(crate) pending: u32,
@@ -43,9 +43,9 @@ pub(crate) struct Metadata {
     /// way.
     pub(crate) flushed_without: MemberSet,
     pub(crate) out_flushes: u32,
-    /// True if an update could not be made durable: no more may be acknowledged.
+    /// True if an update could not be made durable: no further write may be acknowledged.
     pub(crate) broken: bool,
-    /// True if errors were counted that no update has taken up.
+    /// True if counted errors wait for an update.
     errors_wait: bool,
     /// When errors last asked for an update.
     errors_asked: Option<Instant>,

@@ -4,119 +4,122 @@
 /// A planted fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mutation {
-    /// The engine as it is.
+    /// No fault is planted.
     #[default]
     None,
     /// A flush is answered without asking the members.
     SkipFlush,
-    /// Reads of the first two members are exchanged.
+    /// Reads of the first two members are swapped.
     SwapMembers,
     /// Stripe ranges don't wait for one another.
     DropStripeLock,
-    /// Writes are acknowledged before it is durable that a member is out.
+    /// Writes are acknowledged before the loss of a member is durable.
     SkipFailureRecord,
     /// The array is not marked unclean before it is written.
     SkipDirtyMark,
     /// A small write leaves old parity in place.
     StaleParity,
-    /// After a crash places are read before they are settled.
+    /// After a crash, places are read before they are settled.
     SkipSettle,
-    /// FUA is not handed down.
+    /// FUA is not passed on to the members.
     SkipFua,
     /// Copies that a crash left in disagreement are settled in the members' caches only.
     SettleInCache,
-    /// What is found at opening is trusted, though it may be in the members' caches only.
+    /// State found at opening is trusted without a flush, though it may exist in the members'
+    /// caches only.
     SkipOpeningFlush,
-    /// What is found at opening on the journal's own device is trusted, though it may be in its cache only.
+    /// Logged blocks found at opening on the journal's own device are trusted, though they may
+    /// exist in its cache only.
     TrustJournalCache,
     /// A close marks the array clean without flushing the members.
     CloseUnflushed,
-    /// What can't be read is not recovered from redundancy.
+    /// Unreadable blocks are not recovered from redundancy.
     NoRecovery,
-    /// What waits for a stripe range is not woken when that ends.
+    /// A waiter for the lock of a stripe range is not woken when the stripe range ends.
     LostWakeup,
     /// Two stripe ranges use the same scratch space.
     SharedScratch,
-    /// Where a scrub can't tell what is rotten, it takes the first chunk for it.
+    /// If a scrub can't identify the corrupt chunk, it repairs the first chunk.
     RepairUnlocated,
-    /// A scrub takes whatever it reads for right.
+    /// A scrub trusts every block that it reads.
     BlindScrub,
     /// A scrub does not look at the metadata on the members.
     SkipInspection,
     /// A scrub does not wait for writes under way.
     ScrubUnlocked,
-    /// What repairs a place is written to the member's cache only.
+    /// A repair reaches only the member's cache.
     RepairInCache,
-    /// A write goes to its place before it is durable that its region is dirty.
+    /// A write goes to its place before the dirty bit of its region is durable.
     SkipRegionMark,
-    /// A region's dirty bit is cleared before what was written is flushed.
+    /// A region's dirty bit is cleared before writes to the region are flushed.
     ClearBitEarly,
     /// A region's dirty bit is cleared while a member is missing.
     ClearBitWhileOut,
-    /// A region is written for the first time without being made zeros.
+    /// A region is written for the first time without being zeroed.
     SkipZeroing,
-    /// What was copied to a device is not flushed before it counts as durable there.
+    /// Blocks copied to a device are not flushed before they count as durable there.
     RebuildUnflushed,
-    /// What clients write is not written to a device that is being filled and not yet filled there.
+    /// Client writes skip the unfilled part of a device that is being filled.
     RebuildSkipsWrites,
     /// Writes are not logged before they go to their places.
     SkipJournal,
-    /// Writes are logged, and go to their places, before it is durable that a member failed whose journal
-    /// lacks its part.
+    /// Writes are logged, and go to their places, before the loss of a member is durable whose
+    /// journal lacks its part.
     LogUnrecorded,
     /// The journal is not flushed before the commit.
     SkipJournalFlush,
-    /// What the journals hold after a crash is not carried out again.
+    /// The journals are not replayed after a crash.
     SkipReplay,
-    /// What a device of its own for the journal failed to log goes to its place all the same.
+    /// Blocks that the journal's own device failed to log still go to their places.
     TrustLostJournal,
     /// Durable writes that are not logged are answered before their checksums are durable.
     SkipPagesOfDurable,
-    /// A reconstructed block is used though no row sum proves it.
+    /// A reconstructed block is used without proof by a row sum.
     TrustRecovered,
-    /// Space of the journal is used again before what it covers is durable in place.
+    /// Space of the journal is used again before the blocks logged there are durable in place.
     ReuseJournalUnflushed,
-    /// What is read is not compared with its checksums.
+    /// Blocks are read without a comparison with their checksums.
     SkipVerify,
     /// Space of the journal is used again before the checksums that it covers are on the members.
     ReuseJournalWithoutChecksums,
-    /// After a replay checksums stay as they are.
+    /// A replay does not update checksums.
     SkipReplayedChecksums,
-    /// A small write leaves the checksums that it replaces in the row sum.
+    /// A small write leaves the replaced checksums in the row sum.
     StaleRowSum,
     /// Rows can be read after a logged write is answered, and before it is in its place.
     ReadUnplaced,
     /// Parts of rows are not logged.
     PartsUnlogged,
-    /// The first write to a row that nothing was written to is not logged.
+    /// The first write to a never-written row is not logged.
     FirstWriteUnlogged,
-    /// What clients write to a member that is being replaced is not written to the new device.
+    /// Client writes to a member that is being replaced skip the replacement device.
     ReplaceSkipsWrites,
-    /// What was copied to a device is not flushed before it replaces a member.
+    /// Blocks copied to a replacement device are not flushed before it replaces a member.
     ReplaceUnflushed,
-    /// A write of a whole row is not logged, though the log holds something of that row.
+    /// A write of a whole row is not logged, though the log holds blocks of that row.
     WholeOverLive,
-    /// It is recorded that a member is out before what was written unlogged is durable.
+    /// The loss of a member is recorded before unlogged writes are durable.
     OutUnflushed,
-    /// A durable write is answered while what else is in its rows is in the members' caches only.
+    /// A durable write is answered while other blocks of its rows exist in the members' caches
+    /// only.
     SkipRestFlush,
     /// Records of the last batch that are not whole never count.
     DropBroken,
     /// Blocks that a crash took are not written to the lists of bad blocks on the members.
     ForgetLost,
-    /// What a growth staged is not flushed before it is relied on.
+    /// Blocks staged by a growth are not flushed before the growth relies on them.
     StageUnflushed,
-    /// What a growth moved is not flushed before it counts as moved.
+    /// Blocks moved by a growth are not flushed before they count as moved.
     MarkUnflushed,
-    /// A hedge reads into the memory that the late read will still write into.
+    /// A hedge reads into memory that the straggler will still write to.
     HedgeInPlace,
     /// Reads are hedged without a limit.
     HedgeUnlimited,
-    /// A replay does not wait until it is durable which members are missing.
+    /// A replay does not wait until the superblocks record the missing members.
     ReplayUnrecorded,
     /// The replayed log still counts while the array serves.
     KeepReplayed,
-    /// Regions in doubt when a member goes out do not count as regions that it lacks.
+    /// Regions in doubt when a member goes out do not count as regions that the member lacks.
     ForgetDoubt,
     /// Rows are settled in the members' caches only before a part of them is logged.
     SettleUnflushed,
@@ -124,23 +127,23 @@ pub enum Mutation {
     FilledUnlogged,
     /// The journals are not made void when a device takes a position.
     JoinUnvoided,
-    /// Whole rows are no longer logged, before it is durable that a device is filled.
+    /// Whole rows are no longer logged before the end of a rebuild is durable.
     UnloggedEarly,
-    /// Checksums of what is logged may be on the members before the record is durable.
+    /// Checksums of logged blocks may reach the members before the record is durable.
     EntriesEarly,
-    /// It is recorded that a member is out while writes are under way that are not logged.
+    /// The loss of a member is recorded while unlogged writes are under way.
     OutWhileUnlogged,
-    /// Where a row sum does not prove the first reconstruction, no other is tried.
+    /// If the row sum does not prove the first reconstruction, the engine tries no further one.
     TryOnce,
-    /// Parity that fits its checksum is taken for that of a row whose data does too.
+    /// Parity and data that fit their checksums are taken as a consistent row.
     TrustAgreement,
-    /// A record of which a part follows from redundancy is not logged as a whole before it is placed.
+    /// A record completed from redundancy is not logged as a whole before it is placed.
     PlaceInferred,
     /// A write over lost blocks is answered while the members' lists still have them.
     AnswerListed,
-    /// A dirty bit is cleared of a region that is not settled.
+    /// The dirty bit of an unsettled region is cleared.
     ClearBitUnsettled,
-    /// A dirty bit is cleared though a write came since the flush began.
+    /// The dirty bit of a region is cleared though a write arrived since the flush began.
     ClearBitRace,
     /// A durable write flushes the members with data only.
     FlushDataOnly,
@@ -148,24 +151,25 @@ pub enum Mutation {
     ForgetRotten,
     /// A block whose part the log lacks keeps its old checksum.
     KeepUnlogged,
-    /// Parity that fits its checksum proves what is reconstructed from it, as a row sum would that is
-    /// linear in the checksums.
+    /// Parity that fits its checksum proves its reconstructions, as if row sums were linear in the
+    /// checksums.
     LinearRowSum,
-    /// A flush is answered before the checksums of what was written are durable.
+    /// A flush is answered before the checksums of written blocks are durable.
     SkipPagesOfFlush,
     /// Whole rows that lack a member are not logged.
     DegradedUnlogged,
-    /// Without the device of the journal the log is taken for an empty one.
+    /// An absent journal device counts as an empty log.
     TrustEmptyJournal,
-    /// Blocks are read in their places though the log has something of them that could not be carried out.
+    /// Blocks are read in their places though the log holds newer contents that could not be
+    /// placed.
     ReadUnplacedLog,
-    /// What a write left that failed is read though the array can't put it in order any more.
+    /// Rows of a failed write are read though the array can no longer settle them.
     TrustFailedWrites,
-    /// Rows in doubt are put in order without a member before it is durable that it is out.
+    /// Rows in doubt are settled without a member before its loss is durable.
     SettleUnrecorded,
-    /// Bad blocks of a member are forgotten before it is durable that it is out.
+    /// Bad blocks of a member are dropped before its loss is durable.
     ForgetBadBlocksEarly,
-    /// Bad blocks of a member do not count as what its device lacks when it comes back.
+    /// Bad blocks of a member do not count as blocks that its returning device lacks.
     ReturnBadBlocks,
     /// A replacement that is refused takes the place of the one under way.
     TakeRefused,

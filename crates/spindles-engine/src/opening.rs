@@ -5,10 +5,10 @@ use crate::{bitmaps::Loading, journal::replay::Replay};
 /// Progress of the opening of an array. Requests wait until it serves.
 ///
 /// ```text
-///  Finding ──all is read, and flushed──▶ Replaying ──the log is carried out──▶ Recording ──▶ Serving
-///     └─────────────────── there is no log ───────────────────────────────────▶   ▲             │
-///                                                                                 └──a device───┘
-///                                                                                   takes a position
+///  Finding ──all read and flushed──▶ Replaying ──log replayed──▶ Recording ──▶ Serving
+///     └───────────────────── no log ───────────────────────────▶     ▲            │
+///                                                                    └──a device──┘
+///                                                                    takes a position
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) enum Opening {
@@ -48,7 +48,7 @@ impl Opening {
         *flushes += count;
     }
 
-    /// Counts one of the flushes as done.
+    /// Counts a flush as ended.
     pub(crate) fn flush_ended(&mut self) {
         let Self::Finding { flushes, .. } = self else {
             panic!("a flush of the opening came back late");
@@ -56,7 +56,7 @@ impl Opening {
         *flushes -= 1;
     }
 
-    /// Returns the state of the bitmap reads. `None` when they are done.
+    /// Returns the state of the bitmap reads. `None` when all bitmaps are read.
     pub(crate) fn loading(&self) -> Option<Loading> {
         match self {
             Self::Finding { loading, .. } => *loading,

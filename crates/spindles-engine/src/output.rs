@@ -79,8 +79,8 @@ pub enum Event {
         /// Writes that were carried out again.
         writes: u64,
     },
-    /// A crash took these blocks of the array: they were being written, and a member that held them
-    /// is missing. They answer errors until they are written.
+    /// A crash took these blocks of the array: a write to them was under way, and a member that
+    /// held them is missing. Requests for these blocks fail until the blocks are written.
     Lost {
         /// The first block.
         block: BlockIndex,
@@ -140,7 +140,7 @@ pub enum Event {
         /// Errors of the old device.
         faults: MemberFaults,
     },
-    /// A replacement ended early. Unless the member is out itself, nothing has changed.
+    /// A replacement ended early. The member keeps its position, unless the member itself is out.
     ReplaceEnded {
         /// Its position.
         member: MemberIndex,
@@ -241,9 +241,9 @@ pub enum Command {
         /// The new identity of the device.
         uuid: Uuid,
     },
-    /// Update a missing member with the regions that it missed. It still holds what it had when it
-    /// went out, as `Reason::Returning` of its assembly says. The driver has attached it. Events as
-    /// for `Rebuild`.
+    /// Update a missing member with the regions that it missed. The device keeps its contents from
+    /// when it went out: the assembly reported `Reason::Returning`. The driver has attached it.
+    /// Events as for `Rebuild`.
     Return {
         /// The position.
         member: MemberIndex,
@@ -273,7 +273,7 @@ pub enum Command {
 /// The reason why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandError {
-    /// There is no such member.
+    /// The array has no member with that index.
     NoSuchMember,
     /// The member is out already.
     AlreadyOut,
@@ -296,7 +296,7 @@ pub enum CommandError {
     Closing,
     /// No more is written to the array in this opening.
     Stopped,
-    /// This member is being copied onto another device.
+    /// The member is being copied onto a replacement device.
     Replacing(MemberIndex),
     /// The device already has this role.
     InUse(Role),
@@ -304,7 +304,7 @@ pub enum CommandError {
     GrowthPlace,
     /// The array is growing.
     Growing,
-    /// There is nothing to compare: the level keeps no redundancy.
+    /// A comparison is impossible: the level keeps no redundancy.
     NoRedundancy,
     /// The job is under way already, or the array is being closed.
     JobGoing,

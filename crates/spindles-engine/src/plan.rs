@@ -1,4 +1,4 @@
-//! Plans the work on one stripe range of one redundancy group before any of it is done.
+//! Plans all work on a stripe range of a redundancy group before the work begins.
 //!
 //! A *stripe range* is the same range of blocks in every chunk of a group. A plan is a printable
 //! value: reads, computation, **commit**, writes. One executor runs all plans (`engine/ranges/`).
@@ -16,9 +16,9 @@ pub enum Ask {
     Read,
     /// Replace the touched data chunks.
     Write,
-    /// Make redundancy agree with data; nothing is touched.
+    /// Make redundancy agree with data; no slot is touched.
     Settle,
-    /// Write the slots that can't be read and whose member is there; nothing is touched.
+    /// Write the unreadable slots whose members are present; no slot is touched.
     Rebuild,
     /// Copy the touched chunks, of any kind, onto the device that is to replace their member.
     Replace,
@@ -39,11 +39,11 @@ pub enum Strategy {
     ReconstructWrite,
     /// Recover untouched data first, then continue like `ReconstructWrite`.
     RecoverWrite,
-    /// All data chunks are given, nothing is read.
+    /// The request has all data chunks, so no chunk is read.
     FullStripeWrite,
     /// Read everything, correct redundancy that disagrees.
     Settle,
-    /// Read zeros: nothing was ever written there.
+    /// Read zeros: the rows were never written.
     Zeros,
     /// Read enough chunks, write those that can't be read.
     Rebuild,
@@ -303,8 +303,8 @@ fn plan_copy_rebuild(shape: Shape, health: Health) -> Option<Plan> {
     })
 }
 
-/// Returns the unreadable data slots. If any is recovered, all are: only the whole row proves the
-/// result.
+/// Returns the unreadable data slots. Recovering a slot requires recovering all these slots: only
+/// the whole row proves the result.
 fn unreadable_data(shape: Shape, health: Health) -> SlotSet {
     shape.all_data().and(health.unreadable)
 }
@@ -400,8 +400,8 @@ fn plan_parity_settle(shape: Shape, health: Health) -> Option<Plan> {
     })
 }
 
-/// Reads everything that is there. Slots that are unreadable, or known to be wrong, are recovered
-/// from the rest. If more slots are left than that needs, they must be consistent.
+/// Plans to read every readable slot. Slots that are unreadable, or known to be wrong, are
+/// recovered from the rest. Slots beyond the number needed for the recovery must be consistent.
 fn plan_scrub(shape: Shape, health: Health) -> Option<Plan> {
     let readable = shape.all().minus(health.unreadable);
     let spare = readable.count().checked_sub(u32::from(shape.data))?;

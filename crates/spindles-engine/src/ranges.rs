@@ -58,9 +58,9 @@ impl Phase {
     /// are skipped. When its rows are done, the next rows begin.
     ///
     /// ```text
-    ///  Free ──▶ Starting ⇄ Locking ⇄ Preparing ⇄ Paging ⇄ Reading ⇄ Computing ──▶ Committing ⇄ Logging
-    ///    │  ▲        ▲        └▶ Merged ─▶ Free                │                     │
-    ///    ▼  │        └──the next rows──┐                       ▼                     ▼
+    ///  Free ──▶ Starting ⇄ Locking ⇄ Preparing ⇄ Paging ⇄ Reading ⇄ Computing ──▶ Committing
+    ///    │  ▲        ▲        └▶ Merged ─▶ Free                │                     │   ⇅
+    ///    ▼  │        └──the next rows──┐                       ▼                     ▼ Logging
     ///   Direct                     Acknowledging ◀── Flushing ◀──────────────── Writing
     /// ```
     const fn may_become(self, next: Self) -> bool {
@@ -146,7 +146,7 @@ pub(crate) struct RowsUnderWay {
     pub(crate) unreadable: SlotSet,
     /// Unreadable slots that can be read but hold wrong bytes.
     pub(crate) rotten: SlotSet,
-    /// Rotten slots whose checksums were lost, so that nothing verifies them.
+    /// Rotten slots that can't be verified, because their checksums were lost.
     pub(crate) checksum_lost: SlotSet,
     /// Unreadable slots that are made to agree with the others, without proof that they are wrong.
     pub(crate) overruled: SlotSet,
@@ -354,7 +354,7 @@ impl StripeRange {
     }
 }
 
-/// All stripe ranges of an engine: those of requests, then those of jobs.
+/// The stripe ranges of an engine: first for requests, then for jobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranges(Vec<StripeRange>);
 

@@ -39,7 +39,7 @@ pub(crate) enum Sweep {
 pub(crate) struct Part {
     /// All its groups.
     groups: Range<u64>,
-    /// The groups that hold the array: all, unless it grows.
+    /// The groups that hold the array: all groups, unless the array grows.
     live: Range<u64>,
     /// The first region.
     region: u64,
@@ -118,8 +118,8 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Creates the regions of an array. `stored`: it has bitmaps. `unsettled`: it has none, and
-    /// redundancy may disagree with data.
+    /// Creates the regions of an array. `stored`: the array has bitmaps. `unsettled`: the array has
+    /// no bitmaps, and redundancy may disagree with data.
     pub(crate) fn new(
         part: Part,
         older: Option<Part>,
@@ -182,7 +182,7 @@ impl Regions {
         self.released.clear_all();
     }
 
-    /// Sets the parts of the array: of one map, or of two while it grows.
+    /// Sets the parts of the array: a single map, or two maps during a growth.
     pub(crate) fn set_parts(&mut self, part: Part, older: Option<Part>) {
         (self.part, self.older) = (part, older);
         self.note_all_written();

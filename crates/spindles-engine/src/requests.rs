@@ -1,4 +1,4 @@
-//! A request and its cursor: which of its blocks have been handed out to stripe ranges.
+//! A request and its cursor, up to which its blocks have been handed out to stripe ranges.
 
 use crate::hedges::Pairing;
 use spindles_block::{BlockIndex, BufferSlice, Operation, RequestError};

@@ -14,7 +14,7 @@ pub enum Role {
     Filling(MemberIndex),
     /// About to take that position.
     Joining(MemberIndex),
-    /// The member of that position, which is out. The array still has its device open.
+    /// The member of that position is out, but the array still has its device open.
     Out(MemberIndex),
     /// The device onto which the member in that position is being copied.
     Replacement(MemberIndex),

@@ -1,4 +1,4 @@
-//! Sets of slots of one redundancy group as one machine word.
+//! Sets of slots of a redundancy group, in a machine word.
 
 /// A set of slots of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl SlotSet {
         Self(self.0 & other.0)
     }
 
-    /// Slots of this set that are not in `other`.
+    /// Returns the slots of this set without the slots of `other`.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0 & !other.0)

@@ -8,7 +8,7 @@ use spindles_block::{Instant, MEMBERS_MAX, MemberIndex, MemberSet};
 /// slow or stalls.
 const TIME_EVERY: u32 = 8;
 
-/// Of this many reads that could go around a slow member, one goes to it.
+/// A slow member gets one in this many reads that could go around the member.
 const PROBE_EVERY: u32 = 16;
 
 /// The first reads of a member, which are all timed.
@@ -120,9 +120,9 @@ impl Slow {
         self.stalled = self.stalled.without(member);
     }
 
-    /// Counts a read that could go around a slow member. Returns true if it goes to the member all
-    /// the same, to time it or because `computes` is set and too many reads compute around slow
-    /// members already.
+    /// Counts a read that could go around a slow member. Returns true if the read still goes to the
+    /// member, to time the member or because `computes` is set and too many reads compute around
+    /// slow members already.
     pub(crate) fn probes(&mut self, computes: bool) -> bool {
         self.reads = self.reads.wrapping_add(1);
         let too_many = computes && self.around >= self.limits.around_max;

@@ -17,8 +17,8 @@ pub struct Status {
     /// True if no more is written in this opening: too much is missing, or necessary metadata could
     /// not be made durable.
     pub stopped_writing: bool,
-    /// How many more members may be lost, whichever they are, besides those that are missing or not
-    /// filled.
+    /// Number of further members that the array can lose, in any combination, in addition to
+    /// members missing or not filled.
     pub survives_more: u8,
     /// Every position.
     pub members: Vec<MemberStatus>,
@@ -28,9 +28,10 @@ pub struct Status {
     pub dirty: bool,
     /// The jobs under way, and those that ended with failed stripe ranges.
     pub jobs: Vec<JobStatus>,
-    /// Blocks of the array that a crash took. They answer errors until they are written.
+    /// Blocks of the array that a crash took. Requests for these blocks fail until the blocks are
+    /// written.
     pub lost_blocks: u64,
-    /// Where writes are logged.
+    /// The placement of the journal.
     pub journal: JournalStatus,
     /// The progress of a growth; `None` unless the array grows.
     pub growth: Option<GrowthStatus>,
@@ -53,7 +54,7 @@ pub struct RegionsStatus {
     /// to be written when a crash came.
     pub dirty: u64,
     /// Regions that a crash left dirty and that are not resynchronised yet; 0 if journals record
-    /// what the crash left undone.
+    /// the interrupted writes.
     pub unsettled: u64,
 }
 
@@ -92,7 +93,7 @@ pub struct MemberStatus {
     pub counted_on: bool,
     /// Its faults since opening.
     pub faults: MemberFaults,
-    /// Errors of its device, as recorded in its superblock.
+    /// Errors of the device, as recorded in the device's superblock.
     pub errors: ErrorCounts,
     /// True if it is much slower than its peers.
     pub slow: bool,

@@ -10,7 +10,7 @@ use spindles_block::{BlockSize, BufferId, BufferSlice, MemberIndex, MemberIoId};
 pub(crate) enum Purpose {
     /// Writes a superblock.
     Superblock,
-    /// Makes durable what the members hold at opening.
+    /// Makes the contents of the members at opening durable.
     OpeningFlush,
     /// The last flush of a close.
     ClosingFlush,

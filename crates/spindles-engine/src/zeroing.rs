@@ -1,4 +1,4 @@
-//! Regions that are being zeroed, and those that wait for it.
+//! Regions being zeroed, and the queue of regions to zero.
 
 use crate::{bits::Bits, checksums::ROWS_MAX, index};
 use alloc::{collections::VecDeque, vec, vec::Vec};
@@ -24,7 +24,7 @@ pub(crate) struct Run {
     /// The first row, in the member's data area.
     pub(crate) first: BlockIndex,
     pub(crate) blocks: u32,
-    /// How many of them already have the checksums of zeros.
+    /// Number of rows with their new checksums set.
     pub(crate) summed: u32,
 }
 

@@ -74,7 +74,7 @@ impl Area {
         length_bytes: 0,
     };
 
-    /// Its end; `None` if that is beyond any address.
+    /// Returns the end of the area; `None` if the end overflows 64 bits.
     #[must_use]
     pub const fn end_bytes(&self) -> Option<u64> {
         self.offset_bytes.checked_add(self.length_bytes)
@@ -316,10 +316,10 @@ fn alignment_for(device_bytes: u64) -> u64 {
     }
 }
 
-/// Returns the areas of a device that joins an existing array with room for this much data: each
-/// area has room for what that array uses. If the alignment of a fresh member of that size leaves
-/// too little room, data is aligned as on smaller devices. So a device can replace any that is not
-/// larger.
+/// Returns the areas of a device that joins an existing array with room for this much data. Each
+/// area is large enough for the bytes that the array uses of that area. If the alignment of a fresh
+/// member of that size leaves too little room, data is aligned as on smaller devices. So a device
+/// can replace any device of the same or a smaller size.
 pub fn areas_to_hold(
     array: &ArrayRecord,
     device_bytes: u64,
@@ -365,7 +365,7 @@ fn lacking(data_bytes: u64, device_bytes: u64, areas: &Result<DeviceRecord, TooS
     }
 }
 
-/// Returns the areas of a fresh member. Those that all members use alike are no shorter than
+/// Returns the areas of a fresh member. Areas that all members use alike are no shorter than
 /// `shared`.
 fn areas_with(
     device_bytes: u64,

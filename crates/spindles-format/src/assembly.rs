@@ -153,8 +153,8 @@ impl Assembly {
         self.missing.iter().filter(active).collect()
     }
 
-    /// Members of `away` for which no device was given: they may have gone on alone. If a device
-    /// was refused but its superblock was read, its history is known.
+    /// Returns the members of `away` for which no device was given. Such a member may hold a
+    /// history of its own. A device refused after its superblock was read has a known history.
     #[must_use]
     pub fn unheard_of(&self) -> MemberSet {
         let judged = self.refused.iter().filter_map(|refusal| refusal.member);

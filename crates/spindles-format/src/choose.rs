@@ -9,7 +9,7 @@
 //!   since: it *lags*, and is good. A member two or more generations behind went back in time: it
 //!   is *stale*.
 //! - If two records diverged, one may count on a device that took the other side, or on a device
-//!   one generation behind. That record's update was never finished: it gives way, whatever its
+//!   one generation behind. That update was never finished, so its record gives way at any
 //!   generation.
 //! - If two records diverged and both updates were finished, they are two histories: *split brain*.
 //!
@@ -414,11 +414,11 @@ pub fn returns_since(truth: &ArrayRecord, found: &Found) -> Option<u64> {
 
 /// Returns true if a device missing since generation `since` needs only the dirty regions. Regions
 /// stay dirty while any member is missing, so they cover all writes since then. The device must
-/// hold everything written before. One of these must be true:
+/// hold all earlier writes. Two kinds of devices do:
 ///
-/// - it was active, and its record is of the generation before `since`, or of the one before that,
-///   if the update that put the device out was the next one; or
-/// - it was being brought up to date from that same generation.
+/// - a device whose own record calls it active and is one generation before `since`, or two if the
+///   very next update put the device out; or
+/// - a device in a resync of the regions dirty since that same generation.
 fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) -> bool {
     let Some(DeviceRecord {
         member,

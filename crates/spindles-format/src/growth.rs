@@ -33,7 +33,7 @@ pub struct OlderMap {
     /// The older map applies from this block of the array on, the new one below it.
     pub mark: BlockIndex,
     /// This many blocks from the mark on are staged in the members' headroom, laid out as in their
-    /// final places. They must be moved there before anything else happens.
+    /// final places. Recovery must move the staged blocks there before any other step.
     pub staged_blocks: u32,
 }
 

@@ -52,7 +52,7 @@ impl JournalKind {
     }
 }
 
-/// One member's part of one write: the same rows of every chunk that the write changes in one
+/// A member's part of a write: the same rows of every chunk that the write changes in one
 /// redundancy group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalEntry {
@@ -100,7 +100,7 @@ impl JournalEntry {
 #[derive(Clone, Debug)]
 pub struct JournalDraft {
     bytes: Vec<u8>,
-    /// Everything from here on is zero.
+    /// Length of the encoded part; the bytes after it are zero.
     used: usize,
 }
 

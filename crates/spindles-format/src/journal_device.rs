@@ -33,14 +33,15 @@ pub struct JournalDevice {
     pub device_uuid: Uuid,
     /// The identity of its array.
     pub array: Uuid,
-    /// Its length when it got the journal.
+    /// The length of the device when it got the journal.
     pub device_bytes: u64,
-    /// The number of stamps since then: one by each opening that logs on it.
+    /// The number of stamps since the device got the journal: each opening that logs on the device
+    /// adds one.
     pub stamps: u64,
-    /// The nonce of the batches on it; 0 before the first stamp.
+    /// The nonce of the batches on the device; 0 before the first stamp.
     pub nonce: u64,
-    /// The nonce of the log that superblocks counted on at that stamp; 0 if they counted on none.
-    /// All of that log was durable in its final places by then.
+    /// The nonce of the log that superblocks counted on at the last stamp; 0 if they counted on
+    /// none. By that stamp the whole log was durable in its final places.
     pub ended: u64,
 }
 
@@ -85,7 +86,8 @@ impl JournalDevice {
         !array.clean && journal.on_device && journal.tail > 0 && !knows
     }
 
-    /// Encodes it for one of the slots, which lie at the same offsets as the superblocks of members.
+    /// Encodes the record for one of the slots, which lie at the same offsets as members'
+    /// superblocks.
     #[must_use]
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         let mut page = Page::new(MAGIC);

@@ -8,7 +8,7 @@ const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 /// The range of fields: after magic and version, before the checksum.
 pub(crate) const FIELDS: core::ops::Range<usize> = 12..CHECKSUM_AT;
 
-/// A page that was read, or is being built.
+/// A page, as read from a device or under construction.
 pub(crate) struct Page(pub(crate) [u8; SUPERBLOCK_BYTES]);
 
 impl Page {

@@ -105,7 +105,7 @@ pub enum MemberState {
         /// True if an administrator put it out. It then comes back only on request.
         held_out: bool,
     },
-    /// A device that is being filled. It takes every write, superblocks included.
+    /// A device during a rebuild. The device takes every write, superblocks included.
     Rebuilding {
         /// It durably holds correct data of the groups whose blocks lie below this block of the
         /// array.
@@ -171,7 +171,7 @@ pub const PAST_SESSIONS_MAX: usize = 7;
 pub struct PastSession {
     /// The number drawn by the opening; 0 for the creation of the array.
     pub nonce: u64,
-    /// The last of its generations that counted; 0 if there is no such opening.
+    /// The last generation of the opening that counted; 0 if there is no such opening.
     pub generation: u64,
 }
 
@@ -228,7 +228,7 @@ pub struct ArrayRecord {
     pub consistency: Text<16>,
     /// The part of the journals that counts.
     pub journal: JournalRecord,
-    /// Where an interrupted scrub resumes, as a block of the array; 0 for none.
+    /// The block of the array at which an interrupted scrub resumes; 0 for none.
     pub scrub_mark: BlockIndex,
     /// The progress of growth and the places of regions. Goes with `Features::GROWTH`.
     pub growth: GrowthRecord,

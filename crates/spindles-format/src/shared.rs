@@ -6,7 +6,7 @@ use crate::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, DeviceRecord,
 };
 
-/// The most bytes used of each journal: replay reads all of them.
+/// Limit on the bytes used in each journal, because replay reads the whole journal.
 const JOURNAL_BYTES_MAX: u32 = 32 << 20;
 
 /// The unit of lengths: each is encoded in two bytes.

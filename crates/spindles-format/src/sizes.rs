@@ -1,4 +1,4 @@
-//! Where superblocks lie, and the version of the format.
+//! The offsets of superblocks, and the version of the format.
 
 /// The size of a superblock.
 pub const SUPERBLOCK_BYTES: usize = 4096;

@@ -75,7 +75,7 @@ impl SpareRecord {
         (more.arrays.len() <= SPARE_ARRAYS_MAX).then_some(more)
     }
 
-    /// The other arrays that may take it; `None` if it doesn't list this one.
+    /// Returns the other arrays that may take the spare; `None` if the spare doesn't list `array`.
     #[must_use]
     pub fn arrays_but(&self, array: Uuid) -> Option<Vec<Uuid>> {
         let others = self.arrays.iter().filter(|it| **it != array);

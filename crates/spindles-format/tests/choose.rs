@@ -427,8 +427,8 @@ fn a_forgotten_record_is_discarded_if_it_relies_on_newer_members() {
     assert_eq!(assembly.missing, set(&[2]));
 }
 
-/// a was replaced so long ago that no device of that time is left and no record remembers it. There
-/// is no proof that a is old, and so none that each went on alone.
+/// a was replaced long ago: no device of that time remains and no record remembers the replacement.
+/// Nothing proves that device a is old, nor that each device went on alone.
 #[test]
 fn a_forgotten_session_is_no_proof_of_split_brain() {
     let first = array(2, 7);
@@ -660,7 +660,7 @@ fn a_replacement_counts_once_any_other_member_records_it() {
     let mut next = without(&array, &[]);
     next.member[2].device_uuid = Uuid::from_random([99; 16]);
     replacement.write(&next);
-    // It doesn't matter how many of the others know.
+    // The choice is the same for any number of members that carry the new record.
     for informed in 0..3 {
         let [a, b, c] = [&all[0], &all[1], &all[2]];
         for given in [[a, b, c, &replacement], [c, &replacement, b, a]] {
@@ -711,14 +711,15 @@ fn a_member_that_is_rebuilding_takes_part() {
     let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
     assert_eq!(assembly.array, joined);
     assert_eq!(assembly.lagging, set(&[0, 2]));
-    // They went on without it: it is not a member.
+    // The others went on without the new device: it is not a member.
     let mut gone_on = all.clone();
     let elsewhere = opened(3, &degraded, &[]);
     gone_on[0].write(&elsewhere);
     let assembly = chosen(&[&gone_on[0], &gone_on[1], &gone_on[2]]).unwrap();
     assert_eq!(assembly.array, elsewhere);
     assert_eq!(refused(&assembly), [("b", &Reason::Replaced)]);
-    // One other member knows it: so its record is current, and the third catches up.
+    // One other member carries the record of the new device: that record is current, and the third
+    // member catches up.
     all[0].write(&joined);
     let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
     assert_eq!(assembly.array, joined);

@@ -108,7 +108,7 @@ fn a_valid_superblock_takes_precedence_over_a_spare() {
         neither.record(),
         Err(DecodeError::Checksum { .. })
     ));
-    // A newer version: unknown to this one.
+    // A newer version of the format is refused.
     let mut newer = *superblock;
     newer[8] = 99;
     let newer = found(&spare, &newer);

@@ -23,8 +23,8 @@ pub(crate) enum Use {
 }
 
 /// Checks new devices for an array on `devices`. Each must exist, be a different device, support
-/// the array's block size, and hold no data that the array needs. Force changes none of this. A
-/// member that is out but may return is not new either, unless `overwrite` is set.
+/// the array's block size, and hold no data that the array needs. A member that is out but may
+/// return counts as new only with `overwrite`, which skips no other check.
 pub(crate) fn look_at_new(
     devices: &[&str],
     new: &[&str],
@@ -156,9 +156,9 @@ fn role_in(
 }
 
 /// Returns the data on new devices, which is an error unless it may be overwritten. Two kinds of
-/// devices need no permission: spares of one of these `arrays` alone, and members of one that were
-/// never filled. `arrays` includes inner arrays. A rebuild accepts any spare that the array would
-/// take by itself.
+/// devices need no permission: spares dedicated to one of `arrays`, and members of these arrays
+/// that were never filled. `arrays` includes inner arrays. A rebuild accepts any spare that the
+/// array would take by itself.
 pub(crate) fn may_overwrite(
     new: &[&str],
     overwrite: bool,

@@ -11,7 +11,7 @@ use spindles_format::Uuid;
 pub(crate) struct Away {
     pub(crate) name: String,
     uuid: Uuid,
-    /// Its devices that are present.
+    /// Present devices of the array.
     pub(crate) devices: Vec<String>,
     /// True if it returns when they are opened.
     pub(crate) returns: bool,

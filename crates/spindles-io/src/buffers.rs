@@ -2,8 +2,9 @@
 //! I/O, and never moves.
 //!
 //! The kernel and the threads of the pool access this memory by address while an operation is in
-//! flight. Nothing here prevents that: it is as if another process shared the memory. By the
-//! contract of `Target`, such bytes read as any mixture of old and new meanwhile.
+//! flight. This module does not prevent such accesses. The effect is the same as if another process
+//! shared the memory. By the contract of `Target`, such bytes read as any mixture of old and new
+//! meanwhile.
 
 #![expect(
     unsafe_code,

@@ -2,7 +2,7 @@
 //! carries the answer to the previous request, and completes when the next request arrives.
 //!
 //! ```text
-//!  here: what was asked lies in the entry's memory ──push──▶ away: the kernel has it ──next──▶ here
+//!  here: the entry's memory holds the request ──push──▶ away: the kernel has it ──next──▶ here
 //! ```
 //!
 //! Each *entry* is one command at a time, with its own memory: a head, and room for payload. While
@@ -47,8 +47,8 @@ pub struct CommandRingLimits {
 /// A completion from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// The command of this entry completed with this result; negative is an error. Its memory is
-    /// here again.
+    /// The command of this entry completed with this result; negative is an error. The entry's
+    /// memory is accessible again.
     Entry(u16, i32),
     /// The device is ready to read, or has ended. It is no longer polled.
     Device,
@@ -107,7 +107,7 @@ impl CommandRing {
     }
 
     /// Registers an `eventfd` that the kernel increments for each completion. Polling the ring
-    /// itself is useless: it is not ready before it is entered.
+    /// itself is useless, because it becomes ready only when the thread enters it.
     ///
     /// # Errors
     ///
@@ -325,7 +325,7 @@ mod tests {
     #[should_panic(expected = "the kernel has it")]
     fn the_payload_of_a_command_in_flight_is_inaccessible() {
         let null = File::open("/dev/null").unwrap();
-        // Panic as expected on kernels without such rings: there is nothing to test.
+        // On kernels without such rings the test panics here, and so passes.
         let mut ring =
             CommandRing::new(&null, LIMITS).unwrap_or_else(|_| panic!("the kernel has it not"));
         ring.push(0, 2, &[0; COMMAND_BYTES]);

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(loopback.as_deref(), Some("lo"));
         let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
         assert_eq!(interface_of(mapped.into()).as_deref(), Some("lo"));
-        // Reserved for documentation (RFC 5737): no interface has it.
+        // Reserved for documentation (RFC 5737), so no interface has this address.
         assert_eq!(interface_of(Ipv4Addr::new(192, 0, 2, 1).into()), None);
     }
 

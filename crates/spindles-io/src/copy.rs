@@ -65,7 +65,7 @@ impl Tail {
 /// The phase of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Bytes are being copied.
+    /// Source bytes are being copied to the target.
     Copying,
     /// Both ends are being read and compared.
     Comparing,
@@ -116,7 +116,7 @@ pub enum CopyError {
     Occupied {
         /// The target.
         name: String,
-        /// What it holds, with its article.
+        /// The data on the target, with an article.
         what: String,
     },
     /// Both ends are on the same device.

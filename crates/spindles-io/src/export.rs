@@ -208,7 +208,7 @@ impl Export {
     /// never reported as zero.
     pub fn extent(&self, offset_bytes: u64, bytes_max: u64) -> (bool, u64) {
         if bytes_max == 0 {
-            return (true, 0); // There may be no block.
+            return (true, 0); // The range may start at the end of the target.
         }
         let block_bytes = u64::from(self.block_bytes);
         let end = offset_bytes + bytes_max;

@@ -1,4 +1,4 @@
-//! Facts about an open target and its devices. All of them go into records.
+//! Facts about an open target and its devices. Records of measurements include all these facts.
 
 use spindles_block::{BlockSize, MemberSet};
 
@@ -104,7 +104,7 @@ pub struct DeviceFacts {
     pub physical_sector_bytes: u32,
     /// True if I/O bypasses the page cache.
     pub direct: bool,
-    /// Why it does not; `None` if it does.
+    /// Why I/O goes through the page cache; `None` if I/O bypasses it.
     pub direct_reason: Option<String>,
     /// True for a rotating medium; `None` if unknown.
     pub rotational: Option<bool>,

@@ -14,8 +14,8 @@ pub type Opener = Box<dyn Fn(&str, OFlags) -> Result<OwnedFd, Errno> + Send + Sy
 
 static OPENER: OnceLock<Opener> = OnceLock::new();
 
-/// Makes `opener` open all devices of this process, which then no longer may do so itself. Later
-/// calls have no effect.
+/// Opens all devices through `opener` from now on, so that this process can give up the right to
+/// open files. Later calls have no effect.
 pub fn open_devices_by(opener: Opener) {
     OPENER.get_or_init(|| opener);
 }

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 /// The new size of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewSize {
-    /// All the room of its members.
+    /// The largest size for which the members have room.
     Max,
     /// This many bytes, rounded down to whole stripes.
     Bytes(u64),
@@ -39,7 +39,7 @@ pub struct GrowOptions {
     pub level: Option<&'static Level>,
     /// The layout.
     pub layout: Option<Layout>,
-    /// The new size on its present members. Excludes all other changes.
+    /// The new size on the present members. Excludes a change of members, level or layout.
     pub size: Option<NewSize>,
     /// True to overwrite data on the new devices.
     pub overwrite: bool,
@@ -435,8 +435,8 @@ fn abort_on(
     }
     let is_new = |device: &&&str| is_of_growth(device, &report);
     let (new, old): (Vec<&str>, Vec<&str>) = devices.iter().partition(is_new);
-    // Check that it may still be aborted, before anything is written. Without the new devices
-    // nothing moves.
+    // Before the first write, check that the growth may still be aborted. Without the new devices
+    // the growth moves no data.
     drop(assemble_to_change(&old, &looking, &Change::Abort)?);
     if !report.is_clean() {
         let mut found = assemble(&old, &writing)?.target;

@@ -30,12 +30,13 @@ pub struct User {
 pub struct Server {
     /// The process ID.
     pub pid: u32,
-    /// Its user, for messages: `root`, `user nobody`; `None` for the caller's own. Servers of other
+    /// Its user, for messages: `root`, `user backup`; `None` for the caller's own. Servers of other
     /// users refuse the caller's commands.
     pub another: Option<String>,
 }
 
-/// Finds the server that has one of these devices, as far as this user may know.
+/// Finds the server that has locked one of these devices or has one open for writing, if the caller
+/// may see that server.
 #[must_use]
 pub fn server_of(devices: &[&str]) -> Option<Server> {
     holders(devices).into_iter().find_map(|user| {
@@ -98,8 +99,8 @@ impl User {
     }
 }
 
-/// Finds the programs that have locked these devices or have them open for writing, as far as this
-/// user may know.
+/// Finds the programs that have locked these devices or have them open for writing. Omits programs
+/// that the caller may not see.
 pub(crate) fn holders(devices: &[&str]) -> Vec<User> {
     let identities = devices.iter().filter_map(|name| identity(name)).collect();
     let pids = lockers(&identities).into_iter().chain(writers(&identities));

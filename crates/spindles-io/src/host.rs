@@ -316,7 +316,8 @@ impl<'a> Host<'a> {
                     prepare.map_or(Ok(()), |prepare| prepare())?;
                     let changed = assemble_to_change(devices, options, &change)?.target;
                     if let Change::Grow(_) = change {
-                        return Ok((Some(changed), ())); // The growth has begun and continues on the open array.
+                        // The growth has begun and continues on the open array.
+                        return Ok((Some(changed), ()));
                     }
                     // The close writes the change to the superblocks.
                     changed.close()?;
@@ -361,7 +362,7 @@ pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Ve
     let left_over = left_over::set_apart(&mut found);
     let in_use = left_over.into_iter().filter(|it| open.contains(&it.name));
     let mut belonging: Vec<String> = found.into_iter().chain(in_use).map(|it| it.name).collect();
-    // Such as a file that was moved away.
+    // Keep unreadable devices of `open`, such as a file that was moved away.
     let is_unreadable =
         |device: &&String| open.contains(*device) && Probe::glance(device).is_none();
     belonging.extend(devices.iter().filter(is_unreadable).cloned());
@@ -411,7 +412,8 @@ pub fn report_of(devices: &[String]) -> Result<ArrayReport, AssembleError> {
     describe(devices, belongs)
 }
 
-/// Checks that all these devices belong to one array, which another process has open.
+/// Checks that these devices all belong to one array. Works while another process has the array
+/// open.
 ///
 /// # Errors
 ///

@@ -19,8 +19,8 @@ pub(crate) enum Identity {
 
 /// Returns the identity of a name; `None` if it is neither in the file system nor an export.
 ///
-/// Asks only the kernel, and not the server of a file system, for example: that may be this very
-/// thread.
+/// Asks only the kernel, never the server of a file system, because the calling thread may be that
+/// server.
 pub(crate) fn identity(name: &str) -> Option<Identity> {
     if is_address(name) {
         let address = Address::parse(name).ok()?;
@@ -70,7 +70,7 @@ pub fn named_twice(names: &[&str]) -> Option<String> {
 
 /// Lists the device or file of this name and all that it lies on, such as the file of a loop device
 /// or the disk of a partition. Each text is the same whatever path leads to the file or device.
-/// Empty if nothing here has this name.
+/// Empty if no file or device has this name.
 #[must_use]
 pub fn lies_on(name: &str) -> Vec<String> {
     let places = places(name).into_iter();

@@ -39,7 +39,7 @@ pub enum Incident {
 pub enum SpaceNews {
     /// Writes get no space where these devices lie. They wait, and fail after a while.
     Lacking(Vec<String>),
-    /// There is space again.
+    /// Writes get space again.
     Back,
 }
 

@@ -288,7 +288,7 @@ fn killed_anywhere(
         if killed.is_some() {
             let save = in_memory();
             copy_all(world.folder.path(), save.path());
-            // Its data is unchanged, whatever else is given.
+            // The intact inner array keeps its data, alone and together with the new devices.
             assert_eq!(world.run("c d", None).0, 2, "{what}");
             copy_all(save.path(), world.folder.path());
             assert_eq!(world.run(&with_new(&world), None).0, 2, "{what}");

@@ -23,12 +23,12 @@ pub(crate) fn may_write(device: &str) -> Result<(), OpenError> {
 /// The state of a device when it was examined, before it is labelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// It has a label, which is replaced.
+    /// The device has a label. `make` replaces the label and keeps the other contents.
     Labelled,
-    /// It has no Spindles label. This is checked again, because another command may have labelled
-    /// it meanwhile.
+    /// The device has no Spindles label. `make` checks this again, because another command may have
+    /// labelled the device meanwhile.
     Unlabelled,
-    /// Its contents are overwritten, whatever they are.
+    /// The device may hold any contents; `make` overwrites them.
     Anything,
 }
 

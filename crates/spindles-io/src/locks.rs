@@ -78,7 +78,7 @@ impl Locks {
         self.take_identity(&identity(name)?)
     }
 
-    /// Takes over the kept file that is the same as this one.
+    /// Takes over the kept file with the identity of an open file.
     pub(crate) fn take_same(&self, file: &impl AsFd) -> Option<Locked> {
         self.take_identity(&identity_of(file)?)
     }

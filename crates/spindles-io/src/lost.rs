@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Bytes of an array that neither its members nor redundancy could provide during recovery from a
-/// crash. Reads of them fail until they are written.
+/// crash. Reads of lost bytes fail until a write replaces these bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostBytes {
     /// The array.

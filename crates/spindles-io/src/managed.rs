@@ -52,7 +52,7 @@ pub trait Managed {
         None
     }
 
-    /// Returns the state of the array with that name: this one, or one inside it.
+    /// Returns the state of the array with that name. Also finds inner arrays.
     fn status_of(&self, _array: &str) -> Option<Status> {
         None
     }
@@ -167,7 +167,7 @@ pub trait Managed {
     ///
     /// # Errors
     ///
-    /// If the device is no such member. Nothing was written to it.
+    /// If the device belongs to no such member. The device is not written then.
     fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NotReturning {
             device: device.to_owned(),
@@ -186,12 +186,12 @@ pub trait Managed {
         })
     }
 
-    /// Closes the device of a member that is out, so that others may open it. Returns the array and
-    /// the position.
+    /// Closes the device of a member that is out. Other programs can then open the device. Returns
+    /// the array and the position.
     ///
     /// # Errors
     ///
-    /// If it is no such device.
+    /// If the device belongs to no member that is out.
     fn let_go(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NotOut {
             device: device.to_owned(),
@@ -211,7 +211,7 @@ pub trait Managed {
         })
     }
 
-    /// Removes a spare from the arrays' list. Returns true if it was there.
+    /// Removes a spare from the arrays' list. Returns true if the list contained the device.
     fn withdraw_spare(&mut self, _device: &str) -> bool {
         false
     }
@@ -240,7 +240,7 @@ pub trait Managed {
     ///
     /// # Errors
     ///
-    /// If it is too small for all of them.
+    /// If the device is too small for every member.
     fn may_be_spare(&self, _device: &str) -> Result<Vec<TooSmall>, AttachError> {
         Err(AttachError::NothingMissing)
     }

@@ -31,7 +31,7 @@ enum Reach {
     Inline(Box<dyn Inline>),
     File(FileIndex),
     Later(Box<dyn Later>),
-    /// Closed, but one of its descriptors may still be polled.
+    /// Closed, but the owner may still poll one of the descriptors.
     Left(Box<dyn Later>),
     /// Closed.
     Nothing,

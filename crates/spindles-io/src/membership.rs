@@ -136,7 +136,7 @@ pub enum Removed {
 ///
 /// # Errors
 ///
-/// If it is neither.
+/// If the device is neither.
 pub fn remove<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
@@ -275,8 +275,8 @@ fn doubtful_members(target: &dyn Managed) -> MemberSet {
 /// Returns true if a device may be a member that is out and can catch up.
 fn comes_back(host: Host<'_>, device: &str, options: &RebuildOptions) -> bool {
     match host {
-        // The server decides whether it can. A copy is no returning member: later it would be
-        // unclear which of the two is meant.
+        // The server decides whether the member can catch up. Only a copy is ruled out here: the
+        // array could not distinguish the copy from the member later.
         Host::Served(_) => report_of(&with_device(host, device)).is_ok(),
         Host::Devices(devices) => {
             let with = [devices, &[device]].concat();

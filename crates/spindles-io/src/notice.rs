@@ -28,7 +28,7 @@ pub struct Work {
     pub pid: u32,
     /// The kind of work: `rebuild`, `scrub`.
     pub what: String,
-    /// Bytes done so far.
+    /// Completed bytes.
     pub done_bytes: u64,
     /// Total bytes.
     pub total_bytes: u64,
@@ -271,7 +271,7 @@ impl Named {
 
 impl Drop for Named {
     fn drop(&mut self) {
-        // Another process may have removed it already.
+        // Another process may have removed the file already.
         drop(fs::remove_file(&self.0));
     }
 }
@@ -414,7 +414,7 @@ mod tests {
         let [live, killed, gone] = [1, 2, 3].map(|byte| socket(Uuid([byte; 16])));
         let name_of = |socket: &str| socket.replace(".sock", ".name");
         let listener = UnixListener::bind(path(&live)).unwrap();
-        // Another program may have its sockets here.
+        // The folder may also hold sockets of other programs.
         for left in [&killed, "array-of-disks.sock", "other.sock"] {
             drop(UnixListener::bind(path(left)).unwrap());
         }

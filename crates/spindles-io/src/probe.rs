@@ -93,7 +93,7 @@ impl Probe {
             matches!(kind, FileType::RegularFile | FileType::BlockDevice).then_some(())
         };
         may_carry(stat(name).ok()?.st_mode)?;
-        // Another file may have taken its name meanwhile.
+        // Check the kind again below, because another file may have taken the name meanwhile.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(files::open(name, flags).ok()?);
         may_carry(fstat(&file).ok()?.st_mode)?;

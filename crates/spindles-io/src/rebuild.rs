@@ -437,7 +437,8 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
         Some(Expression::Array { .. }) => unreachable!("the server closes the array for that"),
         Some(Expression::Leaf(onto)) => {
             let host = Host::Served(served);
-            // It may have come back with other contents.
+            // Close the device if it is open: its contents may have changed since the member went
+            // out.
             host.let_go(&[onto]);
             let devices = host.devices_but(&[onto]);
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();

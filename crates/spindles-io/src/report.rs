@@ -59,7 +59,7 @@ pub struct ArrayReport {
     pub clean: bool,
     /// Where a stopped scrub resumes; 0 if none was stopped.
     pub scrub_stopped_bytes: u64,
-    /// True if more members are missing than its level survives: it can't be opened.
+    /// True if more members are missing than the level survives, so the array can't be opened.
     pub failed: bool,
     /// True if an open array stopped writing although it has enough members: data that must be
     /// durable first could not be made durable.
@@ -68,8 +68,8 @@ pub struct ArrayReport {
     pub hides_devices: bool,
     /// True if a server that does not answer may have its members.
     pub is_elsewhere: bool,
-    /// How many more members may be lost, whichever they are. Missing and unfilled members are
-    /// already subtracted.
+    /// The number of further members that may be lost, in any combination. Missing and unfilled
+    /// members are already subtracted.
     pub survives_more: u8,
     /// True if a feature in use allows only reading.
     pub read_only: bool,
@@ -85,7 +85,7 @@ pub struct ArrayReport {
     pub degraded_writes: bool,
     /// `Some` while it grows: its earlier shape.
     pub growing: Option<Growing>,
-    /// Where its journal lies, if it has one.
+    /// The placement of the journal.
     pub journal: JournalReport,
     /// `Some` while an outer array rebuilds this one: bytes of the outer array done so far.
     pub filled_bytes: Option<u64>,
@@ -93,7 +93,7 @@ pub struct ArrayReport {
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, each with the reason.
     pub refused: Vec<String>,
-    /// Entries of `refused` whose position another device has.
+    /// Entries of `refused` for members whose position another device took.
     pub replaced: Vec<String>,
     /// Devices with one damaged superblock of two, and the damage.
     pub damaged: Vec<(String, DecodeError)>,
@@ -212,7 +212,7 @@ impl ArrayReport {
         }
     }
 
-    /// Names a member by its device, or by its number if it has none.
+    /// Names a member by its device, or by its number if no device is in its position.
     #[must_use]
     pub fn name_of(&self, member: MemberIndex) -> String {
         match self.members.get(usize::from(member.0)) {
@@ -357,7 +357,7 @@ impl ArrayReport {
         self.incidents.extend(incident);
     }
 
-    /// Finds an array by name: this one, or one inside it.
+    /// Finds an array by name, among this array and all arrays inside it.
     pub(crate) fn find(&self, name: &str) -> Option<&Self> {
         if self.name == name {
             return Some(self);
@@ -555,7 +555,8 @@ impl ArrayReport {
     }
 
     /// Describes replaced devices that still hold a superblock of this array or of one inside it.
-    /// They change nothing for its commands. For arrays that lack members, `warnings` lists them.
+    /// These devices do not affect commands on the array. For arrays that lack members, `warnings`
+    /// lists them.
     #[must_use]
     pub fn replaced_texts(&self) -> Vec<String> {
         let whole = self.arrays().into_iter().filter(|it| !it.is_degraded());
@@ -979,7 +980,7 @@ pub enum MemberReport {
         name: String,
         /// True if it missed the last superblock write before a crash; its data is complete.
         lagging: bool,
-        /// While it is being filled: it is valid below this byte of the array.
+        /// `Some` while the device is being filled: it is valid below this byte of the array.
         filled_bytes: Option<u64>,
         /// Its errors since it became a member, or since they were cleared.
         errors: ErrorCounts,
@@ -1010,7 +1011,7 @@ impl MemberReport {
 /// The health of an array, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// All redundancy is present.
+    /// Full redundancy is present.
     Healthy,
     /// Too few devices could be read to decide.
     Unknown,

@@ -169,7 +169,7 @@ fn several(names: &[String]) -> Option<String> {
 ///
 /// A word that exists as a file or block device, or contains a '/' or ':', is a device. Any other
 /// word is the name or the identity of an array. Commas separate several words, which are quoted as
-/// in array expressions. `array:` may precede them.
+/// in array expressions. A list of words may begin with `array:`.
 ///
 /// `apart` lists devices with another role in the coming command; they are not reported as
 /// forgotten.
@@ -499,7 +499,7 @@ pub fn target_of(name: &str, devices: &[&str]) -> String {
 ///
 /// # Errors
 ///
-/// If it is no such list.
+/// If a list can't be parsed.
 pub fn split(argument: &str) -> Result<Vec<String>, ExpressionError> {
     match argument.strip_prefix("array:") {
         Some(list) => parse_devices(list),
@@ -991,7 +991,7 @@ fn lacks_members(given: &[Found]) -> bool {
                 .filter(|(at, _)| !missing.contains(MemberIndex(*at)));
             let is_here = |own| given.iter().any(|found| is_member(found, array.uuid, own));
             let others = counted_on.filter(|(_, member)| !is_here(member.device_uuid));
-            // Some of them may be inner arrays.
+            // Inner arrays on the given devices count as members too.
             let inner = records.iter().filter(|inner| inner.parent == array.uuid);
             let inner: BTreeSet<Uuid> = inner.map(|inner| inner.uuid).collect();
             others.count() > inner.len()

@@ -54,7 +54,7 @@ pub enum ScratchError {
     /// It could not be created.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// All its members are missing.
+    /// All members of an array are missing.
     #[error("{array} has no member that is there: name at least one device")]
     Empty {
         /// The array, as in the expression.

@@ -14,7 +14,7 @@ pub struct Sighting {
     pub length_bytes: u64,
 }
 
-/// A row of the table: the data is present if one of its magics is.
+/// A row of the table. One matching magic identifies this kind of data.
 struct Signature {
     what: &'static str,
     places: &'static [Place],

@@ -32,7 +32,7 @@ pub struct ArraySnapshot {
 /// The node in a position of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberSnapshot {
-    /// A device, which may be out.
+    /// A device. The member may be out.
     Device(Box<DeviceSnapshot>),
     /// Another array.
     Array,
@@ -41,7 +41,7 @@ pub enum MemberSnapshot {
 /// The current state of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSnapshot {
-    /// Its name as given.
+    /// The device name as given.
     pub name: String,
     /// Its I/O counters since it was opened.
     pub counters: DeviceCounters,

@@ -208,8 +208,8 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
             target.may_leave(device)?;
         }
     }
-    // A device that is no spare may be a member, without which the array can't be opened. So check
-    // that first.
+    // All devices were checked above to be spares. A member among them would make this opening fail
+    // with a less useful error.
     let mut array = of.map(|host| host.look(&looking)).transpose()?;
     let mut left = Vec::new();
     for (device, spare) in devices.iter().zip(spares) {

@@ -203,7 +203,8 @@ impl Stack {
         self.core.carry.end_look();
     }
 
-    /// Closes unused devices, such as left-out ones, so that others may open them.
+    /// Closes devices that no array uses, such as left-out members. Other programs can then open
+    /// these devices.
     pub(crate) fn let_go_unused(&mut self) {
         for device in tree::unused_devices(&self.core.carry) {
             self.core.carry.members_mut().let_go(device);

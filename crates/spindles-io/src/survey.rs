@@ -29,7 +29,7 @@ pub struct Survey {
     /// A snapshot of the array and of each one inside it. Empty if it can't be opened, or another
     /// program has it.
     pub open: Vec<ArraySnapshot>,
-    /// The programs that have its devices.
+    /// The programs that have the array's devices open.
     pub users: Vec<User>,
     /// Why it can't be opened for use without force; `None` if it can.
     pub needs_force: Option<String>,
@@ -155,7 +155,7 @@ fn in_use(devices: &[&str]) -> Result<Survey, AssembleError> {
     let reports = describe(devices, &open)?;
     let users = users(devices, &reports);
     if users.iter().all(|user| user.pid.is_none()) && !is_in_use(devices) {
-        // The other process has released it.
+        // The other process has released the array meanwhile.
         return Err(AssembleError::Changed);
     }
     Ok(Survey {

@@ -10,7 +10,7 @@ use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Reply, Request}
 /// The target owns the bytes of a request from `submit` to the reply. Meanwhile `buffer` may show
 /// any mixture of old and new ones.
 pub trait Target: Managed {
-    /// Returns facts about it, as of its opening.
+    /// Returns facts about the target, recorded when it was opened.
     fn facts(&self) -> &TargetFacts;
 
     /// Allocates a zeroed buffer for requests of this target, aligned for direct I/O and registered
@@ -53,8 +53,8 @@ pub trait Target: Managed {
         false
     }
 
-    /// Ends all lending, after which other memory may be lent. A straggler may still fill memory
-    /// that was lent before, or exchanged for it.
+    /// Ends the loan of all areas. The caller may lend other memory afterwards. A straggler may
+    /// still fill memory that was lent before, or exchanged for it.
     fn end_lending(&mut self) {}
 
     /// Makes progress and returns the next reply, in completion order. With `wait` it returns

@@ -60,7 +60,7 @@ pub(crate) struct Abilities {
 }
 
 impl Abilities {
-    /// Everything, until it is refused.
+    /// All calls, until the file refuses one.
     pub(crate) const ALL: Self = Self {
         punch: true,
         zero_range: true,
@@ -88,7 +88,7 @@ pub(crate) enum Call {
 pub(crate) enum After {
     /// Make the call that `call` returns now.
     Again,
-    /// Make the call that `call` returns, a little later: it was put off.
+    /// Make the call that `call` returns, after a short pause.
     Later,
     /// The transfer is complete.
     Done(MemberResult),

@@ -21,7 +21,7 @@ use std::io;
 pub struct Labelled {
     /// The device.
     pub device: String,
-    /// Its role by these, with its article.
+    /// The role or the kind of data that they identify, with an article.
     pub holds: String,
     /// The arrays that then lack it, each with the consequence.
     pub lacking: Vec<String>,
@@ -210,8 +210,8 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
         (inner.parent == array.uuid).then_some(inner.uuid)
     });
     let inner: BTreeSet<Uuid> = inner.collect();
-    // An inner array's devices do not record which member it is. If no other member is visible, all
-    // of them are in another folder.
+    // An inner array's devices do not record which member it is. If no other member is visible, the
+    // rest of the array is assumed to lie in another folder.
     let is_seen = elsewhere.iter().count() <= inner.len() || here.difference(going).is_empty();
     let fate = if let Some(more) = survives(lost) {
         if is_seen || survives(lost.union(elsewhere)).is_some() {

@@ -264,8 +264,8 @@ fn unclean_data_of_absent_members_is_not_discarded_without_consent() {
         }
         // With all members nothing is lost, even after others have looked at the array.
         assert_eq!(folder.read(all, &read_only()), reads, "{expression}");
-        // From here on they are recorded as missing, and all writes are logged: another crash loses
-        // nothing.
+        // From here on the members are recorded as missing, and all writes are logged, so another
+        // crash loses no data.
         folder.write(left, &degraded(), 3, false);
         assert!(!is_refused(&folder, left), "{expression}");
         assert_eq!(folder.read(left, &asks), Some(3), "{expression}");
@@ -605,7 +605,7 @@ fn a_split_brain_inner_array_is_missing_from_the_outer_array() {
         assert!(warnings.contains(part), "{warnings}");
     }
     assert_eq!(folder.read(&all, &read_only()), Some(1));
-    // Its contents may be newer.
+    // The contents of the inner array may be newer.
     let refusal = refusal(&folder, &all).unwrap().to_string();
     assert!(refusal.contains("split brain"), "{refusal}");
     folder.write(&all, &degraded(), 3, true);

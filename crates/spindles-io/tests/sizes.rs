@@ -374,8 +374,8 @@ fn members_of_real_sizes_need_little_time_and_space() {
     assert!(peak_kib < 1 << 20, "{peak_kib} KiB");
 }
 
-/// Sizes that the format can hold are created. Larger ones are refused before anything is
-/// overwritten.
+/// Members up to the size limit of the format are accepted. Larger members are refused before the
+/// first write.
 #[test]
 fn the_member_size_limit_is_reported_before_any_write() {
     for (block_size, limit) in [

@@ -1,4 +1,4 @@
-//! One connection: one request, one answer.
+//! Serves one connection: reads a single request and sends the answer.
 
 use crate::request;
 use crate::response::Response;

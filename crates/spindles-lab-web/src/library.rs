@@ -12,9 +12,9 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Runs whose findings are cached.
+/// Limit on the runs whose findings are cached.
 const FINDINGS_MAX: usize = 10_000;
-/// Reports that are cached: each is as large as its records.
+/// Limit on cached reports: a report is as large as the records of its run.
 const REPORTS_MAX: usize = 6;
 
 /// The section that embeds the records in a page. The server offers them as a file instead.
@@ -68,7 +68,7 @@ impl Library {
         Listing::of(&self.root)
     }
 
-    /// Returns the findings of a run. Reads all its records unless they are cached.
+    /// Returns the findings of a run. Reads all records of the run unless the findings are cached.
     pub(crate) fn findings(&self, stored: &Stored, state: &RunState) -> Drawn<Findings> {
         match &stored.stamp {
             Ok(stamp) => {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const DEPTH: u32 = 2;
 /// Folders that are searched at most, so that serving `/` ends.
 const FOLDERS_MAX: usize = 10_000;
-/// Largest file of records that is read, in bytes: the page of a larger one would be of no use.
+/// Largest file of records that is read, in bytes: the page of a larger file would be useless.
 const RECORDS_BYTES_MAX: u64 = 1 << 30;
 
 /// Identifies one state of a file of records.

@@ -46,7 +46,7 @@ fn served(above: String) -> Served {
 
 const ALL_RUNS: &str = "<p><a href=\"/\">← All runs</a></p>";
 
-/// Returns how many runs are done and how many there are; zeros if that is unknown.
+/// Returns the number of finished runs and the total number of runs; zeros if unknown.
 pub(crate) fn done(state: &RunState) -> (u64, u64) {
     match state {
         RunState::Running(progress)
@@ -60,7 +60,7 @@ pub(crate) fn done(state: &RunState) -> (u64, u64) {
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) stored: &'a Stored,
-    /// What the run measures, or why its records can't be read.
+    /// The experiment of the run, or the reason why its records can't be read.
     pub(crate) experiment: Result<Experiment, String>,
     /// The findings; `None` if not read yet.
     pub(crate) findings: Option<Drawn<Findings>>,

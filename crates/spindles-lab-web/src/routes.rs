@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Version of the state documents. Raise it when a field is removed or changes its meaning.
 const STATE_VERSION: u32 = 1;
-/// What follows the name of a run in the path to its state.
+/// The part of a state's path after the name of the run.
 const STATE: &str = "state";
 /// The media type of records.
 const JSON_LINES: &str = "application/jsonl";

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Limits on connections and waiting times.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Simultaneous connections. Further ones wait until one of these ends.
+    /// Simultaneous connections. Further connections wait until an open connection ends.
     pub connections: usize,
     /// How long a request may take to arrive.
     pub head: Duration,

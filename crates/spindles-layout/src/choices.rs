@@ -1,6 +1,6 @@
-//! The arrays that a set of devices can become: each level over all of them, stripes over equal
-//! groups of them, and, if they differ in size, arrays in which smaller devices together stand for
-//! a larger one.
+//! The arrays that a set of devices can become: every level over all devices, and stripes over
+//! equal groups of devices. If the devices differ in size, also arrays in which smaller devices
+//! together stand for a larger device.
 
 use crate::{Expression, LEVELS, Level, Redundancy, level::Sizes};
 use alloc::string::String;

@@ -1,6 +1,6 @@
 //! Why an array is impossible: the fact and the remedy.
 
-use crate::{LEVELS, Level, Redundancy};
+use crate::level::{Level, Redundancy};
 use alloc::string::String;
 use core::fmt;
 use spindles_block::{MEMBERS_MAX, MemberIndex};
@@ -9,7 +9,12 @@ use spindles_block::{MEMBERS_MAX, MemberIndex};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GeometryError {
     /// No level has this name.
-    UnknownLevel(String),
+    UnknownLevel {
+        /// The name.
+        name: String,
+        /// All levels.
+        levels: &'static [&'static Level],
+    },
     /// The level has no layout of this name.
     UnknownLayout {
         /// The level.
@@ -60,9 +65,9 @@ pub enum GeometryError {
 impl fmt::Display for GeometryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownLevel(name) => {
+            Self::UnknownLevel { name, levels } => {
                 write!(f, "there is no level '{name}'; there are ")?;
-                list(f, LEVELS.iter().map(|level| level.name))
+                list(f, levels.iter().map(|level| level.name))
             }
             Self::UnknownLayout { level, name } => {
                 write!(f, "{level} has no layout '{name}'; ")?;

@@ -317,7 +317,7 @@ impl<'text> Parser<'text> {
     }
 
     fn leaf(&mut self, name: &str, start: usize) -> Result<Expression, ExpressionError> {
-        // Memory devices have no identity: each occurrence is another device.
+        // Memory devices have no identity: two equal names stand for two devices.
         let scratch = name.starts_with("mem:") || name.starts_with("null:");
         if !scratch && self.names.iter().any(|other| other == name) {
             return Err(self.error(start, What::TwoOfAName(name.to_owned())));

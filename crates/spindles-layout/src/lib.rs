@@ -17,6 +17,7 @@ mod group;
 mod growth;
 mod level;
 mod levels;
+mod named;
 mod rotation;
 mod table;
 mod zone;
@@ -28,8 +29,9 @@ pub use expression::{Expression, ExpressionError, parse_devices, quoted};
 pub use geometry::{Geometry, Spec};
 pub use group::{Group, GroupIndex, Location, Role, Slot};
 pub use growth::GrowthError;
-pub use level::{CHUNK_BYTES_MAX, Layout, LayoutRow, Level, Redundancy, chunk_blocks};
+pub use level::{Layout, LayoutRow, Level, Redundancy};
 pub use levels::LEVELS;
+pub use named::{CHUNK_BYTES_MAX, chunk_blocks};
 pub use table::{Cell, Numbers, Table};
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes

@@ -1,5 +1,5 @@
-//! A client's view of replies: those of our server, those that the protocol allows, and those it
-//! forbids.
+//! A client's view of replies: replies of our server, other replies that the protocol allows, and
+//! forbidden replies.
 
 #![expect(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 

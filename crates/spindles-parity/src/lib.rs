@@ -12,15 +12,14 @@ extern crate std;
 pub mod codes;
 mod gf;
 pub mod kernels;
+mod linear;
 mod locate;
 mod map;
 
 pub use codes::{CODES, Code, by_parity_chunks};
-pub use kernels::{KERNELS, Kernel, best_kernel};
+pub use kernels::{KERNELS, best_kernel};
+pub use linear::{CHUNKS_MAX, Kernel};
 pub use locate::{Located, locate};
-
-/// The most chunks, data and parity together, that a group may have.
-pub const CHUNKS_MAX: u8 = 64;
 
 /// Computes any chunks of a group from any `data_chunks` known ones: encoding and recovery alike.
 ///

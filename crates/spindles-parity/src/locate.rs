@@ -3,7 +3,10 @@
 //! A chunk is corrupt if all others are consistent without it. If there are at least two chunks
 //! more than the data chunks, at most one chunk can meet this condition.
 
-use crate::{Code, map, solve};
+use crate::codes::Code;
+use crate::kernels::best_kernel;
+use crate::linear::{SOURCES_MAX, TARGETS_MAX};
+use crate::map;
 
 /// The result of checking the chunks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +22,8 @@ pub enum Located {
 /// Bytes compared at a time.
 const STEP_BYTES: usize = 2048;
 
-/// Finds the corrupt one of `chunks`: (index, bytes) of any chunks of the group, at least
-/// `data_chunks`. Copies all have index 0.
+/// Finds the corrupt chunk among `chunks`: (index, bytes) of any chunks of the group, at least
+/// `data_chunks`. For a code without parity, give all copies index 0.
 pub fn locate(code: &Code, data_chunks: u8, chunks: &[(u8, &[u8])]) -> Located {
     let bytes = chunks[0].1.len();
     assert!(
@@ -59,13 +62,13 @@ fn disagreement(
     from: usize,
 ) -> Option<usize> {
     let bytes = chunks[0].1.len();
-    let mut buffers = [[0; STEP_BYTES]; map::TARGETS_MAX];
+    let mut buffers = [[0; STEP_BYTES]; TARGETS_MAX];
     (from..bytes).step_by(STEP_BYTES).find(|&from| {
         let range = from..bytes.min(from + STEP_BYTES);
         let mut others = (chunks.iter().enumerate())
             .filter(|(place, _)| Some(*place) != without)
             .map(|(_, (index, chunk))| (*index, &chunk[range.clone()]));
-        let mut sources: [(u8, &[u8]); map::SOURCES_MAX] = [(0, &[]); map::SOURCES_MAX];
+        let mut sources: [(u8, &[u8]); SOURCES_MAX] = [(0, &[]); SOURCES_MAX];
         let count = usize::from(data_chunks);
         for (source, chunk) in sources[..count].iter_mut().zip(&mut others) {
             *source = chunk;
@@ -76,14 +79,14 @@ fn disagreement(
         let mut targets = buffers
             .each_mut()
             .map(|buffer| (0, &mut buffer[..range.len()]));
-        let mut held: [&[u8]; map::TARGETS_MAX] = [&[]; map::TARGETS_MAX];
+        let mut held: [&[u8]; TARGETS_MAX] = [&[]; TARGETS_MAX];
         let mut spare = 0;
         for (index, chunk) in others {
             (targets[spare].0, held[spare]) = (index, chunk);
             spare += 1;
         }
         let targets = &mut targets[..spare];
-        solve(code, data_chunks, &sources[..count], targets);
+        map::solve(best_kernel(), code, data_chunks, &sources[..count], targets);
         targets
             .iter()
             .zip(held)

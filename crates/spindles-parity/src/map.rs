@@ -1,35 +1,8 @@
 //! Builds the linear map that a kernel runs from the known and the wanted chunks.
 
-use crate::{CHUNKS_MAX, Code, Kernel, gf, kernels};
-
-/// `CHUNKS_MAX` as a `usize`.
-pub(crate) const SOURCES_MAX: usize = 64;
-/// The most targets of one pass over the sources; more targets take more passes.
-pub(crate) const TARGETS_MAX: usize = 3;
-
-const _: () = assert!(CHUNKS_MAX as usize == SOURCES_MAX);
-
-/// The map that a kernel runs, over slices of length `bytes`.
-pub(crate) struct Map<'a, 'source, 'target> {
-    pub(crate) bytes: usize,
-    pub(crate) sources: Sources<'a, 'source>,
-    /// At most `TARGETS_MAX`.
-    pub(crate) targets: &'a mut [(u8, &'target mut [u8])],
-    /// The factors of each source, or pair, in each target.
-    pub(crate) rows: [Row; TARGETS_MAX],
-}
-
-/// The input of a map.
-#[derive(Clone, Copy)]
-pub(crate) enum Sources<'a, 'bytes> {
-    /// `targets[t] = sum over s of rows[t][s] * plain[s]`.
-    Plain(&'a [(u8, &'bytes [u8])]),
-    /// `targets[t] += sum over s of rows[t][s] * (old[s] + new[s])`.
-    Pairs(&'a [(u8, &'bytes [u8], &'bytes [u8])]),
-}
-
-/// The factor of each source in one target.
-pub(crate) type Row = [u8; SOURCES_MAX];
+use crate::codes::Code;
+use crate::linear::{CHUNKS_MAX, Kernel, Map, SOURCES_MAX, Sources, TARGETS_MAX};
+use crate::{gf, kernels};
 
 fn run(kernel: &Kernel, map: &mut Map<'_, '_, '_>) {
     let bytes = map.bytes;

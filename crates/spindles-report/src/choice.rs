@@ -45,7 +45,7 @@ pub(crate) struct Row<'a> {
     pub(crate) summary: &'a str,
     /// Figure of the fastest system. Empty for the weighted row.
     pub(crate) fastest: String,
-    /// Rank of each system. `None` if it did not run.
+    /// Ranks of the systems; `None` for a system that did not run.
     pub(crate) places: Vec<Option<&'a Standing>>,
 }
 

@@ -8,7 +8,7 @@ use spindles_measure::verdicts::{
 
 use crate::charts;
 
-/// How to read them.
+/// Explains how to read the verdicts.
 pub(crate) const CAPTION: &str = "What kept each system from being faster, said from the counters \
     that were read beside the workload, with the evidence and a change that would confirm it. \
     Undetermined: nothing was seen at its limit, or more than one cause was near it. A cache \
@@ -23,7 +23,7 @@ const UNDETERMINED: &str = "undetermined";
 /// Words for a cell whose bottleneck was not sought.
 const NOT_SOUGHT: &str = "not looked for";
 
-/// One bottleneck of one workload.
+/// A bottleneck of a workload.
 #[derive(Debug)]
 pub(crate) struct Card<'a> {
     /// Short name: `members`, `the load generator`, `undetermined`.

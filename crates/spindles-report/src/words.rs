@@ -72,7 +72,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
     let (equal, one_block) = (count(Verdict::NoDifferenceShown), count(Verdict::OneBlock));
     let failed = count(Verdict::Failed);
     let compared = match asked.len() - failed {
-        // Count comparisons of one block separately, if there are others.
+        // Exclude comparisons of a single repetition block, unless no other comparisons exist.
         all if one_block < all => all - one_block,
         all => all,
     };

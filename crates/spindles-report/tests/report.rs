@@ -1,4 +1,5 @@
-//! All tests of this crate in one executable: building several would take longer than running them.
+//! The tests of this crate in one executable: building several executables takes longer than
+//! running the tests.
 
 mod browser;
 mod golden;

@@ -162,7 +162,7 @@ pub struct Alarm {
     pub device: Option<String>,
     /// State of the array afterwards: healthy, degraded, failed or unknown.
     pub state: &'static str,
-    /// All of this in one human-readable line.
+    /// The whole alarm in one human-readable line.
     pub message: String,
 }
 
@@ -519,7 +519,8 @@ fn alarm(
     }
 }
 
-/// Renders the findings: `a scrub is done: 2 blocks wrong and repaired`.
+/// Renders the findings of a scrub as text, for example `a scrub is done: 2 blocks wrong and
+/// repaired`.
 fn scrub_findings(found: &ScrubStatus) -> String {
     let parts = [
         (found.repaired_blocks, "block", "wrong and repaired"),

@@ -106,8 +106,8 @@ impl Certificates {
     }
 }
 
-/// The subject of a certificate for messages: `CN=host, O=Example`. `None` if there is none, or it
-/// is unreadable.
+/// Returns the subject of a certificate for messages: `CN=host, O=Example`. `None` without a
+/// readable subject.
 pub(crate) fn subject_of(certificate: &CertificateDer<'_>) -> Option<String> {
     // Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { [0] version, serialNumber, signature,
     // issuer, validity, subject, ..

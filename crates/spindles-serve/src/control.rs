@@ -321,8 +321,8 @@ fn is_gone(stream: &UnixStream) -> io::Result<bool> {
     Ok(polled[0].revents().contains(PollFlags::HUP))
 }
 
-/// Listens until the client disconnects. That, and any input, ends the command. Input is discarded,
-/// however long.
+/// Listens until the client disconnects. A disconnect or any input ends the command. Discards the
+/// input, even without a line end.
 fn hear(mut lines: BufReader<UnixStream>, answers: &Answers) {
     loop {
         let said = match lines.fill_buf() {
@@ -507,7 +507,7 @@ impl Asked {
         let (stream, ends) = (self.stream.try_clone()?, Arc::clone(&self.ends));
         Ok(move || {
             ends.get_or_init(Instant::now);
-            // A server that is gone has nothing to end.
+            // Ignore errors: if the server is gone, the command has ended.
             drop((&stream).write_all(b"{\"stop\":true}\n"));
         })
     }

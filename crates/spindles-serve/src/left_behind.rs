@@ -5,13 +5,13 @@ use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-/// A file that is removed when this is dropped.
+/// A file, removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Fleeting(pub(crate) PathBuf);
 
 impl Drop for Fleeting {
     fn drop(&mut self) {
-        // Another process may have removed it.
+        // Ignore errors: another process may have removed the file.
         drop(std::fs::remove_file(&self.0));
     }
 }

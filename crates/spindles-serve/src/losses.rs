@@ -4,7 +4,7 @@ use spindles_block::BlockIndex;
 use std::fmt;
 use std::ops::Range;
 
-/// Most places named in a message. The array keeps a list of all of them.
+/// Most places named in a message. The array keeps the full list.
 const PLACES_MAX: usize = 16;
 
 /// The lost blocks of an array found so far.

@@ -193,7 +193,7 @@ impl Served for Handle {
     fn remember(&self, device: &str) {
         let device = absolute(device);
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        // The device may have had another role.
+        // Skip a device already listed from an earlier role.
         if !given.contains(&device) {
             given.push(device);
         }

@@ -32,9 +32,9 @@ impl Served {
 /// Counters of a connected client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientNumbers {
-    /// Where the client connects from.
+    /// The origin of the connection.
     pub origin: Origin,
-    /// When it connected, in seconds since 1970.
+    /// The time of the connection, in seconds since 1970.
     pub since_s: u64,
     /// Number of requests.
     pub requests: u64,

@@ -14,7 +14,8 @@ const VARIABLE: &str = "NOTIFY_SOCKET";
 pub struct Readiness(Option<UnixDatagram>);
 
 impl Readiness {
-    /// Connects to the service manager named in the environment. Without one, nothing is sent.
+    /// Connects to the service manager named in the environment. Without a service manager, reports
+    /// are dropped.
     #[must_use]
     pub fn from_environment() -> Self {
         let name = std::env::var_os(VARIABLE);

@@ -262,7 +262,8 @@ impl Server {
         self.news.clone()
     }
 
-    /// Serves until stopped. Calls `told` with each event, and the state of the arrays after it.
+    /// Serves until stopped. Calls the callback with each event and the state of the arrays after
+    /// it.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
 //! What the sandbox forbids, and what the helper outside does instead. This process never leaves
-//! the sandbox, so no other test of this executable may do anything by itself.
+//! the sandbox, so a second test in this executable would run sandboxed too.
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;

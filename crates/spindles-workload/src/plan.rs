@@ -1,6 +1,6 @@
 //! Turns a user's choices into the plan of a workload, with every default resolved.
 
-use crate::{BlockWorkload, Kind};
+use crate::issue::BlockWorkload;
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
 use alloc::format;
@@ -41,6 +41,49 @@ impl Params {
             endless: false,
             read_percent: None,
         }
+    }
+}
+
+/// A workload of the table.
+#[derive(Debug)]
+pub struct Kind {
+    /// The name that users type.
+    pub name: &'static str,
+    /// Returns one line that describes a plan of this kind.
+    pub(crate) summary: fn(&Plan) -> String,
+    /// The unit of its result.
+    pub counted: Counted,
+    /// True if the target's contents are lost.
+    pub writes: bool,
+    /// The number of its targets.
+    pub streams: Streams,
+    /// Default size of one operation.
+    pub chunk_bytes: u32,
+    /// Default number of operations in flight on one target.
+    pub in_flight: u32,
+    /// Default total of operations; `None`: once through the whole size.
+    pub operations: Option<u64>,
+    /// Default percent of reads; `None` if it does not mix reads and writes.
+    pub read_percent: Option<u32>,
+    pub(crate) start: fn(&Plan) -> Box<dyn BlockWorkload>,
+}
+
+impl Kind {
+    /// Returns one line of help that describes the kind with its defaults.
+    ///
+    /// # Panics
+    /// Never: every kind fits a gibibyte.
+    pub fn summary(&'static self) -> String {
+        let plan = self.plan(&Params::new(1 << 30, 0));
+        plan.expect("a kind fits a gibibyte").summary()
+    }
+
+    /// Resolves every default and checks the choices.
+    ///
+    /// # Errors
+    /// If the choices don't fit each other or the kind.
+    pub fn plan(&'static self, params: &Params) -> Result<Plan, PlanError> {
+        Plan::new(self, params)
     }
 }
 

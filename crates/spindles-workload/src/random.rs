@@ -1,7 +1,8 @@
 //! Chunks at random offsets: Bonnie's seeks, and random reads and writes.
 
+use crate::issue::{BlockWorkload, Issue, Next};
+use crate::plan::Plan;
 use crate::stream::Random;
-use crate::{BlockWorkload, Issue, Next, Plan};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use spindles_block::Operation;

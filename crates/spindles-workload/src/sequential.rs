@@ -1,6 +1,7 @@
 //! Every chunk once, from the first to the last, like dd and Bonnie's block phases.
 
-use crate::{BlockWorkload, Issue, Next, Plan};
+use crate::issue::{BlockWorkload, Issue, Next};
+use crate::plan::Plan;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -361,7 +361,7 @@ pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<Strin
     Ok(names)
 }
 
-/// Rejects expressions of new arrays. Parsed as devices, they would be split at their commas.
+/// Rejects expressions of new arrays. A device list would split an expression at its commas.
 fn refuse_expressions(arguments: &[String]) -> anyhow::Result<()> {
     let is_one = |word: &&String| matches!(expression(word), Ok(Expression::Array { .. }));
     match arguments.iter().find(is_one) {
@@ -697,7 +697,7 @@ mod tests {
             ("/a.img", "/a.img"),
             ("nbd://h/a.img", "nbd://h/a.img"),
             ("d.img", "d.img"),
-            // The folder of this crate has this file.
+            // Tests run in the crate's folder, where `Cargo.toml` exists.
             ("Cargo.toml", "Cargo.toml"),
         ] {
             assert_eq!(device_meant(word, &of_array).expect("one"), meant);

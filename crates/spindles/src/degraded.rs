@@ -6,8 +6,8 @@ use clap::Args;
 #[derive(Args)]
 pub(crate) struct Degraded {
     /// Continue without absent members, even if they may hold newer data, or the only copy of the
-    /// last writes before a crash. This discards that data: these members are out of date from then
-    /// on
+    /// last writes before a crash. This discards such data for good: the absent members are out
+    /// of date from then on
     #[arg(long)]
     pub(crate) degraded: bool,
 }

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 // How to open devices. (A doc comment here would become the help of the commands.)
 #[derive(Args)]
 pub(crate) struct DeviceArguments {
-    /// Overwrite the named devices, files and arrays: their data is lost
+    /// Overwrite the named devices, files and arrays, and lose their data
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -291,7 +291,7 @@ pub(crate) fn report_options(view: &ViewArguments, command: Option<String>) -> o
 }
 
 /// Draws the report for the terminal, and as JSON: `{"report": ...}`. `tables` puts tables first.
-/// `path` is where the records are kept, if they are.
+/// `path` is the folder of the records; `None` if the run keeps no records.
 pub(crate) fn report(
     analysis: &Analysis,
     view: &ViewArguments,
@@ -328,7 +328,8 @@ const PAGE: &str = "html";
 /// Checks that `write_page` would not replace a file in that folder other than our own page.
 ///
 /// # Errors
-/// It would. The message names the remedy: to move that file away, or `otherwise`.
+/// `write_page` would replace a foreign file. The message names the remedy: to move that file
+/// away, or `otherwise`.
 pub(crate) fn check_page(folder: &Path, otherwise: &str) -> anyhow::Result<()> {
     let path = folder.join(form(PAGE).file_name);
     let Ok(facts) = fs::symlink_metadata(&path) else {

@@ -15,7 +15,7 @@ struct Listed {
     name: String,
     uuid: String,
     devices: Vec<String>,
-    /// Its report as JSON, or why there is none.
+    /// The array's report as JSON, or the reason why the report is missing.
     report: Result<Value, String>,
     /// True if this user lacks the permission to know more.
     is_hidden: bool,
@@ -89,7 +89,7 @@ impl Listed {
         match &self.report {
             Ok(report) => {
                 let state = report["state"].as_str()?;
-                // The server may have the members that are missing here.
+                // Members that are missing here may be open in the silent server.
                 let is_known = !matches!(self.service, Service::Silent(_))
                     || state == arrays::health(Health::Healthy);
                 Some(if is_known { state } else { arrays::UNKNOWN })

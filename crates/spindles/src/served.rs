@@ -24,7 +24,7 @@ const ASKED_AT_ONCE: usize = 32;
 pub(crate) struct InServer(PathBuf);
 
 impl InServer {
-    /// Finds a server that has one of these arrays.
+    /// Finds a listening server that has one of these arrays open.
     pub(crate) fn of(arrays: &[Uuid]) -> Option<Self> {
         let mut sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
         sockets.find(|path| listens(path)).map(Self)
@@ -44,7 +44,7 @@ impl InServer {
     ///
     /// # Errors
     ///
-    /// Another user's server has it, or several arrays have that name.
+    /// Another user's server has the array open, or several arrays have that name.
     pub(crate) fn called(name: &str) -> anyhow::Result<Option<Self>> {
         let mut denied = None;
         let mut served = Vec::new();
@@ -53,7 +53,7 @@ impl InServer {
                 Ok(_) => served.push((uuid, path)),
                 Err(error) if is_full(&error) => served.push((uuid, path)),
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => denied = Some(path),
-                // A server left it behind.
+                // The socket is left over from a server that ended.
                 Err(_) => {}
             }
         }

@@ -18,7 +18,7 @@ pub(crate) struct Way {
     pub(crate) handle: Handle,
     /// Stops serving it.
     pub(crate) stopper: Stopper,
-    /// Set if nothing may be written.
+    /// True if clients and commands may not write to the array.
     pub(crate) read_only: bool,
     /// Addresses for clients, once known.
     pub(crate) addresses: Arc<OnceLock<Vec<String>>>,
@@ -26,7 +26,7 @@ pub(crate) struct Way {
     pub(crate) seen: Vec<Weak<dyn Seen>>,
     /// The sandbox, if the process entered one.
     pub(crate) sandbox: Option<Sandbox>,
-    /// The other exports of this process.
+    /// Offers of the process's other exports.
     pub(crate) others: Vec<Offer>,
 }
 
@@ -75,7 +75,7 @@ impl Serving {
             let path = std::fs::canonicalize(word);
             path.is_ok_and(|path| self.files().any(|own| own == path))
         };
-        // Opening it would deadlock: the server would wait for itself.
+        // A server that opens its own export waits for itself: a deadlock.
         let own = arguments.iter().find(is_own);
         own.map(|word| format!("{word} is the array itself: take another device"))
     }

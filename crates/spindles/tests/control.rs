@@ -173,7 +173,7 @@ impl Writer {
             "--size=16M",
             "--time_based",
             "--verify=crc32c",
-            // Otherwise it would spend all of the time writing.
+            // Without a backlog limit, fio would spend the whole run writing.
             "--verify_backlog=64",
             "--verify_state_save=0",
             &format!("--runtime={runtime_s}"),
@@ -1033,7 +1033,7 @@ fn devices_are_the_same_from_every_folder() {
     place.does("spare add d --array pool");
     place.does("fail a pool");
     place.until("the spare", |place| place.run("status pool").status == 0);
-    // The device that is out, by another path.
+    // Add the failed device by another path.
     std::fs::create_dir(place.path("sub")).expect("a folder");
     place.does("add sub/../a pool --force");
     place.does("journal add e --array pool --force");
@@ -1182,7 +1182,7 @@ fn stop_names_clients_and_keeps_them_connected() {
         json!([])
     );
     let export = format!("nbd+unix:///pool?socket={}", place.path("socket").display());
-    // Another server exports that export as it is, and stays connected.
+    // A second server exports the first server's export with `--as-is`, and stays connected.
     let line = format!("serve {export} --as-is --nbd unix:second");
     let mut client = place.command(&line);
     let client = client.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
@@ -1341,7 +1341,7 @@ fn waiting_commands_take_no_device_from_a_server() {
     place.does("wipe b --force");
 }
 
-/// Locks these files as often as it can, until it is stopped.
+/// A thread that tries to lock these files again and again, until stopped.
 struct Thief {
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     thread: std::thread::JoinHandle<Vec<PathBuf>>,

@@ -44,7 +44,7 @@ fn types(lines: &[(String, Vec<String>)]) {
         let typed = typed.replace("/tmp/away.img", "away/c.img");
         let line = match typed.strip_suffix(" &") {
             // A person waits for this message before typing the next line. Each server has a log of
-            // its own: that of an earlier one has the message from the beginning.
+            // its own, because an earlier server's log already contains the message.
             Some(served) => format!(
                 "{served} 2> {at}.log & until grep -q 'is served' {at}.log; do sleep 0.1; done\n"
             ),

@@ -1,8 +1,8 @@
 //! Arrays of format version 1, made when it was frozen, in `format_v1/`: every later version opens
 //! them, reads the data back, and finds nothing wrong.
 //!
-//! Fixtures are never regenerated: they are what users have on their disks. `SPINDLES_UPDATE=1`
-//! makes only missing ones.
+//! Fixtures are never regenerated, because users' disks hold arrays like the fixtures.
+//! `SPINDLES_UPDATE=1` makes only missing ones.
 
 use spindles_format::{AreaKind, ArrayRecord, DeviceRecord, MemberState};
 use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES, decode};

@@ -553,7 +553,7 @@ fn server_memory_is_locked_if_permitted() {
     served.stop();
 }
 
-/// Nothing is cached on the way: a write by one path is read by every other.
+/// The kernel caches no data: a write through one path is visible to reads through every other.
 fn two_files_show_the_same_array(way: Way) {
     let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
     let served = or_skip!(
@@ -1014,7 +1014,7 @@ fn the_watcher_removes_only_created_files() {
     for (made, words, stays) in [
         ("made", "", false),
         ("found", "", true),
-        // Nothing is mounted there, whatever the server reports.
+        // The server reports a mount, but no file system is mounted on the file.
         ("made", "mounted\nunmount\n", false),
     ] {
         let folder = tempfile::tempdir().expect("a folder");

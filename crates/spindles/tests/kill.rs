@@ -54,8 +54,8 @@ fn array(devices: &[&str]) -> String {
 /// The name of the device for the journal.
 const JOURNAL: &str = "journal";
 
-/// Makes an array that holds the old file, in `folder/base`, on all of these devices. One of them
-/// may be for its journal.
+/// Makes an array that holds the old file, in `folder/base`, on all of these devices. A device
+/// named `JOURNAL` becomes the separate journal device.
 fn prepare(folder: &Path, level: &str, devices: &[&str], checksum: ChecksumKind) {
     let base = folder.join("base");
     std::fs::create_dir(&base).expect("a folder");

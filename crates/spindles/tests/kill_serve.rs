@@ -39,7 +39,7 @@ const JOURNAL: &str = "j";
 struct Shape {
     level: &'static str,
     members: &'static [&'static str],
-    /// Members that may be away.
+    /// Maximum number of absent members.
     tolerance: usize,
     /// Blocks of data in a stripe.
     stripe: u64,
@@ -142,7 +142,7 @@ enum Asked {
     Flush(FlushToken),
 }
 
-/// Totals of all rounds.
+/// Totals over all rounds.
 #[derive(Debug, Default)]
 struct Tally {
     answered: u64,
@@ -166,7 +166,7 @@ struct Tally {
 /// The expected state of the array.
 struct Ledger {
     history: History,
-    /// Blocks whose reads may fail until they are written.
+    /// Blocks whose reads may fail until the next write.
     may_fail: BTreeSet<u64>,
 }
 
@@ -401,7 +401,7 @@ impl<'a> Round<'a> {
         Err("the server does not serve".to_owned())
     }
 
-    /// Members that may still be lost.
+    /// Number of further members that the array can lose.
     fn tolerance(&self) -> usize {
         self.shape.tolerance - (self.shape.members.len() - self.left.len())
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Bytes of each file.
+/// Size of each file in bytes.
 const BYTES: u64 = 16 << 20;
 
 /// Six files in a folder, an array on them, and perhaps its server.

@@ -3,8 +3,8 @@
 //! refused after the first has ended changes no byte of devices outside of the array. At the end,
 //! the client's data is there, also without any one member, and a scrub finds nothing.
 //!
-//! By default, the test tries part of the pairs. `SPINDLES_PAIRS=all` tries all of them, and
-//! `SPINDLES_PAIRS=17` only that one.
+//! By default, the test tries part of the pairs. `SPINDLES_PAIRS=all` tries every pair, and
+//! `SPINDLES_PAIRS=17` only pair 17.
 
 #![allow(clippy::print_stdout, reason = "what is tried")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
@@ -22,7 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const BLOCK_BYTES: usize = 4096;
-/// Blocks of the array that the client writes: few, so that it rewrites them.
+/// Blocks of the array that the client writes: few, so that the client overwrites blocks often.
 const BLOCKS: u64 = 1536;
 const MEMBER_BYTES: u64 = 12 << 20;
 /// Size of devices for future members, somewhat larger.
@@ -330,7 +330,7 @@ impl World {
     }
 
     fn status(&self) -> Result<Value, String> {
-        // By its UUID once known, as the array may be renamed.
+        // Use the UUID once known, because commands may rename the array.
         let which = if self.uuid.is_empty() {
             &self.name
         } else {
@@ -382,7 +382,7 @@ impl World {
         server.is_some_and(|it| it.try_wait().expect("it is ours").is_none())
     }
 
-    /// How much of its jobs is done; `None` without jobs.
+    /// Progress of the furthest job, from 0 to 1; `None` without jobs.
     fn jobs_done(&self) -> Option<f64> {
         let status = self.status().ok()?;
         let jobs = status["jobs"].as_array()?;

@@ -312,7 +312,7 @@ fn a_killed_server_catches_up_on_missed_writes() {
             .done(&places, &["scrub", "pool"])
             .contains("nothing is wrong")
     );
-    // Its data is right: with another member wiped, all reads depend on it.
+    // Verify the rebuilt member's data: with member 0 wiped, all reads depend on that data.
     drop(world.spindles(&places, &["wipe", &urls[0], "--force"]));
     world.done(&places, &["copy", "array:pool", "again"]);
     assert!(same(&world.path("new"), &world.path("again"), 100 * MIB));
@@ -566,7 +566,7 @@ fn a_member_of_a_served_array_disconnects_and_reconnects() {
     world.done(&places, &["remove", &urls[1], "pool"]);
     let added = world.done(&places, &["add", &urls[1], "pool"]);
     assert!(added.contains("is active again"), "{added}");
-    // By now it has caught up.
+    // `add` returned after the member caught up, so the array can lose the other member.
     world.done(&places, &["fail", &urls[0], "pool"]);
     world.done("", &["copy", &pool, "out"]);
     assert!(same(&world.path("in"), &world.path("out"), 10 * MIB));
@@ -655,8 +655,8 @@ fn an_array_with_too_many_lost_servers_is_reported_failed() {
     }
 }
 
-/// The server of an array reopens it for a command while too many members are away. It opens once
-/// they are back.
+/// The server of an array reopens it for a command while too many members are away. The array opens
+/// once the members are back.
 #[test]
 fn an_array_reopens_once_its_servers_return() {
     if !has("nbdkit", "nbdkit") {

@@ -272,7 +272,7 @@ impl<'a> Client<'a> {
             }
             Work::Read { settles } => {
                 self.read_all()?;
-                // If a block is lost, its redundancy stays as it is.
+                // The redundancy of a lost block is not repaired.
                 let settled = !settles || await_resync(self.target.as_mut(), &mut |_, _| true);
                 if !settled && !self.ledger.any_may_fail() {
                     return Err(Ended::finding(
@@ -466,8 +466,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads every block, or, of a long array, the written ones and some others. Blocks of a failed
-    /// read are read again one by one.
+    /// Reads every block, or, of a long array, the written blocks and some others. After a failed
+    /// read, reads its blocks again one by one.
     fn read_all(&mut self) -> Result<(), Ended> {
         let all = self.target.facts().blocks;
         let mut left: BTreeSet<u64> = if all <= ALL_BLOCKS {

@@ -16,7 +16,7 @@ pub(crate) struct Job {
     pub(crate) log: PathBuf,
     /// The number of bytes that the disks write atomically.
     pub(crate) tear_bytes: u32,
-    /// The unit that may be old or new by itself: `tear_bytes`, or a smaller block.
+    /// The smallest unit that a crash leaves either old or new: `tear_bytes`, or a smaller block.
     pub(crate) sector_bytes: u32,
     pub(crate) threads: bool,
     /// True for I/O through the page cache.
@@ -24,8 +24,8 @@ pub(crate) struct Job {
     pub(crate) requests_max: u32,
     /// The disks, in any order.
     pub(crate) devices: Vec<String>,
-    /// Members that are missing or may have failed: writes in flight at the last crash may return
-    /// errors.
+    /// Missing members, and members that may have failed: writes in flight at the last crash may
+    /// return errors.
     pub(crate) lacking: Lacking,
     /// True if more is missing than the level survives: errors are allowed, wrong bytes are not.
     pub(crate) beyond: bool,
@@ -64,7 +64,7 @@ pub(crate) enum Work {
     Grow {
         chunk_bytes: u64,
     },
-    /// Compares everything: nothing may be wrong.
+    /// Scrubs the array: any wrong block is a failure.
     Scrub,
 }
 

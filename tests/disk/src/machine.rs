@@ -145,7 +145,7 @@ struct State {
     client: Option<Pid>,
     /// Writes and flushes so far.
     changes: u64,
-    /// The number of requests of each disk so far.
+    /// The number of requests so far, by disk.
     asked: Vec<u64>,
     /// The number of times that each fault may still occur.
     faults_left: Vec<u64>,

@@ -40,8 +40,8 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// Returns a number in `low..=high`. Small ones are as frequent as large ones: each doubling is
-    /// equally likely.
+    /// Returns a number in `low..=high`. Small numbers are as frequent as large numbers: each
+    /// doubling is equally likely.
     pub(crate) fn doubling(&mut self, low: u64, high: u64) -> u64 {
         let doublings = (high / low.max(1)).ilog2();
         let from = low << self.below(u64::from(doublings) + 1);

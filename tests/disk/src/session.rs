@@ -62,7 +62,7 @@ pub struct Sessions {
     pub at_once: usize,
     /// The time after which no new session starts.
     pub until: Option<Instant>,
-    /// The fault of the disks once the array is created: it must be found.
+    /// The fault of the disks once the array is created: a session must detect the fault.
     pub lie: Lie,
 }
 

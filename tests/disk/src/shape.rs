@@ -159,8 +159,8 @@ impl Shape {
     }
 
     /// Returns every set of members that may be missing while the members in `stale` are stale, the
-    /// empty set first. No inner array may be left with stale members only: it would go on without
-    /// the others, and they without it.
+    /// empty set first. No inner array may be left with stale members only: the stale members would
+    /// continue without the missing members, and the missing members without them.
     pub(crate) fn tolerated(&self, stale: &[usize]) -> Vec<Vec<usize>> {
         let members = self.members();
         let set = |bits: u32| (0..members).filter(move |disk| bits >> disk & 1 == 1);

@@ -26,7 +26,7 @@ pub(crate) struct Measure {
     pub(crate) name: &'static str,
     /// The description for the table.
     pub(crate) about: &'static str,
-    /// How the findings of a crate make its figure.
+    /// How a crate's findings are combined into its figure.
     figure: Figure,
     /// True if the figure may only get smaller. A size that every feature adds to is only printed.
     is_kept: bool,
@@ -58,13 +58,13 @@ pub(crate) static MEASURES: &[&Measure] = &[
     &test_executables::MEASURE,
 ];
 
-/// A place that counts.
+/// A place in the source that adds to a figure.
 pub(crate) struct Finding {
     /// The crate, or the folder of files outside crates.
     pub(crate) part: String,
     /// The place: `path:line`.
     pub(crate) place: String,
-    /// What counts there.
+    /// A description of the finding.
     pub(crate) what: String,
     weight: u64,
 }
@@ -167,7 +167,7 @@ pub(crate) fn figures(sources: &Sources) -> Figures {
     figures
 }
 
-/// The findings of one measure, in one crate if it is given.
+/// Returns the findings of a measure, in crate `part` only if that is given.
 pub(crate) fn findings(sources: &Sources, measure: &Measure, part: Option<&str>) -> Vec<Finding> {
     let mut all = (measure.find)(sources);
     all.retain(|finding| part.is_none_or(|part| part == finding.part));

@@ -11,7 +11,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-/// Attributes of a crate without the standard library. Tests may use it.
+/// Attributes of a crate without the standard library. Tests may use the standard library.
 const NO_STD_ATTRIBUTES: [&str; 2] = ["#![no_std]", "#![cfg_attr(not(test), no_std)]"];
 /// Crates without the standard library.
 const NO_STD: &[&str] = &[

@@ -1,4 +1,4 @@
-//! No large binary: whoever clones gets it for ever.
+//! No large binaries: every future clone would download them.
 
 use super::{Problem, Rule};
 use crate::repo::{File, Repo};

@@ -1,5 +1,6 @@
-//! No circle of modules inside a crate: imports run down, so that each module can be read, tested and
-//! changed with what is below it alone. Only the rows of a registry use the types of its table.
+//! Modules of a crate must not import each other in a circle. Imports run down, so that a module
+//! can be read, tested and changed together with the modules below it only. An exception: the rows
+//! of a registry use the types of its table.
 
 use super::{Problem, Rule, registries};
 use crate::repo::{File, Repo};
@@ -11,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-/// Where the rule holds.
+/// The crates that the rule covers.
 const CRATES: &[&str] = &["spindles-engine", "spindles-io"];
 
 fn check(repo: &Repo) -> Vec<Problem> {
@@ -40,10 +41,10 @@ fn of_crate(repo: &Repo, name: &str) -> Vec<Problem> {
     circles.into_iter().map(problem).collect()
 }
 
-/// The files of a crate that each file imports from, or names something of.
+/// For each file of a crate, the files whose items it imports or names.
 pub(crate) type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// The parts of the graph in which every file reaches every other.
+/// Returns the parts of the graph in which every file reaches every other file.
 pub(crate) fn circles(imports: &Imports) -> Vec<Imports> {
     let mut reached = imports.clone();
     loop {
@@ -72,17 +73,17 @@ pub(crate) fn circles(imports: &Imports) -> Vec<Imports> {
     circles.into_values().collect()
 }
 
-/// A module: its names from the root of the crate on.
+/// The path of a module: the names from the root of the crate.
 type Path = Vec<String>;
 
 /// A module in a file of its own.
 struct Module<'a> {
     file: &'a File,
-    /// All paths in it, `use` declarations taken apart.
+    /// All paths that the module names. Every path of a `use` declaration is listed separately.
     named: Vec<Path>,
-    /// What `use` declarations call what.
+    /// The paths that `use` declarations import, by local name.
     uses: BTreeMap<String, Path>,
-    /// Modules in it that exist in tests only.
+    /// Child modules that exist in tests only.
     test_modules: BTreeSet<String>,
 }
 
@@ -110,7 +111,7 @@ pub(crate) fn imports(repo: &Repo, folder: &str) -> Imports {
             .iter()
             .filter_map(|named| resolve(&modules, path, named));
         let to = to.map(|path| &modules[&path].file.path);
-        // A row uses its table's types.
+        // A row may import the types of its table.
         let is_row_of = |table: &str| {
             let above = table.strip_suffix("mod.rs");
             tables.contains(table) && above.is_some_and(|above| module.file.path.starts_with(above))
@@ -122,7 +123,7 @@ pub(crate) fn imports(repo: &Repo, folder: &str) -> Imports {
     imports
 }
 
-/// `a::b` for `a/b.rs` and for `a/b/mod.rs`; nothing for the root.
+/// Returns `a::b` for `a/b.rs` and `a/b/mod.rs`, and an empty path for the root.
 fn module_path(file: &str) -> Path {
     let names = file.trim_end_matches(".rs").split('/');
     let names = names.filter(|name| !matches!(*name, "mod" | "lib" | "main"));
@@ -133,7 +134,8 @@ fn join(path: &[String], name: &str) -> Path {
     [path, &[name.to_owned()]].concat()
 }
 
-/// The module in which that is defined which another one names so; `None` for what is of another crate.
+/// Returns the module that defines the item which module `from` calls `named`; `None` for items of
+/// other crates.
 fn resolve(modules: &BTreeMap<Path, Module>, from: &[String], named: &[String]) -> Option<Path> {
     let (first, rest) = named.split_first()?;
     let module = modules.get(from)?;
@@ -148,7 +150,7 @@ fn resolve(modules: &BTreeMap<Path, Module>, from: &[String], named: &[String]) 
             };
         }
         name if modules.contains_key(&join(from, name)) => join(from, name),
-        // Not another time what it says itself.
+        // Don't follow a `use` declaration to itself: the recursion would never end.
         name => match module.uses.get(name) {
             Some(path) if path != named && path.first() != Some(first) => {
                 resolve(modules, from, path)?
@@ -159,7 +161,8 @@ fn resolve(modules: &BTreeMap<Path, Module>, from: &[String], named: &[String]) 
     find(modules, start, rest)
 }
 
-/// The module that defines what is called so in a module: that, one inside it, or where it has it from.
+/// Returns the module that defines the item `rest` of module `at`: the module `at`, a module inside
+/// it, or the module from which `at` imports the item.
 fn find(modules: &BTreeMap<Path, Module>, at: Path, rest: &[String]) -> Option<Path> {
     let Some((name, deeper)) = rest.split_first() else {
         return Some(at);
@@ -216,7 +219,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// Names, `::`, and each other character by itself.
+/// Splits code into names, `::`, and single characters.
 fn tokens(code: &str) -> Vec<&str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let mut tokens = Vec::new();
@@ -234,8 +237,8 @@ fn tokens(code: &str) -> Vec<&str> {
     tokens
 }
 
-/// Reads a path, all of them where it branches, each with what it is called from then on; where the
-/// next begins.
+/// Reads the path at token `at` into `all`, with the name by which the code calls it from then on.
+/// A path with branches in braces yields several. Returns the token at which the next path begins.
 fn path(tokens: &[&str], mut at: usize, before: &[String], all: &mut Vec<(Path, String)>) -> usize {
     let mut path = before.to_vec();
     let token = |at: usize| tokens.get(at).copied().unwrap_or_default();

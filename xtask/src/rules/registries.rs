@@ -14,8 +14,7 @@ pub(crate) static RULE: Rule = Rule {
 /// A `mod` line with this marker names a helper of the rows; the reason follows.
 const MARKER: &str = "// Not a row: ";
 
-/// Folders that are registries by design: if tidy does not recognise a table there, that is a
-/// problem.
+/// Folders that must be registries: a missing or unrecognised table there is a problem.
 const ALWAYS: &[&str] = &[
     "/levels/mod.rs",
     "/codes/mod.rs",

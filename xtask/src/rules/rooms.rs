@@ -1,5 +1,5 @@
-//! What acts on the engine as a whole lies in its folder `engine/`. The modules beside that are rooms: each
-//! has state of its own, and sees of the others what it is handed.
+//! Code that acts on the engine as a whole lies in the folder `engine/`. The other modules of the
+//! crate are rooms. A room keeps state of its own, and callers hand it the data of other rooms.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;

@@ -1,5 +1,5 @@
-//! What a room of the engine remembers is touched by the file of `engine/` with its name, and by no other:
-//! those call its methods.
+//! Only the files of `engine/` listed in [`ROOMS`] touch the fields of a room. All other files call
+//! the room's methods.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
 
 const ENGINE: &str = "crates/spindles-engine/src/engine/";
 
-/// Rooms by the field of the engine that is one, and the files of `engine/` that may touch what it
-/// remembers; a name that ends in `/` stands for a folder.
+/// Rooms, by the name of the engine's field, with the files of `engine/` that may touch the room's
+/// fields. A name that ends in `/` stands for a folder.
 const ROOMS: &[(&str, &[&str])] = &[
     ("bad", &["bad_blocks.rs"]),
     ("extension", &["extension.rs"]),
@@ -64,7 +64,7 @@ fn check(repo: &Repo) -> Vec<Problem> {
     problems
 }
 
-/// Whether a line names a field of `self.room`, not a method.
+/// Returns true if a line names a field of `self.room`, not a method.
 fn touches(line: &str, room: &str) -> bool {
     let of_room = format!("self.{room}.");
     line.match_indices(&of_room).any(|(at, found)| {

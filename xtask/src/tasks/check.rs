@@ -1,7 +1,7 @@
 //! `cargo xtask check`: the checks worth running before each commit, in under 90 seconds after a
 //! recent build.
 
-use super::Task;
+use super::task::Task;
 use crate::steps::{self, PURE_TESTS, Step};
 
 pub(crate) static TASK: Task = Task {

@@ -1,6 +1,6 @@
 //! `cargo xtask ci JOB`: one part of `cargo xtask test`, for a laptop or one CI job.
 
-use super::Task;
+use super::task::Task;
 use crate::steps::{self, Step};
 
 pub(crate) static TASK: Task = Task {

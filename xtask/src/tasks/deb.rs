@@ -1,8 +1,8 @@
-//! `cargo xtask deb`: the Debian package, made by dpkg-deb from `[package.metadata.deb]` of the
-//! command line's manifest, so that it takes no further tool. `cargo deb` makes the same package
-//! from it.
+//! `cargo xtask deb`: builds the Debian package with dpkg-deb and no further tool, from
+//! `[package.metadata.deb]` in the manifest of the command line. `cargo deb` builds the same
+//! package from that section.
 
-use super::Task;
+use super::task::Task;
 use crate::process::{self, Finished};
 use serde_json::Value;
 use std::fs;
@@ -16,8 +16,8 @@ pub(crate) static TASK: Task = Task {
     run,
 };
 
-/// The folder in which manual pages and completions are made, and from which the metadata takes
-/// them.
+/// The folder in which manual pages and completions are generated. The metadata names it as their
+/// source.
 const STAGE: &str = "target/deb";
 /// Shells, and the file names of their completions.
 const SHELLS: &[(&str, &str)] = &[
@@ -46,7 +46,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether to print each step.
+/// Selects whether each step is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Talk {
     Aloud,

@@ -1,8 +1,8 @@
 //! `cargo xtask fleet`: jobs that take longer than the test command may. Each job appends its
 //! results to a log, one line of JSON each.
 
-use super::Task;
 use super::guests::{self, Guest};
+use super::task::Task;
 use crate::process::{self, Finished};
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -30,7 +30,7 @@ const LOGS: &str = "target/fleet";
 fn run(arguments: &[String]) -> Result<(), String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (job, hours): (&str, f64) = match arguments[..] {
-        // These jobs do all their work in one call.
+        // The jobs `kill9` and `soak` finish in one call.
         [job @ ("kill9" | "soak")] => (job, 0.0),
         ["guest-uml"] => return guest("guest-uml", guests::uml),
         ["guest-tcg"] => return guest("guest-tcg", guests::tcg),
@@ -139,7 +139,7 @@ fn swarm(hours: f64) -> Result<(), String> {
     }
 }
 
-/// A test of the program that does more on request than in the test command.
+/// A test of the program that runs more seeds here than in the test command.
 struct LongTest {
     job: &'static str,
     /// The module in `crates/spindles/tests`.

@@ -21,7 +21,7 @@ const SECONDS_MAX: &str = "3600";
 /// lists the rest.
 const TCG_HOST: &[&str] = &["qemu-system-x86_64", "cpio", "depmod", "mdadm", "strip"];
 const TCG_GUEST: &[&str] = &[
-    // With its libraries, if it has any.
+    // Copied together with its shared libraries, if any.
     "busybox",
     "nbd-client",
     "mkfs.ext4",
@@ -48,7 +48,7 @@ const SYSTEMD_DISKS_MIB: &[u64] = &[400, 420];
 
 /// The result of a guest.
 pub(super) enum Guest {
-    /// It was booted, and the script has ended.
+    /// The guest was booted, and the script has ended.
     Finished(Finished),
     /// No guest is available here, with the reason.
     Skipped(String),

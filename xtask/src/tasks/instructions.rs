@@ -1,7 +1,7 @@
 //! `cargo xtask instructions`: the cost of a request in the engine, in instructions, and the member
 //! I/O of a write. Unlike times, counts are the same on a busy machine.
 
-use super::Task;
+use super::task::Task;
 use crate::process;
 use std::fmt::Write as _;
 
@@ -188,7 +188,7 @@ fn differences(lines: &str, kept: &str) -> String {
     text
 }
 
-/// The cases that cost notably more than the kept count, or have no kept count.
+/// Returns the cases that cost notably more than the kept count, or have no kept count.
 fn risen<'a>(counts: &'a Counts, kept: &str) -> Vec<&'a str> {
     let is_risen = |(case, count): &&(String, u64)| {
         kept_count(kept, case).is_none_or(|kept| count * 100 > kept * (100 + RISE_PERCENT_MAX))

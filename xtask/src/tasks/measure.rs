@@ -1,6 +1,6 @@
 //! `cargo xtask measure`: how large, how tangled and how readable the source is.
 
-use super::Task;
+use super::task::Task;
 use crate::measures::{self, MEASURES, Sources};
 use crate::repo::Repo;
 

@@ -5,25 +5,15 @@ mod ci;
 pub(crate) mod deb;
 mod fleet;
 mod guests; // Not a row: a job of the fleet.
-mod instructions;
+pub(crate) mod instructions;
 pub(crate) mod measure;
+mod task; // Not a row: the type of one.
 mod test;
 mod texts;
 mod tidy;
 
 use std::fmt::Write as _;
-
-/// One task.
-pub(crate) struct Task {
-    /// The name as typed after `cargo xtask`.
-    pub(crate) name: &'static str,
-    /// The arguments, as help prints them.
-    pub(crate) arguments: &'static str,
-    /// A one-line description.
-    pub(crate) about: &'static str,
-    /// Runs it. An error is printed and makes the exit status 1.
-    pub(crate) run: fn(&[String]) -> Result<(), String>,
-}
+use task::Task;
 
 /// All tasks.
 pub(crate) static TASKS: &[&Task] = &[

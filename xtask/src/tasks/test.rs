@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must hold before a change lands.
 
-use super::Task;
+use super::task::Task;
 use crate::steps;
 
 pub(crate) static TASK: Task = Task {

@@ -1,6 +1,6 @@
 //! `cargo xtask texts`: the sentences that users may see, to be read from top to bottom.
 
-use super::Task;
+use super::task::Task;
 use crate::repo::Repo;
 use crate::source::{strings, without_tests};
 use proc_macro2::TokenStream;

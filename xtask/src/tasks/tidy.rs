@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: the rules that no compiler checks.
 
-use super::Task;
+use super::task::Task;
 use crate::repo::Repo;
 use crate::rules;
 

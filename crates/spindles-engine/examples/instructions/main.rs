@@ -24,7 +24,7 @@ const STRIPE: u32 = 4 * CHUNK_BLOCKS;
 /// With promises, requests go to this part of the array, which was written before.
 const WRITTEN_BLOCKS: u64 = 1 << 12;
 
-/// One kind of request on one kind of array.
+/// A kind of request on a kind of array.
 struct Case {
     name: &'static str,
     level: &'static str,
@@ -64,7 +64,8 @@ static CASES: &[Case] = &[
     case("raid6-write-stripe", ("raid6", 6, 0), WRITE, STRIPE),
 ];
 
-/// Appended to the name of a case on an array with default promises. Names without it have none.
+/// Suffix of the names of cases on arrays with default promises. Cases without the suffix use
+/// scratch arrays.
 const WITH_PROMISES: &str = "-promised";
 
 fn main() -> ExitCode {

@@ -26,11 +26,11 @@ const REQUESTS_IN_ORDER: u64 = 1024;
 /// The size and the order of writes.
 #[derive(Clone, Copy)]
 enum Size {
-    /// 1 MiB, one after another.
+    /// Sequential writes of 1 MiB.
     Mib,
-    /// A stripe, one after another.
+    /// Sequential writes of a stripe.
     Stripe,
-    /// A block, anywhere.
+    /// Writes of single blocks, at random places.
     Block,
 }
 
@@ -53,7 +53,7 @@ enum Places {
     Unmapped,
 }
 
-/// One kind of write to one kind of array.
+/// A kind of write to a kind of array.
 #[derive(Clone, Copy)]
 struct Case {
     setup: Setup,

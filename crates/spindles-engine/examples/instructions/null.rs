@@ -1,5 +1,5 @@
-//! A driver that does nothing: every member I/O and every computation completes at once. All data
-//! is zeros; of the members only the metadata is kept.
+//! A null driver, which completes every member I/O and every computation at once. Data reads as
+//! zeros; only the metadata of the members is kept.
 
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberIndex,
@@ -34,7 +34,7 @@ pub(crate) enum Promises {
     Scratch,
     /// None: as created with `--checksum none --consistency none`.
     None,
-    /// As created by default.
+    /// The promises of an array created with default options.
     Default,
 }
 
@@ -341,7 +341,7 @@ impl Null {
         {
             bytes.fill(0);
         }
-        // Blocks of the log are not kept: they are not read here, and storing them is work of
+        // Log blocks are not kept: this driver never reads them, and storing them is work of the
         // members, not of the engine.
     }
 }

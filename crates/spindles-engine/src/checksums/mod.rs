@@ -10,6 +10,6 @@ pub(crate) use row_sums::{ChecksumsOf, RowSums};
 /// The least number of blocks of one stripe range whose checksums can be at hand.
 pub(crate) const CHECKSUMS_MIN: usize = 256;
 
-/// The longest stripe range that needs no checksums at hand: it has at most two pages of each
-/// member.
+/// The maximum number of rows in a stripe range that needs no checksums at hand: such a stripe
+/// range uses at most two pages per member.
 pub(crate) const ROWS_MAX: u32 = 512;

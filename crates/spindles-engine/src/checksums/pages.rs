@@ -37,7 +37,7 @@ const AGE_NS: u64 = 5_000_000_000;
 /// Pages that are written at once.
 pub(crate) const WRITES_MAX: usize = 16;
 
-/// Flushes of the engine that may wait for pages at once: one of each purpose.
+/// Maximum number of engine flushes waiting for pages at once: one flush per purpose.
 const DEFERRED_MAX: usize = 16;
 
 /// The most pages that hold the entries of `ROWS_MAX` rows of a member.
@@ -184,9 +184,9 @@ pub(crate) struct Pages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pinned {
     All,
-    /// Some are on their way.
+    /// Missing pages are being loaded.
     Loading,
-    /// There is no room.
+    /// Too few frames are free, or another holder waits longer.
     NoRoom,
 }
 
@@ -327,8 +327,8 @@ impl Pages {
         self.may_be_spare(at);
     }
 
-    /// Returns true if the page on the member must equal this frame: none of it waits to be
-    /// written, and it was read whole.
+    /// Returns true if the page on the member must equal this frame: no change waits to be written,
+    /// and the page was read as a whole.
     pub(crate) fn may_be_checked(&self, at: u32) -> bool {
         let frame = &self.frames[index(at)];
         let written = frame.dirty == 0 && frame.writing == 0;
@@ -464,8 +464,8 @@ impl Pages {
         }
     }
 
-    /// Puts a holder in line for the first of its pages that is loading. Returns true if there is
-    /// one.
+    /// Puts a holder in line for the first of its pages that is loading. Returns true if a page is
+    /// loading.
     pub(crate) fn wait_for_next(&mut self, holder: u32) -> bool {
         for slot in self.holders[index(holder)].slots.iter() {
             for at in self.held[self.place_of(holder, slot)] {
@@ -736,7 +736,7 @@ impl Pages {
         self.starts[usize::from(member.0)] = start(Some(device));
     }
 
-    /// Drops the pages of a position that another device takes. None of them may be pinned.
+    /// Drops the pages of a position that another device takes. No page may be pinned.
     pub(crate) fn forget(&mut self, member: MemberIndex, device: &DeviceRecord) {
         self.starts[usize::from(member.0)] = start(Some(device));
         for at in (0..).take(self.frames.len()) {

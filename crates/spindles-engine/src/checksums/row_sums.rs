@@ -6,11 +6,11 @@ use spindles_format::RowSum;
 /// The blocks of a stripe range whose checksums are at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChecksumsOf {
-    /// Blocks that were read.
+    /// Blocks as read.
     Read,
-    /// Blocks that were recovered or computed.
+    /// Recovered or computed blocks.
     Made,
-    /// Blocks that are to be written.
+    /// Blocks to write.
     New,
 }
 

@@ -1,5 +1,5 @@
-//! Marks the array unclean before its first write. If it is opened unclean, all of it is
-//! resynchronised, each place before it is first read.
+//! Marks the array unclean before its first write. An opening of an unclean array resynchronises
+//! the whole array, each place before its first read.
 
 use super::{Policy, WriteHole};
 

@@ -42,7 +42,7 @@ impl Engine {
 
     // ---- writing ------------------------------------------------------------------------------
 
-    /// Begins to write what changed of each bitmap that is not being written.
+    /// Begins to write the changed blocks of each bitmap without a write under way.
     pub(crate) fn write_bitmaps(&mut self) {
         let stops = self.read_only || self.metadata.is_broken();
         if !self.regions.are_stored() || stops || self.opening.loading().is_some() {
@@ -62,7 +62,7 @@ impl Engine {
         }
     }
 
-    /// Begins the next write of a bitmap. Returns false if there is none.
+    /// Begins the next write of a bitmap. Returns false if no block needs a write.
     fn write_bitmap(&mut self, kind: AreaKind) -> bool {
         let Some(blocks) = self.bitmap(kind).next_write() else {
             return false;
@@ -392,8 +392,8 @@ impl Engine {
         self.opening_goes_on();
     }
 
-    /// Finds the unsettled regions: written ones that are not known to be settled, with `dirty_too`
-    /// also those that are dirty. Begins a resync if there are any.
+    /// Finds the unsettled regions: written regions not known to be settled, and with `dirty_too`
+    /// also the dirty regions. Begins a resync if a region is unsettled.
     pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
         let regions = &mut self.regions;
         let dirty = regions.dirty.bits.words().iter();

@@ -2,13 +2,13 @@
 //! The first of the two to finish answers.
 //!
 //! A member *stalls* while a read waits at it for much longer than its peers take. New reads then
-//! go around it, as if it were missing. A read that was sent to it before is hedged: a request of
-//! its own reads the same blocks around the member, into memory that was lent to the engine.
+//! go around the member, as if it were missing. A read sent to the member before is hedged: a
+//! separate request reads the same blocks around the member, into memory lent to the engine.
 //!
 //! ```text
-//!  Single ──waits for too long──▶ Hedged, and its Hedge ──one is done, and answers──▶ the other: Late
-//!     ▲                                                                                   │
-//!     └──────────────────────────────────────it is back───────────────────────────────────┘
+//!  Single ──hedge delay over──▶ Hedged, and its Hedge ──one answers──▶ the other: Straggler
+//!     ▲                                                                        │
+//!     └───────────────────────────straggler is back────────────────────────────┘
 //! ```
 //!
 //! An operation on a device can't be cancelled: the device may write into the memory that it was
@@ -35,8 +35,8 @@ use spindles_block::{BufferSlice, Instant, MEMBERS_MAX, MemberIndex, MemberSet, 
 /// The least time between two checks of waiting reads, unless a read is about to wait too long.
 const LOOK_MIN_NS: u64 = 1_000_000;
 
-/// A read of this many bytes may take twice as long as a short one, one of twice as many three
-/// times.
+/// A read of this many bytes may take twice as long as a short read, and a read of twice this size
+/// three times as long.
 const LONG_BYTES: u32 = 256 * 1024;
 
 impl Engine {
@@ -273,7 +273,8 @@ impl Engine {
         let exchanged = matches!(slot.pairing, Pairing::Hedge(_)).then_some(slot.buffer);
         let late = &mut self.requests[index(other)];
         late.pairing = Pairing::Straggler;
-        // This slot becomes a client's, the other one a hedge's, whichever they were before.
+        // This slot becomes a client slot and the other slot a hedge slot, whatever their use
+        // before.
         self.requests[index(request)].pairing = Pairing::Single;
         self.free_requests.push(request);
         self.output(Output::Reply(Reply {

@@ -430,7 +430,7 @@ impl Engine {
             JOURNAL_DEVICE => self.inspection.stamp_unreadable,
             member => self.inspection.unreadable.contains(member),
         };
-        // Superblocks are written at the end: slots that are not read yet stay as they are.
+        // Superblocks are written only at the end, so that slots not read yet stay unchanged.
         self.metadata.count_errors(
             member,
             &ErrorCounts {
@@ -466,8 +466,8 @@ impl Engine {
         }
     }
 
-    /// Ends a scrub that went through everything: empties the log, and makes all repairs durable.
-    /// Returns true until that is done.
+    /// Ends a scrub that covered the whole array: empties the log, and makes all repairs durable.
+    /// Returns true until the scrub has ended.
     pub(crate) fn scrub_is_ending(&mut self) -> bool {
         let stored = self.metadata.persistence().is_some();
         if !stored || !self.repairs_metadata() {

@@ -1,4 +1,4 @@
-//! The superblocks: when they are written, and what waits for them.
+//! Writes the superblocks, and tracks the work that waits for them.
 //!
 //! One update is under way at a time; changes that come meanwhile share the next. An update is one
 //! FUA write to every present member, each to the slot of its generation, so that the other slot
@@ -56,8 +56,8 @@ impl Engine {
             && !self.mutated(Mutation::SkipDirtyMark)
     }
 
-    /// Stops writing: something that must be durable before further writes can't be made durable.
-    /// Wakes everything that waits for it.
+    /// Stops writing, because a change that must be durable before further writes can't be made
+    /// durable. Wakes every stripe range, job and replay that waits for that change.
     pub(crate) fn stop_writing(&mut self) {
         if !self.metadata.broken && !self.has_failed() {
             self.output(Output::Event(Event::WritingStopped)); // Otherwise it was reported before.
@@ -94,8 +94,8 @@ impl Engine {
         self.begin_update();
     }
 
-    /// Begins the wanted update, unless what the opening found is not known yet, or not durable. A
-    /// member whose newest superblock is only in its cache would fall two generations behind.
+    /// Begins the wanted update, unless the state found at opening is unknown yet, or not durable.
+    /// A member whose newest superblock is only in its cache would fall two generations behind.
     pub(crate) fn begin_update(&mut self) {
         if self.metadata.pending > 0 || !self.metadata.wanted || self.opening.is_finding() {
             return;
@@ -109,8 +109,8 @@ impl Engine {
             return;
         }
         if self.has_failed() {
-            // A failed array keeps its superblocks as they are: its members may come back. Do not
-            // wait for anything that precedes an update.
+            // A failed array does not update its superblocks, because its members may come back. Do
+            // not wait for flushes or writes that precede an update.
             self.stop_writing();
             return;
         }
@@ -123,8 +123,8 @@ impl Engine {
         let begins = self.grow.begins() || self.extension.is_some();
         let relies = self.missing_unrecorded() || begins;
         if relies && !self.bitmaps_are_stored() && !self.metadata.broken {
-            // The dirty bits of what a member lacks are durable before it is recorded as out, and
-            // the bits of a new map before the map.
+            // The dirty bits of regions that a member lacks are durable before the member is
+            // recorded as out, and the bits of a new map before the map.
             return self.write_bitmaps();
         }
         if self.missing_unrecorded() && !self.is_flushed_without() {
@@ -212,7 +212,7 @@ impl Engine {
         );
     }
 
-    /// Records that the list of bad blocks may have entries, before it gets its first ones. No
+    /// Records that the list of bad blocks may have entries, before the first entries are added. No
     /// other change goes into this update, since it may depend on the entries: the wanted update
     /// comes after.
     fn announce_bad_blocks(&mut self) {

@@ -195,7 +195,8 @@ pub struct Engine {
     checksums: Vec<u32>,
     /// Checksums reserved for each stripe range.
     checksums_of_range: usize,
-    /// Row sums of rows whose parity is written, for each stripe range; below, how many each has.
+    /// Row sums of rows whose parity is written, for each stripe range; below, their number per
+    /// stripe range.
     row_sums: Vec<Option<RowSum>>,
     row_sums_of_range: usize,
     /// The longest operation that goes straight to a member, in blocks.
@@ -552,8 +553,8 @@ impl Engine {
         }
         let lacks_space = reason == OutReason::Error(MemberError::NoSpace);
         if lacks_space && (!survives || !self.is_settled()) {
-            // Keep it: there may be room again later, and it may hold the only good blocks of rows
-            // in doubt.
+            // Keep the member: space may become free later, and the member may hold the only good
+            // blocks of rows in doubt.
             let error = MemberError::NoSpace;
             self.output(Output::Event(Event::MemberFault { member, error }));
             self.lacks_space = true;

@@ -139,7 +139,7 @@ impl Engine {
             )
             .map(Box::new)
         });
-        // True if the journals record what the crash left undone.
+        // True if the journals record the writes that the crash interrupted.
         let logged = !clean
             && journal
                 .as_ref()
@@ -166,7 +166,7 @@ impl Engine {
             let block_size = config.block_size;
             Pages::new(persistence, block_size, slots, all_ranges, pages, buffer)
         });
-        // Checksums of blocks that were read, recovered or computed, and of those to be written.
+        // Checksums of blocks read, recovered, computed, or to be written.
         let slots_max = 2 * (usize::from(shape.slots) + usize::from(geometry.redundancy()));
         let checksums_of_rows = slots_max * index(limits.range_blocks);
         let checksums_of_range = match (&pages, &journal) {
@@ -326,9 +326,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Flushes all members, so that everything found at opening is durable before anything builds
-    /// on it. If only the previous process ended, it may have been read from the members' caches,
-    /// superblocks too.
+    /// Flushes all members, so that state found at opening is durable before the engine builds on
+    /// it. If only the previous process ended, blocks and superblocks may have been read from the
+    /// members' caches.
     fn flush_at_opening(&mut self) {
         if self.mutated(Mutation::SkipOpeningFlush) {
             return;

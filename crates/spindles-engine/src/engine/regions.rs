@@ -44,7 +44,8 @@ impl Engine {
         if !self.regions.recent.get(region) {
             self.regions.recent.set(region);
             if self.lost.is_empty() {
-                // Not while a member is missing: when it is back, it gets all marked regions.
+                // Not while a member is missing: a returning member is updated with all marked
+                // regions.
                 self.look_ahead(id, region);
             }
             self.begin_zeroing();
@@ -107,8 +108,8 @@ impl Engine {
         }
     }
 
-    /// Returns true if dirty bits may be cleared. While a member is missing or being filled they
-    /// stay: they record what it lacks.
+    /// Returns true if dirty bits may be cleared. Bits stay set while a member is missing or being
+    /// filled, to record the regions that the member lacks.
     fn may_clear(&self) -> bool {
         (self.lost.is_empty() || self.mutated(Mutation::ClearBitWhileOut))
             && !self.read_only
@@ -242,7 +243,7 @@ impl Engine {
     // ---- releasing ----------------------------------------------------------------------------
 
     /// Begins to release the whole regions of a discard that is done on all members. The discard is
-    /// answered afterwards. Returns true if there are any.
+    /// answered afterwards. Returns true if regions are being released.
     #[cold]
     pub(crate) fn begin_release(&mut self, request: u32) -> bool {
         let slot = &self.requests[index(request)];

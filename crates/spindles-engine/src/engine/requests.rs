@@ -1,8 +1,8 @@
 //! Requests, and how they are cut into stripe ranges.
 //!
-//! A request has a cursor and hands out stripe ranges as long as there are free ones; the rest
-//! waits in `backlog`. A stripe range never waits until another one is free, so there is always one
-//! that ends.
+//! A request has a cursor and hands out stripe ranges while free ones are left; the rest waits in
+//! `backlog`. A stripe range in use never waits for a free stripe range, so at least one stripe
+//! range always ends.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -63,7 +63,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets the request that waits longest continue. Returns true if all of it is handed out.
+    /// Lets the request that waits longest continue. Returns true if the whole request is handed
+    /// out.
     pub(crate) fn advance_backlog(&mut self) -> bool {
         let Some(&request) = self.backlog.front() else {
             return false;

@@ -1,6 +1,6 @@
-//! Members that are much slower than their peers, as their read times show. They are reported, and
-//! read around if redundancy allows. Now and then a read goes to such a member all the same, to see
-//! whether it is quick again.
+//! Detects members whose read times are much longer than those of their peers. Slow members are
+//! reported, and read around if redundancy allows. At intervals a read still goes to a slow member,
+//! to see whether the member is quick again.
 //!
 //! `hedges.rs` handles members that do not answer at all for a while.
 
@@ -46,8 +46,7 @@ impl Engine {
         }
     }
 
-    /// Counts a slow answer of a member: a read that was hedged because of it, or that it became
-    /// slow.
+    /// Counts a slow answer of a member: a hedged read, or the event that the member became slow.
     pub(crate) fn count_slow_answer(&mut self, member: MemberIndex) {
         let slow_answers = 1;
         self.count_errors(

@@ -58,7 +58,7 @@ impl Engine {
         }));
     }
 
-    /// Flushes all present members for the engine itself. Returns how many there are.
+    /// Flushes all present members for the engine itself. Returns the number of flushes.
     pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         self.flush(active, purpose);

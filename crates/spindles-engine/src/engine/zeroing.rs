@@ -186,7 +186,7 @@ impl Engine {
         while let Some(pages) = &mut self.pages {
             let (first, blocks) = self.zeroing.next_checksums(at);
             if !self.missing.contains(member) {
-                // Any of them may be parity.
+                // Every block may be parity, so its entry needs a row sum.
                 let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
                 let (buffer, of) = (&mut self.metadata_buffer, (holder, 0, first));
                 if blank {

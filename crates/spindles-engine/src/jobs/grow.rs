@@ -1,4 +1,4 @@
-//! The window of a growth: where it lies, and how far it has been moved.
+//! The window of a growth: its place, and the progress of its move.
 
 use crate::{
     config::Persistence,
@@ -19,7 +19,7 @@ const WINDOW_BYTES: u64 = 4 << 20;
 /// The stage of the current window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// There is no window.
+    /// No window exists.
     Idle,
     /// The superblocks do not say yet that the array grows.
     Beginning,
@@ -61,7 +61,7 @@ pub(crate) struct Grow {
     pub(crate) stage: Stage,
     /// The growth record that the superblocks have, or get with the next update.
     pub(crate) record: GrowthRecord,
-    /// The blocks of the window. They may end beyond the array, which has zeros there.
+    /// The blocks of the window. Blocks beyond the end of the array are zeros.
     pub(crate) window: Range<u64>,
     /// Groups of the new map that lie in the headroom instead of their places.
     pub(crate) staged: Range<u64>,

@@ -15,7 +15,7 @@ pub(crate) struct Joining {
     pub(crate) member: MemberIndex,
     pub(crate) device: DeviceRecord,
     pub(crate) uuid: Uuid,
-    /// True if the device still holds what it had when it went out.
+    /// True if the device still has its contents from when it went out.
     pub(crate) returns: bool,
     /// True if the device is attached beyond all positions: see `replace`.
     pub(crate) replacement: bool,
@@ -31,7 +31,7 @@ pub(crate) struct MarkFlush {
 /// The engine's state of rebuilds, apart from the walk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rebuild {
-    /// Devices that take their positions together, as soon as nothing is under way.
+    /// Devices that wait for a moment with nothing under way, to take their positions together.
     pub(crate) joining: Vec<Joining>,
     pub(crate) flush: Option<MarkFlush>,
     /// Devices being filled that lack only the dirty regions.

@@ -33,18 +33,19 @@ pub enum Flaw {
     Unreadable,
     /// The place was read, but holds other bytes than were written.
     Rotten,
-    /// The place was read, but nothing could verify it: its checksum was corrupt.
+    /// The place was read, but could not be verified, because its checksum was corrupt.
     ChecksumLost,
 }
 
 /// What happened to a place with a flaw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was rewritten, durably.
+    /// The place was rewritten, durably.
     Repaired,
     /// The member refused the rewrite: the place is in the list of bad blocks.
     Refused,
-    /// It was left as it is: too much is lost to reconstruct it, or no repair was asked for.
+    /// The place was not repaired: too much is lost for a reconstruction, or no repair was
+    /// requested.
     Left,
 }
 
@@ -70,9 +71,9 @@ pub struct Finding {
 /// The findings of the current scrub, or else of the last one since opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
-    /// Blocks of members that were wrong and have been repaired.
+    /// Wrong blocks of members that the scrub repaired.
     pub repaired_blocks: u64,
-    /// Blocks of members that were wrong and still are.
+    /// Wrong blocks of members that the scrub did not repair.
     pub left_blocks: u64,
     /// Blocks of metadata, and blocks with a corrupt checksum, that were repaired.
     pub metadata_repaired_blocks: u64,
@@ -122,8 +123,8 @@ impl ScrubState {
         self.left_before += blocks;
     }
 
-    /// Returns what could not be repaired between the start of the array and here. A check repairs
-    /// nothing and does not change this number.
+    /// Returns the number of unrepaired blocks and disagreements between the start of the array and
+    /// the current place of the scrub. A check repairs nothing and does not change this number.
     pub(crate) fn left_blocks(&self) -> u64 {
         if self.is_check() {
             return self.left_before;

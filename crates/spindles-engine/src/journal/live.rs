@@ -13,7 +13,7 @@ const REMAINDERS: u64 = 1 << 14;
 /// The state of all groups, one entry for each remainder.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    /// For each segment: true if it may hold rows of these groups.
+    /// For each segment and remainder: true if the segment may hold rows of these groups.
     segments: [Vec<bool>; 2],
     /// The last write to these groups that was not logged, as `Flushes` counts writes.
     unlogged: Vec<u64>,

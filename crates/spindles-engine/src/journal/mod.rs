@@ -35,11 +35,11 @@ use stamp::Stamp;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Writes are not logged: the array is clean, or they may not be.
+    /// Writes are not logged: the array is clean, or logging is not possible.
     Off,
     /// Waiting for writes under way to end.
     Draining,
-    /// Making durable what those writes, and a resync, wrote.
+    /// Flushing those writes, and the writes of a resync.
     Flushing { pending: u32 },
     /// Writing the log's tail to the superblocks.
     Recording,
@@ -112,7 +112,7 @@ pub(crate) struct Journal {
     pub(crate) segments: [Segment; 2],
     /// The segment being filled.
     pub(crate) current: usize,
-    /// Blocks of it taken by batches.
+    /// Blocks of that segment taken by batches.
     pub(crate) used: u32,
     pub(crate) live: Live,
     /// Stripe ranges that wait to be logged.

@@ -8,10 +8,10 @@ use spindles_format::{AreaKind, DeviceRecord};
 /// The index under which the driver attaches the journal's own device: beyond all positions.
 pub const JOURNAL_DEVICE: MemberIndex = MemberIndex(MEMBERS_MAX + 1);
 
-/// The maximum size of each journal on a device of its own: replay reads all of it.
+/// The maximum size of each journal on a device of its own. A replay reads the whole journal.
 const DEVICE_RING_BYTES_MAX: u64 = 32 << 20;
 
-/// A device of its own, which holds the journals of all positions one after another.
+/// The journal's own device, which holds the journals of all positions one after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
     first: BlockIndex,
@@ -21,7 +21,7 @@ pub(crate) struct Device {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Placement {
-    /// Where the journal of each member begins on it; below, the length of one of its segments.
+    /// The first block of the journal on each member; below, the length of a segment.
     starts: Vec<BlockIndex>,
     segment_blocks: u32,
     device: Option<Device>,

@@ -28,7 +28,7 @@ pub(crate) enum Stage {
     },
     /// Recording in the superblocks which members are missing.
     Recording,
-    /// Reading what the last batch logged, to see whether it is whole.
+    /// Reading the records of the last batch, to see whether they are whole.
     Checking,
     /// Writing the records that count to their places.
     Placing,
@@ -48,7 +48,7 @@ pub(crate) enum Stage {
     Ended,
 }
 
-/// A replay under way. It may allocate: nothing is served yet.
+/// A replay under way. It may allocate, because the array does not serve requests yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     pub(crate) stage: Stage,
@@ -62,9 +62,9 @@ pub(crate) struct Replay {
     /// The rows being checked, placed or proved, and the index of the next of them.
     pub(crate) runs: Vec<Run>,
     pub(crate) next: usize,
-    /// Rows of the next run that are done.
+    /// Finished rows of the next run.
     pub(crate) done_rows: u32,
-    /// Records that are not whole, of batches that may not be durable.
+    /// Incomplete records of batches that may not be durable.
     pub(crate) broken: Vec<Run>,
     pub(crate) proving: Proving,
     pub(crate) range: RangeId,

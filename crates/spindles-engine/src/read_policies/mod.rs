@@ -26,8 +26,8 @@ pub struct ReadPolicy {
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
-    /// The cost of reading at this block of this member. The lowest is chosen; of equal ones the
-    /// first.
+    /// The cost of a read at this block of this member. The member with the lowest cost is read; of
+    /// equal costs, the first.
     pub cost: fn(&MemberLoad, BlockIndex) -> u64,
 }
 

@@ -1,8 +1,8 @@
-//! Decides what a row of a region in doubt holds, from its checksums alone.
+//! Decides the contents of a row in a region in doubt, from its checksums alone.
 //!
-//! A region is in doubt if it was being written when a crash came: any of its blocks may be new or
-//! old. This module decides row by row; `rows` fetches the evidence and carries the verdict out.
-//! The rules are those of `docs/consistency.md`.
+//! A region is in doubt if writes to the region were under way at a crash: each block may hold new
+//! or old contents. This module decides row by row; `rows` fetches the evidence and carries out the
+//! verdict. The rules come from `docs/consistency.md`.
 //!
 //! | evidence | verdict |
 //! |---|---|
@@ -22,7 +22,7 @@ use spindles_format::RowSum;
 pub(crate) struct BlockEvidence {
     /// The checksum of the block as read. `None` if it could not be read.
     pub(crate) read: Option<u32>,
-    /// The checksum that the member keeps of the block. `None` if there is none.
+    /// The checksum that the member keeps of the block. `None` if the member keeps no checksum.
     pub(crate) kept: Option<u32>,
     /// True if the block had a checksum that is lost.
     pub(crate) lost_checksum: bool,
@@ -53,8 +53,8 @@ pub(crate) enum Verdict {
         /// The other data, and as many parities as there is data to reconstruct.
         sources: SlotSet,
     },
-    /// These blocks are lost: they were not read or lost their checksums, and nothing proves what
-    /// they were. The other data stays.
+    /// The slots of lost blocks: unreadable blocks and blocks with lost checksums, if no row sum
+    /// proves a reconstruction. The other data stays.
     Lost(SlotSet),
 }
 
@@ -97,11 +97,11 @@ pub(crate) fn decide_row(shape: Shape, row: &[BlockEvidence], disproved: usize) 
     let parity = slots(&|block| block.read.is_some()).and(shape.redundant());
     let mut wrong = slots(&|block| block.read.is_some() && !block.fits()).and(shape.all_data());
     if wrong.count() > parity.count() && parity.and(slots(&BlockEvidence::fits)).is_empty() {
-        // Neither the checksums nor the row sum landed before the crash: nothing would be proved.
+        // Neither the checksums nor the row sum reached the members before the crash: no
+        // reconstruction would be proved.
         wrong = SlotSet::EMPTY;
     }
-    // Nothing is known of a block without its checksum: the log may have held other contents for
-    // it.
+    // A block without its checksum is unknown: the log may have held different contents.
     let unknown = slots(&|block| block.lost_checksum).and(shape.all_data());
     match reconstructions(shape, gone, wrong, parity).nth(disproved) {
         Some((erased, sources)) => Verdict::Try { erased, sources },
@@ -141,7 +141,7 @@ fn reconstructions(
     all.take(TRIES_MAX)
 }
 
-/// Returns all sets of `count` of these slots.
+/// Returns every subset with `count` slots.
 fn subsets(of: SlotSet, count: u32) -> impl Iterator<Item = SlotSet> {
     // A choice is a number with one bit for each slot, in order. Each choice yields the next number
     // with as many bits.
@@ -372,7 +372,7 @@ mod tests {
                     "{what}: d{slot}"
                 );
             }
-            // Enough blocks are there, all old or all new, and so is the row sum of a parity.
+            // Enough blocks are present, all old or all new, with the row sum of a parity.
             let all_of = |left: Left| {
                 let there = |is: Left| is == left || is == Left::Gone;
                 let gone = states.iter().filter(|(is, _)| *is == Left::Gone).count();
@@ -414,7 +414,7 @@ mod tests {
     /// Decides every state of rows with parity and checks that:
     /// - each value was there before, old or new;
     /// - proved data is all old or all new;
-    /// - a row that is all there is not lost;
+    /// - a complete row is not lost;
     /// - a lost block could not be read or had lost its checksum;
     /// - the number of rows with each outcome has not changed.
     #[test]
@@ -460,9 +460,9 @@ mod tests {
         tries.collect()
     }
 
-    /// One block may be rotten in a row whose other checksums did not land. With fewer parities
-    /// than blocks that do not fit, as many blocks as parities are reconstructed. The number of
-    /// tries is limited.
+    /// A block may be rotten in a row whose other checksums did not reach the members. With fewer
+    /// parities than blocks that do not fit, as many blocks as parities are reconstructed. The
+    /// number of tries is limited.
     #[test]
     fn of_more_wrong_blocks_than_parities_some_are_reconstructed() {
         let shape = Shape {

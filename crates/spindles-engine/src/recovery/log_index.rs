@@ -127,7 +127,7 @@ impl LogIndex {
             .is_empty()
     }
 
-    /// Returns all rows that the log holds anything of, in order.
+    /// Returns all rows of which the log holds blocks, in order.
     pub(crate) fn runs(&self) -> Vec<Run> {
         let mut order: Vec<usize> = (0..self.parts.len()).collect();
         order.retain(|&at| self.parts[at].counts);

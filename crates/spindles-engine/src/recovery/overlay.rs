@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use spindles_layout::GroupIndex;
 
-/// What the log holds of a block.
+/// The logged state of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Logged<'a> {
     /// The newest logged contents.
@@ -22,15 +22,15 @@ pub(crate) enum Logged<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Overlay {
     pub(crate) log: LogIndex,
-    /// Rows that the log holds anything of, in order.
+    /// Rows of which the log holds blocks, in order.
     runs: Vec<Run>,
     /// Rows of records that are not whole: only a replay finds out whether they count.
     unproved: Vec<Run>,
 }
 
 impl Overlay {
-    /// Creates an overlay from the records that count, and the rows of those that are not whole.
-    /// `None` if there are neither.
+    /// Creates an overlay from the records that count, and the rows of incomplete records. `None`
+    /// without such records.
     pub(crate) fn new(log: LogIndex, mut unproved: Vec<Run>) -> Option<Self> {
         let runs = log.runs();
         unproved.retain(|run| !log.is_superseded(run));
@@ -68,7 +68,8 @@ impl Overlay {
         next.map_or(rows.end, |next| next.min(rows.end)) - rows.start
     }
 
-    /// Returns what the log holds of a slot's block in a row. `None` if nothing.
+    /// Returns the logged state of a slot's block in a row. `None` if the log does not have the
+    /// block.
     pub(crate) fn at(&self, group: GroupIndex, row: u32, slot: u8) -> Option<Logged<'_>> {
         let place = |run: &Run| (run.group, run.rows.end) <= (group.0, row);
         let run = self.runs.get(self.runs.partition_point(place))?;

@@ -1,4 +1,4 @@
-//! Writes of parts of rows, which are answered once the log has them.
+//! Partial-row writes, which are answered once the log holds their blocks.
 
 use crate::public::replay::wide;
 use crate::public::world::{BLOCK, World};

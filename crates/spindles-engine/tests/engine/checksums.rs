@@ -482,8 +482,8 @@ fn durable_writes_that_come_together_share_flushes() {
     }
 }
 
-/// Durable checksums show which copy is right. A block without redundancy is taken as it is: it may
-/// have been torn.
+/// Durable checksums show which copy is right. A corrupt block without redundancy is read without
+/// an error, because a torn write is possible.
 #[test]
 fn rot_where_a_crash_came_is_made_good_from_a_copy() {
     for (level, members) in WITHOUT_PARITY {
@@ -708,7 +708,7 @@ fn what_a_crash_left_is_not_read_where_nothing_is_left_that_could_disagree() {
     }
 }
 
-/// Rows were written as a whole, but none of their checksums was: they are read if parity fits.
+/// Whole rows reached the members, but their checksums did not: rows are readable if parity fits.
 #[test]
 fn what_a_crash_left_is_read_where_parity_fits() {
     for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {
@@ -919,7 +919,7 @@ fn a_rebuild_counts_each_corrupt_block_once() {
     assert_eq!(counted, [1, 1, 0]);
 }
 
-/// A device that is replaced takes its counts with it, so the event has them.
+/// A replaced device takes its counts along, so the event reports the counts.
 #[test]
 fn a_replacement_says_what_was_corrupt_on_the_device_before() {
     let spec = spec("raid5", 3);
@@ -936,8 +936,8 @@ fn a_replacement_says_what_was_corrupt_on_the_device_before() {
     assert!(world.read(0, blocks).unwrap() == bytes);
 }
 
-/// Blocks whose checksums are corrupt when an array is opened are verified by the other members.
-/// They count as metadata.
+/// Blocks whose checksums are corrupt when an array is opened are verified by the other members,
+/// and count as metadata.
 #[test]
 fn lost_checksums_count_as_metadata_and_not_as_data() {
     for lost in [0, 0x5a] {

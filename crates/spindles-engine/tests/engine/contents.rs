@@ -244,7 +244,7 @@ fn an_unclean_array_is_made_consistent() {
     }
 }
 
-/// A member may go out at any moment of a resync: everything is settled all the same.
+/// A member may go out at any moment of a resync: the resync still settles all rows.
 #[test]
 fn a_resync_ends_also_when_a_member_goes_out_meanwhile() {
     let spec = Spec {

@@ -1,4 +1,4 @@
-//! Errors of each device are counted, and its superblock keeps them.
+//! Errors of each device are counted, and the device's superblock keeps the counts.
 
 use crate::public::checksums::{filled, rot, scrub, setup, spec};
 use crate::public::world::World;

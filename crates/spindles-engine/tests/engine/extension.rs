@@ -1,5 +1,5 @@
-//! An array that gets larger on its members, and ends at any moment of that. It has its old or its
-//! new size, with all its contents and zeros behind them.
+//! An array that gets larger on its members, and is interrupted at any moment. The array has its
+//! old or its new size, with unchanged contents, and zeros behind them.
 
 use crate::public::world::{BLOCK, Kept, Setup, World};
 use spindles_engine::{geometry_of, plan_size};

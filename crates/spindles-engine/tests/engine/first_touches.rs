@@ -232,7 +232,7 @@ fn new(level: &str, members: usize) -> (Setup, World) {
 const WIDE_STRIPE: u64 = 16;
 const STRIPE: u64 = 12;
 
-/// Checks that all blocks except these are zeros.
+/// Checks that the array holds zeros outside the `written` blocks.
 fn assert_zeros_but(world: &mut World, written: &[(u64, u8)], what: &str) {
     let blocks = world.engine.geometry().blocks();
     let all = world.read(0, u32::try_from(blocks).unwrap()).expect(what);
@@ -381,7 +381,7 @@ fn a_first_write_that_was_answered_outlives_a_crash() {
             let bytes = vec![9; usize::try_from(blocks).unwrap() * BLOCK];
             world.write_and_no_more(STRIPE, &bytes);
             if power {
-                // It was logged as a whole, so it is durable.
+                // The write was logged as a whole, so the log makes it durable.
                 world.lose_power(|_| Kept::Nothing);
             }
             if let Some(member) = without {

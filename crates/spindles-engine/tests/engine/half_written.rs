@@ -65,7 +65,7 @@ impl Case {
         let tears = below(rng, 2) == 0;
         let small: Vec<usize> = (0..data).filter(|_| below(rng, 4) == 0).collect();
         let flushed = below(rng, 2) == 0;
-        let all_old = below(rng, 4); // Often all but one are alike.
+        let all_old = below(rng, 4); // Often most blocks are alike.
         let left = |rng: &mut Rng| match (all_old, below(rng, 8)) {
             (0, 0..6) | (_, 0 | 1) => Left::Old,
             (1, 2..6) | (_, 2 | 3 | 7) => Left::New,

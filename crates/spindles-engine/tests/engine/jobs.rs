@@ -23,7 +23,7 @@ fn unclean_mirror() -> World {
 }
 
 fn done_bytes(status: &Status) -> Option<u64> {
-    // There is only one.
+    // Only one job exists.
     status.jobs.first().map(|job| job.done_bytes)
 }
 

@@ -1,4 +1,4 @@
-//! The engine on memory members: its plans, what it makes of contents, and its outputs in order.
+//! Tests of the engine on memory members: plans, contents, and the order of outputs.
 
 mod answering;
 mod bad_blocks;

@@ -1,4 +1,5 @@
-//! Members that have no space for new blocks, and stay: how much of a write they hold is unknown.
+//! Members without space for new blocks, which stay in the array: a failed write may be in place in
+//! part.
 
 use crate::public::checksums::{setup, spec};
 use crate::public::world::{BLOCK, Setup, World};

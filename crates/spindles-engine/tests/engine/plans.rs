@@ -166,7 +166,7 @@ fn writes() {
         &write(&[], &[0, 1, 2, 3]),
         "FullStripeWrite; read; write 0:d0 1:d1 2:d2 3:d3 4:p0",
     );
-    // One chunk of raid6 of six is a tie: the plan without old parity wins it.
+    // A write of a chunk on raid6 of six members is a tie: the plan without old parity wins it.
     check(
         "raid6",
         6,
@@ -265,8 +265,8 @@ fn what_is_not_settled() {
         ..case(Ask::Settle, &[0], &[])
     };
     check("raid1", 3, 0, &last, "Direct; read");
-    // Nor have all data chunks without parity. But parity that stands in for a missing data chunk
-    // may be wrong: having as many chunks as there is data settles nothing.
+    // Without parity, the data chunks have nothing to agree with either. But parity used for a
+    // missing data chunk may be wrong: such a row can't be settled.
     let without = |missing| Case {
         missing,
         ..case(Ask::Settle, &[], &[])

@@ -147,7 +147,8 @@ fn nothing_is_copied_or_counted_on_before_all_know_durably() {
     assert!(found.iter().filter(|word| *word == "superblock").count() > 2);
     for (at, word) in found.iter().enumerate().skip(2) {
         if word == "superblock" {
-            // Copies may continue while it is written, but those that it covers are durable.
+            // Copies may continue during the superblock write, but copies below its mark are
+            // durable.
             assert!(
                 found[..at].iter().any(|before| before == "flush"),
                 "{found:?}"
@@ -191,7 +192,7 @@ fn a_device_that_is_filled_never_outvotes_the_one_it_is_filled_from() {
     }
 }
 
-/// The device is out, whatever it was about to do. The array continues, and can take another
+/// A device that fails at any step of a rebuild goes out. The array continues, and can take another
 /// device.
 #[test]
 fn a_device_that_fails_while_it_is_filled_is_out() {
@@ -254,7 +255,7 @@ fn a_device_goes_without_what_can_t_be_read() {
     world.run();
     assert_eq!(bad_blocks(&world), 2);
     assert!(world.read(33, 1).is_err());
-    // Its device is read again, since the list has none of its blocks.
+    // Member 0 is read again, since the list has no blocks of that member.
     world.medium.remove(&(0, start + 33));
     assert_eq!(world.read(33, 1).unwrap(), [1; BLOCK]);
     scrub(&mut world);
@@ -451,7 +452,7 @@ fn several_members_return_at_once() {
     model[40 * BLOCK..41 * BLOCK].fill(9);
     world.write(40, &model[40 * BLOCK..41 * BLOCK]).unwrap();
     let generation = world.engine.status().generation;
-    // Something is under way: both wait for it.
+    // A flush is under way: both devices wait for it.
     world.submit(Operation::Flush, 0, Vec::new(), 0);
     world.bring_back(1).unwrap();
     world.bring_back(3).unwrap();
@@ -509,7 +510,7 @@ fn positions_that_wait_for_a_device_are_told() {
     world.run();
     assert_eq!(state(&world, 3), Member::Active);
     assert_eq!(world.engine.vacancies(), members(&[1]));
-    // There is nothing left to save.
+    // After a third member fails, the array can't be saved.
     world.fail(0);
     assert_eq!(world.engine.vacancies(), members(&[0, 1]));
     world.gone = world.gone.with(spindles_block::MemberIndex(2));

@@ -272,7 +272,7 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
                 world.write(1, &[1; BLOCK]).unwrap();
                 world.write(5, &[3; BLOCK]).unwrap();
                 let [(member, block)] = logged_blocks(&world, 3)[..] else {
-                    continue; // Its member is out.
+                    continue; // The member with that block is out.
                 };
                 if rots {
                     world.members[member][block * BLOCK..][..BLOCK].fill(0xee);
@@ -424,7 +424,7 @@ fn with_three_blocks(setup: &Setup) -> World {
 }
 
 /// Caches were lost, so a write is in place only on the member whose log is damaged. The new
-/// checksum of another of its blocks is lost too.
+/// checksum of another block of the write is lost too.
 #[test]
 fn the_checksum_of_a_block_tells_that_it_was_begun_to_be_written() {
     let setup = wide("raid6", 5, true);
@@ -506,9 +506,9 @@ fn a_log_that_is_not_whole_counts_beside_rot() {
     }
 }
 
-/// Two blocks of a row are in the log only. The header of one of them is gone, and so are the
-/// members with parity. The older contents are not returned: the block answers errors until it is
-/// written.
+/// Two blocks of a row are in the log only. The header of a record with such a block is gone, and
+/// the members with parity are missing. The older contents are not returned: the block answers
+/// errors until it is written.
 #[test]
 fn what_a_durable_record_lacks_beyond_redundancy_is_lost() {
     for (level, members, out) in [("raid5", 4, 1), ("raid6", 5, 2)] {
@@ -673,8 +673,8 @@ fn pairs_of_five() -> Vec<[u8; 2]> {
     (0..5).flat_map(|a| (0..a).map(move |b| [a, b])).collect()
 }
 
-/// Two members have no log, and new blocks in place may cancel out in a parity. Everything that is
-/// read stays the same without any two members.
+/// Two members have no log, and new blocks in place may cancel out in a parity. Readable blocks
+/// stay the same without any two members.
 #[test]
 fn a_stripe_that_two_damaged_logs_tell_of_fits_together() {
     let mut setup = wide("raid6", 5, true);
@@ -973,7 +973,7 @@ fn what_is_made_of_a_stripe_that_is_old_and_new_is_neither() {
 }
 
 /// The remaining part of the log records zeros, and zeros are in place: those from before the last
-/// whole write, which a cache lost. That write is carried out, and the one of zeros is not.
+/// whole write, which a cache lost. That write is replayed, and the write of zeros is not.
 #[test]
 fn what_a_cache_lost_does_not_tell_that_a_write_was_begun() {
     let setup = wide("raid5", 4, true);
@@ -1004,8 +1004,8 @@ fn what_a_cache_lost_does_not_tell_that_a_write_was_begun() {
     assert!(read == [Ok(0x22), Ok(5), Ok(9)], "{read:?}");
 }
 
-/// While one device is being filled, another is away for one opening. Nothing is carried out
-/// without it: no later opening could determine that it was.
+/// While a device is being filled, another member is absent for one opening. No write is replayed
+/// without that member: no later opening could determine that the replay took place.
 #[test]
 fn nothing_is_replayed_into_an_array_that_failed() {
     for (behind, checksums) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -1137,8 +1137,8 @@ fn a_record_that_may_count_is_not_passed_over_where_there_is_no_space() {
     assert_eq!(read, [Ok(0xb2), Ok(0xb3), Ok(1)]);
 }
 
-/// Nothing is carried out because not even superblocks can be written. All that a resync finds is
-/// consistent.
+/// No write is replayed, because not even superblocks can be written. A resync finds only
+/// consistent rows.
 #[test]
 fn what_only_the_log_has_is_not_passed_over_when_all_else_is_settled() {
     let mut setup = wide("raid5", 3, true);
@@ -1240,8 +1240,8 @@ fn members_that_go_while_a_replay_computes_are_let_go() {
     }
 }
 
-/// All members go during the same writes. Their errors come together, with nothing left to flush or
-/// record. Each request is answered.
+/// All members fail during the same writes. Their errors arrive together, with nothing left to
+/// flush or record. Every request gets a reply.
 #[test]
 fn an_array_that_fails_answers_every_request() {
     for (level, members) in [("raid5", 2), ("raid5", 3), ("raid6", 4)] {
@@ -1350,8 +1350,8 @@ fn with_live_records(setup: &Setup) -> (World, Vec<u8>) {
 
 /// Zeroes blocks that the log holds writes of, with `operation`. Power is lost after every step,
 /// and the array is read, without a member too. A zeroed block holds its old contents or zeros:
-/// zeros if the operation was answered as durable, or flushed. All other blocks are unchanged.
-/// Another loss of power changes nothing.
+/// zeros if the operation was answered as durable, or flushed. Blocks outside the operation are
+/// unchanged. A second loss of power has no effect.
 fn no_replay_brings_back(operation: Operation) {
     let fua = operation == Operation::WriteZeroes { fua: true };
     let (mut before, mut after, mut between, mut errors) = (0, 0, 0, 0);
@@ -1384,7 +1384,7 @@ fn no_replay_brings_back(operation: Operation) {
                     }
                 }
                 if steps < stop {
-                    break; // All steps are done.
+                    break; // No step is left.
                 }
                 let answered = is_answered(&world, token);
                 let flushed = flush.is_some_and(|flush| is_answered(&world, flush));

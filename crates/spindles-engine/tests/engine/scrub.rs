@@ -461,7 +461,7 @@ fn superblocks_say_what_a_scrub_left() {
         let newest = slots.max_by_key(|record| record.generation);
         newest.unwrap().scrub_left_blocks
     };
-    // One member is corrupt in two rows, without checksums: which one is unknown.
+    // One member is corrupt in two rows. Without checksums the scrub can't identify the member.
     rot(&mut world, 1, 0);
     rot(&mut world, 1, 5);
     scrub(&mut world, Repair::Located);
@@ -478,7 +478,7 @@ fn superblocks_say_what_a_scrub_left() {
     assert_eq!(left(&world), 0);
 }
 
-/// The times come from the caller's clock: the engine has none.
+/// The times come from the caller's clock: the engine has no clock.
 #[test]
 fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
     let mut setup = setup(Level::by_name("raid1").unwrap(), 2, 5);

@@ -30,8 +30,8 @@ fn open(level: &str, members: usize) -> World {
     world
 }
 
-/// Reads every block once, one after another. Reads of member 0 take `slow_ms`, those of others 2
-/// ms. Returns the number of reads of member 0.
+/// Reads every block once, one after another. A read of member 0 takes `slow_ms`, a read of another
+/// member 2 ms. Returns the number of reads of member 0.
 fn read_all(world: &mut World, slow_ms: u64) -> usize {
     world.trace = Some(Vec::new());
     for block in 0..world.engine.geometry().blocks() {

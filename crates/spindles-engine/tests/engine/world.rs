@@ -57,11 +57,11 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     /// Members that answer only `Gone`.
     pub(crate) gone: MemberSet,
-    /// Blocks of members that can't be read until they are written.
+    /// Member blocks that are unreadable until the next write.
     pub(crate) medium: BTreeSet<(u8, u64)>,
-    /// Blocks of members that can't be written.
+    /// Member blocks that refuse writes.
     pub(crate) refusing: BTreeSet<(u8, u64)>,
-    /// Blocks of members for which there is no space.
+    /// Member blocks without space.
     pub(crate) without_space: BTreeSet<(u8, u64)>,
     /// The durable contents of blocks that were written since a flush.
     cached: BTreeMap<(u8, u64), [u8; BLOCK]>,
@@ -468,7 +468,8 @@ impl World {
         self.drain();
     }
 
-    /// Completes one operation: a random one, or the oldest. If there is none, time passes.
+    /// Completes one operation: a random one, or the oldest. Without pending operations, time
+    /// passes.
     pub(crate) fn step(&mut self) {
         if self.pending.is_empty() {
             return self.wake();
@@ -570,8 +571,8 @@ impl World {
         Ok(())
     }
 
-    /// Loses power. Of each block written since a flush of its member, `left` decides how much
-    /// survives: nothing of it, the first half, or all.
+    /// Loses power. For each block written since a flush of its member, `left` decides the part
+    /// that survives: no bytes, the first half, or the whole block.
     pub(crate) fn lose_power(&mut self, mut left: impl FnMut(&mut Rng) -> Kept) {
         for ((member, block), durable) in core::mem::take(&mut self.cached) {
             let back = match left(&mut self.rng) {
@@ -688,7 +689,7 @@ impl World {
         extends: Option<Extent>,
     ) -> Self {
         let persistence = Persistence {
-            // No other opening that logged anything had this nonce.
+            // Differs from the nonce of each earlier opening that logged writes.
             nonce: 8 + record.generation,
             array: Box::new(record),
             devices: self.devices.iter().copied().map(Some).collect(),

@@ -35,13 +35,13 @@ pub(super) struct Changes {
     pub(super) journal: Option<Uuid>,
     /// The new name.
     pub(super) name: Option<Text<64>>,
-    /// Whether it may be written without members that may have continued alone.
+    /// Whether writes are allowed while missing members may hold newer data.
     pub(super) degraded_writes: Option<bool>,
     /// The member whose error counters are reset.
     pub(super) clears_errors: Option<MemberIndex>,
     /// True if its growth is reverted.
     pub(super) aborts: bool,
-    /// Its shape before it was enlarged.
+    /// The extent of the array before its size was raised.
     pub(super) extends: Option<Extent>,
 }
 

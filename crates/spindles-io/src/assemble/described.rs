@@ -372,7 +372,7 @@ fn member_report(
 }
 
 /// Returns active members that were not given, if they hold all data of the array by themselves.
-/// Another machine may have written to them.
+/// Another machine may have written newer data to these members.
 pub(super) fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSet {
     let unheard_of = assembly.unheard_of();
     let others = MemberSet::all(geometry.members()).difference(unheard_of);

@@ -20,7 +20,7 @@ pub(super) struct Gathered<'a> {
     pub(super) journals: Vec<(String, JournalDevice)>,
     /// Messages about devices that are too small for a superblock and therefore left out.
     pub(super) refused: Vec<String>,
-    /// How to open them: with the block size of their array.
+    /// Options for opening the devices, with the block size of their array.
     pub(super) open: OpenOptions,
 }
 

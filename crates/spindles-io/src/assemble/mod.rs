@@ -50,7 +50,7 @@ impl std::fmt::Debug for Assembled {
 pub struct Examined {
     /// Its superblocks.
     pub found: Found,
-    /// Other signatures on it.
+    /// Other signatures on the device.
     pub sightings: Vec<Sighting>,
     /// Its copy of the array's list of bad blocks.
     pub bad_pages: Vec<BadPage>,
@@ -245,8 +245,8 @@ fn looking(open: &OpenOptions) -> AssembleOptions {
     }
 }
 
-/// Checks `change` against the superblocks only. Writes nothing, so another process may have the
-/// array open.
+/// Checks `change` against the superblocks only. Writes to no device, so another process may have
+/// the array open.
 pub(crate) fn may_become(devices: &[&str], change: &Change) -> Result<(), AssembleError> {
     let open = OpenOptions::looking();
     let gathered = gather(devices, &open)?;

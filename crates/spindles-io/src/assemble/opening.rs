@@ -72,14 +72,16 @@ pub(super) struct Opening<'a> {
     /// Journal devices that no array has taken yet.
     pub(super) journals: Vec<(String, JournalDevice, NodeId)>,
     pub(super) read_only: bool,
-    /// True to check only that it can be opened, before it is opened for writing.
+    /// True to check only that the array can be opened, before opening it for writing.
     pub(super) look_only: bool,
     pub(super) options: &'a AssembleOptions,
-    /// True if no missing member can be newer than the present ones: it was present until it died.
+    /// True if no missing member can be newer than the present members, because each one was
+    /// present until it died.
     pub(super) none_is_newer: bool,
     /// The change of the given array.
     pub(super) change: Option<Change>,
-    /// Arrays that their outer arrays leave out, as found by a look. They are not written.
+    /// Arrays that their outer arrays leave out, as an earlier read-only opening found. Assembly
+    /// does not write these arrays.
     pub(super) left_out: Vec<Uuid>,
     /// Inner arrays that could not be opened, or hold no data; for the outer array.
     pub(super) lost: Vec<Lost>,

@@ -49,7 +49,7 @@ pub(super) fn innermost(parts: &[Part]) -> Option<Uuid> {
 /// How an inner array that is no current member relates to its outer array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It lacks too many members, or was never filled: nothing is lost with it.
+    /// The inner array lacks too many members, or was never filled. It holds no usable data.
     Spoilt,
     /// It catches up when the outer array is used.
     Returning,
@@ -62,7 +62,7 @@ pub(crate) struct Lost {
     pub(crate) record: ArrayRecord,
     /// By position: the device, if it was given, or the name of the inner array.
     pub(crate) members: Vec<Option<String>>,
-    /// Its devices that were given.
+    /// Devices of the inner array that were given.
     pub(crate) leaves: Vec<String>,
     pub(crate) standing: Standing,
     /// The reason.

@@ -8,8 +8,8 @@
 //!
 //! | when the connection is lost | then |
 //! |---|---|
-//! | nothing is under way, and all changes are durable | it is made again when something is asked |
-//! | reads and flushes are under way, and all changes are durable | it is made again, and they are asked again |
+//! | nothing is in flight, and all changes are durable | the next request reconnects |
+//! | reads and flushes are in flight, and all changes are durable | reconnects and resends them |
 //! | changes were answered, and neither flushed nor written with FUA | the device is out |
 //! | changes were sent, wholly or in part, and not answered | the device is out |
 //!
@@ -22,8 +22,8 @@
 //! may export something else.
 //!
 //! The connection also ends if the server violates the protocol, answers `ESHUTDOWN`, or is silent
-//! for `PeerTimeouts::silence` while an answer is due. Other errors are those of a disk: `ENOSPC`
-//! is `NoSpace`, any other error of a read is `Medium`, of any other operation `Gone`.
+//! for `PeerTimeouts::silence` while an answer is due. Other errors translate to those of a disk:
+//! `ENOSPC` to `NoSpace`, any other error of a read to `Medium`, and any other error to `Gone`.
 //!
 //! A discard is sent as a write-zeroes that may leave a hole, because trimmed blocks need not read
 //! as zeros. Without write-zeroes, zeros are written as data; without FUA, a flush follows.

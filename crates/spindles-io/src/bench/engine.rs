@@ -61,7 +61,7 @@ impl Work {
 pub enum Members {
     /// Nothing is stored.
     Null,
-    /// Memory of this process.
+    /// Members lie in the memory of this process.
     Mem,
 }
 
@@ -127,7 +127,7 @@ impl Case {
 /// The size and duration of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Size of each member.
+    /// Member size.
     pub member_bytes: u64,
     /// Duration of each slice of a case.
     pub slice_ns: u64,
@@ -150,7 +150,7 @@ impl Default for Effort {
 pub struct Figure {
     /// The measured case.
     pub case: Case,
-    /// Bytes of one request.
+    /// Request size.
     pub request_bytes: u32,
     /// Requests answered per second of processor time: the median over the slices.
     pub requests_per_s: u64,
@@ -411,7 +411,7 @@ impl Bench {
         let target = match self.open.take() {
             Some((open, target)) if case.same_devices(&open) => target,
             other => {
-                drop(other); // Its memory may be needed.
+                drop(other); // Frees memory that `open` may need.
                 let mut target = open(case, &self.effort)?;
                 if case.members == Members::Mem {
                     fill(target.as_mut());

@@ -19,7 +19,7 @@ pub struct Options {
     pub data_chunks: u8,
     /// Length of a chunk, `1..=CHUNK_BYTES_MAX`.
     pub chunk_bytes: u32,
-    /// Number of measurements of each case.
+    /// Measurements per case.
     pub rounds: u32,
 }
 

@@ -55,9 +55,9 @@ pub(crate) struct Array {
     /// True if that device failed while the array was open.
     journal_is_out: bool,
     metadata: BufferId,
-    /// The array that this one is a member of. Without one, replies go to the client.
+    /// The outer array, and the position in it. Without an outer array, replies go to the client.
     parent: Option<(ArrayIndex, MemberIndex)>,
-    /// Requests of the parent that the engine has no room for yet.
+    /// Requests of the outer array that wait for room in the engine.
     inbox: VecDeque<Request>,
     closed: Option<bool>,
 }

@@ -54,7 +54,7 @@ pub(crate) fn still_waits(carry: &Carry, vacancy: &Vacancy) -> Result<ArrayIndex
         })
 }
 
-/// A decision that a device joins an array. Nothing is written yet.
+/// A decision that a device joins an array, made before the first write.
 pub(crate) struct Coming {
     array: ArrayIndex,
     member: MemberIndex,
@@ -385,7 +385,7 @@ pub(crate) fn outermost(carry: &Carry, array: ArrayIndex) -> &str {
     carry.array(outermost.unwrap_or(array)).name()
 }
 
-/// Closes the device of a member that is out, so that others may open it.
+/// Closes the device of a member that is out. Other programs can then open the device.
 pub(crate) fn let_go(
     carry: &mut Carry,
     name: &str,

@@ -1,4 +1,4 @@
-//! Everything on one thread: arrays, devices, and the spares of the arrays.
+//! The single-threaded core: arrays, devices, and the spares of the arrays.
 
 mod carry;
 pub(crate) mod manage;

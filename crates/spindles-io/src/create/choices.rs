@@ -15,9 +15,9 @@ pub struct Choice {
     pub expression: Expression,
     /// Its capacity.
     pub bytes: u64,
-    /// The number of lost devices that it survives, whichever they are.
+    /// The number of lost devices that the array survives, in any combination.
     pub survives: u64,
-    /// Unused bytes of its members, because others are smaller.
+    /// Unused bytes of larger members, because other members are smaller.
     pub unused_bytes: u64,
     /// Most bytes written to replace one lost device; `None` if nothing can replace all of them.
     pub rebuild_bytes: Option<u64>,

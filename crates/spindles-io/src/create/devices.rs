@@ -49,8 +49,8 @@ impl Device {
         })
     }
 
-    /// Checks that it has room for these members. Returns the shortfall if it is too small for some
-    /// of them, and an error if for all.
+    /// Checks that the device has room to replace each of these members. Returns the shortfall if
+    /// the device is too small for some members, and an error if it is too small for all.
     pub(super) fn may_stand_for(
         &self,
         names: &[&str],

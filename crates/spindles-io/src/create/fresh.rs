@@ -53,7 +53,7 @@ fn open(
         records.push(node.map(|_| *record));
     }
     let mut array = plan.record.clone();
-    array.clean = true; // All blocks are zeros.
+    array.clean = true; // All blocks hold zeros.
     let (geometry, policy) = (plan.geometry.clone(), plan.policy);
     let requests_max = options.open.requests_max;
     let nonce = random::nonce()?;

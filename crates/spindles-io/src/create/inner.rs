@@ -44,7 +44,7 @@ pub struct Made {
     pub name: String,
     /// Its level.
     pub level: &'static str,
-    /// Its devices, by position.
+    /// The array's devices, by position.
     pub devices: Vec<String>,
 }
 

@@ -58,7 +58,7 @@ pub struct Created {
     pub sync: Sync,
     /// Data overwritten with `force`: each device, and a description.
     pub wiped: Vec<(String, String)>,
-    /// Spares that are too small for some of its members.
+    /// Spares that are too small for some members, with the shortfall.
     pub small_spares: Vec<TooSmall>,
     /// Members with much unused room, because others are smaller, and the unused bytes.
     pub unused: Vec<(String, u64)>,
@@ -75,7 +75,7 @@ pub fn create(
     New::plan(expression, options)?.make(options, progress)
 }
 
-/// A planned array. Nothing is written yet.
+/// A planned array, before the first write.
 struct New<'a> {
     plan: Plan,
     /// Its devices, from left to right.
@@ -87,7 +87,7 @@ struct New<'a> {
     spares: Vec<(String, SpareRecord)>,
     journal: Option<(String, JournalDevice)>,
     small_spares: Vec<TooSmall>,
-    /// Data that is overwritten.
+    /// Data to overwrite: each device, and a description.
     occupied: Vec<(String, String)>,
 }
 
@@ -253,7 +253,7 @@ impl Looked {
     }
 }
 
-/// Checks that this user may write to all of these devices that exist.
+/// Checks that the user has permission to write to each existing device.
 ///
 /// # Errors
 ///

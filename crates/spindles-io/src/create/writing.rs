@@ -160,8 +160,8 @@ impl Writing {
         Ok(())
     }
 
-    /// Writes an array's superblocks, after those of its inner arrays. Returns the last array that
-    /// was opened for that: this one, if it had to be opened.
+    /// Writes an array's superblocks, after those of its inner arrays. Returns the array opened
+    /// last: this array if it had to be opened, otherwise an inner array.
     pub(super) fn write(
         self,
         stack: &mut Stack,
@@ -283,10 +283,10 @@ pub(super) fn put(
 /// How data and redundancy of a new array were made to agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// There is no redundancy.
+    /// The level has no redundancy.
     NotNeeded,
-    /// Nothing is written yet: all blocks read as zeros, and redundancy is created as regions are
-    /// used.
+    /// No region is written yet. All blocks read as zeros, and the first use of a region creates
+    /// its redundancy.
     Unwritten,
     /// All devices are known to hold zeros, so they agree.
     KnownZero,
@@ -305,7 +305,7 @@ pub(super) fn finish(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Sync, CreateError> {
     let Some(root) = opened else {
-        return Ok(sync); // Nothing was opened: all data is durable.
+        return Ok(sync); // No array was opened, so all data is durable.
     };
     let mut target = stack.into_target(root);
     if sync == Sync::Done && !await_resync(target.as_mut(), progress) {

@@ -204,7 +204,7 @@ pub enum AssembleError {
     /// Every inner array lacks too many members.
     #[error("{lost}")]
     NothingLeft {
-        /// Each of them, with the reason.
+        /// The inner arrays, each with the reason.
         lost: String,
     },
     /// The superblock of a lagging member could not be written.

@@ -27,7 +27,7 @@ pub enum ChangeError {
     /// A device can't be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Another array has that name.
+    /// The name belongs to another array.
     #[error(transparent)]
     Name(#[from] ScanError),
     /// A new device can't take its place.
@@ -334,13 +334,13 @@ pub enum ChangeError {
         /// The position.
         member: MemberIndex,
     },
-    /// It has no superblock.
+    /// The device has no superblock to wipe.
     #[error("{device} has no Spindles superblock: nothing was changed on any device")]
     NotLabelled {
         /// The device.
         device: String,
     },
-    /// It is no spare.
+    /// The device is not a spare.
     #[error(
         "{device} is not a spare: nothing was changed on it; `spindles status` lists the spares of \
          an array"
@@ -349,7 +349,7 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
-    /// It is no dedicated spare of that array.
+    /// The device is not a dedicated spare of the given array.
     #[error(
         "{device} is {}, and not one of array '{array}': nothing was changed on it",
         if *shared { "a shared spare, which `spindles spare remove` takes back without --array" } else { "a spare of other arrays" }

@@ -121,7 +121,7 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
-    /// Another program has it open.
+    /// Another program has the device open or locked.
     #[error("{device} is in use by {}: {}", user(above.as_ref(), users.as_ref()), remedy(users.as_ref()))]
     Busy {
         /// The device.
@@ -168,7 +168,7 @@ pub enum OpenError {
     NotADevice {
         /// The device.
         device: String,
-        /// What it is instead: "a folder".
+        /// The kind of file, with an article: "a folder".
         kind: &'static str,
     },
     /// The size of a `mem:` or `null:` device is missing or invalid.

@@ -13,7 +13,7 @@ pub struct FoundArray {
     pub name: Option<String>,
     /// Its identity.
     pub uuid: Uuid,
-    /// Names of its devices.
+    /// Names of the array's devices.
     pub devices: Vec<String>,
 }
 

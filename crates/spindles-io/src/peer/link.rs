@@ -60,7 +60,7 @@ impl Terms {
         })
     }
 
-    /// Returns true if all of these are offered.
+    /// Returns true if the server offers all these features.
     pub(crate) fn has(&self, flags: TransmissionFlags) -> bool {
         self.flags.contains(flags)
     }

@@ -88,7 +88,7 @@ impl Asking {
     }
 }
 
-/// Slots, some of them in use.
+/// Slots that are reused after their release.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     pub(super) all: Vec<Option<T>>,

@@ -33,8 +33,8 @@ impl StandIn {
         Some(Self { file, path })
     }
 
-    /// Returns true if other processes still find this file: it may have been removed before it was
-    /// locked.
+    /// Returns true if other processes still find this file. A sweep may have removed the file
+    /// before this process locked it.
     pub(crate) fn is_there(&self) -> bool {
         let of = |found: fs::Metadata| (found.dev(), found.ino());
         let (own, found) = (self.file.metadata(), fs::metadata(&self.path));

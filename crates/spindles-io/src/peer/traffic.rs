@@ -110,7 +110,7 @@ impl Traffic {
     }
 
     /// Describes what is in doubt if the connection is lost now: changes that may be lost, or a
-    /// write that may still happen. `None` if nothing is.
+    /// write that may still happen. `None` if no change is in doubt.
     pub(super) fn in_doubt(&self) -> Option<&'static str> {
         let mut requests = self.requests.all.iter().flatten();
         if self.changed > self.flushed {
@@ -281,7 +281,7 @@ impl Traffic {
             }
             // SAFETY: the heads are ours and don't move until this returns. Payloads are memory
             // that the driver lends until the operation is done, or the zeros, which live as long
-            // as the target. All of it is only read.
+            // as the target. The kernel only reads this memory.
             let moved = match unsafe { socket.send(&mut places[..count]) } {
                 Ok(moved) => moved,
                 Err(error) if is_passing(&error) => {

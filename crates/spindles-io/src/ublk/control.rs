@@ -52,7 +52,7 @@ impl Control {
         self.device.lock()
     }
 
-    /// Unlocks it for others.
+    /// Releases the lock, so that other controls can take it.
     ///
     /// # Errors
     ///
@@ -132,9 +132,9 @@ impl Control {
         Parameters::decode(&bytes).ok_or_else(|| Errno::PROTO.into())
     }
 
-    /// Lets programs open a device. All requests of its queue must have been fetched. Another
-    /// thread of the process `server` must answer them during the call, because the kernel reads
-    /// the partition table.
+    /// Lets programs open a device. The server must have sent a fetch command for every tag of the
+    /// queue. Another thread of the process `server` must answer them during the call, because the
+    /// kernel reads the partition table.
     ///
     /// # Errors
     ///

@@ -49,8 +49,8 @@ impl Debug for Queue {
 }
 
 impl Queue {
-    /// Opens the queue of a device that is new or is to be taken over. No other process may have it
-    /// open.
+    /// Opens the queue of a new device, or of a device to take over. No other process may have the
+    /// queue open.
     ///
     /// # Errors
     ///
@@ -133,7 +133,8 @@ impl Queue {
         self.has_unsent
     }
 
-    /// Sends waiting commands. Some may still be waiting afterwards.
+    /// Sends waiting commands. Afterwards `has_unsent` returns true if the kernel did not take all
+    /// commands.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl Queue {
     }
 
     fn push_entry(&mut self, entry: &squeue::Entry) {
-        // SAFETY: these commands use no memory: payload is copied by other calls.
+        // SAFETY: these commands pass no memory to the kernel. Separate calls copy the payload.
         let pushed = unsafe { self.ring.submission().push(entry) };
         pushed.expect("a tag has one command at a time");
         self.has_unsent = true;
@@ -184,7 +185,7 @@ struct Asks {
     bytes: usize,
 }
 
-// SAFETY: it owns its mapping, as a box does.
+// SAFETY: `Asks` owns its mapping, like a `Box` its memory.
 unsafe impl Send for Asks {}
 
 impl Asks {

@@ -198,7 +198,8 @@ fn invalid_requests_are_answered_or_dropped() {
             "{start:?}"
         );
     }
-    // More than the server reads: the connection may end before all of it is sent.
+    // More than the server reads: the connection may end before the client has sent the whole
+    // request.
     let mut stream = connected(address);
     drop(stream.write_all(large.as_bytes()));
     drop(stream);

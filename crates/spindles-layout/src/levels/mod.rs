@@ -1,6 +1,6 @@
 //! The table of levels. A new level is a file, its `mod` line and its row.
 
-use crate::Level;
+use crate::level::Level;
 
 mod concat;
 mod raid0;

@@ -6,7 +6,7 @@ mod pqr;
 mod xor;
 
 /// A linear code: parity chunk p is the sum of `coefficient(p, i) * data chunk i`. Any
-/// `data_chunks` of the chunks determine all others.
+/// `data_chunks` chunks of a group determine the remaining chunks.
 #[derive(Debug)]
 pub struct Code {
     /// The name in tables and on the command line.
@@ -19,10 +19,10 @@ pub struct Code {
     pub coefficient: fn(u8, u8) -> u8,
 }
 
-/// All codes by their number of parity chunks: row n has n.
+/// The codes, ordered by number of parity chunks: row n has n parity chunks.
 pub static CODES: &[&Code] = &[&copies::CODE, &xor::CODE, &pq::CODE, &pqr::CODE];
 
-/// Returns the code with this many parity chunks. Panics if there is none.
+/// Returns the code with this many parity chunks. Panics if the table lacks such a code.
 pub fn by_parity_chunks(parity_chunks: u8) -> &'static Code {
     CODES
         .iter()

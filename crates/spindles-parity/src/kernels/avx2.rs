@@ -6,11 +6,8 @@
     reason = "instructions that must be there"
 )]
 
-use super::{
-    Kernel,
-    columns::{self, NIBBLES, Nibbles, Vector},
-};
-use crate::map::Map;
+use super::columns::{self, NIBBLES, Nibbles, Vector};
+use crate::linear::{Kernel, Map};
 use core::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_add_epi8, _mm256_and_si256, _mm256_broadcastsi128_si256,
     _mm256_cmpgt_epi8, _mm256_loadu_si256, _mm256_set1_epi8, _mm256_setzero_si256,
@@ -27,7 +24,7 @@ pub(super) static KERNEL: Kernel = Kernel {
 
 #[target_feature(enable = "avx2")]
 fn run(map: &mut Map<'_, '_, '_>) {
-    // SAFETY: AVX2 is enabled here.
+    // SAFETY: this function enables AVX2.
     unsafe { columns::run::<Avx2, 8, 4, 3>(map) }
 }
 

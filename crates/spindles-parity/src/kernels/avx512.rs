@@ -6,11 +6,8 @@
     reason = "instructions that must be there"
 )]
 
-use super::{
-    Kernel,
-    columns::{self, NIBBLES, Nibbles, Vector},
-};
-use crate::map::Map;
+use super::columns::{self, NIBBLES, Nibbles, Vector};
+use crate::linear::{Kernel, Map};
 use core::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_add_epi8, _mm512_and_si512, _mm512_broadcast_i32x4,
     _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_maskz_set1_epi8,
@@ -33,7 +30,7 @@ pub(super) fn available() -> bool {
 
 #[target_feature(enable = "avx512f,avx512bw")]
 fn run(map: &mut Map<'_, '_, '_>) {
-    // SAFETY: both are enabled here.
+    // SAFETY: this function enables AVX-512F and AVX-512BW.
     unsafe { columns::run::<Avx512, 8, 4, 3>(map) }
 }
 

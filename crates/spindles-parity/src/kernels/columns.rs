@@ -13,7 +13,7 @@
 
 use crate::{
     gf,
-    map::{Map, Row, SOURCES_MAX, Sources},
+    linear::{Map, Row, SOURCES_MAX, Sources},
 };
 use core::mem::MaybeUninit;
 
@@ -42,7 +42,8 @@ pub(super) trait Vector: Copy {
     unsafe fn double_add(self, b: Self) -> Self;
 }
 
-/// A multiplication table for two nibbles: products of 0..16, then of 16 times that.
+/// A multiplication table for two nibbles: the products of 0..16, then the products of 16 *
+/// (0..16).
 pub(super) type Nibbles = [u8; 32];
 
 /// One table for each field element.

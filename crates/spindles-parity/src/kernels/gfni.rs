@@ -7,11 +7,11 @@
 )]
 
 use super::{
-    Kernel,
     avx512::{self, Avx512},
     columns::{self, Vector},
 };
-use crate::{gf, map::Map};
+use crate::gf;
+use crate::linear::{Kernel, Map};
 use core::arch::x86_64::{_mm512_gf2p8affine_epi64_epi8, _mm512_set1_epi64};
 use std::is_x86_feature_detected;
 
@@ -24,7 +24,7 @@ pub(super) static KERNEL: Kernel = Kernel {
 
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn run(map: &mut Map<'_, '_, '_>) {
-    // SAFETY: all three are enabled here.
+    // SAFETY: this function enables AVX-512F, AVX-512BW and GFNI.
     unsafe { columns::run::<Gfni, 8, 8, 4>(map) }
 }
 

@@ -13,21 +13,8 @@ mod gfni;
 mod neon;
 mod scalar;
 
-use crate::map::Map;
+use crate::linear::{Kernel, Map};
 use core::sync::atomic::{AtomicUsize, Ordering};
-
-/// A way to run linear maps on a kind of processor.
-#[derive(Debug)]
-pub struct Kernel {
-    /// The name in tables and on the command line.
-    pub name: &'static str,
-    /// A one-line description.
-    pub summary: &'static str,
-    /// Returns true if this machine can run it.
-    pub available: fn() -> bool,
-    /// Runs a map. Safe to call only if `available` returns true.
-    pub(crate) run: unsafe fn(&mut Map<'_, '_, '_>),
-}
 
 /// All kernels for this architecture, slowest first.
 pub static KERNELS: &[&Kernel] = &[

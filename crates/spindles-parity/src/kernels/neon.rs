@@ -6,11 +6,8 @@
     reason = "instructions that must be there"
 )]
 
-use super::{
-    Kernel,
-    columns::{self, NIBBLES, Nibbles, Vector},
-};
-use crate::map::Map;
+use super::columns::{self, NIBBLES, Nibbles, Vector};
+use crate::linear::{Kernel, Map};
 use core::arch::aarch64::{
     uint8x16_t, vaddq_u8, vandq_u8, vcltzq_s8, vdupq_n_u8, veorq_u8, vld1q_u8, vqtbl1q_u8,
     vreinterpretq_s8_u8, vshrq_n_u8, vst1q_u8,
@@ -25,7 +22,7 @@ pub(super) static KERNEL: Kernel = Kernel {
 
 #[target_feature(enable = "neon")]
 fn run(map: &mut Map<'_, '_, '_>) {
-    // SAFETY: NEON is enabled here.
+    // SAFETY: this function enables NEON.
     unsafe { columns::run::<Neon, 4, 4, 4>(map) }
 }
 

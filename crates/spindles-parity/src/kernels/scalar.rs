@@ -1,9 +1,8 @@
 //! Plain Rust, byte by byte: the reference that every other kernel must equal.
 
-use super::Kernel;
 use crate::{
     gf,
-    map::{Map, Sources},
+    linear::{Kernel, Map, Sources},
 };
 
 pub(super) static KERNEL: Kernel = Kernel {

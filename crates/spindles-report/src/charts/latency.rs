@@ -52,7 +52,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                     .collect()
             };
             let (service, response) = (lines(|cell| &cell.latency), lines(|cell| &cell.response));
-            // Both use one scale, so that they can be compared.
+            // Draw service times and response times to one scale, so that readers can compare them.
             let both: Vec<Line> = service.iter().chain(&response).copied().collect();
             let note = match response.len() {
                 0 => format!("latency of each {operation}"),

@@ -32,7 +32,7 @@ pub(crate) struct Chart {
     pub(crate) title: &'static str,
     /// How to read it, in one or two sentences.
     pub(crate) caption: &'static str,
-    /// Draws the panels. If there are none, the page has no such section.
+    /// Draws the panels. The page omits the section of a chart without panels.
     pub(crate) panels: fn(&Analysis) -> Vec<Panel>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) static CHARTS: &[&Chart] = &[
     &amplification::CHART,
 ];
 
-/// Width of a panel: that of a phone.
+/// Width of a panel: the width of a phone screen.
 const WIDTH: f64 = 360.0;
 /// Height of a row of a panel with one row for each system.
 const ROW: f64 = 23.0;
@@ -173,7 +173,7 @@ struct Rows {
     /// Maps figures to positions in the plot.
     scale: Scale,
     label_end: f64,
-    /// Middle of each row. A row's height depends on the lines of its name.
+    /// Vertical centres of the rows. A row's height depends on the lines of its name.
     middles: Vec<f64>,
     bottom: f64,
 }

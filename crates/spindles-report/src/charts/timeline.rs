@@ -188,7 +188,7 @@ fn draw(workload: &str, lanes: &[Lane], most: f64) -> String {
     svg.finish(&format!("{workload}, rate over time: {}", said.join("; ")))
 }
 
-/// A run's rates as points. Each is the mean of the slots that share it.
+/// A run's rates as points. Averages neighbouring slots if a run has more than `POINTS_MAX`.
 fn points(run: &Run, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     let rates = run.rates_over_time();
     let each = rates.len().div_ceil(POINTS_MAX).max(1);

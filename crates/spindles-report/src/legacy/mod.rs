@@ -19,7 +19,7 @@ use spindles_measure::{Analysis, Run, System};
 pub(crate) struct Format {
     /// Name of the tool: `Bonnie`.
     pub(crate) title: &'static str,
-    /// What a reader must know about it.
+    /// A caveat for the reader of this format.
     pub(crate) remark: &'static str,
     /// Kinds of workloads it applies to.
     pub(crate) kinds: &'static [&'static str],
@@ -34,7 +34,7 @@ pub(crate) struct Block {
     pub(crate) system: String,
     /// Name of the workload.
     pub(crate) workload: String,
-    /// Which repetition it shows.
+    /// Name of the repetition shown: `repetition 3 of 5, the one in the middle`.
     pub(crate) repetition: String,
     /// The output.
     pub(crate) text: String,
@@ -74,7 +74,7 @@ pub(crate) struct Repetition<'a> {
     /// Number of the repetition block, from 1, and the number of blocks.
     pub(crate) number: u32,
     pub(crate) of: u32,
-    /// One run for each phase. The name is empty if there is only one.
+    /// The runs by phase. The name of a single phase is empty.
     pub(crate) runs: BTreeMap<&'a str, &'a Run>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Repetition<'a> {
         format!("repetition {} of {}{scaled}", self.number, self.of)
     }
 
-    /// Sum of the logarithms of the rates of all phases, by which repetitions are ordered.
+    /// Returns the sum of the logarithms of the phases' rates, the sort key of repetitions.
     fn speed(&self) -> f64 {
         self.runs.values().map(|run| run.per_second().ln()).sum()
     }
@@ -176,7 +176,7 @@ fn shown(analysis: &Analysis) -> impl Iterator<Item = &System> {
     systems.filter(move |system| Some(&system.name) != control)
 }
 
-/// Name of the whole workload and of the phase. The phase is empty if there is only one.
+/// Returns the names of the whole workload and of the phase. The name of a single phase is empty.
 fn whole_and_phase(workload: &spindles_measure::Workload) -> (&str, &str) {
     match &workload.part {
         Some(part) => (&part.workload, &part.phase),

@@ -1,5 +1,5 @@
-//! Only the CSV of bonnie++, as input for `bon_csv2html`: one line for each repetition, which its
-//! name identifies.
+//! Only the CSV of bonnie++, as input for `bon_csv2html`. Every repetition has a line, and the
+//! line's name identifies the repetition.
 
 use spindles_measure::Analysis;
 

@@ -105,7 +105,7 @@ fn concatenated(reports: &[String]) -> String {
     reports.concat()
 }
 
-/// Concatenates tables under the header of the first: all have the same.
+/// Concatenates tables with equal headers; keeps the first header only.
 fn under_one_header(reports: &[String]) -> String {
     let first = reports.iter().take(1).map(String::as_str);
     let later = reports.iter().skip(1);

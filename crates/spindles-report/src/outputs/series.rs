@@ -1,4 +1,4 @@
-//! The runs over time as tidy CSV: one row for each slot of each run.
+//! The runs over time as tidy CSV: a row for each time slot of a run.
 
 use std::fmt::Write as _;
 

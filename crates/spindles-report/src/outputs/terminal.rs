@@ -477,7 +477,7 @@ fn bottlenecks(analysis: &Analysis, options: &Options, text: &mut String) {
         }
         text.push_str(&next);
     }
-    // Trials were requested and took time, so all of them are shown.
+    // Show every trial: the user requested the trials and they took time.
     for sentence in verdicts::trials(analysis) {
         wrapped(text, &sentence, "  ", options.width);
     }

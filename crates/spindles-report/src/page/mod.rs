@@ -28,7 +28,7 @@ pub fn is_page(contents: &[u8]) -> bool {
 pub struct Page {
     /// Title, as plain text.
     pub title: String,
-    /// Table of contents: list items. Empty if there is none.
+    /// List items of the table of contents; empty for a page without contents.
     pub contents: String,
     /// Contents of the page.
     pub body: String,

@@ -1,4 +1,4 @@
-//! Results of each of several machines.
+//! Results by machine, if the experiment ran on several machines.
 
 use spindles_measure::Analysis;
 

@@ -75,8 +75,8 @@ fn tried(tried: &Tried) -> String {
     )
 }
 
-/// The interventions that would confirm the verdicts of a card. Most systems share them, so each is
-/// listed once.
+/// The interventions that would confirm the verdicts of a card. Most systems share them, so
+/// duplicates are removed.
 fn to_confirm(card: &Card<'_>) -> String {
     let mut said: Vec<&String> = Vec::new();
     for sentence in card.seen.iter().flat_map(|seen| &seen.to_confirm) {

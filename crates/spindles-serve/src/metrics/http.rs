@@ -1,7 +1,9 @@
 //! A minimal HTTP/1.1 server for one page.
 
+use super::address;
+use super::metric::Facts;
 use super::page::{MEDIA_TYPE, page};
-use super::{Facts, HISTOGRAMS, METRICS, address};
+use super::rows::{HISTOGRAMS, METRICS};
 use crate::listening::port_failed;
 use crate::offer::Offer;
 use crate::transports::DoorError;

@@ -2,81 +2,10 @@
 
 mod address;
 mod http;
+mod metric;
 mod page;
 mod rows;
 
 pub use http::MetricsServer;
+pub use metric::{HistogramMetric, Kind, Metric};
 pub use rows::{HISTOGRAMS, METRICS};
-
-use crate::numbers::ServerNumbers;
-use crate::offer::Offer;
-use spindles_io::{ArraySnapshot, Latencies};
-
-/// The label with the name of the array.
-const ARRAY_LABEL: &str = "array";
-
-/// A metric: a row of the page.
-#[derive(Debug)]
-pub struct Metric {
-    /// Name of the metric.
-    pub name: &'static str,
-    /// The kind of its numbers.
-    pub kind: Kind,
-    /// Help text, with the unit.
-    pub help: &'static str,
-    /// Labels that distinguish its samples.
-    pub labels: &'static [&'static str],
-    sample: fn(&Facts, &mut Samples<'_>),
-}
-
-/// The kind of a metric's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A current value.
-    Gauge,
-    /// A total that only grows while the array is open.
-    Counter,
-    /// A counter in nanoseconds, shown in seconds.
-    CounterOfNs,
-}
-
-/// A latency histogram.
-#[derive(Debug)]
-pub struct HistogramMetric {
-    /// Name of the metric.
-    pub name: &'static str,
-    /// Help text.
-    pub help: &'static str,
-    /// Labels that distinguish its samples.
-    pub labels: &'static [&'static str],
-    sample: fn(&Facts, &mut LatencySamples<'_>),
-}
-
-/// Receives the label values and the latencies of a sample.
-type LatencySamples<'a> = dyn FnMut(&[&str], &Latencies) + 'a;
-
-/// The source of the samples of one server, taken at one moment.
-#[derive(Debug)]
-pub(crate) struct Facts {
-    /// The name of the served array.
-    name: String,
-    numbers: ServerNumbers,
-    /// The served array and its inner arrays.
-    arrays: Vec<ArraySnapshot>,
-}
-
-/// Receives the label values and the number of a sample.
-type Samples<'a> = dyn FnMut(&[&str], u64) + 'a;
-
-impl Facts {
-    /// `None` if the server has ended.
-    fn of(offer: &Offer) -> Option<Self> {
-        let arrays = offer.call(|target| target.snapshot())?;
-        let first = arrays.first();
-        Some(Self {
-            name: first.map_or_else(|| offer.export().name, |array| array.name.clone()),
-            numbers: offer.numbers()?,
-            arrays,
-        })
-    }
-}

@@ -1,6 +1,6 @@
 //! The text format of Prometheus, version 0.0.4.
 
-use super::{ARRAY_LABEL, Facts, HistogramMetric, Kind, Metric};
+use super::metric::{ARRAY_LABEL, Facts, HistogramMetric, Kind, Metric};
 use spindles_io::Latencies;
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! The table of metrics.
 
-use super::{Facts, HistogramMetric, Kind, Metric, Samples};
+use super::metric::{Facts, HistogramMetric, Kind, Metric, Samples};
 use crate::alarms::state_of;
 use spindles_engine::{ArrayState, JournalStatus, Member, MemberStatus};
 use spindles_io::{ArraySnapshot, DeviceCounters, DeviceSnapshot};

@@ -1,6 +1,6 @@
 //! The helper process: stays outside the sandbox, and does what the server no longer can. It trusts
-//! no request, and checks each against the rules it was started with. Each request has its own
-//! thread: opening a device on a served array may block until that server answers.
+//! no request, and checks each against the rules it was started with. Every request runs in a
+//! separate thread: opening a device on a served array may block until that server answers.
 //!
 //! ```text
 //!  server ──▶ open PATH, FLAGS ──▶ helper: a device of the array's kind? ──▶ its descriptor
@@ -48,7 +48,7 @@ const FLAGS: OFlags = OFlags::RDWR
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// What a helper may do, as given on its command line.
+/// The permissions of a helper, as given on its command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Folders in which files may be opened.
@@ -213,8 +213,8 @@ impl From<Errno> for Refused {
     }
 }
 
-/// Executes the requests on `socket` until the other side closes it. `tell` gets refusals by the
-/// rules.
+/// Executes the requests on `socket` until the other side closes it. Reports refusals by the rules
+/// to the callback.
 ///
 /// # Errors
 ///
@@ -561,7 +561,7 @@ mod tests {
         for ask in [open, run] {
             let message = ask.encode();
             assert_eq!(Ask::decode(&message), Some(ask));
-            // A truncated message is not decoded as another one.
+            // A truncated message is not decoded as a shorter message.
             for end in 0..5 {
                 assert_eq!(Ask::decode(&message[..end]), None);
             }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// The newest known access rights: files, network, signals and sockets to other processes. An older
 /// kernel enforces those that it supports.
 const KNOWN: ABI = ABI::V6;
-/// Where the kernel reports devices and their users.
+/// Folders in which the kernel reports devices and their users.
 const TOLD_IN: &[&str] = &["/proc", "/sys"];
 
 /// Files that the C library reads to look up host names, and the libraries it may load for that.

@@ -117,7 +117,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.socket = None;
         if !self.is_stuck {
-            // Another process may have killed it.
+            // Ignore the exit status: another process may have killed the watcher.
             drop(self.process.wait());
         }
     }

@@ -4,7 +4,8 @@
 //! files, another over the missing ones. Files that are being created, opened or removed are
 //! skipped.
 
-use super::{FileId, sizes};
+use super::action::FileId;
+use super::sizes;
 use crate::stream::Random;
 use alloc::format;
 use alloc::string::String;

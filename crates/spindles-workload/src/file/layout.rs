@@ -2,7 +2,7 @@
 //! file grows. There are no names, folders, times or journals. The layout is not stored: it lasts
 //! as long as the workload. So results compare targets, not file systems.
 
-use super::FileId;
+use super::action::FileId;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 

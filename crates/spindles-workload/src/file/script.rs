@@ -1,7 +1,7 @@
 //! Independent actors: each goes through its own list of parts. A part is a number of rounds of the
 //! same steps.
 
-use super::{Answer, FileId, FileIssue, FileNext, FileWorkload};
+use super::action::{Answer, FileId, FileIssue, FileNext, FileWorkload};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,6 +1,6 @@
 //! The same workload without making anything durable: the result if flushes took no time.
 
-use super::{Access, Action, Answer, FileId, FileNext, FileWorkload};
+use super::action::{Access, Action, Answer, FileId, FileNext, FileWorkload};
 use alloc::boxed::Box;
 use alloc::string::String;
 

@@ -1,8 +1,8 @@
 //! Bonnie's block input: chunk after chunk, one integer of each looked at.
 
-use super::Kind;
+use crate::plan::Kind;
+use crate::plan::{Counted, Streams};
 use crate::sequential::{self, Each};
-use crate::{Counted, Streams};
 use alloc::format;
 
 pub(super) static KIND: Kind = Kind {

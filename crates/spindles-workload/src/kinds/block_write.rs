@@ -1,8 +1,8 @@
 //! Bonnie's block output: chunk after chunk, one integer changed in each.
 
-use super::Kind;
+use crate::plan::Kind;
+use crate::plan::{Counted, Streams};
 use crate::sequential::{self, Each};
-use crate::{Counted, Streams};
 use alloc::format;
 
 pub(super) static KIND: Kind = Kind {

@@ -1,8 +1,8 @@
 //! One dd for each member at once: measures the throughput of all members together.
 
-use super::Kind;
+use crate::plan::Kind;
+use crate::plan::{Counted, Streams};
 use crate::sequential::{self, Each};
-use crate::{Counted, Streams};
 use alloc::format;
 
 pub(super) static KIND: Kind = Kind {

@@ -1,8 +1,8 @@
 //! dd reading: the whole size in order, one operation of 1 MiB at a time.
 
-use super::Kind;
+use crate::plan::Kind;
+use crate::plan::{Counted, Streams};
 use crate::sequential::{self, Each};
-use crate::{Counted, Streams};
 use alloc::format;
 
 pub(super) static KIND: Kind = Kind {

@@ -1,8 +1,8 @@
 //! Writes of 4 KiB at random offsets, 32 in flight.
 
-use super::Kind;
+use crate::plan::Kind;
+use crate::plan::{Counted, Streams};
 use crate::random::{self, Each};
-use crate::{Counted, Streams};
 use alloc::format;
 
 pub(super) static KIND: Kind = Kind {

@@ -1,8 +1,8 @@
 //! Bonnie's rewrite: each chunk is read, changed in one integer and written back.
 
-use super::Kind;
+use crate::plan::Kind;
+use crate::plan::{Counted, Streams};
 use crate::sequential::{self, Each};
-use crate::{Counted, Streams};
 use alloc::format;
 
 pub(super) static KIND: Kind = Kind {

@@ -1,8 +1,8 @@
 //! Bonnie's seeks: 3 seekers draw 4000 tickets; a seeker's every 10th chunk is written back.
 
-use super::Kind;
+use crate::plan::Kind;
+use crate::plan::{Counted, Streams};
 use crate::random::{self, Each};
-use crate::{Counted, Streams};
 use alloc::borrow::ToOwned as _;
 use alloc::format;
 

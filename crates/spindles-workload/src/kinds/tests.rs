@@ -3,7 +3,8 @@
 extern crate std;
 
 use super::*;
-use crate::{Issue, Next};
+use crate::issue::{Issue, Next};
+use crate::plan::{Counted, Params, Plan};
 use spindles_block::Operation;
 use std::collections::BTreeSet;
 use std::format;

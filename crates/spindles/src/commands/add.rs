@@ -11,8 +11,9 @@ use serde_json::json;
 use spindles_block::{MemberIndex, counted};
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::membership::{Added, add};
-use spindles_io::rebuild::RebuildOptions;
+use spindles_io::rebuild::{RebuildOptions, Rebuilt};
 use spindles_io::scan::shell_word;
+use spindles_io::spare;
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
@@ -69,18 +70,27 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     )?;
     drop(on_progress);
     arguments.given.scan.note_out_of_sight(device, &devices, ui);
-    let rebuilt = match added {
+    match added {
         Added::Spare(added) => {
-            added.warnings.iter().for_each(|warning| ui.note(warning));
-            arrays::note_devices(&[], &[], &added.wiped, ui);
-            let array = added.array.as_ref().map(|(name, _)| name);
-            let of = array.map_or_else(String::new, |name| format!(" of array '{name}'"));
-            ui.line(format!("{device} is a spare{of}: no member is missing"));
-            ui.json(&json!({ "device": device, "array": array, "is": "spare", "through": true }));
-            return Ok(());
+            report_spare(device, &added, ui);
+            Ok(())
         }
-        Added::Member(rebuilt) => rebuilt,
-    };
+        Added::Member(rebuilt) => report_member(device, &rebuilt, ui),
+    }
+}
+
+/// Reports that the device became a spare.
+fn report_spare(device: &str, added: &spare::Added, ui: &Ui) {
+    added.warnings.iter().for_each(|warning| ui.note(warning));
+    arrays::note_devices(&[], &[], &added.wiped, ui);
+    let array = added.array.as_ref().map(|(name, _)| name);
+    let of = array.map_or_else(String::new, |name| format!(" of array '{name}'"));
+    ui.line(format!("{device} is a spare{of}: no member is missing"));
+    ui.json(&json!({ "device": device, "array": array, "is": "spare", "through": true }));
+}
+
+/// Reports that the device became a member. Returns an error if it is not filled completely.
+fn report_member(device: &str, rebuilt: &Rebuilt, ui: &Ui) -> anyhow::Result<()> {
     let report = &rebuilt.report;
     arrays::note_devices(&report.incidents, &report.taken, &rebuilt.wiped, ui);
     for (array, member) in &rebuilt.members {

@@ -10,7 +10,7 @@ use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use spindles_block::{SizeBytes, counted};
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
@@ -126,38 +126,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .then(|| overwritten(&arguments.to))
         .flatten();
     let started = Instant::now();
-    let copied = match checked {
-        Ok(()) => transfer(&arguments, &mut from, &mut to, bytes, ui, &interrupted),
-        Err(error) => Err(error),
-    };
+    let copied =
+        checked.and_then(|()| transfer(&arguments, &mut from, &mut to, bytes, ui, &interrupted));
     let elapsed = started.elapsed();
     if copied.is_ok() {
         finish_resync(&mut to, ui, &interrupted);
     }
-    let mut incidents = Vec::new();
-    for end in [&mut from, &mut to] {
-        let new = end.incidents();
-        if let Some(target) = end.target_mut() {
-            arrays::note_devices(&new, &target.spares_taken(), &[], ui);
-        }
-        incidents.extend(new);
-    }
-    if let Some(filling) = to.target().and_then(<dyn Target>::rebuild_progress) {
-        ui.note(format!(
-            "{}: a device that takes a place is filled to {} %: spindles rebuild finishes that, or \
-             it goes on when the array is written again",
-            arguments.to,
-            percent(filling.done_bytes, filling.total_bytes)
-        ));
-    }
-    // Corrupt blocks that the copy read were reconstructed. If parts were left out, that is not
-    // known of these.
-    let all_read = copied.is_ok() && from.left_out().is_empty();
-    if all_read && from.incidents().iter().any(Incident::is_rot) {
-        ui.note(format!(
-            "{}: what is rotten stays so, as it was only read; spindles scrub repairs it",
-            arguments.from
-        ));
+    let incidents = note_incidents([&mut from, &mut to], ui);
+    note_filling(&arguments.to, &to, ui);
+    if copied.is_ok() {
+        note_rot(&arguments.from, &from, ui);
     }
     if let Some(before) = before {
         note_overwritten(&before, ui);
@@ -181,40 +159,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     closed?;
     let lost_bytes: u64 = left_out.iter().map(|bytes| bytes.end - bytes.start).sum();
     note_left_out(&from_name, &left_out, ui);
-
-    let copied_bytes = bytes - lost_bytes;
-    let rate = u128::from(copied_bytes) * 1_000_000_000 / elapsed.as_nanos().max(1);
-    let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-    let verified = if arguments.verify {
-        " and verified"
-    } else {
-        ""
+    let copied = Copied {
+        bytes: bytes - lost_bytes,
+        elapsed,
+        io,
+        left_out,
+        warnings,
+        incidents,
     };
-    let copied = arrays::size(copied_bytes);
-    ui.line(if elapsed < SHORT {
-        format!("{copied} copied{verified}")
-    } else {
-        let seconds = elapsed.as_secs_f64();
-        format!(
-            "{copied} copied{verified} in {seconds:.1} s, {} MiB/s",
-            rate >> 20
-        )
-    });
-    ui.json(&json!({
-        "from": arguments.from,
-        "to": arguments.to,
-        "bytes": copied_bytes,
-        "seconds": elapsed.as_secs_f64(),
-        "bytes_per_second": rate,
-        "verified": arguments.verify,
-        "io": io,
-        "left_out": left_out.iter().map(|bytes| json!({
-            "offset_bytes": bytes.start,
-            "bytes": bytes.end - bytes.start,
-        })).collect::<Vec<_>>(),
-        "warnings": warnings,
-        "incidents": arrays::incidents(&incidents),
-    }));
+    ui.line(copied.line(arguments.verify));
+    ui.json(&copied.document(&arguments));
     if lost_bytes > 0 {
         bail!(
             "{from_name}: {} could not be read and was left out",
@@ -222,6 +176,93 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// The result of a copy.
+struct Copied {
+    bytes: u64,
+    elapsed: Duration,
+    /// What performed the I/O of the target, if it is an array.
+    io: Option<&'static str>,
+    left_out: Vec<Range<u64>>,
+    warnings: Vec<String>,
+    incidents: Vec<Incident>,
+}
+
+impl Copied {
+    /// Returns the bytes copied per second.
+    fn bytes_per_second(&self) -> u64 {
+        let rate = u128::from(self.bytes) * 1_000_000_000 / self.elapsed.as_nanos().max(1);
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the line for people.
+    fn line(&self, is_verified: bool) -> String {
+        let verified = if is_verified { " and verified" } else { "" };
+        let copied = arrays::size(self.bytes);
+        if self.elapsed < SHORT {
+            return format!("{copied} copied{verified}");
+        }
+        let seconds = self.elapsed.as_secs_f64();
+        format!(
+            "{copied} copied{verified} in {seconds:.1} s, {} MiB/s",
+            self.bytes_per_second() >> 20
+        )
+    }
+
+    /// Returns the JSON document.
+    fn document(&self, arguments: &Arguments) -> Value {
+        json!({
+            "from": arguments.from,
+            "to": arguments.to,
+            "bytes": self.bytes,
+            "seconds": self.elapsed.as_secs_f64(),
+            "bytes_per_second": self.bytes_per_second(),
+            "verified": arguments.verify,
+            "io": self.io,
+            "left_out": self.left_out.iter().map(|bytes| json!({
+                "offset_bytes": bytes.start,
+                "bytes": bytes.end - bytes.start,
+            })).collect::<Vec<_>>(),
+            "warnings": self.warnings,
+            "incidents": arrays::incidents(&self.incidents),
+        })
+    }
+}
+
+/// Reports the new incidents of both ends, and returns them.
+fn note_incidents(ends: [&mut CopyEnd; 2], ui: &Ui) -> Vec<Incident> {
+    let mut incidents = Vec::new();
+    for end in ends {
+        let new = end.incidents();
+        if let Some(target) = end.target_mut() {
+            arrays::note_devices(&new, &target.spares_taken(), &[], ui);
+        }
+        incidents.extend(new);
+    }
+    incidents
+}
+
+/// Reports how far a device that replaces a member of the target is filled.
+fn note_filling(name: &str, to: &CopyEnd, ui: &Ui) {
+    if let Some(filling) = to.target().and_then(<dyn Target>::rebuild_progress) {
+        ui.note(format!(
+            "{name}: a device that takes a place is filled to {} %: spindles rebuild finishes \
+             that, or it goes on when the array is written again",
+            percent(filling.done_bytes, filling.total_bytes)
+        ));
+    }
+}
+
+/// Reports that corrupt blocks of the source were not repaired.
+fn note_rot(name: &str, from: &CopyEnd, ui: &Ui) {
+    // Corrupt blocks that the copy read were reconstructed. Skipped parts may hold other corrupt
+    // blocks.
+    if from.left_out().is_empty() && from.incidents().iter().any(Incident::is_rot) {
+        ui.note(format!(
+            "{name}: what is rotten stays so, as it was only read; spindles scrub repairs it"
+        ));
+    }
 }
 
 /// Removes a file that this command created and could not fill.

@@ -8,7 +8,7 @@ use crate::plan;
 use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
@@ -211,26 +211,7 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
     for small in &created.small_spares {
         ui.note(small);
     }
-    let (sync, line) = match created.sync {
-        Sync::NotNeeded => ("not needed", "without redundancy: no device may fail"),
-        Sync::Unwritten => (
-            "not needed",
-            "ready: it holds zeros, and redundancy is made where it is written",
-        ),
-        Sync::KnownZero => (
-            "known zero",
-            "consistent: the devices are known to hold zeros",
-        ),
-        Sync::Done => (
-            "done",
-            "consistent: redundancy was made to agree with the devices",
-        ),
-        Sync::Stopped => (
-            "stopped",
-            "not consistent: the initial sync was stopped; create the array again to have it",
-        ),
-    };
-    ui.line(line);
+    ui.line(sync_line(created.sync));
     if let Some(journal) = &arguments.journal {
         ui.line(format!(
             "its journal lies on {journal}; without that device its members log"
@@ -247,7 +228,35 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
         "use it as {}",
         scan::shell_word(&scan::target_of(&created.name, &devices))
     ));
-    ui.json(&json!({
+    ui.json(&document(created, expression, arguments));
+}
+
+/// Returns the line for people on the initial sync.
+fn sync_line(sync: Sync) -> &'static str {
+    match sync {
+        Sync::NotNeeded => "without redundancy: no device may fail",
+        Sync::Unwritten => "ready: it holds zeros, and redundancy is made where it is written",
+        Sync::KnownZero => "consistent: the devices are known to hold zeros",
+        Sync::Done => "consistent: redundancy was made to agree with the devices",
+        Sync::Stopped => {
+            "not consistent: the initial sync was stopped; create the array again to have it"
+        }
+    }
+}
+
+/// Returns the word for the initial sync in the JSON document.
+fn sync_word(sync: Sync) -> &'static str {
+    match sync {
+        Sync::NotNeeded | Sync::Unwritten => "not needed",
+        Sync::KnownZero => "known zero",
+        Sync::Done => "done",
+        Sync::Stopped => "stopped",
+    }
+}
+
+/// Returns the JSON document of a new array.
+fn document(created: &Created, expression: &Expression, arguments: &Arguments) -> Value {
+    json!({
         "name": created.name,
         "uuid": created.uuid.to_string(),
         "level": created.level.name,
@@ -260,7 +269,7 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
         "devices": expression.leaves(),
         "spares": arguments.spares,
         "journal": arguments.journal,
-        "initial_sync": sync,
+        "initial_sync": sync_word(created.sync),
         "warnings": created.small_spares.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "unused": created.unused.iter().map(|(member, bytes)| {
             json!({ "member": member, "bytes": bytes })
@@ -268,5 +277,5 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
         "overwritten": created.wiped.iter().map(|(device, what)| {
             json!({ "device": device, "what": what })
         }).collect::<Vec<_>>(),
-    }));
+    })
 }

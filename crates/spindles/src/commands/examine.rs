@@ -137,8 +137,8 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
     document
 }
 
-/// Reports the lost blocks of each array, and the blocks that its members refused to write. All
-/// members list them; they are shown once.
+/// Reports the lost blocks of each array, and the blocks that its members refused to write. Every
+/// member lists these blocks; the report shows each block once.
 fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) -> Vec<Value> {
     let mut arrays: BTreeMap<Uuid, (&ArrayRecord, Vec<&BadPage>)> = BTreeMap::new();
     for examined in looked
@@ -224,83 +224,17 @@ fn describe_member(
     ui: &Ui,
 ) -> Value {
     let block_bytes = array.block_size.bytes();
-    let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(block_bytes);
-    let layout = array.layout.as_str();
     ui.line(format!(
         "{name}: member {} of array '{}' ({})",
         device.member, array.name, array.uuid
     ));
-    if array.parent != Uuid::NIL {
-        ui.line(format!("  the array is a member of array {}", array.parent));
-    }
-    ui.line(format!(
-        "  {}",
-        arrays::shape(
-            array.level.as_str(),
-            layout,
-            array.members.into(),
-            chunk_bytes,
-            block_bytes
-        )
-    ));
-    let clean = if array.clean { "clean" } else { "unclean" };
-    let policy = array.consistency.as_str();
-    let policy = Level::by_name(array.level.as_str())
-        .map_or_else(|| policy.to_owned(), |level| arrays::policy(policy, level));
-    let row_sums = if array.row_sums { ", row sums" } else { "" };
-    ui.line(format!(
-        "  generation {}, {clean}, consistency policy {}, checksums {}{row_sums}",
-        array.generation,
-        policy,
-        array.checksum.name()
-    ));
-    let members = array.members().iter().enumerate().map(|(index, member)| {
-        let (state, out_since, mark) = match member.state {
-            MemberState::Active => ("active", None, None),
-            MemberState::Missing { out_since, .. } => ("missing", Some(out_since), None),
-            MemberState::Rebuilding { mark, .. } => ("rebuilding", None, Some(mark.0)),
-        };
-        if let Some(since) = out_since {
-            ui.line(format!(
-                "  member {index} is missing since generation {since}"
-            ));
-        }
-        if let Some(mark) = mark {
-            let done = arrays::size(mark * u64::from(block_bytes));
-            ui.line(format!(
-                "  member {index} is being rebuilt, and good below {done} of the array"
-            ));
-        }
-        json!({
-            "device_uuid": member.device_uuid.to_string(),
-            "data_blocks": member.data_blocks,
-            "state": state,
-            "out_since": out_since,
-            "mark": mark,
-        })
-    });
-    let members: Vec<Value> = members.collect();
+    show_array(array, ui);
+    let members = describe_members(array, ui);
     if !device.errors.is_empty() {
-        let errors = arrays::errors_text(&device.errors, array.block_size.bytes());
+        let errors = arrays::errors_text(&device.errors, block_bytes);
         ui.line(format!("  errors: {errors}"));
     }
-    let mut areas = Vec::new();
-    for area in device.areas() {
-        if show_areas {
-            ui.line(format!(
-                "  {:<14} {} at {}",
-                area.kind.name(),
-                arrays::size(area.length_bytes),
-                area.offset_bytes
-            ));
-        }
-        areas.push(json!({
-            "kind": area.kind.name(),
-            "version": area.version,
-            "offset_bytes": area.offset_bytes,
-            "length_bytes": area.length_bytes,
-        }));
-    }
+    let areas = describe_areas(device, show_areas, ui);
     json!({
         "device": name,
         "array": array.name.as_str(),
@@ -316,8 +250,8 @@ fn describe_member(
         "checksum": array.checksum.name(),
         "row_sums": array.row_sums,
         "level": array.level.as_str(),
-        "layout": layout,
-        "chunk_bytes": chunk_bytes,
+        "layout": array.layout.as_str(),
+        "chunk_bytes": chunk_bytes(array),
         "block_bytes": block_bytes,
         "member": device.member.0,
         "device_bytes": device.device_bytes,
@@ -327,9 +261,95 @@ fn describe_member(
             "refuse": array.features.refuse,
         },
         "members": members,
-        "errors": arrays::errors_json(&device.errors, array.block_size.bytes()),
+        "errors": arrays::errors_json(&device.errors, block_bytes),
         "areas": areas,
     })
+}
+
+/// Shows the array of a superblock: its shape, its policy, and whether it is clean.
+fn show_array(array: &ArrayRecord, ui: &Ui) {
+    if array.parent != Uuid::NIL {
+        ui.line(format!("  the array is a member of array {}", array.parent));
+    }
+    ui.line(format!(
+        "  {}",
+        arrays::shape(
+            array.level.as_str(),
+            array.layout.as_str(),
+            array.members.into(),
+            chunk_bytes(array),
+            array.block_size.bytes()
+        )
+    ));
+    let clean = if array.clean { "clean" } else { "unclean" };
+    let policy = array.consistency.as_str();
+    let policy = Level::by_name(array.level.as_str())
+        .map_or_else(|| policy.to_owned(), |level| arrays::policy(policy, level));
+    let row_sums = if array.row_sums { ", row sums" } else { "" };
+    ui.line(format!(
+        "  generation {}, {clean}, consistency policy {}, checksums {}{row_sums}",
+        array.generation,
+        policy,
+        array.checksum.name()
+    ));
+}
+
+/// Returns the chunk size of an array.
+fn chunk_bytes(array: &ArrayRecord) -> u64 {
+    u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes())
+}
+
+/// Shows the missing and rebuilding members of an array. Returns all members as JSON.
+fn describe_members(array: &ArrayRecord, ui: &Ui) -> Vec<Value> {
+    let block_bytes = u64::from(array.block_size.bytes());
+    let members = array.members().iter().enumerate().map(|(index, member)| {
+        let (state, out_since, mark) = match member.state {
+            MemberState::Active => ("active", None, None),
+            MemberState::Missing { out_since, .. } => ("missing", Some(out_since), None),
+            MemberState::Rebuilding { mark, .. } => ("rebuilding", None, Some(mark.0)),
+        };
+        if let Some(since) = out_since {
+            ui.line(format!(
+                "  member {index} is missing since generation {since}"
+            ));
+        }
+        if let Some(mark) = mark {
+            let done = arrays::size(mark * block_bytes);
+            ui.line(format!(
+                "  member {index} is being rebuilt, and good below {done} of the array"
+            ));
+        }
+        json!({
+            "device_uuid": member.device_uuid.to_string(),
+            "data_blocks": member.data_blocks,
+            "state": state,
+            "out_since": out_since,
+            "mark": mark,
+        })
+    });
+    members.collect()
+}
+
+/// Returns the areas of a device as JSON; with `is_shown` also shows them.
+fn describe_areas(device: &DeviceRecord, is_shown: bool, ui: &Ui) -> Vec<Value> {
+    let mut areas = Vec::new();
+    for area in device.areas() {
+        if is_shown {
+            ui.line(format!(
+                "  {:<14} {} at {}",
+                area.kind.name(),
+                arrays::size(area.length_bytes),
+                area.offset_bytes
+            ));
+        }
+        areas.push(json!({
+            "kind": area.kind.name(),
+            "version": area.version,
+            "offset_bytes": area.offset_bytes,
+            "length_bytes": area.length_bytes,
+        }));
+    }
+    areas
 }
 
 /// Lists the members that assembling each array would refuse or leave out, and why.

@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
 use spindles_io::assemble::AssembleOptions;
-use spindles_io::grow::{GrowOptions, NewSize, abort, grow};
+use spindles_io::grow::{GrowOptions, Grown, NewSize, abort, grow};
 use spindles_layout::Level;
 
 pub(crate) static COMMAND: Command = Command {
@@ -86,32 +86,12 @@ fn new_size(text: &str) -> Result<NewSize, String> {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let level = arguments.level.as_deref().map(Level::named).transpose();
-    let level = level.map_err(|error| Usage::error(format!("--level: {error}")))?;
-    let layout = match (&arguments.layout, level) {
-        (None, _) => None,
-        (Some(_), None) => return Err(Usage::error("--layout goes with --level".to_owned())),
-        (Some(name), Some(level)) => {
-            Some((level.layout(name)).map_err(|error| Usage::error(format!("--layout: {error}")))?)
-        }
-    };
+    let options = options(&arguments)?;
     let added: Vec<&str> = arrays::names(&arguments.add);
     let devices = arguments.array.devices(&added, ui)?;
     if arguments.abort {
         return give_up(&arrays::names(&devices), ui);
     }
-    let options = GrowOptions {
-        assemble: AssembleOptions {
-            degraded: arguments.degraded.degraded,
-            ..AssembleOptions::default()
-        },
-        add: arguments.add.clone(),
-        chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
-        level,
-        layout,
-        size: arguments.size,
-        overwrite: arguments.force,
-    };
     let mut on_progress = ui.until_interrupted("grow")?;
     let devices = arrays::names(&devices);
     let grown = grow(arrays::host(&devices, ui), &options, &mut on_progress)?;
@@ -125,35 +105,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for device in added {
         arguments.array.scan.note_out_of_sight(device, &devices, ui);
     }
-    let name = &grown.report.name;
-    if let Some(reason) = &grown.as_large {
-        ui.line(format!("array '{name}' stays as it is: {reason}"));
-    } else if grown.already {
-        ui.line(format!(
-            "array '{name}' has grown that way already: it holds {}",
-            arrays::size(grown.bytes)
-        ));
-    } else if grown.through {
-        let more = match grown.bytes - grown.report.bytes {
-            0 => "as much as before".to_owned(),
-            more => format!("{} more than before", arrays::size(more)),
-        };
-        let holds = format!("holds {}, {more}", arrays::size(grown.bytes));
-        ui.line(if arguments.size.is_some() {
-            format!("array '{name}' {holds}")
-        } else {
-            // A growth that is resumed already had all of its members.
-            let new = match grown.report.growing {
-                Some(_) => 0,
-                None => arguments.add.len(),
-            };
-            format!(
-                "array '{name}' is {} on {} members now, and {holds}",
-                level.unwrap_or(grown.report.level).name,
-                grown.report.members.len() + new
-            )
-        });
+    if let Some(line) = outcome(&grown, &options) {
+        ui.line(line);
     }
+    let name = &grown.report.name;
     ui.json(&json!({
         "name": name,
         "uuid": grown.report.uuid.to_string(),
@@ -175,6 +130,66 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         bail!("array '{name}': the growth {what}");
     }
     Ok(())
+}
+
+/// Parses the new shape of the array.
+fn options(arguments: &Arguments) -> anyhow::Result<GrowOptions> {
+    let level = arguments.level.as_deref().map(Level::named).transpose();
+    let level = level.map_err(|error| Usage::error(format!("--level: {error}")))?;
+    let layout = match (&arguments.layout, level) {
+        (None, _) => None,
+        (Some(_), None) => return Err(Usage::error("--layout goes with --level".to_owned())),
+        (Some(name), Some(level)) => {
+            Some((level.layout(name)).map_err(|error| Usage::error(format!("--layout: {error}")))?)
+        }
+    };
+    Ok(GrowOptions {
+        assemble: AssembleOptions {
+            degraded: arguments.degraded.degraded,
+            ..AssembleOptions::default()
+        },
+        add: arguments.add.clone(),
+        chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
+        level,
+        layout,
+        size: arguments.size,
+        overwrite: arguments.force,
+    })
+}
+
+/// Returns the line for people on the array after its growth; `None` if the growth was stopped.
+fn outcome(grown: &Grown, options: &GrowOptions) -> Option<String> {
+    let name = &grown.report.name;
+    if let Some(reason) = &grown.as_large {
+        return Some(format!("array '{name}' stays as it is: {reason}"));
+    }
+    if grown.already {
+        return Some(format!(
+            "array '{name}' has grown that way already: it holds {}",
+            arrays::size(grown.bytes)
+        ));
+    }
+    if !grown.through {
+        return None;
+    }
+    let more = match grown.bytes - grown.report.bytes {
+        0 => "as much as before".to_owned(),
+        more => format!("{} more than before", arrays::size(more)),
+    };
+    let holds = format!("holds {}, {more}", arrays::size(grown.bytes));
+    if options.size.is_some() {
+        return Some(format!("array '{name}' {holds}"));
+    }
+    // The report of a resumed growth already counts the new members.
+    let new = match grown.report.growing {
+        Some(_) => 0,
+        None => options.add.len(),
+    };
+    Some(format!(
+        "array '{name}' is {} on {} members now, and {holds}",
+        options.level.unwrap_or(grown.report.level).name,
+        grown.report.members.len() + new
+    ))
 }
 
 fn give_up(devices: &[&str], ui: &Ui) -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
-//! The commands: one file and one row each. Help, completions, the manual page and the tests of
-//! the command line are loops over the table.
+//! The commands. Each command is one file and one row of the table. Help, completions, the manual
+//! page and the tests of the command line are loops over the table.
 
 mod add;
 mod bench;
@@ -99,7 +99,8 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &help::COMMAND,
 ];
 
-/// Adds the commands of a table as subcommands: of this table, and of those of `bench` and `lab`.
+/// Adds the commands of a table as subcommands of `parent`. `bench`, `journal`, `lab` and `spare`
+/// have such tables of their own.
 pub(crate) fn with_commands(parent: clap::Command, table: &[&Command]) -> clap::Command {
     table.iter().fold(parent, |parent, row| {
         let command = clap::Command::new(row.name)
@@ -248,7 +249,7 @@ fn own_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Runs a command line in the server of its array. Returns the exit status. Logs all commands but
-/// `status`: readers of the log need to know what was done to the array.
+/// `status`, so that the log shows every change to the array.
 fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) -> u8 {
     let array = serving.name();
     let (status, error) = do_served(ask, answers, serving);
@@ -275,7 +276,7 @@ fn log_line(array: &str, arguments: &[String], status: u8, error: Option<&str>) 
         "spindles: array '{array}': {how}: spindles {}{why}",
         words.join(" ")
     );
-    // Keep it on one line, whatever was typed.
+    // Keep each log entry on one line: arguments may contain line feeds.
     line.replace(char::is_control, " ") + "\n"
 }
 

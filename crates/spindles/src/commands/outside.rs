@@ -23,17 +23,17 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// Files in this folder may be opened
+    /// Allow opening files in this folder
     #[arg(long, value_name = "DIR")]
     folder: Vec<PathBuf>,
-    /// This program may be run
+    /// Allow running this program
     #[arg(long, value_name = "PROGRAM")]
     hook: Option<PathBuf>,
 }
 
-/// This program, to start with these rules.
+/// Returns the command that starts the helper with these rules.
 pub(crate) fn command(rules: &Rules) -> process::Command {
-    // Not by its name: the file may be another version by now.
+    // An update may have replaced the file at the executable's path with another version.
     let mut command = process::Command::new("/proc/self/exe");
     command.arg0("spindles").arg(COMMAND.name);
     for folder in &rules.folders {

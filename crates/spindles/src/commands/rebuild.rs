@@ -7,12 +7,12 @@ use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use spindles_block::{MemberIndex, counted};
 use spindles_format::ChecksumKind;
 use spindles_io::Incident;
 use spindles_io::assemble::{AssembleOptions, MemberReport};
-use spindles_io::rebuild::{RebuildOptions, rebuild};
+use spindles_io::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use spindles_io::scan;
 use spindles_layout::Expression;
 
@@ -103,27 +103,37 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let scan = &arguments.array.scan;
         scan.note_out_of_sight(device, &arrays::names(&devices), ui);
     }
-    let name = &rebuilt.report.name;
+    show_members(&rebuilt, onto.is_some(), ui);
+    if is_filled(&rebuilt) {
+        show_missing(&rebuilt, ui);
+    }
+    ui.json(&document(&rebuilt));
+    check_filled(&rebuilt, ui)
+}
+
+/// Returns true if the rebuild finished and filled everything that could be computed.
+fn is_filled(rebuilt: &Rebuilt) -> bool {
+    rebuilt.through && rebuilt.failed == 0
+}
+
+/// Shows the inner array that was created, and the members that are active again.
+fn show_members(rebuilt: &Rebuilt, is_onto_given: bool, ui: &Ui) {
     if let Some(made) = &rebuilt.made {
-        let is_filled = rebuilt.through && rebuilt.failed == 0;
-        let end = if is_filled { ", and filled" } else { "" };
+        let end = if is_filled(rebuilt) {
+            ", and filled"
+        } else {
+            ""
+        };
         ui.line(format!(
-            "array '{name}': the array inside it '{}' ({}) is made anew of {}{end}",
+            "array '{}': the array inside it '{}' ({}) is made anew of {}{end}",
+            rebuilt.report.name,
             made.name,
             made.level,
             made.devices.join(", ")
         ));
     }
     for (array, member) in &rebuilt.members {
-        let around = rebuilt.report.arrays();
-        let around = around.iter().find(|report| report.name == *array);
-        let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
-        let beside = arguments.onto.is_some()
-            && rebuilt.made.is_none()
-            && around.is_some_and(|report| {
-                report.checksum == ChecksumKind::None.name() && report.members.iter().any(is_array)
-            });
-        let what = if beside {
+        let what = if is_onto_given && lacks_checksums(rebuilt, array) {
             ", a single device beside arrays: rot on it is not noticed when it is read, as the \
              array around keeps no checksums (--onto 'concat(DEV)' has them)"
         } else {
@@ -133,7 +143,23 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "array '{array}': member {member} is active again{what}"
         ));
     }
-    if rebuilt.members.is_empty() && rebuilt.through && rebuilt.failed == 0 {
+}
+
+/// Returns true if the new member is a single device next to arrays, in an array without checksums.
+fn lacks_checksums(rebuilt: &Rebuilt, array: &str) -> bool {
+    let around = rebuilt.report.arrays();
+    let around = around.iter().find(|report| report.name == array);
+    let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
+    rebuilt.made.is_none()
+        && around.is_some_and(|report| {
+            report.checksum == ChecksumKind::None.name() && report.members.iter().any(is_array)
+        })
+}
+
+/// Shows that there was nothing to rebuild, and notes the members that are still missing.
+fn show_missing(rebuilt: &Rebuilt, ui: &Ui) {
+    let name = &rebuilt.report.name;
+    if rebuilt.members.is_empty() {
         for refused in &rebuilt.report.refused {
             ui.note(format!("left out: {refused}"));
         }
@@ -141,21 +167,27 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "array '{name}' lacks no member: there is nothing to rebuild"
         ));
     }
-    if rebuilt.through && rebuilt.failed == 0 {
-        for (array, missing) in rebuilt.still_missing() {
-            ui.note(format!(
-                "array '{array}' is still degraded: {missing} missing; `spindles status {}` says \
-                 what can be done",
-                scan::shell_word(name)
-            ));
-        }
+    for (array, missing) in rebuilt.still_missing() {
+        ui.note(format!(
+            "array '{array}' is still degraded: {missing} missing; `spindles status {}` says what \
+             can be done",
+            scan::shell_word(name)
+        ));
     }
-    let incidents = &rebuilt.report.incidents;
-    let unfilled_bytes: u64 = incidents.iter().map(Incident::unfilled_bytes).sum();
-    ui.json(&json!({
-        "name": name,
+}
+
+/// Returns the bytes of the new device that could not be computed.
+fn unfilled_bytes(rebuilt: &Rebuilt) -> u64 {
+    let incidents = rebuilt.report.incidents.iter();
+    incidents.map(Incident::unfilled_bytes).sum()
+}
+
+/// Returns the JSON document of a rebuild.
+fn document(rebuilt: &Rebuilt) -> Value {
+    json!({
+        "name": rebuilt.report.name,
         "uuid": rebuilt.report.uuid.to_string(),
-        "incidents": arrays::incidents(incidents),
+        "incidents": arrays::incidents(&rebuilt.report.incidents),
         "made": rebuilt.made.as_ref().map(|made| json!({
             "array": made.name,
             "level": made.level,
@@ -164,10 +196,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "rebuilt": rebuilt.members.iter().map(|(array, member)| {
             json!({ "array": array, "member": member.0 })
         }).collect::<Vec<_>>(),
-        "through": rebuilt.through && rebuilt.failed == 0,
+        "through": is_filled(rebuilt),
         "unreadable": rebuilt.failed,
-        "unfilled_bytes": unfilled_bytes,
-    }));
+        "unfilled_bytes": unfilled_bytes(rebuilt),
+    })
+}
+
+/// Returns an error if the new device is not filled completely.
+fn check_filled(rebuilt: &Rebuilt, ui: &Ui) -> anyhow::Result<()> {
+    let name = &rebuilt.report.name;
     if rebuilt.failed > 0 {
         bail!(
             "array '{name}': in {} it could not be read, so the new device does not count \
@@ -175,6 +212,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             counted(rebuilt.failed, "place")
         );
     }
+    let unfilled_bytes = unfilled_bytes(rebuilt);
     if unfilled_bytes > 0 {
         bail!(
             "array '{name}': {} of the new device can't be filled, since other members can't be \

@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_format::Uuid;
 use spindles_io::assemble::{AssembleOptions, examine};
-use spindles_io::replace::{ReplaceOptions, replace};
+use spindles_io::replace::{ReplaceOptions, Replaced, replace};
 use spindles_io::scan::{self, shell_word};
 use spindles_layout::Expression;
 
@@ -103,6 +103,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui,
     );
     (arguments.scan).note_out_of_sight(onto, &arrays::names(&devices), ui);
+    report(&replaced, &old, onto, ui);
+    Ok(())
+}
+
+/// Reports the replaced member, and a superblock left on the old device.
+fn report(replaced: &Replaced, old: &str, onto: &str, ui: &Ui) {
     if let Some(error) = &replaced.not_cleared {
         ui.note(format!(
             "{old} still has its superblock, which could not be cleared: {error}; never give it \
@@ -129,7 +135,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "rebuilt": replaced.rebuilt,
         "not_cleared": replaced.not_cleared,
     }));
-    Ok(())
 }
 
 /// Returns the error if only the member was given, and its array counts on others.

@@ -112,7 +112,7 @@ struct Arguments {
     /// How every session ends
     #[arg(long, value_name = "HOW")]
     ending: Option<How>,
-    /// Requests of each session
+    /// Number of requests in each session
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     requests: Option<u32>,
     /// Requests in flight
@@ -335,7 +335,7 @@ impl Sums {
     }
 }
 
-/// Failing seeds that are printed one by one, at most.
+/// Maximum number of failing seeds to print individually.
 const FAILURES_SHOWN: usize = 10;
 
 /// Runs all seeds, on all processors.

@@ -80,8 +80,8 @@ struct Arguments {
     /// Reset the error counters of this member's device to 0, and show nothing else of the array
     #[arg(long, value_name = "DEV", conflicts_with = "watch")]
     clear_errors: Option<String>,
-    /// The array: its name, or its devices in any order; or the names of several [default: all, one
-    /// line each]
+    /// The array: its name, or its devices in any order; or the names of several arrays [default:
+    /// one line for every array]
     #[arg(value_name = "ARRAY|DEV")]
     devices: Vec<String>,
     #[command(flatten)]
@@ -176,7 +176,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     match &survey.needs_force {
         _ if hides_devices => {}
         Some(why) => warnings.push(why.clone()),
-        // The server repairs the array itself, where it may.
+        // The server repairs the array itself, if permitted.
         None if view.is_in_use && !may_rebuild => {}
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
     }
@@ -605,11 +605,11 @@ struct View<'a> {
     is_in_use: bool,
     /// Numbers of the server that runs this command.
     numbers: Option<&'a ServerNumbers>,
-    /// Jobs of this server.
+    /// Running jobs of the server.
     jobs: &'a [RunningJob],
-    /// Addresses for clients of this server.
+    /// Addresses for clients of the server.
     addresses: &'a [String],
-    /// The parts of its sandbox that are active.
+    /// Active parts of the server's sandbox.
     sandbox: &'a [&'static str],
     ui: &'a Ui,
 }

@@ -35,7 +35,7 @@ struct Arguments {
     /// The devices
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
-    /// Do it, instead of only reporting it
+    /// Wipe the devices, instead of only showing what they are
     #[arg(long)]
     force: bool,
 }

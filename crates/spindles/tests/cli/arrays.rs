@@ -638,7 +638,7 @@ fn status_reports_written_regions_and_missed_writes() {
     assert_eq!(json["regions"]["unsettled"], 0);
     assert_eq!(json["members"][0]["lacks_regions"], 0);
     assert_eq!(json["members"][2]["lacks_regions"], dirty);
-    // It gets only those.
+    // The rebuild copies only the regions that member 2 lacks.
     let run = folder.run("rebuild @a @b @c").ok();
     assert!(run.out.contains("member 2 is active again"), "{}", run.out);
     says("@a @b @c", &all);
@@ -969,7 +969,7 @@ fn resync_makes_an_unclean_array_consistent() {
     assert_eq!(run.out, "array 'data' is consistent\n");
     let status = folder.run("status @a @b @c").ok();
     assert!(status.out.contains("healthy, clean"), "{}", status.out);
-    // Whatever is there is again the xor of the other two.
+    // Parity is consistent again: each member is the xor of the other two.
     let members = ["a", "b", "c"].map(|name| folder.read(name));
     let xor = (start..start + 4096).fold(0, |sum, at| {
         sum | (members[0][at] ^ members[1][at] ^ members[2][at])

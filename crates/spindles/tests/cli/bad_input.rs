@@ -217,7 +217,7 @@ fn check(call: &Call, folder: &str) -> Result<String, String> {
     Ok(without_identities(&output.replace(folder, "@/")))
 }
 
-/// Removes the arrays that other servers of this machine have.
+/// Removes the `Served:` list of the arrays in other servers on this machine.
 fn without_others(text: &str) -> String {
     let mut of_others = false;
     let lines = text.split_inclusive('\n').filter(|line| {
@@ -245,7 +245,7 @@ fn without_identities(text: &str) -> String {
     words.collect()
 }
 
-/// The text of all calls, and of each one.
+/// Formats a call as in `messages.txt`: command line, exit status and output.
 fn shown(call: &Call, output: &str) -> String {
     let mut line = String::new();
     for word in &call.words {

@@ -71,8 +71,8 @@ pub(crate) fn spindles(arguments: &[&str]) -> Run {
     spindles_in(".", &[], arguments)
 }
 
-/// Like `spindles`, in a folder and with these variables. Searches block devices only if the
-/// variables say so: other arrays there may have names that the tests use.
+/// Like `spindles`, in a folder and with these environment variables. Searches block devices only
+/// if the variables say so: arrays on this machine's devices may have names that tests use.
 pub(crate) fn spindles_in(folder: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(arguments)

@@ -84,8 +84,8 @@ fn a_copy_from_the_older_half_warns_of_newer_data() {
     assert!(folder.read("out") == folder.read("twos"));
 }
 
-/// A copy is killed in the middle, and a member is unplugged: until it returns, all is read and
-/// nothing written, and then everything is there.
+/// A copy is killed in the middle, and a member is unplugged. Until the member returns, commands
+/// read the array and write nothing. A resync then restores every block.
 #[test]
 fn a_member_returning_after_a_crash_restores_all_writes() {
     let folder = Folder::new("a b c", 40 * MIB);

@@ -151,7 +151,8 @@ fn a_killed_journal_change_leaves_the_array_intact() {
             again.error
         );
         assert!(holds("@a,@b,@c,@j"), "killed after {after:?}");
-        // Interrupted writes are resynced first: after the same copy, everything is as before.
+        // `journal remove` resyncs interrupted writes first. The interrupted copy writes the same
+        // data again, so the array's contents stay the same.
         let later = Duration::from_millis(5 + round);
         folder.kill("copy @in array:@a,@b,@c,@j", later);
         cut_short += u32::from(folder.kill("journal remove --array @a,@b,@c,@j", after));
@@ -319,7 +320,7 @@ fn commands_refuse_devices_with_sectors_larger_than_a_block() {
         folder.refuses(&line, 1, &why);
         folder.refuses(&format!("{line} --force"), 1, &why);
     }
-    // A shared spare may fit other arrays: this one does not take it.
+    // A shared spare may fit other arrays, so `spare add` accepts it; this array rejects it.
     folder.run(&format!("spare add {device} --shared")).ok();
     std::fs::remove_file(folder.path("b")).expect("it is there");
     let run = folder.run(&format!("status @a @c {device}"));

@@ -11,7 +11,7 @@ const PAGE: &str = include_str!("../../../../docs/json.md");
 /// Fields whose values have names as keys.
 const BY_NAME: &[&str] = &["ceilings", "faults", "latency", "more"];
 
-/// The section of this title, and those that it links to.
+/// Returns the section with this title, and the sections that it links to.
 fn section(title: &str) -> Option<String> {
     let sections = PAGE.split("\n## ").skip(1);
     let mut named = sections.filter_map(|section| section.split_once('\n'));

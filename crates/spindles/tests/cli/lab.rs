@@ -399,7 +399,7 @@ fn bench_reports_device_incidents_during_the_run() {
     let bench = "bench dd-read array:@a,@b --size 16M --runs 1";
     let run = folder.run(bench).ok();
     assert!(!run.error.contains("rotten"), "{}", run.error);
-    // Whichever member serves a block, some of its blocks are corrupt.
+    // Corrupt one half of each member, so that the run reads corrupt blocks from either member.
     for (member, half) in [("a", 0), ("b", 1)] {
         let (_, device) = folder.newest(member);
         let start = device.data_start().0 * 4096 + half * 8 * MIB;
@@ -601,7 +601,7 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
     );
     fs::write(&file, experiment).expect("a file");
     let words = ["lab", "run", text(&file), "--out", text(&results)];
-    // The machine decides which verdicts there are, and which of them can be tried.
+    // The verdicts, and the trials that can confirm them, depend on the machine.
     let mut runs = (0..4).map(|_| {
         drop(fs::remove_dir_all(&results));
         let path = check_that_fails(folder.path(), 3);
@@ -757,7 +757,7 @@ fn kernel_peers_experiment_runs_completely() {
     assert!(done.out.contains("btrfs raid5"), "{}", done.out);
     // Six systems and the control of the baseline, eight phases each.
     assert_eq!(runs(&results), 48);
-    // The bytes of members are those of their own system: a mirror writes the same to both.
+    // Members count the bytes of their own system only: a mirror writes the same to both.
     let mut mirrored = 0;
     for record in spindles_lab::load(&results).expect("records") {
         let Record::Run(run) = record else { continue };

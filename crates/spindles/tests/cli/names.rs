@@ -236,7 +236,8 @@ fn commands_warn_of_a_new_device_outside_the_searched_folders() {
     assert_eq!(run.error, "");
 }
 
-/// The exit status for the worst of the listed arrays: other tests serve some.
+/// Returns the exit status for the worst of the listed arrays. Arrays that other tests serve are
+/// listed too.
 fn worst(list: &serde_json::Value) -> i32 {
     let arrays = list["arrays"].as_array().expect("a list").iter();
     let status = arrays.map(|array| match array["state"].as_str() {
@@ -576,7 +577,7 @@ fn replaced_members_do_not_make_a_name_ambiguous() {
         let message = format!("left out: {gone}: array 'pool' has another device in its position");
         assert!(status.error.contains(&message), "{}", status.error);
     }
-    // With one device of each side only, either side may be the one that continued.
+    // With only one device of each side present, the superblocks can't show which side continued.
     for gone in ["a", "d"] {
         std::fs::remove_file(folder.path(gone)).expect("it is there");
     }

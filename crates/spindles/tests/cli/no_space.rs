@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
-    /// In memory. `None` if nothing may be mounted, which is printed.
+    /// Mounts a file system in memory. Prints the reason and returns `None` if mounts are denied.
     fn new(bytes: u64) -> Option<Self> {
         let size = format!("size={bytes}");
         Self::mount("no_space", &["-t", "tmpfs", "-o", &size, "spindles"])
@@ -209,8 +209,8 @@ fn a_command_waiting_for_space_ends_on_a_signal() {
     assert!(asked.elapsed() < Duration::from_millis(2_500), "{error}");
 }
 
-/// Blocks left in doubt by a writer without space stay in doubt if there is still none when the
-/// array is reopened: once there is space, all durable data is there.
+/// Blocks left in doubt by a writer without space stay in doubt if the array is reopened while the
+/// file system is still full. Once the file system has space, all durable data is readable.
 #[test]
 fn opening_without_space_discards_no_durable_data() {
     let (expression, command) = ("raid1(raid5(a,b,c),raid5(d,e,f))", "resync p");

@@ -105,7 +105,7 @@ impl Lab {
     fn assert_clean(&self) {
         let nodes = (0..self.agents.len()).map(|node| self.own(node));
         for folder in nodes.chain([self.at("server")]) {
-            // An agent that was just stopped may still be removing them.
+            // A stopped agent may still be removing files.
             let gone = (0..200).any(|_| {
                 std::thread::sleep(Duration::from_millis(5));
                 fs::read_dir(&folder).expect("a folder").next().is_none()
@@ -156,7 +156,7 @@ fn a_link_of_100_mbit_is_seen_from_one_to_four_nodes() {
         copy(&format!("nodes = 1, {memory}, direction = \"write\""))
             .replace("kind", "name = \"write\"\nkind"),
     ];
-    // A busy machine may be slower than the link: one success is enough.
+    // A busy machine may be slower than the link, so one success in three runs is enough.
     let seen = (0..3).any(|_| {
         let (good, message, records) = lab.run(&workloads.concat());
         assert!(good, "{message}");
@@ -501,7 +501,7 @@ fn an_agent_checks_its_folder_and_devices_at_start() {
     if let Some(proc) = ["/proc", "/sys"].iter().find(|it| Path::new(it).is_dir()) {
         agent(&["--folder", proc]).fails(1, &["can't make files there", "--folder"]);
     }
-    // Another array would hold it like this.
+    // Lock the file as an array locks its devices.
     let held = fs::File::create(at("held")).expect("a file");
     held.set_len(1 << 20).expect("room");
     held.lock().expect("nobody has it");

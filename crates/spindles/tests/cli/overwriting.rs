@@ -154,7 +154,7 @@ fn whole_or<'a>(command: &str, whole: &'a str) -> &'a str {
     if command.contains(whole) { whole } else { "/" }
 }
 
-/// Like in `mkfs`: known contents of a disk are kept, and all others may be overwritten.
+/// As in `mkfs`: recognized contents of a disk are protected; unknown contents may be overwritten.
 #[test]
 fn block_devices_with_unknown_contents_need_no_force() {
     let folder = folder_with_array();

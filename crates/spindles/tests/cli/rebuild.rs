@@ -185,7 +185,7 @@ fn an_impossible_rebuild_is_refused() {
         &["fast"],
     );
     folder.refuses("rebuild @a @c", 1, &["--onto"]);
-    // If nothing is missing, there is nothing to do.
+    // Without a missing member, a rebuild has no work.
     let run = folder.run("rebuild @a @b @c").ok();
     assert!(run.out.contains("nothing to rebuild"), "{}", run.out);
     let json = folder.run("rebuild @a @b @c --json").ok().json();
@@ -224,7 +224,8 @@ fn an_impossible_rebuild_is_refused() {
     assert_eq!(run.json()["state"], "degraded");
 }
 
-/// One of two missing members is filled: the other one is named, and none once both are filled.
+/// After one of two missing members is filled, the message names the other member. After both are
+/// filled, it names none.
 #[test]
 fn a_rebuild_names_members_that_are_still_missing() {
     let folder = filled("raid6(@a,@b,@c,@d)", "a b c d", 8 * MIB);
@@ -337,7 +338,8 @@ fn recreating_an_inner_array_resumes_after_a_kill_at_any_moment() {
         let slowly = format!("{rebuild} --rebuild-rate 1M");
         for (rebuild, ms) in [(&rebuild, 6), (&rebuild, 12), (&slowly, 25), (&slowly, 400)] {
             folder.kill(rebuild, Duration::from_millis(ms));
-            // The same contents are copied again: they are there, whatever the rebuild achieved.
+            // The killed copy wrote the same contents again, so the array still holds them, however
+            // far the rebuild came.
             same(&folder, left);
         }
         let run = folder.run(&rebuild);

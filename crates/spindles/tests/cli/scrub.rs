@@ -502,7 +502,7 @@ fn adjacent_corrupt_blocks_are_reported_as_one_range() {
     assert_eq!(json["places"].as_array().map(Vec::len), Some(120));
 }
 
-/// Lost ranges are reported as bytes of the array: these decide which files are affected.
+/// Lost ranges are reported as bytes of the array: array offsets lead to the affected files.
 #[test]
 fn scrub_reports_lost_ranges_as_bytes_of_the_array() {
     let (folder, chunks) = with_losses();
@@ -537,7 +537,8 @@ fn undecidable_disagreements_are_reported_and_not_repaired() {
         let json = run.json();
         assert_eq!(json["disagreement_bytes"], 25 * BLOCK, "{expression}");
         assert_eq!(json["repaired_bytes"], 0);
-        // The bytes of the array that each may be: in one chunk of the stripe or the other.
+        // A wrong block may be in any data chunk of the stripe: the report lists the array offset
+        // for each.
         for place in json["places"].as_array().expect("a list") {
             let at = place["offset_bytes"].as_u64().expect("a number");
             let chunks = if devices == "a b" { 1 } else { 2 };

@@ -349,7 +349,7 @@ fn a_rebuild_names_a_spare_that_is_too_small() {
         "--onto",
     ];
     folder.refuses("rebuild @a @c @small", 1, &texts);
-    // It would fit the other member, but that one is not lost.
+    // The spare is as large as the member that is left, but too small for the lost member.
     let folder = Folder::new("a s", 8 * MIB);
     folder.make("large", 16 * MIB);
     folder

@@ -435,7 +435,7 @@ fn new_clients_see_a_growth() {
     served.stop();
 }
 
-/// An array does not grow by a device whose underlying device is in use: it would lose that member.
+/// `grow` rejects a device whose underlying device is in use: the array would lose the new member.
 #[test]
 fn grow_refuses_a_busy_device() {
     let pool = Pool::new("raid5", "a,b,c", 40 * MIB);

@@ -81,7 +81,7 @@ fn extended_headers_match_the_protocol() {
          0003e889045565a9 00000007 00000003 0000000e 0003 00000001 00001000 02000000
          0003e889045565a9 00000007 00000001 00000000",
     );
-    // A write with FUA, whose length is that of its payload.
+    // A write with FUA. The length in the request header is the payload's length.
     exchange(
         s,
         "21e41c71 0021 0001 1112131415161718 0000000000001000 0000000000000008 a1a2a3a4a5a6a7a8",

@@ -185,7 +185,8 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
         let start = Instant::now();
         let mut count = 0;
         while count < 1000 {
-            // Three of each kind: below the limits for concurrent handshakes and requests.
+            // Three clients of each kind stay below the limits for concurrent handshakes and
+            // requests.
             let harm = HARM.iter().cycle().take(3 * HARM.len());
             let harm = harm.map(|says| {
                 let mut stream = served.connect();
@@ -197,7 +198,7 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
             });
             let harm: Vec<UnixStream> = harm.collect();
             is_served(&mut asks_seldom);
-            // While all of them are connected.
+            // Another client gets replies while all hostile clients are connected.
             let enough = answered.load(Ordering::SeqCst) + 10;
             while answered.load(Ordering::SeqCst) < enough && !busy.is_finished() {
                 thread::sleep(Duration::from_millis(1));

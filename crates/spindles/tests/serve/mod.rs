@@ -167,13 +167,13 @@ impl Served<'_> {
         line
     }
 
-    /// Stops it as an administrator does. Returns its output.
+    /// Stops the server with SIGTERM, as an administrator does. Returns its output.
     fn stop(self) -> String {
         signal(self.server.as_ref().expect("it was not stopped"), "TERM");
         self.stop_has_come()
     }
 
-    /// Waits until it ends by itself. Returns its output.
+    /// Waits until the server exits by itself. Returns its output.
     fn stop_has_come(mut self) -> String {
         let server = self.server.take().expect("it was not stopped");
         let output = server.wait_with_output().expect("it ends");

@@ -53,7 +53,7 @@ fn all_threads_drop_unneeded_privileges() {
                 && is(&status, "CapPrm", "0000000000000000");
             assert!(confined, "{io}: {status}");
         }
-        // It may still be starting.
+        // The helper may still be starting.
         until(|| helped(&pool), "there is no helper");
         served.kill();
         until(|| !helped(&pool), "the helper stays");

@@ -167,7 +167,7 @@ fn clients_without_a_valid_certificate_are_refused() {
     assert!(try_info(&served, "nbds", "bare").status.success());
     assert!(!try_info(&served, "nbd", "bare").status.success());
     served.stop();
-    // A socket is as safe as its folder.
+    // On a Unix socket TLS is optional: the permissions of the socket's folder protect it.
     let served = pool.serve(&["--tls", "server"]);
     let socket = "///pool?socket=%/socket&tls-certificates=%/client";
     let info = served.run(&format!("nbdinfo nbds+unix:{socket}"));

@@ -160,7 +160,7 @@ fn errors_for_unknown_names_list_the_served_arrays() {
     let served = [one.serve(&[]), other.serve(&[])];
     let elsewhere = tempfile::tempdir().expect("a folder");
     let devices = [(&one, "a"), (&other, "d")].map(|(pool, name)| pool.path(name));
-    // Servers of other tests may be listed too, even one that is just ending.
+    // The list may include servers of other tests, even a server that is just ending.
     for (line, wanted) in [
         (
             "status pool",

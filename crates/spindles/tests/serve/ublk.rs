@@ -17,7 +17,7 @@ fn a_kernel_without_ublk_is_reported() {
         ublk_drv): serve with --nbd, of which nbd-client makes a block device, or with --fuse, of \
         which losetup does\n";
     assert_eq!(message, wanted);
-    // Nothing was started: the array is as it was.
+    // The server did not start, and left the array healthy.
     let status = pool.spindles(&["status", "pool"]);
     assert!(status.status.success(), "{status:?}");
     let wrong = pool.spindles(&["serve", "pool", "--ublk", "/dev/ublkb0"]);

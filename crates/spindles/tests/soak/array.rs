@@ -151,7 +151,7 @@ impl<'a> Array<'a> {
                 0 => {
                     self.does(&format!("fail {member} pool"));
                     sleep(PAUSE);
-                    // It gets what it missed.
+                    // `add` copies the writes that the member missed.
                     self.does(&format!("add {member} pool"));
                 }
                 1 => {

@@ -1,7 +1,7 @@
 //! Arrays served under memory pressure, in a control group whose limit covers the servers, their
 //! clients and a memory hog: fio over NBD, and an ext4 over `--fuse` and a loop device whose dirty
-//! pages are reclaimed through the server. Members go and return meanwhile. Nothing hangs, the
-//! servers do not grow, and all reads return what was written.
+//! pages are reclaimed through the server. Members go and return meanwhile. No command or client
+//! hangs, the servers do not grow, and all reads return the written data.
 //!
 //! `SPINDLES_SOAK_SECONDS` sets the duration, `SPINDLES_SOAK_FIRST` the first seed of the commands.
 

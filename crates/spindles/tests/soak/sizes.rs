@@ -51,7 +51,7 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// Commands until a server has reached its full size: before, there is nothing to compare.
+/// Commands until a server has reached its full size. Earlier sizes are not compared.
 const COMMANDS_MIN: usize = 50;
 
 /// Resources of a server over time, each taken while no command was running.

@@ -194,7 +194,7 @@ impl Life {
         }
         let run = self.run(&command);
         if run.status != Some(0) && self.journal.take().is_some() {
-            // Some arrays would log nothing there.
+            // `create` rejects a journal device if the array would log no writes there.
             let at = command.len() - 2;
             command.truncate(at);
             self.expect_ok(&command);
@@ -226,8 +226,8 @@ impl Life {
         self.devices[device].name.clone()
     }
 
-    /// The array as given to a command: by its name, so that its devices are searched in the
-    /// folder, or by all its devices there, in any order.
+    /// Returns the arguments that name the array: either its name, so that the command searches the
+    /// folder for devices, or all its devices in the folder, in any order.
     pub(crate) fn given(&mut self) -> Vec<String> {
         let devices = self.devices_here();
         if !devices.is_empty() && self.random.one_in(3) {
@@ -287,7 +287,7 @@ impl Life {
         self.members.iter().all(whole)
     }
 
-    /// The positions whose device is here, or is not.
+    /// Returns the positions of members whose device is in the folder, or of the absent ones.
     pub(crate) fn places(&self, here: bool) -> Vec<usize> {
         let places = 0..self.members.len();
         places
@@ -449,15 +449,15 @@ impl Life {
             _ => self.wrong("its data should be readable", &run),
         }
         if only_read {
-            // Nothing was written: with the absent members all of the data is there.
+            // Nothing was written, so all data is readable once the absent members return.
             for (block, lost) in self.blocks.iter_mut().zip(lost_before) {
                 block.may_be_lost = lost;
             }
         }
     }
 
-    /// The array is resynced without the absent members: they may have held parts of whole stripes
-    /// that were being written at a crash.
+    /// Records a resync without the absent members: these may have held parts of whole stripes that
+    /// were being written at a crash.
     pub(crate) fn goes_on_after_crash(&mut self) {
         for block in self.blocks.iter_mut().filter(|_| self.crashed) {
             block.may_be_lost |= block.writes.len() > 1;

@@ -1,7 +1,8 @@
-//! Random administrators' lives, drawn from a seed: an array of any level on real files of any size
-//! is created, written, loses members and gets them back, is rebuilt, replaced, grown and scrubbed,
-//! suffers corruption, is killed in the middle, and gets spares and a separate journal device.
-//! After each step the whole array, and the output of `status`, is compared with a model.
+//! Random administrators' lives, drawn from a seed. Each life creates an array of any level on real
+//! files of any size. The array is written, loses members and gets them back, and is rebuilt, grown
+//! and scrubbed. Members are replaced, blocks are corrupted, and commands are killed in the middle.
+//! The array also gets spares and a separate journal device. After each step the whole array, and
+//! the output of `status`, is compared with a model.
 //!
 //! `SPINDLES_STORIES=5000 cargo test -p spindles --test program stories::` runs more lives,
 //! `SPINDLES_STORY_SEED=7` prints the whole story of one.

@@ -161,8 +161,8 @@ pub(crate) fn fill(write: u32, block: usize, out: &mut [u8]) {
     }
 }
 
-/// The number of the write that a block holds: given by its first word, which all others must
-/// match.
+/// Returns the number of the write that filled a block. The first word identifies the write; all
+/// other words must match. `None` if no write matches.
 pub(crate) fn write_of(block: usize, contents: &[u8], writes: u32) -> Option<u32> {
     let zeros = [0; 4096];
     if contents == &zeros[..contents.len()] {

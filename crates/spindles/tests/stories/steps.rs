@@ -160,7 +160,7 @@ fn some_blocks(life: &mut Life) -> usize {
     }
 }
 
-/// Uses --force if something is unreadable: it could be anything.
+/// Uses --force if a block is unreadable, because `copy` can't check what such blocks hold.
 fn copy_into<'a>(life: &Life, target: &'a str) -> Vec<&'a str> {
     let mut arguments = vec!["copy", "data", target];
     let is_unreadable = life.blocks.iter().any(|block| block.may_be_lost);
@@ -221,7 +221,7 @@ fn kill_write(life: &mut Life) -> bool {
             };
         }
     }
-    // A spare may have been taken.
+    // The killed copy may have replaced a lost member with a spare.
     if !life.spares.is_empty() && !life.is_whole() {
         adopt_after_kill(life, None);
     }
@@ -296,8 +296,8 @@ fn catch_up(life: &mut Life) -> bool {
     if !life.places(true).iter().any(stale) || !life.is_readable() || life.may_be_refused() {
         return false;
     }
-    // Nothing was written since a read after a crash: members that were absent then may be as good
-    // as before.
+    // If only reads followed a crash, members that were absent during the reads may still be
+    // current.
     life.adopt();
     if !life
         .places(true)
@@ -358,7 +358,7 @@ fn lose_too_much(life: &mut Life) -> bool {
     true
 }
 
-/// Adds a device that is at least as large as the one of this member.
+/// Makes a device at least as large as this member's device.
 fn buy_for(life: &mut Life, place: usize) -> usize {
     let least = life.devices[life.members[place].device].bytes;
     let bytes = least * life.random.of(&[1, 1, 2, 5]);
@@ -657,7 +657,7 @@ fn grow(life: &mut Life) -> bool {
         };
     }
     if status == Some(1) {
-        // Some arrays can't grow: nothing has changed then.
+        // Some arrays can't grow: `grow` leaves the array unchanged.
         return true;
     }
     if status != Some(0) {

@@ -62,7 +62,7 @@ impl Engine {
         pages.set_at(&mut self.metadata_buffer, of, block, entry);
     }
 
-    /// Like `set_entry`, if the entry differs. Returns true if it did.
+    /// Like `set_entry`, if the entry differs. Returns true if the entry changed.
     pub(crate) fn correct_entry(
         &mut self,
         id: RangeId,

@@ -1,4 +1,4 @@
-//! Checksums of every block, on the members and apart from what they cover (`docs/format.md`).
+//! Checksums of every block, kept on the members, apart from the blocks (`docs/format.md`).
 //!
 //! Blocks read for a client or a job are verified before they are used. Blocks to be written are
 //! checksummed first, and their checksums change under the same lock that orders reads and writes
@@ -153,8 +153,8 @@ impl Engine {
         place.offset.plus(u64::from(self.ranges[id].low))
     }
 
-    /// Plans a read whose blocks do not fit their checksums: without a lock it may have met a
-    /// write.
+    /// Plans a read again whose blocks do not fit their checksums: without a lock the read may have
+    /// met a write.
     #[cold]
     fn direct_disagrees(&mut self, id: RangeId) {
         self.plan_direct(id, true);
@@ -210,8 +210,8 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// Pins all pages that a stripe range needs. Returns false if it must wait. It then continues
-    /// when it has all of them, except those of members that are missing by then.
+    /// Pins all pages that a stripe range needs. Returns false if the stripe range must wait. It
+    /// continues when all pages are pinned, except pages of members that went missing.
     pub(crate) fn pin_pages(&mut self, id: RangeId) -> bool {
         self.pin_pages_for(id.0)
     }
@@ -224,8 +224,8 @@ impl Engine {
         }
     }
 
-    /// Returns the slots whose checksums describe what a stripe range writes: one is enough for
-    /// copies.
+    /// Returns the slots whose checksums describe the writes of a stripe range: a single slot
+    /// suffices for copies.
     pub(crate) fn slots_to_checksum(&self, id: RangeId, data: SlotSet) -> SlotSet {
         if self.shape(id).copies {
             data.lowest(1)
@@ -253,7 +253,7 @@ impl Engine {
         for slot in writes.iter() {
             let of_data = self.ranges[id].log.data.contains(slot);
             let sums = of_data.then(|| self.written_checksums(id, slot));
-            // The block is copied as it is, and so is its entry: the page goes to the new device.
+            // A copied block keeps its entry: the page goes to the new device.
             let copied = ask == Ask::Replace && reads.contains(slot);
             let parity = !shape.copies && slot >= shape.data;
             let row_sums = if parity {

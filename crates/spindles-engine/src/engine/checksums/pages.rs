@@ -13,8 +13,8 @@ use spindles_block::{MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet,
 use spindles_format::{PageParts, open_checksums, seal_checksums};
 
 impl Engine {
-    /// Pins all pages that a holder needs. Returns false if it must wait. It then continues when it
-    /// has all of them, except those of members that are missing by then.
+    /// Pins all pages that a holder needs. Returns false if the holder must wait. It continues when
+    /// all pages are pinned, except pages of members that went missing.
     #[inline(never)]
     pub(crate) fn pin_pages_for(&mut self, holder: u32) -> bool {
         match self.try_to_pin(holder, false) {
@@ -163,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// Continues a holder that has all pages for which it waited.
+    /// Continues a holder whose awaited pages are all pinned.
     fn pages_pinned(&mut self, holder: u32) {
         match holder.checked_sub(self.ranges.count()) {
             None => self.ready.push_back(RangeId(holder)),
@@ -226,8 +226,8 @@ impl Engine {
         self.flush_deferred();
     }
 
-    /// Defers a flush until the pages that changed before are written. Returns false if there are
-    /// none.
+    /// Defers a flush until the pages that changed before are written. Returns false if the flush
+    /// need not wait for pages.
     pub(crate) fn defers_flush(&mut self, members: MemberSet, purpose: Purpose) -> bool {
         let careless = purpose == Purpose::JournalRelease
             && self.mutated(Mutation::ReuseJournalWithoutChecksums);

@@ -4,17 +4,17 @@
 //! ```text
 //!  Idle ──its turn──▶ Waiting ──nothing is under way──▶ Readying ──▶ Reading ──▶ Staging
 //!   ▲ ▲                  │ nothing was written there                               │
-//!   │ └──Marking ◀───────┘                                          (Summing) flushed, recorded
+//!   │ └──Marking ◀───────┘                                     (Checksumming) flushed, recorded
 //!   │      ▲                                                                       ▼
 //!   │      └──flushed── Placing ◀──after a crash── Rereading ◀─(Loading)─opened──       (Placing)
-//!  Stuck: what can't be read stays where it is
+//!  Stuck: unreadable blocks stay in their places
 //! ```
 //!
 //! Clients wait while a window is moved, so no other code has to handle a half-moved window. Until
-//! it is durable that the window is *staged*, the old map is valid, and none of it was overwritten.
-//! From then on the new map is valid, whatever became of the places: their new contents, with the
-//! redundancy of the new map, are in the headroom. On both sides of that moment the array survives
-//! the loss of as many members as the map allows.
+//! the superblocks durably record that the window is *staged*, the old map is valid, and no block
+//! of it is overwritten. From then on the new map is valid, even if the places are half-written:
+//! the headroom has their new contents, with the redundancy of the new map. On both sides of that
+//! moment the array survives the loss of as many members as the map allows.
 //!
 //! A window is moved by a request of the array's own, which goes the way that all requests go. It
 //! uses a slot that clients don't get, and a buffer behind the stripe ranges' scratch space.
@@ -132,7 +132,7 @@ impl Engine {
         }
         self.regions.set_live(self.geometry.live_groups());
         if self.read_only {
-            // Staged blocks are read where they are, once their checksums are known.
+            // Staged blocks are read from the headroom, once their checksums are known.
             if self.grow.sums.is_none() || self.grow.stage != Stage::Found {
                 self.grow.stage = Stage::Idle;
             }
@@ -149,7 +149,7 @@ impl Engine {
         self.regions.blank();
     }
 
-    /// Returns the group where the walk of the job stands: everything below is of the new map.
+    /// Returns the group where the walk of the job stands: all groups below use the new map.
     fn next_to_move(&self) -> GroupIndex {
         match self.geometry.older() {
             Some(_) => GroupIndex(self.geometry.live_groups()[0].end),
@@ -196,7 +196,7 @@ impl Engine {
         u32::try_from(units.max(1) * rows).expect("as long as the buffer")
     }
 
-    /// Continues where no result would. Returns true if anything was done.
+    /// Takes the steps of a growth that no I/O result triggers. Returns true if a step was taken.
     pub(crate) fn pump_grow(&mut self) -> bool {
         match self.grow.stage {
             // An added member may have gone out while this waited.
@@ -340,7 +340,7 @@ impl Engine {
         }
     }
 
-    // ---- checksums of what is staged ------------------------------------------------------------
+    // ---- checksums of staged blocks -------------------------------------------------------------
 
     /// Returns the format of the entries in pages of checksums.
     fn entries(&self) -> Entries {
@@ -348,9 +348,9 @@ impl Engine {
         pages.entries
     }
 
-    /// Returns where the entry of a staged block is: the pages of its member, the bytes of one of
-    /// them, and the place in it. `offset` is the block's later place in the data area of its
-    /// member.
+    /// Returns the location of a staged block's entry: the pages of its member, the bytes of the
+    /// page, and the entry's place in the page. `offset` is the block's later place in the data
+    /// area of its member.
     pub(crate) fn staged_entry(&self, offset: BlockIndex) -> (MetadataPlace, Range<usize>, usize) {
         let place = self.grow.sums.expect("blocks have checksums");
         let row = offset.0 - self.grow.first_row;
@@ -587,7 +587,8 @@ impl Engine {
         self.output(Output::Event(Event::Grown { blocks }));
     }
 
-    /// Gives up the window, which can't be moved. It stays staged, or not, as it is.
+    /// Gives up the window, which can't be moved. A durably staged window stays staged. Any other
+    /// window keeps its old places.
     pub(crate) fn get_stuck(&mut self) {
         let older = self.grow.record.older;
         match self.grow.stage {
@@ -605,7 +606,7 @@ impl Engine {
         let block = older.map_or(BlockIndex(0), |older| older.mark);
         self.output(Output::Event(Event::GrowthStuck { block }));
         if self.missing_unrecorded() {
-            self.want_update(); // The map as it is now may need fewer members.
+            self.want_update(); // The current map may need fewer members.
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct Job {
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
-    /// What each stripe range is to do.
+    /// The task of each stripe range.
     pub(crate) ask: Ask,
     /// The first group from the given one on that the job has to visit; may be beyond the last.
     pub(crate) next_group: fn(&Engine, GroupIndex) -> GroupIndex,
@@ -76,8 +76,8 @@ impl Engine {
         &self.jobs.walks[job.row()]
     }
 
-    /// Begins a job at `from`; everything below counts as done. No stripe range of it may be under
-    /// way.
+    /// Begins a job at `from`; all groups below count as done. No stripe range of the job may be
+    /// under way.
     pub(crate) fn begin_job(&mut self, job: &'static Job, from: Place) {
         let walk = &mut self.jobs.walks[job.row()];
         assert_eq!(walk.pending, 0, "ranges of {} are under way", job.name);

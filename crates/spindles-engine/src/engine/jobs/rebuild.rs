@@ -1,9 +1,10 @@
-//! Fills devices that took the place of missing ones: every stripe range is read, and their blocks
-//! are computed. Writes go to them too meanwhile. Below the mark they are read.
+//! Fills devices that take the positions of missing members: reads every stripe range, and computes
+//! the blocks of the devices. Writes go to these devices too meanwhile. Below the mark the devices
+//! are read.
 //!
-//! A device takes its position while nothing is under way. Nothing is copied before it is durable
-//! on all members that the device is being filled. Now and then, and at the end, the device is
-//! flushed, and then the superblocks record how far it is good.
+//! A device takes its position while nothing is under way. Copying begins when all members durably
+//! record that the device is being filled. At intervals, and at the end, the device is flushed.
+//! Then the superblocks record the mark.
 
 use super::Job;
 use crate::{
@@ -36,8 +37,8 @@ pub(crate) static JOB: Job = Job {
 };
 
 /// A device that could not be filled everywhere becomes active if it lacks at most this many
-/// blocks, or one in `UNFILLED_SHARE` blocks of the array. With more it can't be relied on: the
-/// members from which it is filled are failing.
+/// blocks, or one in `UNFILLED_SHARE` blocks of the array. A device that lacks more can't be relied
+/// on: its source members are failing.
 const UNFILLED_MIN: u64 = 64;
 const UNFILLED_SHARE: u64 = 1 << 16;
 
@@ -194,7 +195,7 @@ impl Engine {
     /// Returns the first group from `group` on of which a device being filled may lack something.
     fn next_to_fill(&self, group: GroupIndex) -> GroupIndex {
         let next = self.next_lacked(group);
-        // Groups that are still of the old map have nothing on members that were added later.
+        // Groups of the old map have no blocks on members added later.
         let of_old = self
             .regions
             .older
@@ -319,7 +320,7 @@ impl Engine {
     }
 
     /// Skips the current rows of devices being filled, because too little of these rows can be
-    /// read. Nothing is given up: the rows are bad blocks of the devices until they are written, or
+    /// read. No data is given up: the rows are bad blocks of the devices until they are written, or
     /// can be read again. Returns false if a device should not be relied on without them.
     pub(crate) fn goes_without(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];

@@ -1,11 +1,13 @@
 //! Copies a live member onto a *replacement device*, which then takes its position. Redundancy is
-//! never less than before. The other members are read only where this one can't be.
+//! never less than before. Other members are read only if a block of this member is unreadable.
 //!
 //! ```text
-//!  Idle ──Replace──▶ Waiting ──nothing under way──▶ Copying ◀──regions written for the first time──┐
-//!   ▲                                                  └──all copied──▶ Draining ──nothing under way┤
-//!   │                                                                                              ▼
-//!   └──all know──── Recording ◀──it knows, durably── Telling ◀──all is durable──── Flushing
+//!  Idle ──Replace──▶ Waiting ──no work under way──▶ Copying ──all copied──▶ Draining
+//!   ▲                                                 ▲                        │ no work
+//!   │                                                 │                        │ under way
+//!   │                                                 └──first-written regions─┤
+//!   │                                                                          ▼
+//!   └──all recorded── Recording ◀──its superblock durable── Telling ◀──durable── Flushing
 //! ```
 //!
 //! From `Copying` on, each write to the member goes to the replacement device as well, which is not
@@ -113,8 +115,8 @@ impl Engine {
         true
     }
 
-    /// Copies the regions that were written for the first time meanwhile. Returns true if there are
-    /// any.
+    /// Copies the regions that were written for the first time meanwhile. Returns true if copying
+    /// continues.
     fn copy_fresh(&mut self) -> bool {
         if self.replace.fresh.is_empty() {
             return false;
@@ -137,7 +139,7 @@ impl Engine {
     }
 
     /// Makes the replacement device durable, and everything logged durable in place, so that the
-    /// journals are not needed. Nothing is under way.
+    /// journals are not needed. Called while no other work is under way.
     fn flush_before_telling(&mut self) {
         self.replace.stage = Stage::Flushing;
         // Changed checksums are written before the flush, to both devices.
@@ -210,7 +212,7 @@ impl Engine {
                 self.tell_others(member);
             }
             Err(error) => {
-                // No other superblock names the device: everything is as before.
+                // No other superblock names the device: the old member keeps the position.
                 self.exchange();
                 let persistence = self.metadata.persistence_mut();
                 persistence.expect("it was written").array.generation -= 1;
@@ -282,8 +284,8 @@ impl Engine {
         self.slots_of(id, MemberSet::EMPTY.with(member))
     }
 
-    /// Sends a stripe range's write of a slot to the replacement device. It need not be durable
-    /// there.
+    /// Sends a stripe range's write of a slot to the replacement device. The write need not be
+    /// durable on that device.
     pub(crate) fn write_to_replacement(
         &mut self,
         id: RangeId,

@@ -43,7 +43,7 @@ impl Engine {
     #[cold]
     pub(crate) fn doubt_rows(&mut self, id: RangeId) {
         if self.shape.slots == 1 && !self.has_checksums() {
-            return; // There is nothing to agree with.
+            return; // A single block without a checksum can't disagree.
         }
         if self.writes_nothing() {
             if !self.mutated(Mutation::TrustFailedWrites) {
@@ -67,7 +67,7 @@ impl Engine {
                 mismatches: walk.mismatches,
             }
         } else {
-            // The mark stays where it is: rows above it are settled again at each read.
+            // The mark does not move: rows above it are settled again at each read.
             Event::ResyncIncomplete {
                 unsettled: walk.failed.max(1),
             }

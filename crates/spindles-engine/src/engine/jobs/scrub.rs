@@ -1,11 +1,11 @@
-//! Reads everything and compares it, under the stripe lock. Unreadable blocks are reconstructed
-//! from the rest. So is one chunk that does not fit all others, if there is enough redundancy to
-//! identify it. Otherwise a disagreement is reported and left alone: parity recomputed from rotten
-//! data would make the rot the truth.
+//! Reads all rows and compares their data with the redundancy, under the stripe lock. Unreadable
+//! blocks are reconstructed from the rest. A chunk that contradicts all others is reconstructed
+//! too, if the redundancy suffices to identify it. Otherwise a disagreement is reported and left
+//! alone: parity recomputed from rotten data would make the rot the truth.
 //!
-//! A stripe range with a flaw is gone through again in halves, down to single blocks. So every
-//! place is known exactly, and several in one stripe range don't hide each other. The same
-//! machinery, without a walk, rewrites places at which a client met a read error (`faults.rs`).
+//! A stripe range with a flaw is read again in halves, down to single blocks. This locates each
+//! flaw exactly, and several flaws in a stripe range don't hide each other. The same code, without
+//! a walk, rewrites places at which a client met a read error (`faults.rs`).
 
 use super::Job;
 use crate::{
@@ -48,7 +48,7 @@ impl Engine {
         self.scrub.found.mark = mark;
     }
 
-    /// Returns true if there is anything to compare with the contents of members.
+    /// Returns true if redundancy or checksums exist to compare the contents of members with.
     pub fn can_scrub(&self) -> bool {
         self.geometry.redundancy() > 0 || self.has_checksums()
     }
@@ -178,7 +178,7 @@ impl Engine {
         range.ask == Ask::Scrub && range.plan.strategy != Strategy::Settle
     }
 
-    /// Returns what a scrub, or a repair, may repair.
+    /// Returns the kinds of repair that a scrub, or a rewrite, may do.
     #[cold]
     fn repair(&self, id: RangeId) -> Repair {
         match self.ranges[id].owner {
@@ -189,14 +189,14 @@ impl Engine {
         }
     }
 
-    /// Returns true if a stripe range writes nothing, whatever it finds.
+    /// Returns true if a stripe range writes nothing, even if it finds a flaw.
     #[inline]
     pub(crate) fn only_looks(&self, id: RangeId) -> bool {
         self.repairs(id) && self.repair(id) == Repair::Nothing
     }
 
-    /// Goes through a scrub's stripe range in shorter pieces, to find the unreadable blocks.
-    /// Returns false if there are none, or no shorter pieces.
+    /// Reads a scrub's stripe range in shorter pieces, to find the unreadable blocks. Returns false
+    /// if there are none, or no shorter pieces.
     pub(crate) fn narrow(&mut self, id: RangeId) -> bool {
         let missing = self.missing_slots(id);
         let lost = self.ranges[id].rows.unreadable.minus(missing);
@@ -280,7 +280,7 @@ impl Engine {
             .minus(self.missing_slots(id))
     }
 
-    /// Reports the flaws in the current rows, and what became of them.
+    /// Reports the flaws in the current rows, and their fates.
     pub(crate) fn tell_repairs(&mut self, id: RangeId, wrote: bool) {
         let range = self.ranges[id];
         let wrote = wrote && range.error.is_none() && !self.metadata.is_broken();

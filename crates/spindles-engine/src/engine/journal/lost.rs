@@ -6,8 +6,8 @@
 use crate::{Engine, Mutation, RangeId, ranges::Owner};
 
 impl Engine {
-    /// Returns true if the superblocks count on a log that is absent. They must no longer count on
-    /// it before anything is written: it may come back.
+    /// Returns true if the superblocks count on an absent log. They must be updated before the
+    /// first write, because the device of the log may come back.
     pub(crate) fn journal_was_lost(&self) -> bool {
         let persistence = self.metadata.persistence();
         let tail = persistence.map_or(0, |persistence| persistence.array.journal.tail);
@@ -40,7 +40,7 @@ impl Engine {
         let group = self.ranges[id].group.0;
         match &mut self.unplaced {
             Some(unplaced) if unplaced.contains(&group) => {}
-            // There is room for all stripe ranges that may be under way.
+            // The capacity suffices for the maximum number of stripe ranges under way.
             Some(unplaced) if unplaced.len() < unplaced.capacity() => unplaced.push(group),
             unplaced => *unplaced = None,
         }
@@ -50,8 +50,9 @@ impl Engine {
     pub(super) fn replay_lost(&mut self) {
         let in_doubt = !self.lost.is_empty() && !self.shape.copies;
         if in_doubt || !self.regions.are_stored() {
-            // Parity can't be trusted, and a member is missing. Once the device is back, everything
-            // will be as it was logged: until then no client may see contents that will change.
+            // Parity can't be trusted, and a member is missing. A replay will place the logged
+            // contents once the device is back. Until then no client may see contents that will
+            // change.
             self.unreplayed = true;
             self.all_settled = false;
             return self.abandon_replay();

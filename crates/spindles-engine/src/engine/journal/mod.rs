@@ -272,7 +272,7 @@ impl Engine {
         let other = 1 - journal.current;
         let segment = &journal.segments[other];
         if journal.state != State::On {
-            return; // All of the log is void, or will be.
+            return; // The whole log is void, or will be.
         }
         if segment.state != SegmentState::InUse || segment.unfinished > 0 {
             return;
@@ -363,7 +363,7 @@ impl Engine {
             let journal = self.journal.as_mut().expect("looked at");
             let other = 1 - journal.current;
             if journal.segments[other].state != SegmentState::Free {
-                return; // It is being freed.
+                return; // The segment is being freed.
             }
             journal.current = other;
             journal.used = 0;
@@ -731,7 +731,7 @@ impl Engine {
         journal.batch.as_mut().expect("a batch is under way")
     }
 
-    /// Sends the stripe ranges of a batch to their places: all of it is durable.
+    /// Sends the stripe ranges of a durable batch to their places.
     fn batch_committed(&mut self) {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;

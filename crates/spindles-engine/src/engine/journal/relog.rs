@@ -1,18 +1,18 @@
 //! Records of the last batch that are not whole in the log.
 //!
 //! ```text
-//!  reading what was logged ──▶ reading the rest of its rows ──▶ (recovering what it lacks) ──▶ proving
-//!      ──▶ encoding ──▶ summing up ──▶ logging anew ──▶ placing
+//!  reading the logged blocks ──▶ reading the rest of the rows ──▶ (recovering missing blocks)
+//!      ──▶ proving ──▶ encoding ──▶ computing checksums ──▶ logging again ──▶ placing
 //! ```
 //!
-//! Such a record may never have been durable. Then it was not acknowledged, and may count or not.
-//! Otherwise a part of it has rotted since. Its missing blocks follow from its other blocks and
-//! from the blocks of its rows that it did not write, as far as its own parity goes. If its row
-//! sums prove that, the record counts.
+//! If such a record was never durable, its write was not acknowledged: the record may count or not.
+//! Otherwise a part of the record has rotted since. Its parity, as far as it suffices, gives the
+//! missing blocks: from the other blocks of the record, and from blocks of its rows that it did not
+//! write. If the row sums prove the result, the record counts.
 //!
-//! Before any of it goes to its place, the record is logged again as a whole. Otherwise a second
-//! crash, with a member missing then, could leave a part of it in place and nothing to determine
-//! the rest.
+//! The record is logged again as a whole before its first block goes to its place. Otherwise a
+//! second crash, with a member missing, could leave only a part of the record in place, and no way
+//! to determine the rest.
 //!
 //! All other records that count are durably in place by then, so that the segment of the log
 //! without the last batch is free. Relogged batches get numbers that do not follow the last one. A
@@ -178,8 +178,8 @@ impl Engine {
         self.encode_record(id);
     }
 
-    /// Handles a record that its row sum disproves. Other blocks of the rows may be rotten: row by
-    /// row, those that do not fit their checksums are recovered too.
+    /// Handles a record that its row sum disproves. Blocks that the record did not write may be
+    /// rotten: row by row, blocks that do not fit their checksums are recovered too.
     fn record_is_disproved(&mut self, id: RangeId, logged: SlotSet) {
         let range = &mut self.ranges[id];
         if range.blocks > 1 {
@@ -222,7 +222,7 @@ impl Engine {
         self.rows_replayed();
     }
 
-    /// Computes checksums, to log the record as a whole: all that it wrote is known.
+    /// Computes checksums, to log the record as a whole. All blocks of the record are known.
     fn checksum_to_log(&mut self, id: RangeId) {
         let missing = self.missing_slots(id);
         let replay = self.replay();
@@ -240,7 +240,7 @@ impl Engine {
 
     fn log_record(&mut self, id: RangeId) {
         if !self.log_has_room(id) {
-            // The records relogged so far are in place. When that is durable, their room is free.
+            // The records relogged so far are in place. A flush frees their room in the log.
             self.unpin_pages(id);
             return self.flush_replay(true);
         }

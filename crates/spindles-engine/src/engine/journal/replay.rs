@@ -1,29 +1,30 @@
-//! Carries out what the journals hold after a crash, before anything is served.
+//! Replays the journals after a crash, before the array serves requests.
 //!
 //! ```text
-//!  waiting ──▶ scanning ──▶ recording who is missing ──▶ checking the last batch ──▶ placing, rows by rows
-//!      ──▶ flushing ──▶ listing what is not lost any more ──▶ a new log, in which nothing of this counts
-//!                        └──▶ where records are not whole: the log goes on without what is placed
-//!      ──▶ proving them ──▶ logging them anew ──▶ placing, and so on from there
+//!  waiting ──▶ scanning ──▶ recording the missing members ──▶ checking the last batch
+//!      ──▶ placing, rows by rows ──▶ flushing ──▶ delisting blocks that are no longer lost
+//!      ├──▶ a new log, in which no replayed record counts
+//!      └──▶ if records are not whole: the log continues without the placed records
+//!               ──▶ proving these records ──▶ logging them again ──▶ placing, as above
 //! ```
 //!
-//! Of each block only the last logged contents go to its place (`recovery/log_index`).
+//! For each block, only the last logged contents go to its place (`recovery/log_index`).
 //!
 //! *All batches but the last* are durable, since a batch begins only when the one before it is
-//! durable. If one of their blocks can't be read back from the log, it has rotted there. Its place
-//! then gets the logged checksum, or the mark of a lost checksum if that has rotted too. The old
-//! block in the place does not fit it, so settling reconstructs the block from the rest of its row.
-//! If the rest does not prove the block, it is lost.
+//! durable. If a block of such a batch is unreadable in the log, the log has rotted there. The
+//! block's place then gets the logged checksum, or the mark of a lost checksum if the logged one
+//! has rotted too. The old block in the place does not fit this checksum, so settling reconstructs
+//! the block from the rest of its row. If the rest does not prove the block, it is lost.
 //!
-//! *The last batch* may not be durable. A record of it that is not whole was either never
-//! acknowledged, with nothing of it in place, or has rotted in part since. It counts if redundancy
-//! gives the missing parts, and its row sums prove that (`relog`).
+//! *The last batch* may not be durable. An incomplete record of this batch was either never
+//! acknowledged, and no block of the record is in place, or has rotted in part since. The record
+//! counts if redundancy gives the missing parts, and its row sums prove the result (`relog`).
 //!
 //! If the array is open read-only, nothing is placed: reads take the contents from the log
 //! (`recovery/overlay`).
 //!
-//! A replay may be interrupted at any moment, and is then repeated. Which members are missing is
-//! durable before the first block goes to its place, so that the repetition decides the same.
+//! A replay that is interrupted is repeated. The superblocks record the missing members before the
+//! first block goes to its place, so that the repetition decides the same.
 
 use crate::{
     Engine, Mutation, RangeId, index,
@@ -53,7 +54,7 @@ use spindles_layout::{Geometry, Group, GroupIndex};
 const WINDOW_BYTES: u32 = 64 << 10;
 
 impl Engine {
-    /// Reserves the space to read the journals. `None` if there are none.
+    /// Reserves the space to read the journals. `None` if the array has no journals.
     pub(crate) fn new_replay(&mut self) -> Option<Replay> {
         self.journal.as_ref()?;
         let blocks = WINDOW_BYTES / self.block_size.bytes();
@@ -238,8 +239,8 @@ impl Engine {
         self.replay_recorded();
     }
 
-    /// Continues when it is durable which members are missing. After another crash, the replay must
-    /// not decide with them what this one decided without them.
+    /// Continues when the superblocks record the missing members. After another crash, a replay
+    /// with these members must not decide differently from this replay without them.
     pub(crate) fn replay_recorded(&mut self) {
         let Some(replay) = self.opening.replay_mut() else {
             return;
@@ -338,7 +339,7 @@ impl Engine {
         (range.low, range.blocks, range.end) = (low, blocks, low + blocks);
         range.rows.zeros = zeros;
         range.log.data = data.minus(missing);
-        // Slots that the log lacks count as writes too: their checksums are corrected.
+        // Slots that the log lacks count as writes too, to correct their checksums.
         let writes = data.or(zeros).or(lacks).minus(missing);
         range.plan = Plan {
             strategy: Strategy::Reconstruct,
@@ -368,7 +369,7 @@ impl Engine {
         self.read_log(id);
     }
 
-    /// Sets the current record aside. It is not whole, and its batch may not be durable.
+    /// Sets the current record aside: an incomplete record, whose batch may not be durable.
     fn record_is_broken(&mut self) {
         let replay = self.replay();
         let run = replay.runs[replay.next].clone();
@@ -520,8 +521,8 @@ impl Engine {
         }
         let recorded = !self.metadata.busy() || self.mutated(Mutation::ReplayUnrecorded);
         if !recorded && !self.metadata.is_broken() {
-            // A member went out: until that is durable, nothing that was decided without it is
-            // placed.
+            // A member went out. Blocks decided without this member are placed only after the
+            // superblocks record its loss.
             self.replay().waits = true;
             return;
         }
@@ -548,7 +549,8 @@ impl Engine {
         self.next_rows();
     }
 
-    /// Takes the current rows off the list of lost blocks: they are in place as they were logged.
+    /// Removes the current rows from the list of lost blocks, after the logged contents were
+    /// placed.
     fn rows_placed(&mut self) {
         let id = self.replay().range;
         let replay = self.opening.replay().expect("a replay is under way");
@@ -709,8 +711,8 @@ impl Engine {
     }
 }
 
-/// Returns true if an entry can be of this array, with journals of `ring_blocks` blocks. Any other
-/// entry is rot.
+/// Returns true if an entry is plausible for this array, with journals of `ring_blocks` blocks.
+/// Implausible entries are corrupt.
 fn is_sane(
     geometry: &Geometry,
     ring_blocks: u32,

@@ -6,7 +6,7 @@
 //!
 //! Blocks are written one after another, so that a crash tears at most one block.
 //!
-//! A log that a stamp ends is no longer needed: everything that it held is durably in place.
+//! A log ended by a stamp is no longer needed: every logged block is durably in place.
 
 use crate::{
     Engine,
@@ -125,8 +125,8 @@ impl Engine {
             .device
             .is_some_and(|it| it.nonce != journal.record.nonce)
         {
-            // The device was stamped since, and superblocks do not count on that yet: everything is
-            // in place.
+            // The device was stamped since, and superblocks do not count on the stamp yet: every
+            // logged block is in place.
             replay.log = LogIndex::default();
             return;
         }

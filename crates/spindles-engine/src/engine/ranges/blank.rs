@@ -16,9 +16,9 @@
 //! checksum looks at those of the whole row before it continues. Levels that read a block from one
 //! member alone have no blank rows.
 //!
-//! The first write to a row writes all of it: the rest of its data as zeros, and parity. All of
-//! that is one record of the log, so that after a crash the row is either blank or completely
-//! written. If no member logs it, the checksums follow when the blocks are durable.
+//! The first write to a row writes the whole row: its remaining data as zeros, and parity. These
+//! blocks form a single record of the log, so that after a crash the row is either blank or
+//! completely written. If no member logs it, the checksums follow when the blocks are durable.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -184,15 +184,15 @@ impl Engine {
         blank && !self.mutated(Mutation::FirstWriteUnlogged)
     }
 
-    /// Returns true if the checksums of a write follow when it is durable: it is the first write of
-    /// its rows, and no member has it in its log.
+    /// Returns true if the checksums of a write follow after the write is durable: for the first
+    /// write to its rows, unless the members log the write.
     pub(super) fn checksums_follow(&self, id: RangeId) -> bool {
         let logged = self.ranges[id].log.segment.is_some() && !self.journals_on_device();
         !logged && self.logs_first_write(id)
     }
 
-    /// Keeps the checksums of a stripe range whose blocks are durable, if these were to follow.
-    /// Returns true if they were: they must become durable too.
+    /// Keeps the checksums of a stripe range whose blocks are durable, if its checksums were to
+    /// follow. Returns true if checksums were kept: they must become durable too.
     pub(super) fn keep_late_checksums(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         if range.rows.state != RowState::Placed || range.error.is_some() {

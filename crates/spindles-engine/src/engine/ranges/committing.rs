@@ -13,7 +13,7 @@ use spindles_block::{Operation, RequestError};
 #[derive(Clone, Copy)]
 struct SlotWrites {
     fua: bool,
-    /// Slots for which `zeros`, if there is one, takes the place of a write.
+    /// Slots that get the operation `zeros`, if set, instead of a write.
     with_zeros: SlotSet,
     zeros: Option<Operation>,
 }
@@ -32,12 +32,12 @@ impl Engine {
         if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
             return self.scrubbed(id, false);
         }
-        // A device being filled is not counted on yet, and a repair writes what should be there
-        // already: nothing is in doubt meanwhile.
+        // No reader relies on a device being filled yet, and a repair writes the contents that the
+        // place should already have: no row is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
-        // Logged blocks go to their places, whatever happens to the journal.
+        // Logged blocks go to their places, even if the journal fails.
         let logged = self.ranges[id].log.segment.is_some();
-        // The loss of a member must be durable first: the journals lack what it should have logged.
+        // The loss of a member must be durable first: the journals lack its part.
         let unrecorded = (logged || self.journals())
             && self.metadata.may_count_on(self.missing)
             && !self.mutated(Mutation::LogUnrecorded);
@@ -54,8 +54,8 @@ impl Engine {
             self.waits.wait(id, reason);
             return;
         }
-        // Members may have gone out since the plan was made; what it computed for the others is
-        // valid.
+        // Members may have gone out since the plan was made; the blocks computed for other members
+        // are valid.
         let mut writes = plan.writes.minus(self.missing_slots(id));
         if self.mutated(Mutation::RebuildSkipsWrites) && self.ranges[id].ask == Ask::Write {
             let end = self.ranges[id].low + self.ranges[id].blocks;
@@ -120,8 +120,8 @@ impl Engine {
         }
     }
 
-    /// Returns true if a stripe range must log what it is about to write: a part of a row, and a
-    /// whole row that a crash could leave in a state that the row itself does not show.
+    /// Returns true if a stripe range must log its writes: a part of a row, or a whole row that a
+    /// crash could leave in a state that the row itself does not show.
     fn must_log(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let writes = range.ask == Ask::Write && !range.rows.settling.is_under_way();
@@ -154,7 +154,7 @@ impl Engine {
         self.metadata.is_broken() || (!self.shape.copies && failed())
     }
 
-    /// Begins to log a write: its checksums are computed first.
+    /// Begins to log a write by computing its checksums.
     fn begin_log(&mut self, id: RangeId, writes: SlotSet) {
         self.ranges[id].rows.has_new_checksums = false;
         self.note_writes(id, writes);
@@ -197,7 +197,7 @@ impl Engine {
         self.log(id);
     }
 
-    /// Notes the slots that are to be written, and those of them that are not just zeros. A row sum
+    /// Records the slots to write, and among them the slots with data other than zeros. A row sum
     /// includes new data on missing members.
     fn note_writes(&mut self, id: RangeId, writes: SlotSet) {
         let range = &self.ranges[id];
@@ -235,13 +235,13 @@ impl Engine {
             } else {
                 range.shape.all_data()
             },
-            // Settling writes the old contents back, whatever the client wants in their place.
+            // Settling writes the old contents back, even if the client's write replaces them.
             zeros: zeros.filter(|_| !settles),
         }
     }
 
-    /// Returns true if a flush makes the writes of a stripe range durable: logged ones if the log
-    /// may be lost, others if they have checksums, which are written before the flush.
+    /// Returns true if a flush makes the writes of a stripe range durable: logged writes if the log
+    /// may be lost, other writes if blocks have checksums, which are written before the flush.
     pub(super) fn is_durable_by_flush(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let flushed = match range.log.segment {
@@ -254,8 +254,8 @@ impl Engine {
     /// Returns whether a stripe range writes durably, and the operation that writes zeros.
     pub(crate) fn write_kind(&self, id: RangeId) -> (bool, Option<Operation>) {
         if self.ranges[id].ask != Ask::Write {
-            // A copy that was read must be the one that is there after power loss, even if the
-            // member it was read from is lost as well: the others agree durably before the reply.
+            // The contents that a client read must survive a power loss, even if the member that
+            // was read is lost as well: the other copies agree durably before the reply.
             let settles = self.shape(id).copies
                 && self.ranges[id].plan.strategy == Strategy::Settle
                 && !self.mutated(Mutation::SettleInCache);

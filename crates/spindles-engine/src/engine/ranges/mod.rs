@@ -7,13 +7,13 @@
 //! ```
 //!
 //! If blocks have checksums, `Paging` comes before the reads and waits for the pages with the
-//! checksums. Blocks that were read are verified before they are used (`checksums/`).
+//! checksums. Read blocks are verified before use (`checksums/`).
 //!
 //! If writes are logged, `Committing` is followed by `Logging`, and again by `Committing` when the
 //! new blocks are durable in the journal (`journal/`).
 //!
-//! The request is answered then, and its stripe range continues on its own (`answering`). Until all
-//! of it is in place, readers of the same rows wait for it.
+//! The request is answered then, and its stripe range continues on its own (`answering`). Readers
+//! of the same rows wait until the whole stripe range is in place.
 //!
 //! Writes that wait for the same rows of one stripe are merged into the first of them. An error
 //! before the commit leads to another plan; an error after it puts the member out, and the stripe

@@ -208,7 +208,8 @@ impl Engine {
         self.requests[index(request)].place(block)
     }
 
-    /// Returns the place for what is read from `slot`: the client's buffer if it asked for it.
+    /// Returns the buffer for blocks read from `slot`: the client's buffer if the client reads that
+    /// slot.
     pub(crate) fn read_place(&self, id: RangeId, slot: u8) -> BufferSlice {
         let range = &self.ranges[id];
         if range.rows.zeros.contains(slot) {

@@ -13,7 +13,8 @@ use spindles_layout::GroupIndex;
 
 impl Engine {
     pub(crate) fn plan_range(&mut self, id: RangeId) {
-        // Planning may wait for others, which may wait for pages: pin none meanwhile.
+        // Planning may wait for other stripe ranges, which may wait for pages: pin no pages
+        // meanwhile.
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
         if range.rows.settling.is_under_way() {

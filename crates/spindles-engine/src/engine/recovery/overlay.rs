@@ -125,8 +125,8 @@ impl Engine {
         true
     }
 
-    /// Handles a failed read of a slot, if it was on the journal's own device. Returns true if it
-    /// was.
+    /// Handles a failed read of a slot on the journal's own device. Returns true if the read was on
+    /// that device.
     #[cold]
     pub(crate) fn log_failed_to_read(&mut self, id: RangeId, slot: u8, error: MemberError) -> bool {
         match self.place_in_log(id, slot) {

@@ -1,11 +1,11 @@
 //! Settles rows of regions in doubt: fetches the evidence, and carries out the verdict of `decide`.
 //!
 //! ```text
-//!             ┌──────────────────── disproved ───────────────────┐
-//!             ▼                                                  │
-//!  reading ──▶ verifying ──decide──▶ (reconstructing ──▶ proving)┘──▶ (encoding) ──▶ agreeing ──▶ flushing ──▶ done
-//!             ▲                └──lost──▶ listing ──┐
-//!             └────────────────────────────────────┘
+//!     ┌───────────────────── disproved ──────────────────────┐
+//!     ▼                                                      │
+//!  reading ──▶ verifying ──decide──▶ (reconstructing ──▶ proving) ──▶ (encoding) ──▶ agreeing
+//!     ▲                        └──lost──▶ listing ──┐                     ──▶ flushing ──▶ done
+//!     └─────────────────────────────────────────────┘
 //! ```
 //!
 //! A stripe range settles its current rows before it does anything else with them, under their
@@ -21,7 +21,8 @@
 //! checksums and can't be reconstructed. It is answered if a row sum proves the row, or if the row
 //! is complete and all its redundancy agrees. Anything else is an error.
 //!
-//! Members that are missing or being filled give no evidence. Those being filled are written to.
+//! Members that are missing or being filled give no evidence. Devices being filled still get
+//! writes.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -95,9 +96,9 @@ impl Engine {
     /// Returns true if a write that can't be planned should give up rotten blocks as lost, and then
     /// be done. Only if:
     ///
-    /// - each unreadable slot is rotten or in the bad-block list: blocks of other slots may be
-    ///   readable later;
-    /// - it is the first attempt: blocks that rot right after they were settled would do so again.
+    /// - each unreadable slot is rotten or in the bad-block list: other unreadable blocks may
+    ///   become readable later;
+    /// - this is the first attempt: blocks that rot right after settling would rot again.
     pub(crate) fn may_lose_rotten(&self, id: RangeId, unreadable: SlotSet) -> bool {
         let range = &self.ranges[id];
         let rotten = unreadable.and(range.rows.rotten);
@@ -120,7 +121,7 @@ impl Engine {
         self.begin_settling(id);
     }
 
-    /// Reads what is present of the current rows.
+    /// Reads the present blocks of the current rows.
     pub(crate) fn begin_settling(&mut self, id: RangeId) {
         if !self.bad_blocks_are_stored() {
             // Lost blocks must be durable in the list before anything is written in their place.
@@ -243,8 +244,7 @@ impl Engine {
     /// Continues when the checksums of the blocks that were read are computed.
     pub(crate) fn settling_verified(&mut self, id: RangeId) {
         if !self.ranges[id].rows.rotten.is_empty() {
-            // The region is not in doubt: any other block that does not fit its checksum is rotten
-            // too.
+            // The region is not in doubt: each further block with a wrong checksum is rotten too.
             let rotten = self.rotten_slots(id);
             if !rotten.is_empty() {
                 self.found_rotten(id, rotten);
@@ -443,7 +443,7 @@ impl Engine {
                     return self.encode_settled(id, proved);
                 }
                 if blocks > 1 {
-                    // Other rows may have another verdict: decide them one by one.
+                    // Decide row by row: the verdict may differ between rows.
                     let range = &mut self.ranges[id];
                     range.blocks = 1;
                     return self.read_again(id, disproved);
@@ -460,7 +460,7 @@ impl Engine {
         }
     }
 
-    /// Reads the rows again: recovered data may have overwritten blocks that were read.
+    /// Reads the rows again, because recovered data may have overwritten blocks in the buffers.
     fn read_again(&mut self, id: RangeId, disproved: u32) {
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Reading { disproved };

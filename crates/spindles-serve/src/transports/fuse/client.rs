@@ -27,7 +27,7 @@ const TURN_REQUESTS: usize = 64;
 /// Zeroing and discards go to the export in sequential steps of this many bytes.
 const STEP_BYTES: u64 = 16 << 20;
 
-/// Where a request came from, and its reply goes.
+/// The origin of a request, to which the reply goes.
 #[derive(Clone, Copy, Debug)]
 enum Asker {
     Device,

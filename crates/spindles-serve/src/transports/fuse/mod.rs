@@ -6,9 +6,9 @@
 //!                                          └──────────── replies ◀──────────┘
 //! ```
 //!
-//! The file system has one file, its root, and is mounted on a file. It has no cache: a write has
-//! reached the array when the call returns, and is durable after `fsync`. A
-//! [watcher](super::watcher) unmounts it when the server ends or dies.
+//! The file system has one file, its root, and is mounted on a file. Writes are not cached: a write
+//! has reached the array when the call returns, and is durable after `fsync`. A
+//! [watcher](super::watcher) unmounts the file system when the server ends or dies.
 
 mod client;
 mod descriptors;

@@ -24,7 +24,7 @@ const FOUND: &str = "found";
 
 /// Request: the file is mounted now.
 pub(super) const MOUNTED: &str = "mounted";
-/// Request: unmount the file. The reply is a warning, if there is one.
+/// Request: unmount the file. The reply may carry a warning.
 pub(super) const UNMOUNT: &str = "unmount";
 
 /// Request: list the users of the file, if any use it for longer than a moment.

@@ -53,7 +53,7 @@ pub(super) enum PlaceError {
 pub(crate) struct Place {
     path: PathBuf,
     made: bool,
-    /// Locked, so that no other server mounts on it.
+    /// The file, locked so that no other server mounts on it.
     _lock: Option<File>,
 }
 

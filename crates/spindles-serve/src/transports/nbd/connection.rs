@@ -114,8 +114,8 @@ impl Connection {
         }
     }
 
-    /// Drops a write whose payload can't be received completely. Parts that were submitted are
-    /// written.
+    /// Drops a write whose payload can't be received completely. The array still writes the parts
+    /// already submitted.
     fn abandon(&mut self, receiving: Receiving, desk: &mut Desk<'_>) {
         let pending = self.requests.get_mut(receiving.index);
         assert_eq!(pending.stage, Stage::Receiving);

@@ -111,7 +111,7 @@ impl Door for Front {
     }
 }
 
-/// Settings shared by all handshakes of one listener.
+/// Settings of a listener for its handshakes.
 #[derive(Debug)]
 struct Gate {
     offers: Vec<Offer>,

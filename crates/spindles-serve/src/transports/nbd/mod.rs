@@ -3,9 +3,10 @@
 //! The *front* listens and performs handshakes. After that each client is a *connection*:
 //!
 //! ```text
-//!  socket ──▶ connection: takes requests ──▶ export ──▶ answers ──▶ connection: sends replies ──▶ socket
-//!                  ▲                                                      │
-//!                  └──────────── slots of the export are free ◀───────────┘
+//!               connection                            connection
+//!  socket ──▶ takes requests ──▶ export ──▶ answers ──▶ sends replies ──▶ socket
+//!                  ▲                                         │
+//!                  └────── slots of the export are free ◀────┘
 //! ```
 //!
 //! A connection takes a request only when the export has enough free slots for all of it. Until

@@ -248,7 +248,7 @@ fn parameters(export: &ExportFacts) -> Parameters {
 }
 
 /// Returns a reason if the array can't replace the device for programs that have it open. The array
-/// may have grown; these programs do not see that.
+/// may have grown; the new size stays hidden from these programs.
 fn misfit(device: &Parameters, info: &DeviceInfo, export: &ExportFacts) -> Option<&'static str> {
     let own = parameters(export);
     let wanted = FEATURES | RECOVERY;

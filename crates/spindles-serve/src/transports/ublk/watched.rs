@@ -28,7 +28,7 @@ pub(super) const START: &str = "start";
 pub(super) const USERS: &str = "users";
 /// Request: end or leave the device. The reply is [`Left`].
 pub(super) const LEAVE: &str = "leave";
-/// Request: the server has stopped serving the device. The reply is a warning, if there is one.
+/// Request: the server has stopped serving the device. The reply may carry a warning.
 pub(super) const END: &str = "end";
 
 /// Result of leaving a device.
@@ -36,7 +36,7 @@ pub(super) const END: &str = "end";
 pub(super) struct Left {
     /// True if the device is left to another server.
     pub(super) stays: bool,
-    /// A warning, if there is one.
+    /// A warning for the user, if any.
     pub(super) told: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn find(arguments: &[OsString]) -> io::Result<Box<dyn Watched>> {
 enum Stage {
     /// Only users since an earlier server can have it open.
     Prepared,
-    /// Programs may have it open.
+    /// The device is started: programs can open it.
     Started,
     /// Stopped, or left to another server.
     Ended { stays: bool },

@@ -3,8 +3,8 @@
 //! Each phase ends when its file is closed; nothing is made durable. The original's sleep of 5 s
 //! before the seeks is left out.
 
-use super::FileKind;
 use super::phases::{ONE, phase, rotating};
+use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts, step};
 use crate::file::{
     Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,

@@ -2,9 +2,9 @@
 //! with 8192 seeks by 5 seekers. Then small files are created, checked and removed, in order and at
 //! random.
 
-use super::FileKind;
 use super::bonnie::{Seeks, Work, phase_of};
 use super::phases::{ONE, phase};
+use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts, step};
 use crate::file::{
     Access, Action, Class, FileCounted, FileId, FileIssue, FilePhase, FilePlan, FileWorkload,

@@ -2,8 +2,8 @@
 //!
 //! Zeros are written from memory: the read of `/dev/zero`, which only fills memory, is left out.
 
-use super::FileKind;
 use super::phases::{ONE, phase};
+use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts, step};
 use crate::file::{
     Access, Action, At, FileCounted, FileId, FileIssue, FilePhase, FilePlan, FileWorkload,

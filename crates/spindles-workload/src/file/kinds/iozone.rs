@@ -3,8 +3,8 @@
 //! The clock stops before the file is closed. Nothing is made durable unless `fsync` is set, as in
 //! the original's build for BSD.
 
-use super::FileKind;
 use super::phases::{ONE, phase};
+use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts, step};
 use crate::file::{
     Access, Action, At, FileCounted, FileId, FileIssue, FilePhase, FilePlan, FileWorkload,

@@ -4,8 +4,8 @@
 //! read. `beside = in-place`: with that probability, an operation of a reader is a write at its
 //! position.
 
-use super::FileKind;
 use super::phases::{ONE, fill, making_ready, phase};
+use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts};
 use crate::file::{
     Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,

@@ -17,58 +17,7 @@ mod varmail;
 #[cfg(test)]
 mod tests;
 
-use super::{FilePhase, FilePlan, FileWorkload, Parameter, ParameterError, Value};
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-/// A workload of the table.
-#[derive(Debug)]
-pub struct FileKind {
-    /// The name that users type.
-    pub name: &'static str,
-    /// One line that describes it.
-    pub summary: &'static str,
-    /// Its parameters.
-    pub parameters: &'static [Parameter],
-    /// True if it unpacks an archive, which may be the user's.
-    pub takes_archive: bool,
-    /// The parameter that sets the number of actors, if any.
-    pub(crate) actors: Option<&'static str>,
-    /// Returns the most files that it creates on a bare target, in a [`Layout`](super::Layout), if
-    /// it can run on one.
-    pub(crate) files: fn(&FilePlan) -> Result<u64, NotBare>,
-    /// Returns the conflict between values that are each possible; `None` if there is none.
-    pub(crate) check: fn(&FilePlan) -> Option<String>,
-    pub(crate) phases: fn(&FilePlan) -> Vec<FilePhase>,
-    pub(crate) bytes: fn(&FilePlan) -> u64,
-    pub(crate) start: fn(&FilePlan, usize) -> Box<dyn FileWorkload>,
-}
-
-impl FileKind {
-    /// Resolves every default, shrinks by `scale` (1: unchanged) and checks the choices.
-    ///
-    /// # Errors
-    /// If a choice is not possible, or shrinks too far.
-    pub fn plan(
-        &'static self,
-        chosen: &BTreeMap<String, Value>,
-        scale: f64,
-        seed: u64,
-    ) -> Result<FilePlan, ParameterError> {
-        FilePlan::new(self, chosen, scale, seed)
-    }
-}
-
-/// The reason why a workload on files can't run on a bare target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotBare {
-    /// It measures file system operations, or its files are many and small.
-    NeedsFileSystem,
-    /// Its files grow as long as it runs.
-    Grows,
-}
+use crate::file::plan::{FileKind, FilePlan, NotBare};
 
 const NEEDS_FILE_SYSTEM: fn(&FilePlan) -> Result<u64, NotBare> = |_| Err(NotBare::NeedsFileSystem);
 

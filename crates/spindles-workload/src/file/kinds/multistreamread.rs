@@ -1,7 +1,8 @@
 //! filebench's multistreamread: see `multistream`.
 
-use super::{FileKind, multistream};
+use super::multistream;
 use crate::file::FileCounted;
+use crate::file::plan::FileKind;
 
 pub(super) static KIND: FileKind = FileKind {
     name: "multistreamread",

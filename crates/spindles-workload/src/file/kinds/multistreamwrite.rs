@@ -1,7 +1,8 @@
 //! filebench's multistreamwrite: see `multistream`.
 
-use super::{FileKind, NotBare, multistream};
+use super::multistream;
 use crate::file::FileCounted;
+use crate::file::plan::{FileKind, NotBare};
 
 pub(super) static KIND: FileKind = FileKind {
     name: "multistreamwrite",

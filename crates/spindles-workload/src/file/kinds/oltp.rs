@@ -10,8 +10,8 @@
 //!
 //! Separate actors carry out the writes that no process waits for, like the C library does.
 
-use super::FileKind;
 use super::phases::{endless, fill, making_ready};
+use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts};
 use crate::file::{
     Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,

@@ -4,10 +4,13 @@
 extern crate std;
 
 use super::*;
+use crate::file::plan::Value;
 use crate::file::{Action, Answer, At, Class, FileId, FileIssue, FileNext, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::string::String;
 use std::string::ToString as _;
 use std::vec;
+use std::vec::Vec;
 
 /// The counts of a phase.
 #[derive(Debug, Default, PartialEq, Eq)]

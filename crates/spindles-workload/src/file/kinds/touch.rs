@@ -1,7 +1,7 @@
 //! `touch` of ten thousand files in one folder, `touch` of them again, and `rm`: one process.
 
-use super::FileKind;
 use super::phases::{ONE, phase};
+use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts, step};
 use crate::file::{
     Access, Action, Class, FileCounted, FileId, FileIssue, FilePhase, FilePlan, FileWorkload,

@@ -4,8 +4,8 @@
 //! The archive is read from memory, so that its own disk is not measured, from the same folder, or
 //! from another folder.
 
-use super::FileKind;
 use super::phases::{ONE, making_ready, phase};
+use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts, step};
 use crate::file::tree::FILES;
 use crate::file::{

@@ -1,9 +1,9 @@
 //! filebench's varmail: threads of a mail server, each in a loop of thirteen operations on a set of
 //! small files.
 
-use super::FileKind;
 use super::phases::{ONE, endless, making_ready};
 use crate::file::fileset::{self, Fileset, preallocated};
+use crate::file::plan::FileKind;
 
 use crate::file::{
     Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,

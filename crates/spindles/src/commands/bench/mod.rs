@@ -1,4 +1,5 @@
-//! `spindles bench`: measurements without an experiment file. Each is one file and one row.
+//! `spindles bench`: measurements without an experiment file. Each measurement is one file and one
+//! row of the table.
 
 mod engine;
 mod parity;
@@ -19,8 +20,8 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
-/// The measurements. The row `workload` is not a subcommand: it runs as `spindles bench WORKLOAD
-/// TARGET`, so its arguments are those of `bench` itself.
+/// The measurements. The row `workload` is not a subcommand: its command line is `spindles bench
+/// WORKLOAD TARGET`, so `bench` itself takes the arguments.
 static BENCHES: &[&Command] = &[&workload::COMMAND, &engine::COMMAND, &parity::COMMAND];
 
 /// The row that `bench` runs if no other is named.

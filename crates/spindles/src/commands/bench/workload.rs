@@ -119,7 +119,7 @@ struct Arguments {
     /// Folder for the temporary files of the run [default: the temporary folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Seed of everything random
+    /// Seed for all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

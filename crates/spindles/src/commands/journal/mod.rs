@@ -1,5 +1,5 @@
 //! `spindles journal`: manages the separate device for an array's journal. Each command is one file
-//! and one row.
+//! and one row of the table.
 
 mod add;
 mod remove;

@@ -27,7 +27,7 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The array: its name, or its devices, with that of its journal if it is there
+    /// The array: its name, or its devices, with the journal device if present
     #[arg(long, value_name = "ARRAY|DEV,..")]
     array: String,
     /// Rejected, with a message that the array is enough

@@ -41,7 +41,7 @@ struct Arguments {
     /// system's temporary folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// A device that fio may be run on. WHAT IT HOLDS MAY BE LOST
+    /// A device for runs of fio, which MAY DESTROY ITS DATA
     #[arg(long = "device", value_name = "DEV")]
     devices: Vec<String>,
     /// Use these devices even if something else uses them

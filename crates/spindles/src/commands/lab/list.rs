@@ -4,7 +4,7 @@ use super::Command;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use spindles_block::SizeBytes;
 use spindles_lab::builtin::{self, BUILTINS};
 use spindles_lab::{Experiment, TOOLS, targets};
@@ -34,16 +34,35 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     if let Some(name) = arguments.show {
-        let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
-        let builtin = builtin::by_name(&name).ok_or_else(|| {
-            Usage::error(format!(
-                "there is no built-in experiment \"{name}\": choose one of {}",
-                names.join(", ")
-            ))
-        })?;
-        ui.text("experiment", builtin.text);
-        return Ok(());
+        return show_experiment(&name, ui);
     }
+    show_workloads(ui);
+    show_parameters(ui);
+    show_targets(ui);
+    let experiments = BUILTINS
+        .iter()
+        .map(|builtin| Experiment::parse(builtin.name, builtin.text))
+        .collect::<Result<Vec<_>, _>>()?;
+    show_experiments(&experiments, ui);
+    ui.json(&document(&experiments));
+    Ok(())
+}
+
+/// Prints the file of a built-in experiment.
+fn show_experiment(name: &str, ui: &Ui) -> anyhow::Result<()> {
+    let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+    let builtin = builtin::by_name(name).ok_or_else(|| {
+        Usage::error(format!(
+            "there is no built-in experiment \"{name}\": choose one of {}",
+            names.join(", ")
+        ))
+    })?;
+    ui.text("experiment", builtin.text);
+    Ok(())
+}
+
+/// Prints a table for each sort of workload.
+fn show_workloads(ui: &Ui) {
     let workloads: Vec<_> = KINDS
         .iter()
         .map(|kind| vec![kind.name.to_owned(), kind.summary()])
@@ -64,6 +83,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let copy = vec![network::COPY.to_owned(), network::SUMMARY.to_owned()];
     ui.table(&["workload between machines", "what it does"], &[copy]);
     ui.line("");
+}
+
+/// Prints the table of the parameters of workloads.
+fn show_parameters(ui: &Ui) {
     let parameters: Vec<_> = (file::KINDS.iter())
         .map(|kind| (kind.name, kind.parameters))
         .chain([(network::COPY, network::PARAMETERS)])
@@ -71,29 +94,39 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .collect();
     ui.table(&["of", "parameter", "default", "what it is"], &parameters);
     ui.line("");
+}
+
+/// Prints the table of the targets.
+fn show_targets(ui: &Ui) {
     let kinds: Vec<_> = targets::KINDS
         .iter()
         .map(|kind| vec![kind.syntax.to_owned(), kind.summary.to_owned()])
         .collect();
     ui.table(&["target", "what it is"], &kinds);
     ui.line("");
-    let experiments = BUILTINS
-        .iter()
-        .map(|builtin| {
-            let experiment = Experiment::parse(builtin.name, builtin.text)?;
-            Ok((builtin.name, experiment.scale_min, experiment.summary))
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
+}
+
+/// Prints the table of the built-in experiments.
+fn show_experiments(experiments: &[Experiment], ui: &Ui) {
     let rows: Vec<_> = (experiments.iter())
-        .map(|(name, scale_min, summary)| {
+        .map(|experiment| {
+            let scale_min = experiment.scale_min;
             let scale_min = scale_min.map_or("any".to_owned(), |least| least.to_string());
-            vec![(*name).to_owned(), scale_min, summary.clone()]
+            vec![
+                experiment.name.clone(),
+                scale_min,
+                experiment.summary.clone(),
+            ]
         })
         .collect();
     ui.table(
         &["experiment", "smallest --scale", "what it compares"],
         &rows,
     );
+}
+
+/// Returns the JSON document of all lists.
+fn document(experiments: &[Experiment]) -> Value {
     let workloads = KINDS.iter().map(|kind| {
         json!({
             "name": kind.name,
@@ -120,21 +153,24 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let targets = targets::KINDS
         .iter()
         .map(|kind| json!({ "name": kind.name, "syntax": kind.syntax, "summary": kind.summary }));
-    let experiments = experiments
-        .iter()
-        .map(|(name, scale_min, summary)| json!({ "name": name, "scale_min": scale_min, "summary": summary }));
-    ui.json(&json!({
+    let experiments = experiments.iter().map(|experiment| {
+        json!({
+            "name": experiment.name,
+            "scale_min": experiment.scale_min,
+            "summary": experiment.summary,
+        })
+    });
+    json!({
         "workloads": workloads.collect::<Vec<_>>(),
         "tool_workloads": tools.collect::<Vec<_>>(),
         "file_workloads": files.collect::<Vec<_>>(),
         "network_workloads": [copy],
         "targets": targets.collect::<Vec<_>>(),
         "experiments": experiments.collect::<Vec<_>>(),
-    }));
-    Ok(())
+    })
 }
 
-fn parameters_json(parameters: &[Parameter]) -> Vec<serde_json::Value> {
+fn parameters_json(parameters: &[Parameter]) -> Vec<Value> {
     let one = |parameter: &Parameter| {
         json!({
             "name": parameter.name,

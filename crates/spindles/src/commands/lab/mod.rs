@@ -1,4 +1,5 @@
-//! `spindles lab`: experiments and their reports. Each command is one file and one row.
+//! `spindles lab`: experiments and their reports. Each command is one file and one row of
+//! the table.
 
 mod agent;
 mod compare;

@@ -52,7 +52,8 @@ struct Arguments {
     /// Then continue until the interval of every ratio is within ±5 %, up to this many blocks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_blocks: Option<u32>,
-    /// Multiply all sizes and times by this factor, below 1 for a trial run. All output says so
+    /// Multiply all sizes and times by this factor, below 1 for a trial run. All output mentions
+    /// the factor
     #[arg(long, value_name = "F", value_parser = scale, default_value = "1")]
     scale: f64,
     /// Seconds that timed workloads run, instead of the experiment's
@@ -70,7 +71,7 @@ struct Arguments {
     /// Folder for the temporary files of the run, instead of the experiment's
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Seed of everything random, instead of the experiment's
+    /// Seed for all random numbers, instead of the experiment's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Other machines that run `spindles lab agent`, separated by commas. Workloads on nodes use as
@@ -80,7 +81,7 @@ struct Arguments {
     /// File with the token of their agents
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The address at which nodes reach this machine [default: the one from which it reaches them]
+    /// Address at which nodes reach this machine [default: local address of connections to them]
     #[arg(long, value_name = "ADDRESS", value_parser = own_address)]
     listen: Option<IpAddr>,
     #[command(flatten)]

@@ -269,7 +269,7 @@ fn follow(mut server: Server, ordered: &Receiver<Order>, answers: &Sender<io::Re
                 drop(answers.send(confined));
             }
             Ok(Order::Serve(service)) => return serve(server, *service),
-            // Nothing was written to it.
+            // Serving never began, so no client wrote data.
             Err(RecvError) => return drop(server.close()),
         }
     }
@@ -282,7 +282,7 @@ fn serve(server: Server, service: Service) {
         commands,
         tells,
     } = service;
-    // The receiver listens as long as there are senders.
+    // The receiver lives until the last sender is dropped.
     let tell = |told| drop(tells.send(told));
     let mut name = server.name();
     let name_of = |arrays: &[ArraySnapshot]| arrays.first().map(|array| array.name.clone());
@@ -315,7 +315,7 @@ fn serve(server: Server, service: Service) {
         .map(Told::Alarm)
         .for_each(tell);
     tell(Told::Ends(number));
-    // Without doors, opening them has failed, which was reported.
+    // No doors arrive if opening them failed; the error was already reported.
     let notes = ways.recv().map_or_else(|_| Vec::new(), Ways::close);
     notes.iter().cloned().map(Told::Note).for_each(tell);
     let closed = ended.map_err(|error| error.to_string());

@@ -28,7 +28,7 @@ pub(super) enum What {
 
 /// The kind of a single TARGET.
 enum Kind {
-    /// Served as it is.
+    /// A file or device itself, not the array on it.
     AsIs,
     /// Fresh, on memory.
     Fresh(Expression),
@@ -54,8 +54,8 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
 ///
 /// | TARGET | export |
 /// |---|---|
-/// | with `--as-is`, any | each by itself |
-/// | memory, and fresh arrays on it | each by itself |
+/// | any target, with `--as-is` | one for each target |
+/// | memory, and fresh arrays on it | one for each target |
 /// | names of arrays, and devices | one for each array that these belong to |
 pub(super) fn exports(
     arguments: &Arguments,

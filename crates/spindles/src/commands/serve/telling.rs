@@ -36,7 +36,8 @@ impl Teller<'_> {
     }
 }
 
-/// Starts the helper that runs the program. It is outside of the sandbox, and does nothing else.
+/// Starts the helper that runs the program. The helper stays outside of the sandbox, and does
+/// nothing else.
 pub(super) fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Helper>> {
     let Some(program) = program else {
         return Ok(None);

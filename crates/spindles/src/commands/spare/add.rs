@@ -29,10 +29,10 @@ struct Arguments {
     /// The devices that become spares; give them first, then the array with --array
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
-    /// The array that may take them, as may the arrays inside it: its name, or its devices
+    /// The array that may use the spares, also for its inner arrays: its name, or its devices
     #[arg(long, value_name = "ARRAY|DEV,..", group = "whose")]
     array: Option<String>,
-    /// Any array may take them if they are large enough
+    /// Let any array use the spares if they are large enough
     #[arg(long, group = "whose")]
     shared: bool,
     /// Overwrite what the devices hold

@@ -1,4 +1,5 @@
-//! `spindles spare`: devices that replace lost members. Each command is one file and one row.
+//! `spindles spare`: devices that replace lost members. Each command is one file and one row of the
+//! table.
 
 mod add;
 mod remove;

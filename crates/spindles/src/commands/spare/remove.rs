@@ -27,7 +27,7 @@ struct Arguments {
     /// The spares; give them first, then the array with --array
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
-    /// The array whose spares they are: its name, or its devices
+    /// The array that owns the spares: its name, or its devices
     #[arg(long, value_name = "ARRAY|DEV,..")]
     array: Option<String>,
     #[command(flatten)]
