@@ -270,6 +270,8 @@ lab_runs() {
     mkfs.ext4 -q -F /tmp/lab.img && mount -o loop /tmp/lab.img "$disk" || fail "no disk"
     (cd "$disk" && TMPDIR=$disk "$SPINDLES" lab run "$experiment" --scale "$scale" --seconds 2 --repeat 1 --max-blocks 1 --force \
         --folder "$disk" --out "$disk/results" >/tmp/lab.out 2>&1) || fail "$experiment: $(tail -n 30 /tmp/lab.out)"
+    # The first screen shows three doubts only.
+    "$SPINDLES" lab report "$disk/results" --all-doubts >>/tmp/lab.out || fail "$experiment: no report"
     for words in "$@"; do
         grep -q "$words" /tmp/lab.out || fail "$experiment does not say '$words': $(cat /tmp/lab.out)"
     done

@@ -77,7 +77,7 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Resul
     };
     let related: Vec<&str> = labelled.iter().copied().filter(is_related).collect();
     // Devices of other arrays do not assemble with these. Devices of a deeply nested inner array
-    // name no array that is known yet.
+    // name only arrays that are still unknown.
     let looked = [labelled, related].into_iter().find_map(|new| {
         let all = [devices.as_slice(), &new].concat();
         assemble::describe(&all, &OpenOptions::looking()).ok()

@@ -88,7 +88,8 @@ impl Drop for Region {
 pub(crate) struct Memory {
     /// Address of its first byte.
     pub(crate) start: NonNull<u8>,
-    /// The buffer that contains it. Selects the registered buffer of that number, if there is one.
+    /// The buffer that contains the memory. Its number selects the registered buffer, if there is
+    /// one.
     pub(crate) buffer: BufferId,
 }
 

@@ -123,7 +123,7 @@ impl CommandRing {
         self.limits
     }
 
-    /// Returns the head of an entry that is here.
+    /// Returns the head of an entry that the kernel does not have.
     #[must_use]
     pub fn head(&self, entry: u16) -> &[u8] {
         let range = self.range(entry, self.limits.head_bytes);
@@ -136,7 +136,7 @@ impl CommandRing {
         &mut self.heads.bytes_mut()[range]
     }
 
-    /// Returns the payload of an entry that is here.
+    /// Returns the payload of an entry that the kernel does not have.
     #[must_use]
     pub fn payload(&self, entry: u16) -> &[u8] {
         let range = self.range(entry, self.limits.payload_bytes);

@@ -116,14 +116,14 @@ fn socket_address(address: *const libc::sockaddr) -> Option<IpAddr> {
     match i32::from(family) {
         // Family and port, two bytes each, then the address.
         libc::AF_INET => {
-            // SAFETY: the family says that it is a `sockaddr_in`, which has 16 bytes.
+            // SAFETY: the family identifies a `sockaddr_in`, which has 16 bytes.
             let bytes = unsafe { address.cast::<[u8; 8]>().read() };
             let address: [u8; 4] = *bytes[4..].first_chunk()?;
             Some(Ipv4Addr::from(address).into())
         }
         // Family, port and flow label, then the address.
         libc::AF_INET6 => {
-            // SAFETY: the family says that it is a `sockaddr_in6`, which has 28 bytes.
+            // SAFETY: the family identifies a `sockaddr_in6`, which has 28 bytes.
             let bytes = unsafe { address.cast::<[u8; 24]>().read() };
             let address: [u8; 16] = *bytes[8..].first_chunk()?;
             Some(Ipv6Addr::from(address).into())

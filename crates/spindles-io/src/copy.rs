@@ -280,7 +280,7 @@ impl CopyEnd {
         })
     }
 
-    /// Creates a file of that length, or extends an empty one; leaves anything else as it is.
+    /// Creates a file of that length, or extends an empty file; does not change other targets.
     /// Returns true if the file is new.
     ///
     /// # Errors

@@ -408,7 +408,7 @@ impl Managed for Driver {
             record: record.clone(),
         };
         drop(probe);
-        // It may already be a spare under another name.
+        // The device may already be a spare under another name.
         let known: Vec<String> = self.core.spares.names().collect();
         for name in known.iter().filter(|name| share_bytes(name, device)) {
             self.core.spares.withdraw(name);

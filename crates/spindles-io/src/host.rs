@@ -28,7 +28,7 @@ pub enum Host<'a> {
 
 /// An array that a server has open.
 pub trait Served: Debug {
-    /// Returns the devices that it was assembled from, and those added later.
+    /// Returns the devices that the array was assembled from, and devices added later.
     fn devices(&self) -> Vec<String>;
 
     /// Returns a handle to manage it.
@@ -227,8 +227,8 @@ impl<'a> Host<'a> {
         devices
     }
 
-    /// Has a server close those of the devices that were members and are out. While the server has
-    /// them open, no other process can open them.
+    /// Asks a server to close the devices of members that are out. While the server has a device
+    /// open, no other process can open it.
     pub(crate) fn let_go(&self, devices: &[&str]) {
         if let Self::Served(served) = self {
             for device in devices {
@@ -343,8 +343,8 @@ pub fn may_belong(device: &str) -> bool {
     says_so(device).unwrap_or_else(|| is_address(device))
 }
 
-/// Returns those `devices` that are members of this array or of an array inside it, and all spares
-/// and journal devices. Leaves out a former member whose place another device has taken. Devices in
+/// Selects from `devices` the members of this array or of an array inside it, and all spares and
+/// journal devices. Leaves out a former member whose place another device has taken. Devices in
 /// `open` belong even if they name another array or can't be read.
 #[must_use]
 pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Vec<String> {
@@ -402,8 +402,8 @@ const LOOKS_MAX: u32 = 40;
 /// Time between two reads.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Reads the superblocks of an array that another process has open, from those `devices` that are
-/// present and belong to an array.
+/// Reads the superblocks of an array that another process has open. Skips `devices` that are
+/// missing or belong to no array.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Gives an array a journal device, or removes it. This takes one write of superblocks, of a clean
-//! array, so that the log is empty.
+//! Gives an array a journal device, or removes it. The array must be clean, so that the log is
+//! empty; one write of the superblocks makes the change.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Change, JournalReport};
 use crate::attach::{self, ChangeError, Use};
@@ -77,8 +77,8 @@ pub fn add<'a>(
     Ok(Moved { report, wiped })
 }
 
-/// Removes the journal device of an array; its members log from then on. The device may be among
-/// those given and becomes a plain one then.
+/// Removes the journal device of an array; its members log from then on. If the journal device is
+/// given too, it becomes a plain device.
 ///
 /// # Errors
 ///

@@ -70,7 +70,7 @@ pub(crate) fn make(
     written.map_err(|source| failed(device, "write to", source))
 }
 
-/// Labels a held device as a spare of this array alone, and clears it for its place there.
+/// Labels a held device as a dedicated spare of this array, and clears it for its place there.
 pub(crate) fn reserve(device: &str, array: Uuid, areas: &DeviceRecord) -> io::Result<()> {
     clearing::clear(device, areas)?;
     let spare = SpareRecord {

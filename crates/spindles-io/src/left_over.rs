@@ -22,9 +22,9 @@ fn take(found: &mut Vec<Found>, is_old: fn(&Found, &ArrayRecord, &[Found]) -> bo
     found.extract_if(.., is_left_over).collect()
 }
 
-/// Returns true if the array continued without it: a newer record counts on a device that its own
-/// record counts on too, but not on it. Each record is durable on all devices it counts on before
-/// the next one is written. So that shared device had both records, one after the other.
+/// Returns true if the array continued without `device`: a newer record counts on another device of
+/// the `own` record, but not on `device`. Each record is durable on all devices that it counts on
+/// before the next record is written. So the shared device had both records, one after the other.
 fn is_outlived(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
     let records = all.iter().filter_map(|found| Some(&found.record().ok()?.0));
     let mut newer = records.filter(|other| {
@@ -40,8 +40,8 @@ fn is_outlived(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
     })
 }
 
-/// Returns true if a newer record has all devices it counts on, with another one in this place, and
-/// its own record lacks some. It is then not one side of an array that continued in two places.
+/// Returns true if all devices of the newest record are present, with another device in this place,
+/// and devices of the `own` record are missing. Then the array did not continue in two places.
 fn is_a_remainder(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
     let Some(newest) = newest(all, own.uuid) else {
         return false;

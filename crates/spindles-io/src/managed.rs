@@ -17,8 +17,8 @@ pub struct PutOut {
     pub outermost: String,
     /// Its position.
     pub member: MemberIndex,
-    /// The spare that is to take its place, if one fits. It does so at once if the array stays
-    /// open.
+    /// The spare that will take the place, if one fits. The spare takes it at once if the array
+    /// stays open.
     pub spare: Option<String>,
 }
 
@@ -121,8 +121,8 @@ pub trait Managed {
         Err(CommandError::NoRedundancy)
     }
 
-    /// Begins a second scrub, once the first one has ended, of the arrays that it skipped. It finds
-    /// errors that the arrays above did not repair. Returns true if there are such arrays.
+    /// Begins a second scrub, of the arrays that the finished first scrub skipped. It finds errors
+    /// that the arrays above did not repair. Returns true if the first scrub skipped any.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ pub trait Managed {
     ///
     /// # Errors
     ///
-    /// If it would not.
+    /// If `attach` would fail.
     fn may_attach(&self, _device: &str, _wanted: PlaceWanted) -> Result<(), AttachError> {
         Err(AttachError::NothingMissing)
     }
@@ -167,7 +167,7 @@ pub trait Managed {
     ///
     /// # Errors
     ///
-    /// If the device belongs to no such member. The device is not written then.
+    /// If the device belongs to no such member. The device was not written then.
     fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NotReturning {
             device: device.to_owned(),
@@ -280,7 +280,7 @@ pub trait Managed {
     ///
     /// # Errors
     ///
-    /// If it would not.
+    /// If `replace` would fail.
     fn may_replace(&self, old: &str, _device: &str) -> Result<(), AttachError> {
         let device = old.to_owned();
         Err(AttachError::NotActive {

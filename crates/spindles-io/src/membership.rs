@@ -89,7 +89,8 @@ fn await_record(target: &dyn Managed, array: &str, member: MemberIndex) -> Resul
 }
 
 /// Waits for a while until a spare has taken the place of a member that is out. Returns that spare,
-/// since unsuitable ones are skipped; otherwise the one that is next.
+/// which may differ from `out.spare` because unsuitable spares are skipped. Otherwise returns
+/// `out.spare`, or `None` if it failed to take the place.
 fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
     let end = Instant::now() + SPARE_MAX;
     let mut next = out.spare.clone();
@@ -112,7 +113,8 @@ fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
     }
 }
 
-/// Returns the devices of an array, and one that may be missing among them.
+/// Returns the devices of an array, and `device` if it belongs to an array and is missing among
+/// them.
 fn with_device(host: Host<'_>, device: &str) -> Vec<String> {
     let mut given = host.devices();
     let all: Vec<&str> = given.iter().map(String::as_str).chain([device]).collect();

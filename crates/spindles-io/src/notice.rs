@@ -114,8 +114,7 @@ impl Notice {
         let (pid, what, arrays) = (std::process::id(), &self.what, &self.arrays);
         let mut text =
             format!("{MAGIC} {pid} {what} {done_bytes} {total_bytes} {left} {arrays} end");
-        // Pad to the longest text of this notice, so that nothing of an earlier one remains at its
-        // end.
+        // Pad to the longest text of this notice, so that no remainder of an earlier text follows.
         let room = MAGIC.len() + what.len() + arrays.len() + 100;
         text = format!("{text:room$}");
         // A notice that can't be written is merely not read.
@@ -357,7 +356,8 @@ pub fn own_folder() -> Option<PathBuf> {
     })
 }
 
-/// Returns the owner of a folder if that is this user or root, and no other user may write there.
+/// Returns the owner of a folder if the owner is this user or root and no other user may write
+/// there.
 fn trusted(folder: &Path) -> Option<u32> {
     let metadata = fs::symlink_metadata(folder).ok()?;
     let owner = metadata.uid();

@@ -63,8 +63,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns the locks that this opening takes over and gives back: an opening for reading holds
-    /// none of its own.
+    /// Returns the locks that this opening takes over and gives back: none if the opening is
+    /// read-only.
     pub(crate) fn own_locks(&self) -> Locks {
         if self.read_only {
             Locks::default()

@@ -11,9 +11,9 @@ const FIRST: RawFd = 3;
 /// a file and locks its position. That takes a tenth of a `read` of 8 KiB from memory (Linux,
 /// `fs/file.c`, `fdget_pos`).
 ///
-/// Files that this thread opens afterwards exist only in its own table, and it does not see those
-/// of other threads. So no descriptor may be passed between this thread and another. The
-/// descriptors still open when it ends are closed then.
+/// Files that this thread opens afterwards exist only in its own table, and files of other threads
+/// are invisible to it. So no descriptor may be passed between this thread and another. The kernel
+/// closes the remaining descriptors when the thread ends.
 ///
 /// # Errors
 ///
@@ -31,8 +31,8 @@ pub fn use_own_descriptors(kept: BorrowedFd<'_>) -> io::Result<()> {
 
 #[expect(unsafe_code, reason = "no crate here has this system call")]
 fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> io::Result<()> {
-    // SAFETY: no memory is touched. The descriptors are those of a table that only this thread has,
-    // and their owners in other threads have them in theirs.
+    // SAFETY: no memory is touched. The call closes descriptors in a table that only this thread
+    // uses; other threads keep their descriptors in their own table.
     let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     match answer {
         0 => Ok(()),
@@ -69,7 +69,8 @@ mod tests {
                 ended.wait();
             });
             begun.wait();
-            // A file that another thread closes is really closed, whatever this thread does.
+            // The file really closes here, because the thread with the separate table holds no
+            // copy.
             drop(there);
             here.set_read_timeout(Some(std::time::Duration::from_secs(5)))
                 .expect("a time");

@@ -29,9 +29,9 @@ pub struct RebuildOptions {
     pub assemble: AssembleOptions,
     /// The device, or array, that takes the place.
     ///
-    /// An array may consist of blank devices, or of the remaining devices of the array that was
-    /// there before. If that array lacks only one device, give that device alone to create the
-    /// array again.
+    /// An array may consist of blank devices, or of the remaining devices of the earlier array in
+    /// this place. If the earlier array lacks only one device, give only the new device to create
+    /// the array again.
     ///
     /// `None` continues a stopped rebuild, and brings returned members up to date.
     pub onto: Option<Expression>,
@@ -514,7 +514,7 @@ fn look_with<'a>(
         let all = [devices.as_slice(), &ours].concat();
         match put_together(&all, &reading) {
             Ok(build) if is_of_use(&build) => return Ok((all, build)),
-            // The new devices change nothing as they are; assemble without them.
+            // The new devices are useless as they are; assemble without them.
             Ok(_) | Err(_) => {}
         }
     }

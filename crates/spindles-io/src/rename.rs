@@ -10,8 +10,8 @@ use spindles_format::{Text, Uuid};
 use std::collections::BTreeMap;
 
 /// Gives the array on these devices a new name. No other array in `places`, as for `scan::resolve`,
-/// may have it. `progress` gets the progress of the resync of an array that was not closed in
-/// order. Returns the array as found; does nothing if it already has the name.
+/// may have this name. `progress` gets the progress of the resync of an array that was not closed
+/// in order. Returns the array as found; does nothing if it already has the name.
 ///
 /// # Errors
 ///

@@ -33,7 +33,7 @@ pub struct Replaced {
     pub array: String,
     /// The position of the member in `array`.
     pub member: MemberIndex,
-    /// True if the old device went out meanwhile: its place was rebuilt from the others.
+    /// True if the old device went out meanwhile, so that the other members rebuilt its place.
     pub rebuilt: bool,
     /// Why the old device still has its superblock; `None` if it was cleared. With a superblock it
     /// must not be given alone.
@@ -169,7 +169,7 @@ pub fn replace<'a>(
 }
 
 /// Returns true if an earlier replacement of `old` was killed right after it wrote to `onto`. Only
-/// the superblock there says that `onto` has the place.
+/// the superblock on `onto` records that `onto` has the place.
 fn is_left_over(old: &str, onto: &str) -> bool {
     let [Some(old), Some(onto)] = [old, onto].map(|it| Some(Probe::glance(it)?.found())) else {
         return false;

@@ -115,7 +115,8 @@ pub struct ArrayReport {
 /// Missing members, by the data that a write without them discards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenUp {
-    /// Members that hold all data of the array by themselves, and may have been written since.
+    /// Missing members that hold all data of the array by themselves, and may have been written
+    /// since.
     pub newer: MemberSet,
     /// Members that were present before an unclean end. They alone may hold blocks of the last
     /// writes.
@@ -369,7 +370,7 @@ impl ArrayReport {
     }
 
     /// Copies from an earlier report the inner arrays that the server has open and whose devices
-    /// have lost their names. Their superblocks can't be read by name.
+    /// have lost their names. Superblocks of these devices can't be read by name.
     pub fn keep_open(&mut self, before: &Self, open: &[ArraySnapshot]) {
         let Some(now) = open.iter().find(|array| array.uuid == self.uuid) else {
             return;
@@ -399,8 +400,8 @@ impl ArrayReport {
     }
 
     /// Updates the report from the process that has the array open, which knows more than the
-    /// superblocks. The superblocks of a failed array stay as they were, those of a device that has
-    /// just come or gone lag behind, and devices may have lost their names.
+    /// superblocks. A failed array no longer writes superblocks, superblocks lag behind when a
+    /// device has just come or gone, and devices may have lost their names.
     ///
     /// The open array knows the device at each position: take both its name and its state from
     /// there.
@@ -754,8 +755,8 @@ impl ArrayReport {
 
 impl ArrayReport {
     /// Returns the arrays in which the last scrub left something unrepaired. Skips arrays without
-    /// redundancy inside a redundant one: the outer array counts what it uses of them and can't
-    /// repair.
+    /// redundancy inside a redundant one: the outer array counts the blocks that it uses of them
+    /// and can't repair.
     fn with_left(&self, is_redundant_above: bool) -> Vec<&Self> {
         let is_redundant = self.level.redundancy != Redundancy::None;
         let counts = self.scrub_left_bytes > 0 && (is_redundant || !is_redundant_above);
@@ -960,12 +961,12 @@ pub struct Growing {
     pub moved_bytes: u64,
 }
 
-/// Where the journal of an array lies, if it has one.
+/// The placement of an array's journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalReport {
     /// On its members.
     Members,
-    /// On a device of its own.
+    /// On a separate device.
     Device(String),
     /// On its members, because its journal device is missing.
     DeviceMissing,
@@ -992,13 +993,13 @@ pub enum MemberReport {
         /// The generation at which it went out, if the superblocks record one; `None` if the array
         /// still counts on it.
         out_since: Option<u64>,
-        /// True if an administrator took it out. It comes back only when it is added.
+        /// True if an administrator took the member out. Only `add` brings it back.
         held_out: bool,
     },
 }
 
 impl MemberReport {
-    /// Returns true if it provides nothing: it is missing, or an array that has failed.
+    /// Returns true if the member provides no data: it is missing, or a failed array.
     fn is_lost(&self) -> bool {
         match self {
             Self::Device { .. } => false,

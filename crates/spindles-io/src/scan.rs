@@ -57,7 +57,7 @@ pub struct Given {
     pub devices: Vec<String>,
     /// Devices of their arrays that were found but not given.
     pub forgotten: Vec<Forgotten>,
-    /// Their arrays, and those around and inside them.
+    /// The arrays of the devices, with all outer and inner arrays.
     pub arrays: Vec<Uuid>,
     /// Places that could not be searched, or only partly, each with the reason.
     pub skipped: Vec<String>,
@@ -150,8 +150,8 @@ fn may_read_all() -> bool {
     geteuid().is_root()
 }
 
-/// Keeps the unreadable devices that may belong to the array on `devices`: files if those are
-/// files, block devices if those are block devices.
+/// Keeps the unreadable devices that may belong to the array on `devices`: files if `devices` has
+/// files, block devices if it has block devices.
 fn of_same_kind(unreadable: &[String], devices: &[String]) -> Vec<String> {
     let is_block = |name: &String| matches!(identity(name), Some(Identity::Block { .. }));
     let of_blocks: Vec<bool> = devices.iter().map(is_block).collect();
@@ -328,8 +328,8 @@ fn resolve_within(
     })
 }
 
-/// Finds the array with that name or identity, in `places` as for `resolve`. `None` if there is
-/// none, and if `name` is a device.
+/// Finds the array with that name or identity, in `places` as for `resolve`. `None` if no array has
+/// it, or if `name` is a device.
 #[must_use]
 pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
     if is_device(name) {
@@ -446,7 +446,7 @@ pub fn array_of(device: &str, places: &[String]) -> Option<FoundArray> {
 }
 
 /// Refuses a name that another array in `places`, as for `resolve`, already has. `gives_way`
-/// selects arrays that do not count: the array itself, or one that is about to be overwritten.
+/// selects arrays that do not count: the array itself, or an array about to be overwritten.
 ///
 /// # Errors
 ///
@@ -582,7 +582,7 @@ struct Scan {
     devices: bool,
     /// Devices with a superblock.
     found: Vec<Found>,
-    /// Former members whose positions other devices have.
+    /// Former members whose positions other devices took.
     left_over: Vec<Found>,
     seen: BTreeSet<Identity>,
     skipped: Vec<String>,
@@ -816,8 +816,8 @@ impl Scan {
 
     /// Returns the outermost arrays, with all their devices.
     fn arrays(&self) -> Vec<FoundArray> {
-        // The members' superblocks give the outer array's identity; its data holds its name. For a
-        // device and its copy, one is enough.
+        // The members' superblocks give the outer array's identity; its data holds its name. Of a
+        // device and its copy, open only one.
         let mut inner: Vec<(&ArrayRecord, &DeviceRecord, &str)> = (self.found.iter())
             .filter_map(|found| {
                 let (array, device) = found.record().ok()?;
@@ -930,7 +930,7 @@ impl Scan {
                 let own = array.member[usize::from(device.member.0)].device_uuid;
                 let newest = newest(&all, array.uuid)?;
                 let place = newest.members().get(usize::from(device.member.0))?;
-                // It was replaced, or it is the copy of a given member.
+                // The device was replaced, or is the copy of a given member.
                 if place.device_uuid != own || given.iter().any(|it| is_member(it, array.uuid, own))
                 {
                     return None;

@@ -14,7 +14,7 @@ pub const MISSING: &str = "missing";
 /// Options of a scratch array.
 #[derive(Clone, Debug, Default)]
 pub struct ScratchOptions {
-    /// How to open its devices.
+    /// Options for opening the devices.
     pub open: OpenOptions,
     /// The chunk size of every array in the expression; `None` for each level's default.
     pub chunk_bytes: Option<u64>,
@@ -62,9 +62,9 @@ pub enum ScratchError {
     },
 }
 
-/// Creates an array over devices as they are, without superblocks and without a resync. Its
-/// redundancy is assumed to agree with its data, as it does on devices full of zeros. Leaves are
-/// devices, or `missing`. An expression without a level is the device itself.
+/// Creates an array over devices as they are, without superblocks and without a resync. The
+/// redundancy is assumed to agree with the data, as on devices full of zeros. Leaves are devices,
+/// or `missing`. An expression without a level is the device itself.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Scrubs an array: opens it, reads all of it, reports each faulty place, and closes it.
+//! Scrubs an array: opens it, reads all blocks, reports each faulty place, and closes the array.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, MemberReport};
 use crate::host::{Host, Opened};

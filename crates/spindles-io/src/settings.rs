@@ -8,8 +8,8 @@ use crate::probe::Probe;
 use spindles_block::MemberIndex;
 use spindles_format::{ErrorCounts, Uuid};
 
-/// Sets whether an array, and arrays inside it, may be written without asking while members are
-/// missing that may have continued alone. Recovers an array that was not closed in order.
+/// Allows or forbids writes without `--degraded` while missing members may hold newer data. Applies
+/// to the array and all arrays inside it. Recovers an array that was not closed in order.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@ use std::io;
 /// A known signature on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// Its kind, with its article: "an ext4 file system".
+    /// The kind of data, with an article: "an ext4 file system".
     pub what: &'static str,
     /// The offset of its magic.
     pub offset_bytes: u64,
@@ -28,7 +28,7 @@ struct Place {
     magic: &'static [u8],
 }
 
-/// How an offset is counted.
+/// The point from which an offset counts.
 enum From {
     Start(u64),
     /// Back from the end of the device.

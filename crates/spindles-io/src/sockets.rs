@@ -46,8 +46,8 @@ pub fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Returns the process at the other end of a connection: the one that listened there, or connected.
-/// `None` if this user's namespace does not have it.
+/// Returns the process at the other end of a connection: the listener, or the process that
+/// connected. `None` if that process is not in this user's namespace.
 #[must_use]
 pub fn process_behind(stream: &UnixStream) -> Option<u32> {
     let mut peer = libc::ucred {

@@ -175,14 +175,14 @@ fn serving_too(
 /// The result of removing a spare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// It is a plain device.
+    /// The device is a plain device now.
     Plain,
-    /// The array with this name no longer takes it; others may.
+    /// The array with this name no longer takes the device; other arrays may.
     Of(String),
 }
 
-/// Makes plain devices of spares. If an array is given, they must be its spares; those that also
-/// serve others stay spares of these.
+/// Makes plain devices of spares. If an array is given, all devices must be its spares; a spare
+/// that also serves other arrays stays a spare of those.
 ///
 /// # Errors
 ///

@@ -80,7 +80,7 @@ impl Stack {
         self.core.carry.members_mut().wrap_queue(wrap);
     }
 
-    /// Opens an array over nodes that are not members of another one. The stack's own buffers
+    /// Opens an array over nodes that are not members of another array. The stack's own buffers
     /// replace those in `config`. Work due at opening has begun when this returns.
     ///
     /// # Errors
@@ -386,8 +386,8 @@ impl Stack {
 ///
 /// # Errors
 ///
-/// If the device can't be opened. Its length must be a whole number of blocks: otherwise its last
-/// bytes would be lost.
+/// If the device can't be opened. The length must be a whole number of blocks, or the last bytes
+/// would be lost.
 pub fn open_device(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, OpenError> {
     let (target, device_bytes) = match open_blocks(name, options) {
         Ok(target) => {

@@ -370,9 +370,9 @@ fn reads_through_a_target_are_hedged_too() {
     }
 }
 
-/// While all members delay reads for a moment, the stalled one still counts as stalled. It gets no
-/// new reads, which would have to be hedged too. On a very busy machine reads are too slow for it
-/// to count as stalled.
+/// While all members delay reads for a moment, the stalled one still counts as stalled. The stalled
+/// member gets no new reads, which would have to be hedged too. On a very busy machine reads are
+/// too slow for a member to count as stalled.
 #[test]
 fn a_member_stays_stalled_while_all_members_are_busy() {
     let _alone = alone();

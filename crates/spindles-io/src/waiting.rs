@@ -11,7 +11,7 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 static REPORT: OnceLock<fn(&str)> = OnceLock::new();
 
 /// Sets the function that shows messages about waiting to the user, once for the whole process.
-/// Later calls have no effect. Without one, waits are silent.
+/// Later calls have no effect. Without such a function, waits are silent.
 pub fn report_waits(report: fn(&str)) {
     REPORT.get_or_init(|| report);
 }

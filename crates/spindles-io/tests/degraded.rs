@@ -1,5 +1,5 @@
-//! Arrays that lack members: which of their data is read, what may be written, and how devices and
-//! whole inner arrays replace lost ones.
+//! Arrays that lack members: which data can be read, when writes are allowed, and how devices and
+//! whole inner arrays replace lost members.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -92,7 +92,7 @@ impl Folder {
         }
     }
 
-    /// Corrupts the fifth of a device's blocks that hold only `byte`, if there are that many.
+    /// Corrupts the fifth block full of `byte`, if the device has that many of them.
     fn rot(&self, name: &str, byte: u8) {
         let mut bytes = fs::read(self.path(name)).unwrap();
         let blocks = bytes.chunks_exact_mut(4096);
@@ -232,7 +232,7 @@ fn unclean_data_of_absent_members_is_not_discarded_without_consent() {
             "test.0",
             "member 1",
         ),
-        // The array around it has a copy of everything, but confirmation is required all the same.
+        // The outer array has a copy of all data, but confirmation is required all the same.
         (
             "raid1(raid5(a,b,c),d)",
             &["a", "c", "d"],
@@ -375,8 +375,7 @@ fn possibly_newer_data_needs_consent_before_any_write() {
     }
 }
 
-/// The history of a device that is present is known, whatever its fate: no confirmation is
-/// required.
+/// The history of a present device is known, whatever its fate, so no confirmation is required.
 #[test]
 fn present_members_need_no_consent() {
     let folder = Folder::new(&["a", "b"]);
@@ -570,7 +569,7 @@ fn a_device_replaces_a_whole_inner_array() {
     assert!(!report.report.is_degraded());
 }
 
-/// An inner array without a usable device is missing: the outer one is opened without it.
+/// An inner array without a usable device is missing: the outer array is opened without it.
 #[test]
 fn an_unopenable_inner_array_is_missing_from_the_outer_array() {
     let folder = Folder::new(&["a", "b", "c", "d", "e", "f"]);
@@ -659,7 +658,7 @@ fn an_inner_array_is_recreated_from_survivors_and_a_new_device() {
     let report = report.unwrap().report;
     assert!(!report.is_degraded(), "{report:?}");
     assert_eq!(folder.read(&["d", "e"], &read_only()), Some(0x77));
-    // There is nothing left to do a second time.
+    // A second rebuild finds no work left.
     let again = folder.refuses(&["a", "b", "d"], "e");
     assert!(again.contains("is member 0 of array 'test.1'"), "{again}");
     // The lost device is back, and belongs to no array.
@@ -676,7 +675,8 @@ fn an_inner_array_is_recreated_from_survivors_and_a_new_device() {
 #[test]
 fn an_array_replaces_a_missing_member() {
     for (array, all, left, onto, made) in [
-        // An inner array that lacks too much, replaced by other devices or by its remaining ones.
+        // An inner array that lacks too many devices, replaced by other devices or by its remaining
+        // devices.
         (
             "raid1(raid0(a,b),raid0(c,d))",
             "abcd",

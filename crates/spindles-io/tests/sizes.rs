@@ -429,9 +429,9 @@ const GROWING: &[(&str, usize, bool)] = &[
     ("concat", 2, false),
 ];
 
-/// Whatever the larger members held, an array that gets their room keeps its contents, followed by
-/// zeros. It is as redundant as one created on them, and as large if the end of every member is
-/// used.
+/// An array that grows onto larger members keeps its contents, followed by zeros, whatever these
+/// members held. It is as redundant as an array created on them, and as large if the end of every
+/// member is used.
 #[test]
 fn an_array_grows_onto_larger_members() {
     let block_sizes = [BlockSize::B512, BlockSize::B4096];

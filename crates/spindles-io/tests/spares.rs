@@ -1,5 +1,5 @@
-//! Spares of an array in use: one replaces a member as soon as that is out, and the next one
-//! replaces the spare if it fails too.
+//! Spares of an array in use: a spare replaces a member as soon as the member is out, and the next
+//! spare replaces the first if that fails too.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, Operation, Request};
@@ -148,7 +148,7 @@ fn a_spare_in_use_is_left_alone() {
     assert!(std::fs::read(&paths[3]).unwrap() == before);
 }
 
-/// Two arrays know the same shared spare: the second one finds it taken.
+/// Two arrays know the same shared spare: the second array finds the spare taken.
 #[test]
 fn a_spare_of_another_array_is_not_taken() {
     let (_folder, paths) = folder(&["a", "b", "c", "d", "e", "f", "s"]);

@@ -630,7 +630,7 @@ fn force_clears_old_contents() {
     assert_eq!(created.wiped.len(), 1);
     assert_eq!(created.wiped[0].1, "a GPT partition table");
     assert_eq!(examine(&folder.path("a")).unwrap().sightings, []);
-    // Over one of our arrays: its members now belong to the new array.
+    // Over an existing array: the members now belong to the new array.
     let created = create(&folder.expression("raid0(b,a)"), &forced, &mut |_, _| true).unwrap();
     let assembled = folder.assemble(&["a", "b"]).unwrap();
     assert_eq!(assembled.report.uuid, created.uuid);

@@ -1,5 +1,5 @@
 //! Devices removed while an array on them is written. The copy goes on and the member is put out.
-//! Once it is back, it gets the regions that it missed, and no others.
+//! A member that comes back gets only the regions that it missed.
 //!
 //! A loop device in use can't be detached: the kernel waits for its last user. Instead, the device
 //! loses its sectors like an unplugged disk, is write-protected, or fills up the file system below
@@ -42,7 +42,7 @@ const MOMENT: u64 = 2 << 20;
 /// The fault of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It loses all its sectors, and the kernel detaches it once it is closed. Writes fail with
+    /// The device loses all sectors, and the kernel detaches it once it is closed. Writes fail with
     /// `ENOSPC`, and reads return no data.
     Gone,
     /// Reads work, and writes fail with `EPERM`.
@@ -473,8 +473,8 @@ fn too_many(level: &str, members: usize, fault: Fault, io: IoChoice) -> Result<(
     assert_eq!(taken, 2);
     bench.judge(&mut to);
     to.close().unwrap_err();
-    // The first member removed missed some writes, the second none. With both back, all data is
-    // there, or was being written.
+    // The first member removed missed some writes, the second none. With both members back, all
+    // data is present, except for blocks that were being written.
     for disk in &mut bench.disks[..2] {
         disk.give_back(fault);
     }
@@ -636,7 +636,7 @@ fn lost_in_a_scrub(
         .expect("it comes to an end");
     assert_eq!(taken, 2, "{level}");
     match (repair, scrubbed) {
-        // No member is put out, and there is nothing to close: unreadable blocks are reported.
+        // No member is put out, so no device is closed. Unreadable blocks are reported.
         (Repair::Nothing, Ok(scrubbed)) => {
             let progress = scrubbed.progress;
             assert!(progress.failed + progress.found.left_blocks > 0);

@@ -406,7 +406,7 @@ fn hold_last_writes(
     }
 }
 
-/// Describes what tolerates fewer losses than this array has.
+/// Names the level or shape that tolerates fewer losses than the array has, for a message.
 fn survives(array: &ArrayRecord) -> String {
     let Some(older) = &array.growth.older else {
         return format!("{} survives", array.level);

@@ -80,7 +80,7 @@ pub(super) fn gather<'a>(
     })
 }
 
-/// Takes out the devices whose record says that they are no members.
+/// Takes out the devices whose record `says` recognizes, such as spares or journals.
 fn set_apart<'a, T>(
     devices: &[&'a str],
     found: &mut Vec<Found>,

@@ -112,7 +112,8 @@ impl Opening<'_> {
             .or_else(|| (writes && !is_allowed).then(|| described.asks(self.options.force))?)
     }
 
-    /// Returns the parts that an array opened for writing takes: its members, and returning ones.
+    /// Returns the parts that an array opened for writing takes: its members, and returning
+    /// members.
     fn taken(&self, described: &Described) -> Vec<usize> {
         let Assembly {
             devices, refused, ..
@@ -243,8 +244,8 @@ impl Opening<'_> {
         let mut config = Config {
             read_only,
             beyond_tolerance: self.rescues(described),
-            // An outer array keeps its metadata there with checksums of its own. Identifying the
-            // arrays needs no replay, which only writing allows.
+            // The outer array keeps its metadata in the inner array, with separate checksums.
+            // Identifying the arrays needs no replay, which only writing allows.
             look_only: self.look_only || read_only && array.parent != Uuid::NIL,
             force: self.options.force,
             only_recovers: self.options.only_recovers,

@@ -112,7 +112,7 @@ fn build(
 ) -> Result<Build, AssembleError> {
     let mut left = devices.to_vec();
     let mut died = Vec::new();
-    // Set if members died that had been present: they are no newer than the others.
+    // Set if present members died: such members are no newer than the others.
     let mut none_is_newer = false;
     let mut looks = 1;
     loop {
@@ -179,7 +179,7 @@ fn build_of(
         mut open,
     } = gather(devices, &options.open)?;
     refuse_copies(&journals)?;
-    // For nested arrays this is known only once the inner ones are open.
+    // For nested arrays this is known only once the inner arrays are open.
     *all_heard_of = choose(&found).is_ok_and(|assembly| {
         let is_newer = |geometry| !may_be_newer(&assembly, &geometry).is_empty();
         assembly.array.parent == Uuid::NIL
@@ -336,9 +336,9 @@ pub(crate) struct Build {
     pub(crate) stack: Stack,
     root: NodeId,
     pub(crate) report: ArrayReport,
-    /// Inner arrays that take no part in it as they are.
+    /// Inner arrays that can't take part in the outer array in their present state.
     pub(crate) lost: Vec<Lost>,
-    /// Arrays that their outer arrays continue without, as found by a look.
+    /// Arrays that their outer arrays continue without, as found by a read-only opening.
     left_out: Vec<Uuid>,
 }
 

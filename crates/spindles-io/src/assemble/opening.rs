@@ -131,7 +131,7 @@ impl<'a> Opening<'a> {
 fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Part, AssembleError> {
     let node = add(stack, device)?;
     let found = read_found(stack, node, device.to_owned(), looked.bytes);
-    // It was a member a moment ago, so this answer can't be trusted.
+    // The device was a member a moment ago, so its new answer can't be trusted.
     if let (Err(error), Ok(_)) = (found.record(), looked.record()) {
         return Err(AssembleError::Died {
             device: device.to_owned(),

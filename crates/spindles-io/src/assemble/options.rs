@@ -13,9 +13,9 @@ pub struct AssembleOptions {
     pub open: OpenOptions,
     /// Also open an array with parity that is degraded and was not closed in order.
     pub force: bool,
-    /// Write to an array even though this discards data of missing members. They may have continued
-    /// alone and be newer, or a crash left blocks that only they have. The first write marks them
-    /// out of date.
+    /// Write to an array even though this discards data of missing members. Missing members may
+    /// have continued alone and be newer, or a crash left blocks that only they hold. The first
+    /// write marks these members out of date.
     pub degraded: bool,
     /// Open a cleanly closed array read-only even if more members are missing than its level
     /// survives. Reads of unreachable blocks then fail.

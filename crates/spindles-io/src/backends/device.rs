@@ -78,7 +78,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
 }
 
 /// Locks the file below a loop device, so that it can't be opened by its own name meanwhile. Also
-/// holds the other loop devices on that file; fails if one of them is in use.
+/// holds other loop devices on that file; fails if another loop device is in use.
 fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<Held>, OpenError> {
     let Some((path, whole)) = file_below(device) else {
         return Ok(Vec::new());
@@ -88,7 +88,7 @@ fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<Held
     let opened = opened.unwrap_or_else(|| files::open(&path, OFlags::RDONLY | OFlags::CLOEXEC));
     let file = match opened {
         Ok(file) => file,
-        // The process that opens files for this one refuses it.
+        // The helper process that opens files for this process refuses the file.
         Err(files::REFUSED) => return Err(opening::refused(&path, "open")(files::REFUSED)),
         // A deleted file can't be opened by its name.
         Err(_) => return Ok(Vec::new()),

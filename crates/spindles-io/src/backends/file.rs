@@ -29,7 +29,7 @@ pub(super) static BACKEND: Backend = Backend {
 };
 
 /// File systems that zero a range in all versions still in use, by their number in `statfs`: ext3
-/// and ext4, XFS, Btrfs, F2FS, bcachefs and ZFS. Not those on top of another file system,
+/// and ext4, XFS, Btrfs, F2FS, bcachefs and ZFS. Omits file systems on top of another file system,
 /// such as overlays, FUSE and network file systems.
 const ZEROING: &[FsWord] = &[
     0xEF53,

@@ -1,4 +1,4 @@
-//! All kinds of devices at a leaf, one row each.
+//! The table of all kinds of devices at a leaf.
 
 mod device;
 mod file;
@@ -103,7 +103,7 @@ pub(crate) enum Medium {
     Inline(Box<dyn Inline>),
     /// Through the target's queue.
     File(OwnedFd),
-    /// Asynchronously, by itself.
+    /// The device completes operations asynchronously by itself.
     Later(Box<dyn Later>),
 }
 

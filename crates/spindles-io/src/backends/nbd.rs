@@ -1,10 +1,10 @@
 //! `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`: the export of an NBD server, so
 //! that an array spans machines.
 //!
-//! A server that comes back after a lost connection may be another process. Changes that it had
-//! answered but not flushed may be lost, and requests that it had not answered may still be
-//! executed. The protocol does not show which. So the operations in progress decide what happens
-//! when a connection is lost:
+//! A server that comes back after a lost connection may be another process. Changes that the old
+//! server had answered but not flushed may be lost, and unanswered requests may still be executed.
+//! The protocol does not show which. So the operations in progress decide what happens when a
+//! connection is lost:
 //!
 //! | when the connection is lost | then |
 //! |---|---|
@@ -13,13 +13,14 @@
 //! | changes were answered, and neither flushed nor written with FUA | the device is out |
 //! | changes were sent, wholly or in part, and not answered | the device is out |
 //!
-//! Changes that wait here don't count if none of their bytes were sent. A device that is out
-//! answers `Gone` until it is closed. After it is opened again it rejoins, and gets what it missed.
+//! Changes in the send queue count only once their first byte was sent. A device that is out
+//! answers `Gone` until it is closed. When it is opened again, the member rejoins and gets the
+//! writes that it missed.
 //!
-//! A thread of its own reconnects, for up to `PeerTimeouts::reconnect`, counted from the loss until
-//! something is answered; then the device is out. The export must be the one that was lost: the
-//! same size, the same features, and the same bytes in both superblock slots. A restarted server
-//! may export something else.
+//! A separate thread tries to reconnect. If no request is answered within `PeerTimeouts::reconnect`
+//! of the loss, the device is out. The export must be the one that was lost: the same size, the
+//! same features, and the same bytes in both superblock slots. A restarted server may export
+//! something else.
 //!
 //! The connection also ends if the server violates the protocol, answers `ESHUTDOWN`, or is silent
 //! for `PeerTimeouts::silence` while an answer is due. Other errors translate to those of a disk:
@@ -28,8 +29,8 @@
 //! A discard is sent as a write-zeroes that may leave a hole, because trimmed blocks need not read
 //! as zeros. Without write-zeroes, zeros are written as data; without FUA, a flush follows.
 //!
-//! A lock on a file that stands for the export keeps commands of one user on one machine from
-//! writing to it at once. Other users and machines are not kept out.
+//! A lock on a stand-in file keeps commands of one user on one machine from writing to the export
+//! at once. Other users and machines are not kept out.
 
 use super::{Backend, Medium, Opened, opening};
 use crate::at_rest::{Access, AtRest};

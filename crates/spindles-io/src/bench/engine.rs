@@ -37,7 +37,7 @@ pub enum Work {
     Read,
     /// Random writes of 4 KiB.
     Write,
-    /// Sequential writes of whole stripes, or of 64 KiB if there are none.
+    /// Sequential writes of whole stripes, or of 64 KiB if the level has no stripes.
     Stripes,
 }
 

@@ -86,7 +86,7 @@ impl Array {
         self.journal_is_out
     }
 
-    /// Returns the array that it is a member of, and its place there.
+    /// Returns the outer array, and the place in it.
     pub(crate) fn parent(&self) -> Option<(ArrayIndex, MemberIndex)> {
         self.parent
     }
@@ -102,7 +102,7 @@ impl Array {
         self.parent.is_none() && record.is_some_and(|record| record.parent != Uuid::NIL)
     }
 
-    /// Returns true if some of its members are arrays.
+    /// Returns true if at least one member is an array.
     pub(crate) fn holds_arrays(&self) -> bool {
         let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
         self.members.iter().any(is_array)
@@ -283,7 +283,7 @@ impl Carry {
     pub(crate) fn put_in(&mut self, array: ArrayIndex, member: MemberIndex, node: Node) {
         self.lead_upwards(Some(node), array, member);
         let place = &mut self.arrays[array.index()].members[usize::from(member.0)];
-        // The device that was there before has no place now: close it.
+        // The previous device has no place now: close it.
         if let Some(Node::Device(before)) = place.replace(node)
             && Node::Device(before) != node
         {

@@ -378,8 +378,8 @@ pub(crate) fn fail(
     Ok((array, member))
 }
 
-/// Returns the name by which commands select an array: that of the outermost array around it, or
-/// its own.
+/// Returns the name by which commands select an array: the name of the outermost array around it,
+/// or its own name.
 pub(crate) fn outermost(carry: &Carry, array: ArrayIndex) -> &str {
     let outermost = arrays_above(carry, array).last();
     carry.array(outermost.unwrap_or(array)).name()

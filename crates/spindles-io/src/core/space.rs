@@ -2,7 +2,7 @@
 //!
 //! A member without space for its part of a write misses that part, and goes out. Members on one
 //! file system run out of space together, and no level survives that. So space is taken for all
-//! parts before anything is written. A write that gets too little is refused as a whole, and all
+//! parts before the first write. A write that gets too little is refused as a whole, and all
 //! members stay.
 
 use super::carry::{ArrayIndex, Carry, Node};
@@ -24,7 +24,7 @@ const SCARCE_BYTES: u64 = 256 << 20;
 /// The space left is checked again after this many bytes of writes, or this long.
 const LOOK_AFTER_BYTES: u64 = 8 << 20;
 const LOOK_AFTER: Duration = Duration::from_millis(50);
-/// How long the first writes of a shortage wait for space. Later ones are refused at once.
+/// How long the first writes of a shortage wait for space. Later writes are refused at once.
 const SHORTAGE_WAIT: Duration = Duration::from_secs(5);
 /// A shortage is over when this much more is left than when it began.
 const RELIEF_BYTES: u64 = 1 << 20;
@@ -118,7 +118,7 @@ impl Space {
         false
     }
 
-    /// Keeps a write that lacks space until there is some. Returns the write if it waited long
+    /// Keeps a write that lacks space until space is free. Returns the write if it waited long
     /// enough.
     pub(super) fn wait(&mut self, write: Waiting) -> Option<Waiting> {
         let since = self.shortage.map(|shortage| shortage.since);

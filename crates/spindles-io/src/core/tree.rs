@@ -41,8 +41,8 @@ pub(crate) fn lowest_place(
     (array, member, block, blocks)
 }
 
-/// Returns all arrays in use: not left over, not out of the array around them, and not inside one
-/// that is.
+/// Returns all arrays in use: not left over, not out of the outer array, and not inside such an
+/// array.
 pub(super) fn in_use(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)> {
     let arrays = carry.arrays();
     arrays.filter(|(index, _)| is_in_use(carry, *index))
@@ -114,8 +114,8 @@ pub(super) fn arrays_above(
     std::iter::successors(above(&array), above)
 }
 
-/// Returns true if a scrub of an array around this one repairs it too: this one has checksums and
-/// no redundancy, and the outer one has redundancy.
+/// Returns true if a scrub of an outer array repairs this array too: this array has checksums and
+/// no redundancy, and the outer array has redundancy.
 fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
     let redundant = |array: ArrayIndex| carry.array(array).engine().geometry().redundancy() > 0;
     carry.array(array).engine().can_scrub()
@@ -132,12 +132,12 @@ pub(crate) enum Pass {
     Below,
 }
 
-/// Returns the arrays that one pass of a scrub covers. Leaves out a failed array inside another:
-/// the outer one reports what is lost with it.
+/// Returns the arrays that one pass of a scrub covers. Leaves out a failed inner array: the outer
+/// array reports the data lost with it.
 ///
 /// # Errors
 ///
-/// No array can be scrubbed, or one of them is busy with something else; then no scrub may begin.
+/// No array can be scrubbed, or an array is busy with another job; then no scrub may begin.
 pub(crate) fn to_scrub(carry: &Carry, pass: Pass) -> Result<Vec<ArrayIndex>, CommandError> {
     let mut all = Vec::new();
     let mut why_none = CommandError::NoRedundancy;
@@ -160,8 +160,8 @@ pub(crate) fn to_scrub(carry: &Carry, pass: Pass) -> Result<Vec<ArrayIndex>, Com
     Ok(all)
 }
 
-/// Returns true if the array around this one has all of its data without the `failed` arrays, or
-/// already goes on without this one.
+/// Returns true if the outer array has all of its data without the `failed` arrays, or has already
+/// continued without this array.
 pub(crate) fn survives(carry: &Carry, array: ArrayIndex, failed: &[ArrayIndex]) -> bool {
     if !is_in_use(carry, array) {
         return true;

@@ -1,5 +1,6 @@
-//! Detects two names of one device that differ as names: one server has several addresses, or one
-//! disk several servers. A write through one name shows up in a read through the other.
+//! Detects two names of one device that no comparison of names detects: one server has several
+//! addresses, or several servers share one disk. A write through one name shows up in a read
+//! through the other.
 
 use super::writing::put;
 use crate::errors::CreateError;

@@ -1,10 +1,10 @@
 //! Creates an array in a vacant place of an existing array. The plan and all checks come before the
 //! first write.
 //!
-//! Some devices may remain from an array that was in that place before. From the first write on
-//! they are members of the new one. Its generation is 1 until it is opened, and it has zeros where
-//! an outer array keeps its superblock. So no old data is ever mistaken for its contents, and a
-//! stopped creation starts over.
+//! Some devices may remain from an earlier array in that place. From the first write on they are
+//! members of the new array. Its generation is 1 until it is opened, and it has zeros in the place
+//! of the outer array's superblock. So old data is never mistaken for its contents, and a stopped
+//! creation starts over.
 
 use super::devices::{Device, refuse_occupied};
 use super::options::CreateOptions;
@@ -29,11 +29,11 @@ pub(crate) struct Wanted<'a> {
     pub(crate) expression: &'a Expression,
     /// The array around it.
     pub(crate) around: &'a ArrayRecord,
-    /// Its place there.
+    /// The place in the outer array.
     pub(crate) member: MemberIndex,
-    /// The model for its options: the array that was there before, or one in another place.
+    /// The model for the options: the earlier array in this place, or an array in another place.
     pub(crate) like: &'a ArrayRecord,
-    /// Its devices that remain from the array that was there before.
+    /// Devices that remain from the earlier array.
     pub(crate) left: &'a [String],
 }
 

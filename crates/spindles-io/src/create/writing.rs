@@ -99,7 +99,7 @@ impl Writing {
             config,
         };
         if array.parent != Uuid::NIL {
-            // Data of an earlier array must not be read as this one's contents.
+            // Data of an earlier array must not be read as contents of the new array.
             for slot in SLOT_BYTES {
                 writing.blank(plan, slot, u64::try_from(SUPERBLOCK_BYTES).expect("4096"));
             }
@@ -136,8 +136,8 @@ impl Writing {
         }
     }
 
-    /// Makes the devices members of the array before anything else is written to them. Each has a
-    /// valid superblock at any moment, either the earlier one or the new one.
+    /// Makes the devices members of the array before any other write to them. Each device has a
+    /// valid superblock at any moment, either the earlier or the new superblock.
     pub(super) fn label(
         &self,
         stack: &mut Stack,
@@ -283,7 +283,7 @@ pub(super) fn put(
 /// How data and redundancy of a new array were made to agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// The level has no redundancy.
+    /// The array has no redundancy.
     NotNeeded,
     /// No region is written yet. All blocks read as zeros, and the first use of a region creates
     /// its redundancy.

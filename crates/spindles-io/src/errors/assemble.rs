@@ -27,7 +27,7 @@ pub enum AssembleError {
     /// remedy.
     #[error("{0}")]
     NoSpace(String),
-    /// Two names of one device.
+    /// Two names belong to one device.
     #[error("{}: leave one out", same(first, second))]
     SameDevice {
         /// One name.
@@ -192,7 +192,7 @@ pub enum AssembleError {
         /// The reason.
         reason: PlanError,
     },
-    /// A part of it has moved already, so its growth can't be aborted.
+    /// A part of the array has moved already, so the growth can't be aborted.
     #[error(
         "array '{array}': a part of it is moved already, so its growth can't be given up any more; \
          `spindles grow` with its devices alone goes on with it"

@@ -81,7 +81,7 @@ pub enum AttachError {
     /// The device has too little room.
     #[error(transparent)]
     TooSmall(#[from] TooSmall),
-    /// It could not be cleared. No other device was written.
+    /// The device could not be cleared. No other device was written.
     #[error("{device}: can't clear what it holds: {source}")]
     Clear {
         /// The device.

@@ -217,7 +217,7 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
-    /// It is already growing to another shape.
+    /// The array is already growing to another shape.
     #[error(
         "array '{array}' grows already, to something else: let that come to its end first, with \
          spindles grow and its devices alone, or give it up with --abort if nothing was moved yet"
@@ -272,13 +272,13 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
-    /// It has no journal device.
+    /// The array has no journal device.
     #[error("array '{array}' has no device of its own for its journal: nothing was changed")]
     HasNoJournal {
         /// The array.
         array: String,
     },
-    /// Its members have no room for that size.
+    /// The members have no room for that size.
     #[error(
         "array '{array}' can't grow that way: its members have room for {bytes_max} at most: {}",
         replace_first(least)
@@ -286,7 +286,7 @@ pub enum ChangeError {
     NoRoom {
         /// The array.
         array: String,
-        /// The size that they have room for.
+        /// The largest size that the members have room for.
         bytes_max: SizeBytes,
         /// The devices with the least room.
         least: Vec<String>,
@@ -359,7 +359,7 @@ pub enum ChangeError {
         device: String,
         /// The array.
         array: String,
-        /// True if any array may take it.
+        /// True if any array may take the spare.
         shared: bool,
     },
 }

@@ -31,7 +31,7 @@ pub enum CreateError {
         /// The device.
         device: String,
     },
-    /// It is an existing array.
+    /// The word names an existing array instead of a device.
     #[error(
         "{device} means an array that there is, and only devices can be given here: an array \
          inside another is created together with it, as in raid1(raid0(DEV,DEV),DEV)"
@@ -46,7 +46,7 @@ pub enum CreateError {
         /// The device.
         device: String,
     },
-    /// There is no such file or device.
+    /// The file or device does not exist.
     #[error(
         "there is no {device}{}: make a file with 'truncate -s 1G {device}', or check the name",
         in_folder(device)
@@ -55,7 +55,7 @@ pub enum CreateError {
         /// The device.
         device: String,
     },
-    /// Two names of one device.
+    /// Two names belong to one device.
     #[error("{}: an array needs different devices", same(first, second))]
     SameDevice {
         /// One name.

@@ -87,7 +87,7 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
-    /// It is no valid address of an export.
+    /// The address of the export is invalid.
     #[error(
         "{device} can't be opened: {what}; an export is nbd://HOST[:PORT]/EXPORT or \
          nbd+unix:///EXPORT?socket=PATH, or nbds://HOST[:PORT]/EXPORT?tls-certificates=DIR"
@@ -98,7 +98,7 @@ pub enum OpenError {
         /// The mistake in it.
         what: &'static str,
     },
-    /// Its server refuses it, or can't be reached.
+    /// The server refuses the export, or can't be reached.
     #[error("can't open {device}: {reason}")]
     Server {
         /// The device.
@@ -204,7 +204,7 @@ pub enum OpenError {
         /// The block size.
         block_bytes: u32,
     },
-    /// It can't be addressed in such small blocks.
+    /// The sectors of the device are larger than the blocks.
     #[error(
         "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: \
          take a device with smaller sectors, or use blocks of {sector_bytes} bytes"

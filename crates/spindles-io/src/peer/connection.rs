@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Changes the state. Keeps the old one while its descriptors may be polled.
+    /// Changes the state. Keeps the old state while its descriptors may be polled.
     fn become_state(&mut self, state: State) {
         let before = std::mem::replace(&mut self.state, state);
         if self.watched != [false; LOOKOUTS] {

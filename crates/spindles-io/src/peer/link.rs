@@ -28,7 +28,7 @@ pub(crate) struct Terms {
     pub(crate) bytes: u64,
     pub(crate) flags: TransmissionFlags,
     pub(crate) headers: Headers,
-    /// All offsets and lengths are multiples of this, in bytes.
+    /// The unit of all offsets and lengths, in bytes.
     pub(crate) min_bytes: u32,
     /// Longest payload, in bytes.
     pub(crate) payload_bytes_max: u32,

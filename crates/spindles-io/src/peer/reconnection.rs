@@ -36,14 +36,14 @@ pub(super) fn pages(link: Link, timeout: Duration) -> io::Result<(Link, Pages)> 
     Ok((rest.into_link(), pages))
 }
 
-/// A new connection, or the reason why there is none.
+/// The new connection, or the reason for the failure.
 pub(super) type Outcome = Result<Link, String>;
 
 /// Attempts to reconnect, in progress.
 #[derive(Debug)]
 pub(super) struct Reconnection {
     outcome: Receiver<Outcome>,
-    /// Ready once there is an outcome.
+    /// Ready once the outcome is known.
     wake: OwnedFd,
     ends: Arc<AtomicBool>,
 }

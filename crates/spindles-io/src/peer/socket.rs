@@ -71,8 +71,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A peer that is silent this long gets a keepalive probe, then one every `ASKS_AGAIN`.
 const ASKS: Duration = Duration::from_secs(5);
 const ASKS_AGAIN: Duration = Duration::from_secs(1);
-/// A peer that acknowledges nothing for this long is gone. Its kernel acknowledges, however slow
-/// its disks are.
+/// A peer that acknowledges nothing for this long is gone. Even with slow disks, the kernel of a
+/// live peer acknowledges.
 const GONE_MS: u32 = 10_000;
 
 fn timed_out() -> io::Error {
@@ -157,12 +157,12 @@ impl Socket {
         self.descriptor.as_raw_fd()
     }
 
-    /// Ends the connection. This makes the descriptor ready for everything that polls it.
+    /// Ends the connection. The descriptor then becomes ready for every poller.
     pub(super) fn shutdown(&self) {
         if let Some(session) = &self.session {
             session.borrow_mut().end(&mut Carrier(&self.descriptor));
         }
-        // The other side may have gone first.
+        // The peer may have closed the connection first.
         shutdown(&self.descriptor, rustix::net::Shutdown::Both).ok();
     }
 

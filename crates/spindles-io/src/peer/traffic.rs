@@ -459,7 +459,7 @@ impl Traffic {
             }
             (_, Ok(())) => self.changed += u64::from(asking.leaves_undurable()),
             (_, Err(failure)) => {
-                // It is unknown how much reached the export.
+                // An unknown part of the change reached the export.
                 self.changed += 1;
                 let error = match failure {
                     Failure::NoSpace => MemberError::NoSpace,

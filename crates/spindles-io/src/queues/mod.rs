@@ -18,8 +18,8 @@ pub(crate) struct Chosen {
     pub(crate) reason: Option<String>,
 }
 
-/// Opens the requested queue, or with `Auto` the best available one. `zeros` is memory with as many
-/// zeros as one call writes.
+/// Opens the requested queue, or with `Auto` the best available one. `zeros` is memory with the
+/// most zeros that one call writes.
 pub(crate) fn open(choice: IoChoice, zeros: Memory) -> Result<Chosen, OpenError> {
     let (choice, asked_by) = match choice {
         IoChoice::Auto => (from_environment()?, "SPINDLES_IO"),

@@ -33,8 +33,8 @@ const PIECE_BYTES: usize = 2 << 20;
 /// Marks the user data of a watch, as opposed to a transfer.
 const WATCH: u64 = 1 << 63;
 
-/// State of a piece of a buffer. A piece is registered once as many bytes went through it as it
-/// has. So a command that only reads superblocks does not pay for registration.
+/// State of a piece of a buffer. A piece is registered once the bytes transferred through it reach
+/// its size. So a command that only reads superblocks does not pay for registration.
 #[derive(Clone, Copy, Debug)]
 enum Registration {
     /// The kernel refused to register it.

@@ -1,8 +1,8 @@
-//! A socket with TLS, used like one without.
+//! A socket with TLS, used like a plain socket.
 //!
 //! A read takes all available bytes, because polling the descriptor does not show bytes that are
 //! already decrypted here. A write reports bytes as sent only after the last of their ciphertext is
-//! sent. So the caller that still has bytes to send is the one that polls for room.
+//! sent. So only a caller with unsent bytes polls for room.
 
 use rustls::Connection;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};

@@ -1,4 +1,4 @@
-//! Explains TLS errors to users: what is wrong with which certificate, and so who must act.
+//! Explains TLS errors to users: names the bad certificate and its fault, and so who must act.
 
 use rustls::{AlertDescription as Alert, CertificateError as Flaw, Error};
 use std::io;

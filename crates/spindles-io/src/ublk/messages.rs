@@ -23,9 +23,9 @@ const ANY_NUMBER: u32 = u32::MAX;
 
 /// Features of the driver, of which a device uses some.
 pub mod features {
-    /// The server may die: the device waits for another one.
+    /// The server may die: the device waits for another server.
     pub const RECOVERY: u64 = 1 << 3;
-    /// The next server gets the requests that the dead one had not answered.
+    /// The next server gets the unanswered requests of the dead server.
     pub const REISSUE: u64 = 1 << 4;
     /// Commands have the numbers used here.
     pub const NUMBERS: u64 = 1 << 6;
@@ -52,7 +52,7 @@ pub(super) fn command(
 /// A new device with one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewDevice {
-    /// Its number; `None` for any free one.
+    /// The device number; `None` for any free number.
     pub number: Option<u32>,
     /// Requests in flight.
     pub depth: u16,
@@ -85,7 +85,7 @@ pub enum DeviceState {
     Dead,
     /// Programs can open it. A server has it, or has just died.
     Live,
-    /// Its server died; programs that have it open wait for the next one.
+    /// The server died; programs that have the device open wait for the next server.
     Waiting,
 }
 

@@ -1,6 +1,7 @@
 //! Estimates the number of repetition blocks for an interval of a given width.
 
-use super::{Estimate, student_t_quantile};
+use super::distribution::student_t_quantile;
+use super::interval::Estimate;
 use crate::histogram::to_f64;
 
 /// The search ends at this many blocks.

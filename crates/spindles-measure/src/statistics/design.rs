@@ -2,7 +2,8 @@
 //! randomised complete block design (Fisher). All systems of a workload contribute to it, so few
 //! blocks are enough to show large differences.
 
-use super::{count, mean, student_t_two_sided};
+use super::averages::{count, mean};
+use super::distribution::student_t_two_sided;
 
 /// The error of a block design.
 #[derive(Clone, Copy, Debug, PartialEq)]

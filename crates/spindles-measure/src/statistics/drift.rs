@@ -1,6 +1,7 @@
 //! Tests whether a machine became faster or slower during an experiment.
 
-use super::{count, mean, student_t_two_sided};
+use super::averages::{count, mean};
+use super::distribution::student_t_two_sided;
 
 /// A straight line through figures in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

@@ -8,10 +8,9 @@
 //! 1987). Below 5 blocks no resample is far enough out to cover 95 of 100, so the interval is
 //! Student's.
 
-use super::{
-    Random, count, deviation, mean, median, median_in_place, normal_cdf, normal_quantile,
-    student_t_quantile, student_t_two_sided,
-};
+use super::averages::{count, deviation, mean, median, median_in_place};
+use super::distribution::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided};
+use super::random::Random;
 
 /// Confidence of every interval.
 pub const LEVEL: f64 = 0.95;

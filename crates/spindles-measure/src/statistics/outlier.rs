@@ -1,7 +1,7 @@
 //! Flags figures far from the others. They are shown and still count: a disk that sometimes takes
 //! five times as long is a finding, not dirt.
 
-use super::median;
+use super::averages::median;
 
 /// Figures further from the median than this many scaled median deviations are flagged (Iglewicz
 /// and Hoaglin 1993).

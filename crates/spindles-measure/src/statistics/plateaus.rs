@@ -2,7 +2,7 @@
 //! size. It takes the best division into level pieces by least squares, with a penalty for each
 //! further piece (Bayesian information criterion). Dynamic programming finds it.
 
-use super::{count, mean, median};
+use super::averages::{count, mean, median};
 
 /// A level stretch of the curve.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

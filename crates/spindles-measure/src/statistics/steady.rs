@@ -2,7 +2,7 @@
 //! (2.0.2, 2.1.24): over the last five rounds the range is at most 20 % of the
 //! mean and the best-fit line rises or falls by at most 10 % of it.
 
-use super::{count, mean};
+use super::averages::{count, mean};
 
 /// Number of rounds tested.
 pub const WINDOW: usize = 5;

@@ -1,7 +1,7 @@
 //! Detects latencies of two kinds, such as hits and misses of a cache: two peaks in the histogram
 //! over the logarithm of time, with a valley between them.
 
-use super::count;
+use super::averages::count;
 use crate::Histogram;
 use crate::histogram::to_f64;
 

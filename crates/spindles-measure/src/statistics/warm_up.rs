@@ -2,7 +2,7 @@
 //! part that minimises the standard error of the mean of the rest. Batches of five slots even out
 //! single ones.
 
-use super::{count, mean};
+use super::averages::{count, mean};
 
 /// Slots in a batch.
 const BATCH: usize = 5;

@@ -88,32 +88,15 @@ const LEFT_OUT_MAX: usize = 10;
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    if arguments.from == "-" || arguments.to == "-" {
-        return Err(Usage::error(
-            "copy needs an end that can be read back and flushed, which - is not: give a file",
-        ));
-    }
     let interrupted = interrupt::flag()?;
-    for end in [&arguments.from, &arguments.to] {
-        check_absent(end, &arguments.scan)?;
-    }
+    check_ends(&arguments)?;
     let from_devices = devices(&arguments.from, &arguments.scan, ui)?;
     let to_devices = devices(&arguments.to, &arguments.scan, ui)?;
     if arguments.from.starts_with(ARRAY) && is_place(&arguments.to) && !arguments.force {
         copy::check_target(&arguments.to, &arrays::names(&from_devices))?;
     }
     let mut warnings = Vec::new();
-    let mut from = open(
-        &arguments.from,
-        &from_devices,
-        true,
-        &arguments,
-        &mut warnings,
-        ui,
-    )?;
-    if arguments.rescue {
-        from.leave_out_unreadable();
-    }
+    let mut from = open_source(&arguments, &from_devices, &mut warnings, ui)?;
     let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);
     copy::check_source(&from, bytes, &arrays::names(&to_devices))?;
     let (mut to, created) = open_target(&arguments, &to_devices, bytes, &mut warnings, ui)?;
@@ -149,12 +132,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         if created {
             remove_created(&arguments.to, ui);
         }
-        let read = matches!(&error, CopyError::Read { name, .. } if name == &from_name);
-        return Err(if read && !arguments.rescue {
-            anyhow!("{error}; --rescue copies all that can be read")
-        } else {
-            error.into()
-        });
+        return Err(with_remedy(error, &from_name, arguments.rescue));
     }
     closed?;
     let lost_bytes: u64 = left_out.iter().map(|bytes| bytes.end - bytes.start).sum();
@@ -176,6 +154,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Adds the remedy to the error if the source could not be read.
+fn with_remedy(error: CopyError, from: &str, is_rescue: bool) -> anyhow::Error {
+    let is_read = matches!(&error, CopyError::Read { name, .. } if name == from);
+    if is_read && !is_rescue {
+        anyhow!("{error}; --rescue copies all that can be read")
+    } else {
+        error.into()
+    }
 }
 
 /// The result of a copy.
@@ -378,6 +366,19 @@ fn is_place(name: &str) -> bool {
     !name.starts_with(ARRAY) && Backend::of(name).facts.outlives_process
 }
 
+/// Rejects ends that can't be copied from or to.
+fn check_ends(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.from == "-" || arguments.to == "-" {
+        return Err(Usage::error(
+            "copy needs an end that can be read back and flushed, which - is not: give a file",
+        ));
+    }
+    for end in [&arguments.from, &arguments.to] {
+        check_absent(end, &arguments.scan)?;
+    }
+    Ok(())
+}
+
 /// Rejects a missing name that is probably meant for an array or a device, not for a new file.
 fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
     if !is_place(name) || Path::new(name).exists() {
@@ -458,6 +459,20 @@ fn open(
     };
     array.report.warnings().into_iter().for_each(tell);
     Ok(CopyEnd::new(array.target))
+}
+
+/// Opens the source; with `--rescue` it leaves out unreadable parts.
+fn open_source(
+    arguments: &Arguments,
+    devices: &[String],
+    warnings: &mut Vec<String>,
+    ui: &Ui,
+) -> anyhow::Result<CopyEnd> {
+    let mut from = open(&arguments.from, devices, true, arguments, warnings, ui)?;
+    if arguments.rescue {
+        from.leave_out_unreadable();
+    }
+    Ok(from)
 }
 
 /// Opens the target, and creates the file if there is none; true if it did.

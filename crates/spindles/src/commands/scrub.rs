@@ -5,10 +5,10 @@ use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_engine::{Fate, Flaw, Repair, Scrub};
+use spindles_engine::{Fate, Flaw, Repair, Scrub, ScrubStatus};
 use spindles_io::assemble::{ArrayReport, AssembleOptions};
 use spindles_io::scan::shell_word;
 use spindles_io::scrub::{Finding, SPARE_LABEL, SPARE_LABEL_BYTES, Scrubbed, scrub};
@@ -96,46 +96,87 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let devices = arguments.array.devices(&[], ui)?;
     let mut on_progress = ui.until_interrupted("scrub")?;
-    let mut places = Vec::new();
-    // A check prints them last: in an array that was not closed cleanly they need not be
-    // corruption.
-    let mut held_back = Vec::new();
-    let mut unlabelled = Vec::new();
+    let mut findings = Findings::default();
     let scrubbed = scrub(
         arrays::host(&arrays::names(&devices), ui),
         &options,
         wanted,
-        &mut |finding| {
-            if places.len() < PLACES_MAX && arguments.check {
-                held_back.push(text(finding));
-            } else if places.len() < PLACES_MAX {
-                ui.line(text(finding));
-            }
-            places.push(value(finding));
-            unlabelled.extend(unlabelled_spare(finding).map(|it| shell_word(it).into_owned()));
-        },
+        &mut |finding| findings.add(finding, arguments.check, ui),
         &mut on_progress,
     )?;
     drop(on_progress);
     let in_doubt = arguments.check && !scrubbed.report.is_clean();
-    if in_doubt && !places.is_empty() {
+    if in_doubt && !findings.places.is_empty() {
         ui.note(format!(
             "array '{}' was not closed in order: what follows may be what was being written then, \
              and no rot",
             scrubbed.report.name
         ));
     }
-    for line in held_back {
-        ui.line(line);
-    }
-    if let Some(more) = arrays::more_places(places.len()) {
-        ui.line(more);
-    }
+    findings.show_rest(ui);
     for warning in scrubbed.report.warnings() {
         ui.note(warning);
     }
-    let left_bytes = conclude(&scrubbed, &places, ui);
-    let left = left_bytes > 0;
+    let left_bytes = conclude(&scrubbed, &findings.places, ui);
+    check_reached(&scrubbed)?;
+    if left_bytes > 0 && arguments.check {
+        return Err(found_by_check(&scrubbed));
+    }
+    if left_bytes > 0 {
+        return Err(not_repaired(&scrubbed, left_bytes, &findings.unlabelled));
+    }
+    let lost = scrubbed.report.lost_texts();
+    if !lost.is_empty() {
+        bail!("{}", lost.join("; "));
+    }
+    let name = &scrubbed.report.name;
+    if !scrubbed.through && arguments.check {
+        bail!("array '{name}': the check was stopped: the next one begins at the start");
+    }
+    if !scrubbed.through {
+        bail!("array '{name}': the scrub was stopped, and goes on there next time");
+    }
+    Ok(())
+}
+
+/// The findings of a scrub.
+#[derive(Default)]
+struct Findings {
+    /// All of them as JSON.
+    places: Vec<Value>,
+    /// Lines of a check. It prints them last: in an array that was not closed cleanly they need not
+    /// be corruption.
+    held_back: Vec<String>,
+    /// Spares that lost their label.
+    unlabelled: Vec<String>,
+}
+
+impl Findings {
+    /// Adds a finding, and shows it now unless this is a check.
+    fn add(&mut self, finding: &Finding, is_check: bool, ui: &Ui) {
+        if self.places.len() < PLACES_MAX && is_check {
+            self.held_back.push(text(finding));
+        } else if self.places.len() < PLACES_MAX {
+            ui.line(text(finding));
+        }
+        self.places.push(value(finding));
+        let unlabelled = unlabelled_spare(finding);
+        (self.unlabelled).extend(unlabelled.map(|spare| shell_word(spare).into_owned()));
+    }
+
+    /// Shows the findings of a check, and the number of those that are not shown.
+    fn show_rest(&self, ui: &Ui) {
+        for line in &self.held_back {
+            ui.line(line);
+        }
+        if let Some(more) = arrays::more_places(self.places.len()) {
+            ui.line(more);
+        }
+    }
+}
+
+/// Returns an error if the scrub could not read the whole array.
+fn check_reached(scrubbed: &Scrubbed) -> anyhow::Result<()> {
     let name = &scrubbed.report.name;
     if let (true, Some(no_space)) = (
         scrubbed.progress.failed > 0 || !scrubbed.through,
@@ -149,52 +190,46 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
              they are back"
         );
     }
-    let lost = scrubbed.report.lost_texts();
-    if let ([_, ..], false) = (lost.as_slice(), left) {
-        bail!("{}", lost.join("; "));
-    }
-    if left && in_doubt {
-        bail!(
-            "array '{name}' was not closed in order, so that what is wrong can't be told from what \
-             was being written then: `spindles resync {}` puts that in order, then scrub it",
-            scrubbed.report.as_written()
-        );
-    }
-    if left && arguments.check {
-        bail!(
+    Ok(())
+}
+
+/// Returns the error if a check found something wrong.
+fn found_by_check(scrubbed: &Scrubbed) -> anyhow::Error {
+    let (name, array) = (&scrubbed.report.name, scrubbed.report.as_written());
+    if scrubbed.report.is_clean() {
+        anyhow!(
             "array '{name}': something is wrong, and `spindles status` does not show that, as a \
-             check notes nothing down: `spindles scrub {}` repairs what redundancy still knows",
-            scrubbed.report.as_written()
-        );
+             check notes nothing down: `spindles scrub {array}` repairs what redundancy still knows"
+        )
+    } else {
+        anyhow!(
+            "array '{name}' was not closed in order, so that what is wrong can't be told from what \
+             was being written then: `spindles resync {array}` puts that in order, then scrub it"
+        )
     }
-    let found = scrubbed.progress.found;
-    if left && left_bytes == SPARE_LABEL_BYTES * u64::try_from(unlabelled.len())? {
+}
+
+/// Returns the error if a scrub could not repair everything.
+fn not_repaired(scrubbed: &Scrubbed, left_bytes: u64, unlabelled: &[String]) -> anyhow::Error {
+    let name = &scrubbed.report.name;
+    let label_bytes = unlabelled.iter().map(|_| SPARE_LABEL_BYTES).sum::<u64>();
+    if left_bytes == label_bytes {
         let (spares, array) = (unlabelled.join(" "), shell_word(name));
-        bail!(
+        return anyhow!(
             "array '{name}': {spares} no longer has the label of a spare, and the array will not \
              take it: where no other program uses it, `spindles spare add {spares} --array {array} \
              --force` makes it a spare again"
         );
     }
-    if left {
-        let disagreements = found.disagreements > 0;
-        let trust = if disagreements {
-            ", or take the data for right with --trust-data"
-        } else {
-            ""
-        };
-        bail!(
-            "array '{name}': not everything that is wrong could be repaired: write these places \
-             anew from a backup and scrub again{trust}"
-        );
-    }
-    if !scrubbed.through && arguments.check {
-        bail!("array '{name}': the check was stopped: the next one begins at the start");
-    }
-    if !scrubbed.through {
-        bail!("array '{name}': the scrub was stopped, and goes on there next time");
-    }
-    Ok(())
+    let trust = if scrubbed.progress.found.disagreements > 0 {
+        ", or take the data for right with --trust-data"
+    } else {
+        ""
+    };
+    anyhow!(
+        "array '{name}': not everything that is wrong could be repaired: write these places anew \
+         from a backup and scrub again{trust}"
+    )
 }
 
 /// Returns the device of a finding that reports a lost spare label.
@@ -216,30 +251,7 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
     let block_bytes = u64::from(scrubbed.report.block_bytes);
     let name = &scrubbed.report.name;
     let size = |blocks: u64| arrays::size(blocks * block_bytes);
-    for (blocks, what) in [
-        (found.repaired_blocks, "wrong and repaired"),
-        (found.left_blocks, "wrong and not repaired"),
-        (
-            found.left_before_blocks,
-            "wrong and not repaired in the part before, where this scrub went on",
-        ),
-        (
-            found.metadata_repaired_blocks,
-            "of metadata, or without good checksums, repaired",
-        ),
-        (
-            found.metadata_left_blocks,
-            "of metadata, or without good checksums, wrong and not repaired",
-        ),
-        (
-            found.disagreements,
-            "in disagreement, and nothing tells which member is wrong",
-        ),
-        (
-            found.made_to_agree,
-            "in disagreement, made to agree with the data",
-        ),
-    ] {
+    for (blocks, what) in counts(&found) {
         if blocks > 0 {
             ui.line(format!("array '{name}': {} {what}", size(blocks)));
         }
@@ -286,6 +298,34 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
         "places": places,
     }));
     left * block_bytes
+}
+
+/// Returns the counts of blocks, each with its words for people.
+fn counts(found: &ScrubStatus) -> [(u64, &'static str); 7] {
+    [
+        (found.repaired_blocks, "wrong and repaired"),
+        (found.left_blocks, "wrong and not repaired"),
+        (
+            found.left_before_blocks,
+            "wrong and not repaired in the part before, where this scrub went on",
+        ),
+        (
+            found.metadata_repaired_blocks,
+            "of metadata, or without good checksums, repaired",
+        ),
+        (
+            found.metadata_left_blocks,
+            "of metadata, or without good checksums, wrong and not repaired",
+        ),
+        (
+            found.disagreements,
+            "in disagreement, and nothing tells which member is wrong",
+        ),
+        (
+            found.made_to_agree,
+            "in disagreement, made to agree with the data",
+        ),
+    ]
 }
 
 /// Lists the members that the scrub lacked.
