@@ -152,6 +152,9 @@ pub(crate) struct RowsUnderWay {
     pub(crate) overruled: SlotSet,
     /// Slots that refused a repair.
     pub(crate) refused: SlotSet,
+    /// Slots of returning members that are read as they were when these went out. `None` until the
+    /// rows can't be filled otherwise.
+    pub(crate) old_contents: Option<SlotSet>,
     /// Slots that count as zeros and are not read: they are lost, logged as zeros, or in blank
     /// rows.
     pub(crate) zeros: SlotSet,
@@ -176,6 +179,7 @@ impl RowsUnderWay {
         checksum_lost: SlotSet::EMPTY,
         overruled: SlotSet::EMPTY,
         refused: SlotSet::EMPTY,
+        old_contents: None,
         zeros: SlotSet::EMPTY,
         read_checksums: SlotSet::EMPTY,
         made_checksums: SlotSet::EMPTY,
@@ -346,6 +350,11 @@ impl StripeRange {
         self.error = None;
         self.seen = Seen::default();
         self.forget_findings();
+    }
+
+    /// Returns the slots that are read as they were when their members went out.
+    pub(crate) fn old_contents(&self) -> SlotSet {
+        self.rows.old_contents.unwrap_or(SlotSet::EMPTY)
     }
 
     /// Forgets the state of the current rows.

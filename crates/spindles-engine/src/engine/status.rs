@@ -26,10 +26,7 @@ impl Engine {
                 .map(|member| MemberStatus {
                     member: member.index,
                     state: member.state,
-                    counted_on: self.missing.contains(member.index)
-                        && self
-                            .metadata
-                            .may_count_on(MemberSet::EMPTY.with(member.index)),
+                    counted_on: self.is_counted_on(member.index),
                     faults: self.faults_of(member.index),
                     errors: self.metadata.errors_of(member.index),
                     slow: self.slow.members().contains(member.index),
@@ -127,9 +124,16 @@ impl Engine {
         }
     }
 
+    /// Returns true if a member is out, but the superblocks do not record it.
+    fn is_counted_on(&self, member: MemberIndex) -> bool {
+        let missing = MemberSet::EMPTY.with(member);
+        self.missing.contains(member) && self.metadata.may_count_on(missing)
+    }
+
     fn lacks_regions(&self, member: MemberIndex) -> u64 {
         let regions = &self.regions;
-        if !regions.are_stored() || !self.lost.contains(member) {
+        // Nothing is written without a member before the superblocks record that it is out.
+        if !regions.are_stored() || !self.lost.contains(member) || self.is_counted_on(member) {
             return 0;
         }
         let missed = |group| regions.next_missed(group);

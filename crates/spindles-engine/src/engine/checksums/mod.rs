@@ -90,6 +90,9 @@ impl Engine {
             self.rotten_slots(id)
         };
         if rotten.is_empty() {
+            if !self.may_use_old_contents(id) {
+                return self.leave_old_contents(id);
+            }
             return self.work(id, None);
         }
         let range = &mut self.ranges[id];
@@ -100,6 +103,10 @@ impl Engine {
         }
         if self.halve(id) {
             return self.plan_range(id);
+        }
+        if !rotten.and(self.ranges[id].old_contents()).is_empty() {
+            // Their checksums may not have reached the member before it went out.
+            return self.leave_old_contents(id);
         }
         self.found_rotten(id, rotten);
         self.plan_range(id);

@@ -76,6 +76,12 @@ impl Engine {
     /// that its own member keeps.
     pub(crate) fn recovered(&mut self, id: RangeId) {
         let blocks = self.ranges[id].blocks;
+        if !self.ranges[id].old_contents().is_empty() {
+            return match (0..blocks).all(|row| self.proves_old(id, row)) {
+                true => self.work(id, Some(Work::Recover)),
+                false => self.leave_old_contents(id),
+            };
+        }
         let proved = (0..blocks).all(|row| self.is_proved(id, row));
         let trusts = self.trusts_reads || self.read_only && self.trust_unsettled;
         if proved || trusts || self.mutated(Mutation::TrustRecovered) {

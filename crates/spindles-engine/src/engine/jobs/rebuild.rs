@@ -9,6 +9,7 @@
 use super::Job;
 use crate::{
     Engine, Mutation, RangeId,
+    checksums::row_sums::ChecksumsOf,
     engine::Closing,
     jobs::{
         Place, Walk,
@@ -17,6 +18,7 @@ use crate::{
     member::{Member, MemberEvent},
     output::{CommandError, Event, OutReason, Output},
     plan::Ask,
+    slots::SlotSet,
     system_io::Purpose,
 };
 use core::ops::Range;
@@ -317,6 +319,67 @@ impl Engine {
         if self.rebuilding().is_empty() {
             self.stop_job(&JOB);
         }
+    }
+
+    /// Reads returning members as they were when they went out, in a row that can't be filled
+    /// otherwise: if the row was not written meanwhile, their blocks are good. Returns false if
+    /// nothing could prove that.
+    pub(crate) fn tries_old_contents(&mut self, id: RangeId, not_held: SlotSet) -> bool {
+        let returning = self.rebuilding().intersection(self.rebuild.returning);
+        let slots = self.slots_of(id, returning).and(not_held);
+        let may_prove = self.has_checksums() && !self.trusts_reads && !self.in_doubt(id);
+        let rows = &mut self.ranges[id].rows;
+        if rows.old_contents.is_some() || slots.is_empty() || !may_prove {
+            return false;
+        }
+        rows.old_contents = Some(slots);
+        true
+    }
+
+    /// Returns true if the old contents that were read are proved, or a recovery will prove them.
+    pub(crate) fn may_use_old_contents(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        let is_proved = |row| self.proves_old(id, row);
+        range.old_contents().is_empty()
+            || !range.plan.recover.is_empty()
+            || (0..range.blocks).all(is_proved)
+    }
+
+    /// Returns true if members that were not out prove a row in which old contents stand in.
+    pub(crate) fn proves_old(&self, id: RangeId, row: u32) -> bool {
+        let old = self.ranges[id].old_contents();
+        let shape = self.shape(id);
+        let present = shape.all().minus(self.missing_slots(id));
+        let witnesses = present.minus(old).and(self.ranges[id].rows.unreadable);
+        if shape.copies {
+            let read = old.first().expect("a copy was read");
+            let sum = self.checksum_at(id, ChecksumsOf::Read, read, row);
+            return witnesses
+                .iter()
+                .any(|slot| self.entry(id, slot, row).checksum == sum);
+        }
+        let Some(sum) = self.row_sum_of(id, shape.all_data(), row) else {
+            return false;
+        };
+        let agrees = |slot| self.entry(id, slot, row).row_sum == sum;
+        let own = self.ranges[id].rows.made_checksums.and(witnesses);
+        let is_own = |slot| {
+            let sum = self.checksum_at(id, ChecksumsOf::Made, slot, row);
+            self.entry(id, slot, row).checksum == sum
+        };
+        let current = witnesses.or(self.ranges[id].plan.reads).minus(old);
+        let parity = shape.redundant();
+        let is_proved =
+            current.and(parity).iter().any(agrees) || !own.is_empty() && own.iter().all(is_own);
+        is_proved && old.and(parity).iter().all(agrees)
+    }
+
+    /// Gives up old contents that are not proved, and plans the row again without them.
+    pub(crate) fn leave_old_contents(&mut self, id: RangeId) {
+        let rows = &mut self.ranges[id].rows;
+        rows.old_contents = Some(SlotSet::EMPTY);
+        rows.made_checksums = SlotSet::EMPTY;
+        self.plan_range(id);
     }
 
     /// Skips the current rows of devices being filled, because too little of these rows can be

@@ -48,7 +48,9 @@ impl Engine {
             ..
         } = self.ranges[id];
         let not_held = self.slots_not_held(id, low + blocks);
-        let mut unreadable = not_held.or(self.ranges[id].rows.unreadable);
+        let old_contents = self.ranges[id].old_contents();
+        let not_readable = not_held.minus(old_contents);
+        let mut unreadable = not_readable.or(self.ranges[id].rows.unreadable);
         if self.overlay.is_some() {
             if !touched.and(self.unproved_slots(id)).is_empty() {
                 self.ranges[id].error = Some(RequestError::InDoubt);
@@ -155,6 +157,9 @@ impl Engine {
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
             }
+            if ask == Ask::Rebuild && self.tries_old_contents(id, not_held) {
+                return self.plan_range(id);
+            }
             if ask == Ask::Rebuild && self.goes_without(id) {
                 return;
             }
@@ -172,6 +177,12 @@ impl Engine {
             self.ranges[id].error.get_or_insert(error);
             return self.finish(id);
         };
+        let unused = old_contents.minus(plan.reads);
+        if !unused.is_empty() {
+            // Only blocks that are read are proved: the plan writes the others.
+            self.ranges[id].rows.old_contents = Some(old_contents.minus(unused));
+            return self.plan_range(id);
+        }
         if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
             // The parity of zeros is zeros, for every linear code.
             plan.strategy = Strategy::Direct;
