@@ -152,8 +152,8 @@ pub(crate) struct RowsUnderWay {
     pub(crate) overruled: SlotSet,
     /// Slots that refused a repair.
     pub(crate) refused: SlotSet,
-    /// Slots of returning members that are read as they were when these went out. `None` until the
-    /// rows can't be filled otherwise.
+    /// Slots of returning members whose old blocks are read. `None` until the rows can't be filled
+    /// otherwise.
     pub(crate) old_contents: Option<SlotSet>,
     /// Slots that count as zeros and are not read: they are lost, logged as zeros, or in blank
     /// rows.
@@ -352,7 +352,7 @@ impl StripeRange {
         self.forget_findings();
     }
 
-    /// Returns the slots that are read as they were when their members went out.
+    /// Returns the slots of returning members whose old blocks are read.
     pub(crate) fn old_contents(&self) -> SlotSet {
         self.rows.old_contents.unwrap_or(SlotSet::EMPTY)
     }

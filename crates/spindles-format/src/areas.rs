@@ -386,22 +386,6 @@ fn areas_with(
     // Space that data can't use reserves nothing: otherwise a slightly larger device might hold
     // less.
     let device_bytes = device_bytes / alignment * alignment;
-    // A share of the device, in whole pages and within bounds.
-    let part = |divisor: u64, bytes_min: u64, bytes_max: u64| {
-        (device_bytes / divisor / page * page).clamp(bytes_min, bytes_max)
-    };
-    let checksums = checksum_area_bytes(device_bytes / u64::from(block_size.bytes()));
-    let after_slots = [
-        (AreaKind::DIRTY_BITMAP, part(2048, page, 128 * KIB)),
-        (AreaKind::WRITTEN_BITMAP, part(2048, page, 128 * KIB)),
-        (AreaKind::BAD_BLOCKS, part(4096, page, 64 * KIB)),
-        (AreaKind::JOURNAL, part(64, 4 * page, 256 * MIB)),
-        (AreaKind::CHECKSUMS, checksums),
-        (
-            AreaKind::HEADROOM,
-            part(HEADROOM_PART, page, HEADROOM_MAX_BYTES),
-        ),
-    ];
 
     let mut areas = [Area::NONE; AREAS_MAX];
     let mut count = 0;
@@ -417,7 +401,7 @@ fn areas_with(
     };
     push(AreaKind::SUPERBLOCK, SLOT_BYTES[0], page);
     let mut free_from = push(AreaKind::SUPERBLOCK, SLOT_BYTES[1], page);
-    for (kind, length_bytes) in after_slots {
+    for (kind, length_bytes) in reserved_lengths(device_bytes, block_size) {
         let end_bytes = free_from + length_bytes.max(shared.bytes(kind));
         // The headroom takes the space left before the data's aligned start.
         let end_bytes = match kind {
@@ -438,6 +422,28 @@ fn areas_with(
         DeviceRecord::new(member, block_size, whole_bytes, &areas[..count])
             .expect("the areas are in order, whole pages and end within the device"),
     )
+}
+
+/// Returns the areas between the superblock slots and the data, in order, with their lengths in
+/// bytes.
+fn reserved_lengths(device_bytes: u64, block_size: BlockSize) -> [(AreaKind, u64); 6] {
+    let page = superblock_bytes();
+    // A share of the device, in whole pages and within bounds.
+    let part = |divisor: u64, bytes_min: u64, bytes_max: u64| {
+        (device_bytes / divisor / page * page).clamp(bytes_min, bytes_max)
+    };
+    let checksums = checksum_area_bytes(device_bytes / u64::from(block_size.bytes()));
+    [
+        (AreaKind::DIRTY_BITMAP, part(2048, page, 128 * KIB)),
+        (AreaKind::WRITTEN_BITMAP, part(2048, page, 128 * KIB)),
+        (AreaKind::BAD_BLOCKS, part(4096, page, 64 * KIB)),
+        (AreaKind::JOURNAL, part(64, 4 * page, 256 * MIB)),
+        (AreaKind::CHECKSUMS, checksums),
+        (
+            AreaKind::HEADROOM,
+            part(HEADROOM_PART, page, HEADROOM_MAX_BYTES),
+        ),
+    ]
 }
 
 /// Returns the size of the smallest device, to the page, that holds this much data as a fresh

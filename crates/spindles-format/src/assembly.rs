@@ -280,39 +280,16 @@ impl fmt::Display for AssembleError {
                 "{first} and {second} are both member {member} of array '{array}': one is a copy \
                  of the other, or the same device under another name; leave one out"
             ),
-            Self::SplitBrain { one, other, parted } => {
-                let lone = |half: &Half| match half.devices.as_slice() {
-                    [device] if device.chars().all(is_plain) => Some(device.clone()),
-                    _ => None,
-                };
-                let remedy = lone(one).zip(lone(other)).map_or_else(
-                    || "decide which half to keep and give only its devices".to_owned(),
-                    |(one, other)| {
-                        format!(
-                            "decide which half to keep: `spindles rebuild {one} --onto {other} \
-                             --force` keeps what {one} holds and overwrites {other}, `spindles \
-                             rebuild {other} --onto {one} --force` the other way round"
-                        )
-                    },
-                );
-                let [one, other] = [one, other].map(|half| half.devices.join(", "));
-                match parted {
-                    Some(_) => write!(
-                        f,
-                        "split brain: {one} went on without {other}, and the other way round; both \
-                         hold writes that the other doesn't have; {remedy}"
-                    ),
-                    None => write!(
-                        f,
-                        "{one} and {other} have no record of each other: they parted longer ago \
-                         than the {PAST_SESSIONS_MAX} openings before the last that each \
-                         remembers, so either one side is merely old, or each went on without the \
-                         other; decide which side to keep, as a rule the one written last, and \
-                         give only its devices; when you are sure, spindles wipe DEVICE --force \
-                         makes those of the other side nobody's"
-                    ),
-                }
-            }
+            Self::SplitBrain {
+                one,
+                other,
+                parted: Some(_),
+            } => write_split_brain(f, one, other),
+            Self::SplitBrain {
+                one,
+                other,
+                parted: None,
+            } => write_unrelated_halves(f, one, other),
             Self::NothingLeft { refused } => {
                 f.write_str("no device can be used")?;
                 refused
@@ -321,6 +298,43 @@ impl fmt::Display for AssembleError {
             }
         }
     }
+}
+
+/// Writes that both halves went on without each other, and how to keep one.
+fn write_split_brain(f: &mut fmt::Formatter<'_>, one: &Half, other: &Half) -> fmt::Result {
+    let lone = |half: &Half| match half.devices.as_slice() {
+        [device] if device.chars().all(is_plain) => Some(device.clone()),
+        _ => None,
+    };
+    let remedy = lone(one).zip(lone(other)).map_or_else(
+        || "decide which half to keep and give only its devices".to_owned(),
+        |(one, other)| {
+            format!(
+                "decide which half to keep: `spindles rebuild {one} --onto {other} --force` keeps \
+                 what {one} holds and overwrites {other}, `spindles rebuild {other} --onto {one} \
+                 --force` the other way round"
+            )
+        },
+    );
+    let [one, other] = [one, other].map(|half| half.devices.join(", "));
+    write!(
+        f,
+        "split brain: {one} went on without {other}, and the other way round; both hold writes \
+         that the other doesn't have; {remedy}"
+    )
+}
+
+/// Writes that two halves have no common generation, and how to keep one.
+fn write_unrelated_halves(f: &mut fmt::Formatter<'_>, one: &Half, other: &Half) -> fmt::Result {
+    let [one, other] = [one, other].map(|half| half.devices.join(", "));
+    write!(
+        f,
+        "{one} and {other} have no record of each other: they parted longer ago than the \
+         {PAST_SESSIONS_MAX} openings before the last that each remembers, so either one side is \
+         merely old, or each went on without the other; decide which side to keep, as a rule the \
+         one written last, and give only its devices; when you are sure, spindles wipe DEVICE \
+         --force makes those of the other side nobody's"
+    )
 }
 
 /// Returns true if a shell takes the character literally within a word.

@@ -26,6 +26,35 @@ use crate::{
     MemberState, Reason, Refusal, SpareRecord, Uuid, decode,
 };
 
+/// Decodes the superblock in a slot, which holds either the even or the odd generations.
+fn decode_slot(slot: Result<&[u8], DecodeError>, parity: u64) -> Decoded {
+    let (array, device) = slot.and_then(decode)?;
+    if array.generation % 2 != parity {
+        return Err(DecodeError::Invalid {
+            what: "it lies in the slot of another generation",
+        });
+    }
+    Ok((array, device))
+}
+
+/// Returns the error that says more about a device; the one of the even slot if they say the same.
+fn more_telling(even: DecodeError, odd: DecodeError) -> DecodeError {
+    let telling = |error: &DecodeError| match error {
+        DecodeError::Features { .. } => 6,
+        DecodeError::Version { .. } => 5,
+        DecodeError::Checksum { .. } => 4,
+        DecodeError::Invalid { .. } => 3,
+        DecodeError::Unreadable => 2,
+        DecodeError::Short { .. } => 1,
+        DecodeError::NotOurs => 0,
+    };
+    if telling(&even) >= telling(&odd) {
+        even
+    } else {
+        odd
+    }
+}
+
 /// Returns the record of a device that is not a member, such as a spare. If it is damaged and the
 /// slot holds no superblock, the error replaces the slot's: an unreadable device is not a blank
 /// one.
@@ -68,20 +97,7 @@ impl Found {
         let damage = |at: usize, error| {
             Some(error).filter(|error| *error != DecodeError::NotOurs || holds_else[at])
         };
-        let mut slot_of_generation = 0_u64;
-        let mut slots = slots.map(|slot| {
-            let decoded = slot.and_then(decode).and_then(|(array, device)| {
-                if array.generation % 2 == slot_of_generation {
-                    Ok((array, device))
-                } else {
-                    Err(DecodeError::Invalid {
-                        what: "it lies in the slot of another generation",
-                    })
-                }
-            });
-            slot_of_generation += 1;
-            decoded
-        });
+        let mut slots = [decode_slot(slots[0], 0), decode_slot(slots[1], 1)];
         let is_newer = |slot: &Decoded| {
             let error = slot.as_ref().err();
             matches!(
@@ -102,23 +118,7 @@ impl Found {
             [Ok(_), Ok(odd)] => (Ok(odd), None),
             [Ok(one), Err(error)] => (Ok(one), damage(1, error)),
             [Err(error), Ok(one)] => (Ok(one), damage(0, error)),
-            [Err(even), Err(odd)] => {
-                let telling = |error: &DecodeError| match error {
-                    DecodeError::Features { .. } => 6,
-                    DecodeError::Version { .. } => 5,
-                    DecodeError::Checksum { .. } => 4,
-                    DecodeError::Invalid { .. } => 3,
-                    DecodeError::Unreadable => 2,
-                    DecodeError::Short { .. } => 1,
-                    DecodeError::NotOurs => 0,
-                };
-                let more = if telling(&even) >= telling(&odd) {
-                    even
-                } else {
-                    odd
-                };
-                (Err(more), None)
-            }
+            [Err(even), Err(odd)] => (Err(more_telling(even, odd)), None),
         };
         Self {
             name,
@@ -177,27 +177,7 @@ pub fn choose(found: &[Found]) -> Result<Assembly, AssembleError> {
     }
     refuse_mistakes(found)?;
 
-    let mut refused = Vec::new();
-    let mut classes: Vec<Class<'_>> = Vec::new();
-    for (index, device) in found.iter().enumerate() {
-        match device.record() {
-            Err(error) => refused.push(Refusal {
-                found: index,
-                name: device.name.clone(),
-                member: None,
-                reason: Reason::Corrupt(error),
-            }),
-            Ok((record, _)) => match classes.iter_mut().find(|class| class.record == record) {
-                Some(class) => class.holders.push(index),
-                None => classes.push(Class {
-                    record,
-                    holders: alloc::vec![index],
-                }),
-            },
-        }
-    }
-    let age = |class: &Class<'_>| (class.record.generation, class.record.session);
-    classes.sort_by_key(|class| core::cmp::Reverse(age(class)));
+    let (classes, refused) = classify(found);
     let Some(truth) = find_truth(found, &classes)? else {
         return Err(AssembleError::NothingLeft { refused });
     };
@@ -241,6 +221,32 @@ pub fn choose(found: &[Found]) -> Result<Assembly, AssembleError> {
         });
     }
     Ok(assembly)
+}
+
+/// Groups the devices by record, the newest record first. Refuses devices without a good record.
+fn classify(found: &[Found]) -> (Vec<Class<'_>>, Vec<Refusal>) {
+    let mut refused = Vec::new();
+    let mut classes: Vec<Class<'_>> = Vec::new();
+    for (index, device) in found.iter().enumerate() {
+        match device.record() {
+            Err(error) => refused.push(Refusal {
+                found: index,
+                name: device.name.clone(),
+                member: None,
+                reason: Reason::Corrupt(error),
+            }),
+            Ok((record, _)) => match classes.iter_mut().find(|class| class.record == record) {
+                Some(class) => class.holders.push(index),
+                None => classes.push(Class {
+                    record,
+                    holders: alloc::vec![index],
+                }),
+            },
+        }
+    }
+    let age = |class: &Class<'_>| (class.record.generation, class.record.session);
+    classes.sort_by_key(|class| core::cmp::Reverse(age(class)));
+    (classes, refused)
 }
 
 /// Returns an error for a mistake of the caller, as opposed to damage of a device.
@@ -467,7 +473,15 @@ fn judge(
         newest,
         out_since,
     };
-    match position(truth.record, &found[index]) {
+    let position_of_it = position(truth.record, &found[index]);
+    // Before its history: a device that lost blocks can't catch up either.
+    if position_of_it.is_some() && found[index].bytes < device.device_bytes {
+        return Err(Reason::Truncated {
+            bytes: found[index].bytes,
+            expected_bytes: device.device_bytes,
+        });
+    }
+    match position_of_it {
         None => return Err(Reason::Replaced),
         Some(MemberState::Missing {
             out_since: since,
@@ -503,12 +517,6 @@ fn judge(
             });
         }
         return Err(stale(None));
-    }
-    if found[index].bytes < device.device_bytes {
-        return Err(Reason::Truncated {
-            bytes: found[index].bytes,
-            expected_bytes: device.device_bytes,
-        });
     }
     let counted_on = truth.record.member[usize::from(device.member.0)].data_blocks;
     if device.data_blocks() < counted_on {

@@ -879,16 +879,8 @@ impl World {
         };
         let mut left = session.effects;
         let mut effect = move || left.checked_sub(1).map(|rest| left = rest);
-        let mut order: Vec<usize> = (0..self.devices.len()).collect();
-        let turn = usize::from(session.order) % order.len();
-        order.rotate_left(turn);
-        if session.order % 2 == 1 {
-            order.reverse();
-        }
-        let mut active: Vec<usize> = order
-            .into_iter()
-            .filter(|&index| assembly.devices[index].is_some())
-            .collect();
+        let mut active = self.write_order(session.order);
+        active.retain(|&index| assembly.devices[index].is_some());
         let member = |index: usize| MemberIndex(u8::try_from(index).unwrap());
         for &index in &active {
             if assembly.lagging.contains(member(index)) {
@@ -919,75 +911,121 @@ impl World {
                 self.write_all(&active, &record, &mut effect)?;
             }
             effect()?;
-            self.acknowledged += 1;
-            for &index in &active {
-                self.writes[index].push(self.acknowledged);
-            }
+            self.acknowledge_write(&active);
         }
+        let whole = |&index: &usize| record.member[index].state == MemberState::Active;
         if let Some((position, to_the_end)) = session.replaced {
             let position = usize::from(position) % self.devices.len();
-            if active.contains(&position)
-                || !active
-                    .iter()
-                    .any(|&index| record.member[index].state == MemberState::Active)
-            {
+            if active.contains(&position) || !active.iter().any(whole) {
                 return Some(());
             }
-            self.uuids += 1;
-            let device = &mut self.devices[position];
-            device.slots.iter_mut().for_each(|slot| slot.fill(0));
-            self.writes[position].clear();
-            let filling = MemberState::Rebuilding {
-                mark: BlockIndex(0),
-                missed_since: 0,
-            };
-            record = with_state(&record, position, filling);
-            record.member[position].device_uuid = Uuid::from_random([self.uuids; 16]);
-            active.push(position);
-            active.sort_unstable();
-            self.write_all(&active, &record, &mut effect)?;
+            record = self.replace_missing(position, &mut active, &record, &mut effect)?;
             if to_the_end {
-                effect()?;
-                let full = active
-                    .iter()
-                    .find(|&&index| record.member[index].state == MemberState::Active);
-                let held = self.writes[*full.expect("looked")].clone();
-                self.writes[position] = held;
-                record = with_state(&record, position, MemberState::Active);
-                self.write_all(&active, &record, &mut effect)?;
+                record = self.finish_rebuild(position, &active, &record, &mut effect)?;
             }
             effect()?;
-            self.acknowledged += 1;
-            for &index in &active {
-                self.writes[index].push(self.acknowledged);
-            }
+            self.acknowledge_write(&active);
         }
         if let Some((position, _)) = session.exchanged {
             let position = usize::from(position) % self.devices.len();
             if !active.contains(&position) || record.member[position].state != MemberState::Active {
                 return Some(());
             }
+            record = self.exchange(position, &active, &record, &mut effect)?;
             effect()?;
-            self.uuids += 1;
-            let before = self.devices[position].clone();
-            self.before = Some((position, before, self.writes[position].clone()));
-            self.devices[position]
-                .slots
-                .iter_mut()
-                .for_each(|slot| slot.fill(0));
-            record = without(&record, &[]);
-            record.member[position].device_uuid = Uuid::from_random([self.uuids; 16]);
-            self.devices[position].write(&record);
-            self.write_all(&active, &record, &mut effect)?;
-            effect()?;
-            self.acknowledged += 1;
-            for &index in &active {
-                self.writes[index].push(self.acknowledged);
-            }
+            self.acknowledge_write(&active);
         }
         record = without(&record, &[]);
         record.clean = true;
         self.write_all(&active, &record, &mut effect)
+    }
+
+    /// Returns all positions in the order in which a session writes superblocks.
+    fn write_order(&self, number: u8) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.devices.len()).collect();
+        let turn = usize::from(number) % order.len();
+        order.rotate_left(turn);
+        if number % 2 == 1 {
+            order.reverse();
+        }
+        order
+    }
+
+    /// Adds an acknowledged write to these members.
+    fn acknowledge_write(&mut self, active: &[usize]) {
+        self.acknowledged += 1;
+        for &index in active {
+            self.writes[index].push(self.acknowledged);
+        }
+    }
+
+    /// Replaces a missing member with a blank device and starts its rebuild; returns the new
+    /// record, `None` once the effects are used up.
+    fn replace_missing(
+        &mut self,
+        position: usize,
+        active: &mut Vec<usize>,
+        record: &ArrayRecord,
+        effect: &mut impl FnMut() -> Option<()>,
+    ) -> Option<ArrayRecord> {
+        self.uuids += 1;
+        let device = &mut self.devices[position];
+        device.slots.iter_mut().for_each(|slot| slot.fill(0));
+        self.writes[position].clear();
+        let filling = MemberState::Rebuilding {
+            mark: BlockIndex(0),
+            missed_since: 0,
+        };
+        let mut record = with_state(record, position, filling);
+        record.member[position].device_uuid = Uuid::from_random([self.uuids; 16]);
+        active.push(position);
+        active.sort_unstable();
+        self.write_all(active, &record, effect)?;
+        Some(record)
+    }
+
+    /// Finishes the rebuild of a member; returns the new record, `None` once the effects are used
+    /// up.
+    fn finish_rebuild(
+        &mut self,
+        position: usize,
+        active: &[usize],
+        record: &ArrayRecord,
+        effect: &mut impl FnMut() -> Option<()>,
+    ) -> Option<ArrayRecord> {
+        effect()?;
+        let full = active
+            .iter()
+            .find(|&&index| record.member[index].state == MemberState::Active);
+        let held = self.writes[*full.expect("looked")].clone();
+        self.writes[position] = held;
+        let record = with_state(record, position, MemberState::Active);
+        self.write_all(active, &record, effect)?;
+        Some(record)
+    }
+
+    /// Replaces a working member with another device; returns the new record, `None` once the
+    /// effects are used up.
+    fn exchange(
+        &mut self,
+        position: usize,
+        active: &[usize],
+        record: &ArrayRecord,
+        effect: &mut impl FnMut() -> Option<()>,
+    ) -> Option<ArrayRecord> {
+        effect()?;
+        self.uuids += 1;
+        let before = self.devices[position].clone();
+        self.before = Some((position, before, self.writes[position].clone()));
+        self.devices[position]
+            .slots
+            .iter_mut()
+            .for_each(|slot| slot.fill(0));
+        let mut record = without(record, &[]);
+        record.member[position].device_uuid = Uuid::from_random([self.uuids; 16]);
+        self.devices[position].write(&record);
+        self.write_all(active, &record, effect)?;
+        Some(record)
     }
 
     /// Runs a session. Afterwards the replaced device may be back in its place, or an old copy in
@@ -1115,5 +1153,5 @@ fn a_member_that_missed_only_marked_regions_returns() {
     // The device is too short now.
     let mut short = all[1].clone();
     short.bytes -= 4096;
-    assert!(matches!(with_b(&all, &short), Reason::Stale { .. }));
+    assert!(matches!(with_b(&all, &short), Reason::Truncated { .. }));
 }

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
-    AreaKind, ArrayRecord, ChecksumKind, DecodeError, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, PastSession, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, areas_for,
-    crc32c, decode, encode, give_checksums, give_regions,
+    AreaKind, ArrayRecord, ChecksumKind, DecodeError, DeviceRecord, Features, GrowthRecord,
+    JournalRecord, MemberRecord, MemberState, OlderMap, PastSession, SUPERBLOCK_BYTES, SharedAreas,
+    Text, Uuid, areas_for, crc32c, decode, encode, give_checksums, give_regions,
 };
 
 /// The records in the fixture of version 1.
@@ -46,7 +46,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
-        growth: spindles_format::GrowthRecord::default(),
+        growth: GrowthRecord::default(),
         checksum: ChecksumKind::None,
         row_sums: false,
         bad_blocks_listed: false,
@@ -118,105 +118,124 @@ fn every_truncation_is_detected() {
     }
 }
 
-/// Every rule of the decoder, checked with bytes whose checksum is right.
+/// Checks that the sample with one range replaced, and the right checksum, breaks this rule.
+fn check_refused(at: usize, field: &[u8], what: &'static str) {
+    assert_eq!(decode(&with(at, field)), Err(DecodeError::Invalid { what }));
+}
+
+/// Returns the offset of a row of the area table.
+fn area(index: usize) -> usize {
+    256 + 32 * index
+}
+
+/// Returns the offset of a row of the member table.
+fn member(index: usize) -> usize {
+    768 + 48 * index
+}
+
 #[test]
-fn impossible_contents_are_refused() {
-    let member = |index: usize| 768 + 48 * index;
-    let area = |index: usize| 256 + 32 * index;
-    let all = |at, field: &[u8], what| {
-        assert_eq!(decode(&with(at, field)), Err(DecodeError::Invalid { what }));
-    };
-    all(
+fn impossible_journals_and_checksums_are_refused() {
+    check_refused(
         4040,
         &[7],
         "its journal has a device without the feature, or the other way round",
     );
-    all(
+    check_refused(
         32,
         &[1 << 4],
         "its journal has a device without the feature, or the other way round",
     );
-    all(
+    check_refused(
         4057,
         &[1],
         "its journal is neither on the members nor on a device",
     );
-    all(12, &[1], "it says it has another size");
-    all(40, &[0], "its generation is 0");
-    all(48, &[0; 16], "the array's UUID is zero");
-    all(64, &[0xff], "the array's name is no text");
-    all(64, b"a\0b", "the array's name is no text");
-    all(128, b"ra\nid", "the level is no text");
-    all(128, &[0; 16], "it names no level");
-    all(144, &[0x80], "the layout is no text");
-    all(176, &[0; 16], "it names no consistency policy");
-    all(176, &[0xc0], "the consistency policy is no text");
+    let checksums = "it has checksums without the feature, or the other way round";
+    check_refused(4056, &[1], checksums);
+    check_refused(32, &[4], checksums);
+    let kind = "its blocks have checksums of a kind that there is not";
+    check_refused(4056, &[2], kind);
+    let row_sums = "it neither keeps row sums nor keeps none";
+    check_refused(4059, &[2], row_sums);
+    check_refused(4059, &[1], "it has row sums without checksums");
+}
+
+/// Every rule of the decoder about the fields before the area table.
+#[test]
+fn impossible_heads_are_refused() {
+    check_refused(12, &[1], "it says it has another size");
+    check_refused(40, &[0], "its generation is 0");
+    check_refused(48, &[0; 16], "the array's UUID is zero");
+    check_refused(64, &[0xff], "the array's name is no text");
+    check_refused(64, b"a\0b", "the array's name is no text");
+    check_refused(128, b"ra\nid", "the level is no text");
+    check_refused(128, &[0; 16], "it names no level");
+    check_refused(144, &[0x80], "the layout is no text");
+    check_refused(176, &[0; 16], "it names no consistency policy");
+    check_refused(176, &[0xc0], "the consistency policy is no text");
     let own = sample().0.uuid.0;
-    all(224, &own, "the array is its own parent");
-    all(192, &[0, 4], "its block is neither 512 nor 4096 bytes");
-    all(196, &[0; 4], "its chunks have no blocks");
-    all(200, &[0], "it has no members, or more than 64");
-    all(200, &[65], "it has no members, or more than 64");
-    all(201, &[2], "it is neither clean nor unclean");
-    all(202, &[4], "its position is beyond the array's members");
-    all(203, &[16], "it has more than 15 areas");
-    all(203, &[8], "there isn't exactly one data area");
-    all(204, &[3], "its regions are no power of two of groups");
+    check_refused(224, &own, "the array is its own parent");
+    check_refused(192, &[0, 4], "its block is neither 512 nor 4096 bytes");
+    check_refused(196, &[0; 4], "its chunks have no blocks");
+    check_refused(200, &[0], "it has no members, or more than 64");
+    check_refused(200, &[65], "it has no members, or more than 64");
+    check_refused(201, &[2], "it is neither clean nor unclean");
+    check_refused(202, &[4], "its position is beyond the array's members");
+    check_refused(203, &[16], "it has more than 15 areas");
+    check_refused(203, &[8], "there isn't exactly one data area");
+    check_refused(204, &[3], "its regions are no power of two of groups");
     let other = "it has regions without the feature, or the other way round";
-    all(204, &[4], other);
-    all(32, &[1], other);
-    all(208, &[0; 8], "an area ends beyond the device");
-    all(area(2), &[0; 2], "an area has no kind");
-    all(
+    check_refused(204, &[4], other);
+    check_refused(32, &[1], other);
+    check_refused(208, &[0; 8], "an area ends beyond the device");
+}
+
+/// Every rule of the decoder about the area table and the member table.
+#[test]
+fn impossible_areas_and_members_are_refused() {
+    check_refused(area(2), &[0; 2], "an area has no kind");
+    check_refused(
         area(0) + 8,
         &[0, 0x20],
         "the superblock slots are in other places than they must be",
     );
-    all(member(3), &[0; 16], "a member's UUID is zero");
+    check_refused(member(3), &[0; 16], "a member's UUID is zero");
     let first = sample().0.member[0].device_uuid.0;
-    all(member(3), &first, "two members have the same UUID");
-    all(
+    check_refused(member(3), &first, "two members have the same UUID");
+    check_refused(
         member(0) + 24,
         &[4],
         "a member's state is none that there is",
     );
     let rebuilding = "it rebuilds a member without the feature, or the other way round";
-    all(member(0) + 24, &[3], rebuilding);
-    all(32, &[2], rebuilding);
-    let checksums = "it has checksums without the feature, or the other way round";
-    all(4056, &[1], checksums);
-    all(32, &[4], checksums);
-    let kind = "its blocks have checksums of a kind that there is not";
-    all(4056, &[2], kind);
-    let row_sums = "it neither keeps row sums nor keeps none";
-    all(4059, &[2], row_sums);
-    all(4059, &[1], "it has row sums without checksums");
-    all(
+    check_refused(member(0) + 24, &[3], rebuilding);
+    check_refused(32, &[2], rebuilding);
+    check_refused(
         member(0) + 16 + 5,
         &[3],
         "a member is longer than any may be",
     );
     for at in [4080, 4082, 4084, 4086] {
         let what = "its areas are shorter than the array uses them";
-        all(at, &[0xff; 2], what);
+        check_refused(at, &[0xff; 2], what);
     }
-    all(
+    check_refused(
         member(0) + 32,
         &[1],
         "a member's state is none that there is",
     );
-    all(
+    check_refused(
         member(1) + 32,
         &[0],
         "a member's state is none that there is",
     );
-    all(
+    check_refused(
         member(1) + 32,
         &[8],
         "a member's state is none that there is",
     );
-    all(202, &[1], "it says of its own device that it is missing");
-    all(
+    check_refused(202, &[1], "it says of its own device that it is missing");
+    check_refused(
         member(2) + 16,
         &[1],
         "its data area is shorter than the array counts on",
@@ -271,6 +290,75 @@ fn foreign_bytes_are_not_recognized() {
     assert_eq!(decode(&later), Err(DecodeError::Version { version: 2 }));
 }
 
+/// Returns the state of a member from a random number; the device's own is never missing.
+fn member_state(out: Option<u64>, own: bool, generation: u64) -> MemberState {
+    match out {
+        Some(since) if since % 3 == 0 => MemberState::Rebuilding {
+            mark: BlockIndex(since / 3),
+            missed_since: since % generation,
+        },
+        Some(since) if !own => MemberState::Missing {
+            out_since: since % generation + 1,
+            held_out: since % 2 == 0,
+        },
+        _ => MemberState::Active,
+    }
+}
+
+/// Returns a past session made of the random numbers of an array.
+fn past_session(created_s: u64, generation: u64, index: u64) -> PastSession {
+    PastSession {
+        nonce: created_s ^ index,
+        generation: generation.saturating_sub(index),
+    }
+}
+
+/// Returns a record of growth made of the random numbers of an array.
+fn growth(array: &ArrayRecord) -> GrowthRecord {
+    let ArrayRecord {
+        chunk_blocks,
+        created_s,
+        generation,
+        ..
+    } = *array;
+    GrowthRecord {
+        region: chunk_blocks % 77,
+        older: (created_s % 5 == 0).then_some(OlderMap {
+            level: Text::new("raid5").unwrap(),
+            layout: Text::new("right-asymmetric").unwrap(),
+            chunk_blocks,
+            members: 1,
+            region_groups: 1 << (generation % 32),
+            region: !chunk_blocks,
+            mark: BlockIndex(created_s.rotate_left(5)),
+            staged_blocks: chunk_blocks.rotate_left(9),
+        }),
+    }
+}
+
+/// Adds regions, growth and checksums to the records, as the random numbers in them say.
+fn add_features(array: &mut ArrayRecord, device: &mut DeviceRecord) {
+    let created_s = array.created_s;
+    if created_s.is_multiple_of(2) {
+        let groups = device.device_bytes / 4096 / u64::from(array.chunk_blocks);
+        let device = std::slice::from_mut(device);
+        assert!(give_regions(array, device, groups, 4096));
+    }
+    if created_s.is_multiple_of(2) && created_s % 5 < 3 {
+        array.growth = growth(array);
+        array.note_growth();
+    }
+    if created_s.is_multiple_of(3) {
+        let devices = std::slice::from_mut(device);
+        give_checksums(
+            array,
+            devices,
+            ChecksumKind::Crc32c,
+            created_s.is_multiple_of(2),
+        );
+    }
+}
+
 prop_compose! {
     fn records()(
         uuids in prop::collection::hash_set(any::<[u8; 16]>(), 2..=65),
@@ -298,17 +386,7 @@ prop_compose! {
             let own = index == usize::from(own);
             record.device_uuid = *uuid;
             record.data_blocks = if own { device.data_blocks() } else { (created_s ^ generation) >> 23 };
-            record.state = match out[index % 32] {
-                Some(since) if since % 3 == 0 => MemberState::Rebuilding {
-                    mark: BlockIndex(since / 3),
-                    missed_since: since % generation,
-                },
-                Some(since) if !own => MemberState::Missing {
-                    out_since: since % generation + 1,
-                    held_out: since % 2 == 0,
-                },
-                _ => MemberState::Active,
-            };
+            record.state = member_state(out[index % 32], own, generation);
         }
         let mut array = ArrayRecord {
             uuid: *uuids.last().unwrap(),
@@ -320,10 +398,7 @@ prop_compose! {
             scrub_left_blocks: created_s.rotate_left(29),
             generation,
             session: created_s.rotate_left(5),
-            past: std::array::from_fn(|index| PastSession {
-                nonce: created_s ^ index as u64,
-                generation: generation.saturating_sub(index as u64),
-            }),
+            past: std::array::from_fn(|index| past_session(created_s, generation, index as u64)),
             block_size,
             level: Text::new(&level).unwrap(),
             layout: Text::new(&layout).unwrap(),
@@ -340,7 +415,7 @@ prop_compose! {
                 on_device: created_s % 7 == 0 && created_s % 3 > 0,
             },
             scrub_mark: BlockIndex(created_s.rotate_left(13)),
-            growth: spindles_format::GrowthRecord::default(),
+            growth: GrowthRecord::default(),
             checksum: ChecksumKind::None,
             row_sums: false,
             bad_blocks_listed: false,
@@ -350,31 +425,7 @@ prop_compose! {
         };
         array.note_rebuilding();
         array.note_journal_device();
-        if created_s % 2 == 0 {
-            let groups = device_bytes / 4096 / u64::from(chunk_blocks);
-            let device = std::slice::from_mut(&mut device);
-            assert!(give_regions(&mut array, device, groups, 4096));
-        }
-        if created_s % 2 == 0 && created_s % 5 < 3 {
-            array.growth = spindles_format::GrowthRecord {
-                region: chunk_blocks % 77,
-                older: (created_s % 5 == 0).then_some(spindles_format::OlderMap {
-                    level: Text::new("raid5").unwrap(),
-                    layout: Text::new("right-asymmetric").unwrap(),
-                    chunk_blocks,
-                    members: 1,
-                    region_groups: 1 << (generation % 32),
-                    region: !chunk_blocks,
-                    mark: BlockIndex(created_s.rotate_left(5)),
-                    staged_blocks: chunk_blocks.rotate_left(9),
-                }),
-            };
-            array.note_growth();
-        }
-        if created_s % 3 == 0 {
-            let devices = std::slice::from_mut(&mut device);
-            give_checksums(&mut array, devices, ChecksumKind::Crc32c, created_s % 2 == 0);
-        }
+        add_features(&mut array, &mut device);
         (array, device)
     }
 }

@@ -1,9 +1,10 @@
 //! Common code of the commands that change the devices of an array: rebuild, replace, grow and
 //! spares.
 
-use crate::assemble::{self, ArrayReport, JournalReport, MemberReport};
+use crate::assemble::{self, ArrayReport, AssembleError, JournalReport, MemberReport};
 pub use crate::errors::{AttachError, ChangeError, OwnRole};
 use crate::probe::Probe;
+use crate::seen::Seen;
 use crate::{Managed, OpenOptions, create, identity};
 use spindles_block::MemberIndex;
 use spindles_engine::Event;
@@ -24,14 +25,16 @@ pub(crate) enum Use {
 
 /// Checks new devices for an array on `devices`. Each must exist, be a different device, support
 /// the array's block size, and hold no data that the array needs. A member that is out but may
-/// return counts as new only with `overwrite`, which skips no other check.
+/// return counts as new only with `overwrite`, which skips no other check. Returns how each of them
+/// was seen.
 pub(crate) fn look_at_new(
     devices: &[&str],
     new: &[&str],
     to: Use,
     overwrite: bool,
     open: &OpenOptions,
-) -> Result<(), ChangeError> {
+) -> Result<Vec<Seen>, ChangeError> {
+    let seen = new.iter().map(|device| Seen::now(device)).collect();
     are_others(devices, new)?;
     // Check this first: if the array's server has a device open, no other check can read it.
     refuse_own(devices, new, to, overwrite)?;
@@ -43,7 +46,7 @@ pub(crate) fn look_at_new(
         let probe = create::look(device, open)?;
         block_size.map_or(Ok(()), |block_size| probe.check_blocks(block_size))?;
     }
-    Ok(())
+    Ok(seen)
 }
 
 /// Refuses new devices that the array on `devices`, or one inside it, counts on: active members,
@@ -78,11 +81,15 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Resul
     let related: Vec<&str> = labelled.iter().copied().filter(is_related).collect();
     // Devices of other arrays do not assemble with these. Devices of a deeply nested inner array
     // name only arrays that are still unknown.
-    let looked = [labelled, related].into_iter().find_map(|new| {
+    let mut looked = None;
+    for new in [labelled, related] {
         let all = [devices.as_slice(), &new].concat();
-        assemble::describe(&all, &OpenOptions::looking()).ok()
-    });
-    let before = assemble::describe(&devices, &OpenOptions::looking()).unwrap_or_default();
+        looked = describe(&all)?;
+        if looked.is_some() {
+            break;
+        }
+    }
+    let before = describe(&devices)?.unwrap_or_default();
     let arrays = looked.iter().flatten().flat_map(|outermost| {
         let arrays = outermost.arrays().into_iter();
         arrays.map(|array| (outermost.name.as_str(), array))
@@ -113,11 +120,22 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Resul
     Ok(())
 }
 
+/// Describes the arrays on these devices; `None` if they do not assemble.
+fn describe(devices: &[&str]) -> Result<Option<Vec<ArrayReport>>, ChangeError> {
+    match assemble::describe(devices, &OpenOptions::looking()) {
+        Ok(arrays) => Ok(Some(arrays)),
+        // Another command changes the array: the devices may be its members all the same.
+        Err(changed @ AssembleError::Changed) => Err(changed.into()),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Returns true if a device is a member that is out and can catch up. A rebuild takes such a member
 /// back by itself, unless a command took it out.
 fn comes_back(array: &ArrayReport, device: &str, to: Use) -> bool {
-    let mut returning = array.returning.iter().filter(|_| to != Use::Rebuild);
-    array.held_out.iter().any(|out| out == device) || returning.any(|(_, out)| out == device)
+    let returning = array.returning.iter().filter(|_| to != Use::Rebuild);
+    let held_out = array.held_out.iter();
+    returning.chain(held_out).any(|(_, out)| out == device)
 }
 
 /// Returns the role of a device that an array needs. `before` is the array without it.

@@ -38,7 +38,7 @@ pub struct CopyEnd {
     tail: Option<Tail>,
     /// Unreadable bytes that were skipped, in order. `None` if unreadable bytes are an error.
     left_out: Option<Vec<Range<u64>>>,
-    /// The incidents so far, each time before parts of this end were read again.
+    /// The incidents so far, noted each time before parts of this end were read again.
     before_again: Vec<Vec<Incident>>,
 }
 
@@ -836,7 +836,7 @@ struct Piece {
     unread: bool,
 }
 
-/// One end of a piece.
+/// The source end or the target end of a piece.
 #[derive(Clone, Copy, Debug)]
 struct Leg {
     slot: SlotId,

@@ -10,6 +10,7 @@ use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::queues::{Watch, WatchId};
 use crate::report::{SpareReport, Taken};
+use crate::seen::Seen;
 use crate::{
     ArrayFacts, ArraySnapshot, Busy, CloseError, Counters, Incident, LostBytes, Managed, OpenError,
     PutOut, SpaceNews, Target, TargetFacts, TooSmall,
@@ -287,7 +288,7 @@ impl Managed for Driver {
     }
 
     fn snapshot(&self) -> Vec<ArraySnapshot> {
-        progress::snapshot(&self.core.carry)
+        self.core.snapshot()
     }
 
     fn command(&mut self, command: Command) -> Result<(), CommandError> {
@@ -363,8 +364,9 @@ impl Managed for Driver {
         &mut self,
         device: &str,
         wanted: PlaceWanted,
+        seen: Seen,
     ) -> Result<(String, MemberIndex), AttachError> {
-        let (array, member) = manage::attach(&mut self.core.carry, device, wanted)?;
+        let (array, member) = manage::attach(&mut self.core.carry, device, wanted, seen)?;
         self.core.spares.withdraw(device);
         self.look_at_devices();
         Ok(self.named((array, member)))
@@ -468,8 +470,13 @@ impl Managed for Driver {
         manage::may_replace(&self.core.carry, old, device).map(drop)
     }
 
-    fn replace(&mut self, old: &str, device: &str) -> Result<(String, MemberIndex), AttachError> {
-        let (array, member) = manage::replace(&mut self.core.carry, old, device)?;
+    fn replace(
+        &mut self,
+        old: &str,
+        device: &str,
+        seen: Seen,
+    ) -> Result<(String, MemberIndex), AttachError> {
+        let (array, member) = manage::replace(&mut self.core.carry, old, device, seen)?;
         self.core.spares.withdraw(device);
         self.look_at_devices();
         Ok(self.named((array, member)))

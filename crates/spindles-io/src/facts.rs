@@ -74,7 +74,7 @@ pub struct ArrayFacts {
     pub redundancy: u8,
 }
 
-/// Facts that all devices of a backend share: a part of its row.
+/// Facts that all devices of a backend share, from the table of backends.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BackendFacts {
     /// Its name in records.
@@ -98,7 +98,7 @@ pub struct DeviceFacts {
     pub backend: &'static BackendFacts,
     /// Its size.
     pub bytes: u64,
-    /// The unit in which it is addressed and in which a write may tear.
+    /// The unit of addresses. A write may tear between two units.
     pub sector_bytes: u32,
     /// The unit in which the medium is written; `sector_bytes` if unknown.
     pub physical_sector_bytes: u32,

@@ -9,7 +9,8 @@ use crate::attach::{self, ChangeError, Use};
 use crate::errors::{OwnRole, replace_first};
 use crate::host::{Host, Opened, Restructure, while_closed};
 use crate::managed::PlaceWanted;
-use crate::report::positions;
+use crate::report::{Growing, positions};
+use crate::seen::Seen;
 use crate::{Managed, OpenOptions, Target, TooSmall, await_resync, backends, probe, random, wipe};
 use spindles_block::{BlockSize, MemberIndex, MemberSet, SizeBytes};
 use spindles_engine::{Event, GrowthTarget, Member, PlanError};
@@ -45,6 +46,13 @@ pub struct GrowOptions {
     pub overwrite: bool,
 }
 
+impl GrowOptions {
+    /// Returns true if they ask for another chunk size, level or layout.
+    fn changes_shape(&self) -> bool {
+        self.chunk_bytes.is_some() || self.level.is_some() || self.layout.is_some()
+    }
+}
+
 /// The result of a growth.
 #[derive(Clone, Debug)]
 pub struct Grown {
@@ -62,6 +70,21 @@ pub struct Grown {
     pub stuck: Option<u64>,
     /// Data on the new devices that was overwritten.
     pub wiped: Vec<(String, String)>,
+}
+
+impl Grown {
+    /// Returns the result for an array that was not changed.
+    fn as_found(report: ArrayReport) -> Self {
+        Self {
+            bytes: report.bytes,
+            report,
+            already: false,
+            as_large: None,
+            through: true,
+            stuck: None,
+            wiped: Vec::new(),
+        }
+    }
 }
 
 /// Opens an array and reshapes it to `options`, or continues that. `progress` gets the bytes moved
@@ -89,7 +112,7 @@ pub fn grow<'a>(
     };
     let devices = [devices, already.clone()].concat();
     let host = host.or_on(&devices);
-    attach::look_at_new(
+    let seen = attach::look_at_new(
         &devices,
         &added,
         Use::Place,
@@ -97,46 +120,19 @@ pub fn grow<'a>(
         &options.assemble.open,
     )?;
     let Opened { target, report } = host.look(assembling)?;
-    let array = report.name.clone();
-    let changes =
-        options.chunk_bytes.is_some() || options.level.is_some() || options.layout.is_some();
     let growing = report.growing.is_some();
     if growing && !becomes(&report, options) {
-        return Err(ChangeError::Growing { array });
+        return Err(ChangeError::Growing { array: report.name });
     }
-    if let (false, Some(device)) = (growing, already.first()) {
-        if !added.is_empty() || !becomes(&report, options) {
-            let device = (*device).to_owned();
-            let members = report.devices().into_iter().map(str::to_owned).collect();
-            return Err(ChangeError::AlreadyMember {
-                array,
-                device,
-                members,
-            });
-        }
-        if let Some((device, member)) = already
-            .iter()
-            .find_map(|device| was_before(device, already.len()))
-        {
-            let role = OwnRole::Member(member);
-            return Err(ChangeError::Own {
-                array,
-                device,
-                role,
-            });
-        }
+    if !growing && !already.is_empty() {
+        check_already_grown(&report, options, &already, &added)?;
         return Ok(Grown {
-            bytes: report.bytes,
-            report,
             already: true,
-            as_large: None,
-            through: true,
-            stuck: None,
-            wiped: Vec::new(),
+            ..Grown::as_found(report)
         });
     }
-    if !growing && !changes && added.is_empty() {
-        return Err(ChangeError::NothingToGrow { array });
+    if !growing && !options.changes_shape() && added.is_empty() {
+        return Err(ChangeError::NothingToGrow { array: report.name });
     }
     // Check this before asking to overwrite, and before repairing the array for it.
     let change = match &report.growing {
@@ -145,51 +141,110 @@ pub fn grow<'a>(
             Some(planned(host, &report, options, &added, assembling)?)
         }
         Some(growing) => {
-            let missing = report.missing();
-            let places = missing.iter();
-            let places = places.filter(|place| usize::from(place.0) >= growing.members);
-            for (device, place) in added.iter().zip(places) {
-                target.may_attach(device, PlaceWanted::Added(place))?;
-            }
+            check_places(target.as_ref(), &report, growing, &added)?;
             drop(target);
             None
         }
     };
+    let wiped = may_overwrite_new(&report, options, &added)?;
+    let found = match change {
+        None => host.open(assembling)?.target,
+        Some(change) => {
+            let is_whole = report.is_clean() && !report.is_degraded();
+            if !is_whole && !resync(host, assembling, progress)? {
+                return Ok(Grown {
+                    through: false,
+                    ..Grown::as_found(report)
+                });
+            }
+            host.change(assembling, &change)?.target
+        }
+    };
+    let waiting = added.into_iter().zip(seen).collect();
+    carry_on(found, report, waiting, wiped, progress)
+}
+
+/// Checks that an array with the new devices `already` as members has the shape asked for.
+fn check_already_grown(
+    report: &ArrayReport,
+    options: &GrowOptions,
+    already: &[&str],
+    added: &[&str],
+) -> Result<(), ChangeError> {
+    let array = report.name.clone();
+    if let Some(device) = already.first()
+        && (!added.is_empty() || !becomes(report, options))
+    {
+        let device = (*device).to_owned();
+        let members = report.devices().into_iter().map(str::to_owned).collect();
+        return Err(ChangeError::AlreadyMember {
+            array,
+            device,
+            members,
+        });
+    }
+    let before = already
+        .iter()
+        .find_map(|device| was_before(device, already.len()));
+    before.map_or(Ok(()), |(device, member)| {
+        let role = OwnRole::Member(member);
+        Err(ChangeError::Own {
+            array,
+            device,
+            role,
+        })
+    })
+}
+
+/// Checks that the new devices fit the vacant new places of a growing array.
+fn check_places(
+    target: &dyn Managed,
+    report: &ArrayReport,
+    growing: &Growing,
+    added: &[&str],
+) -> Result<(), ChangeError> {
+    let missing = report.missing();
+    let places = missing.iter();
+    let places = places.filter(|place| usize::from(place.0) >= growing.members);
+    for (device, place) in added.iter().zip(places) {
+        target.may_attach(device, PlaceWanted::Added(place))?;
+    }
+    Ok(())
+}
+
+/// Checks that the new devices may be overwritten and are not in use; returns the data on them.
+fn may_overwrite_new(
+    report: &ArrayReport,
+    options: &GrowOptions,
+    added: &[&str],
+) -> Result<Vec<(String, String)>, ChangeError> {
+    let open = &options.assemble.open;
     let mut wiped = Vec::new();
-    for device in &added {
-        let overwrite = options.overwrite || is_left_over(&report, device)?;
+    for device in added {
+        let overwrite = options.overwrite || is_left_over(report, device)?;
         wiped.extend(attach::may_overwrite(
             &[device],
             overwrite,
             &[report.uuid],
             Use::Place,
-            &assembling.open,
+            open,
         )?);
-        // A loop device on it may be mounted: refuse before the array is changed.
-        drop(backends::open(device, &assembling.open)?);
+        // A loop device on the new device may be mounted: refuse before the array is changed.
+        drop(backends::open(device, open)?);
     }
-    let Some(change) = change else {
-        let found = host.open(assembling)?.target;
-        return carry_on(found, report, added.into(), wiped, progress);
-    };
-    if !report.is_clean() || report.is_degraded() {
-        let mut found = host.open(assembling)?.target;
-        let through = await_resync(found.as_mut(), progress);
-        found.close()?;
-        if !through {
-            return Ok(Grown {
-                bytes: report.bytes,
-                report,
-                already: false,
-                as_large: None,
-                through,
-                stuck: None,
-                wiped: Vec::new(),
-            });
-        }
-    }
-    let found = host.change(assembling, &change)?.target;
-    carry_on(found, report, added.into(), wiped, progress)
+    Ok(wiped)
+}
+
+/// Opens the array, waits for its resync, and closes it; returns false if `progress` stopped it.
+fn resync(
+    host: Host<'_>,
+    assembling: &AssembleOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<bool, ChangeError> {
+    let mut found = host.open(assembling)?.target;
+    let through = await_resync(found.as_mut(), progress);
+    found.close()?;
+    Ok(through)
 }
 
 /// Enlarges an array on its present members. Takes effect once it is open.
@@ -201,15 +256,7 @@ fn enlarge(
 ) -> Result<Grown, ChangeError> {
     let report = host.look(assembling)?.report;
     let array = report.name.clone();
-    let mut grown = Grown {
-        bytes: report.bytes,
-        report,
-        already: false,
-        as_large: None,
-        through: true,
-        stuck: None,
-        wiped: Vec::new(),
-    };
+    let mut grown = Grown::as_found(report);
     if grown.report.growing.is_some() {
         return Err(ChangeError::Growing { array });
     }
@@ -227,9 +274,7 @@ fn enlarge(
         return as_large(grown, error);
     }
     if !grown.report.is_clean() {
-        let mut found = host.open(assembling)?.target;
-        grown.through = await_resync(found.as_mut(), progress);
-        found.close()?;
+        grown.through = resync(host, assembling, progress)?;
         if !grown.through {
             return Ok(grown);
         }
@@ -305,7 +350,7 @@ fn members_already<'a>(
     if array.is_none() || may_be.is_empty() {
         return (Vec::new(), added.to_vec());
     }
-    // An error with all of them shows up again without these.
+    // An error here shows up again when the array is opened without these devices.
     let members = assemble(&[devices, &may_be].concat(), &looking)
         .map(|found| found.report.members)
         .unwrap_or_default();
@@ -475,13 +520,14 @@ pub fn begin(
         read_only: true,
         ..open.clone()
     };
+    let seen = Seen::now(added);
     let report = assemble(devices, &options.assemble)?.report;
     let host = Host::Devices(devices);
     let change = planned(host, &report, &options, &[added], &options.assemble)?;
     options.assemble.open = open.clone();
     let mut found = assemble_to_change(devices, &options.assemble, &change)?.target;
     let place = u8::try_from(report.members.len()).expect("a position");
-    found.attach(added, PlaceWanted::Added(MemberIndex(place)))?;
+    found.attach(added, PlaceWanted::Added(MemberIndex(place)), seen)?;
     Ok(found)
 }
 
@@ -525,7 +571,7 @@ fn planned(
 fn carry_on(
     mut target: Box<dyn Managed>,
     mut report: ArrayReport,
-    mut waiting: VecDeque<&str>,
+    mut waiting: VecDeque<(&str, Seen)>,
     wiped: Vec<(String, String)>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Grown, ChangeError> {
@@ -539,33 +585,15 @@ fn carry_on(
             through = true;
             break;
         };
-        let filling = target.rebuild_progress().is_some();
-        let place = status.members.iter().skip(old_members).find(|member| {
-            matches!(member.state, Member::Missing { .. }) && growth.done_bytes == 0
-        });
-        match (waiting.front(), place) {
-            (Some(device), Some(place)) if !filling => {
-                if let Err(why) = target.attach(device, PlaceWanted::Added(place.member)) {
-                    error = Some(why.into());
-                    break;
-                }
-                waiting.pop_front();
-            }
-            (None, Some(place)) if !filling => {
-                error = Some(ChangeError::GrowthOut {
-                    array: array(),
-                    member: place.member,
-                });
+        if target.rebuild_progress().is_none() {
+            let mut places = status.members.iter().skip(old_members).filter(|member| {
+                matches!(member.state, Member::Missing { .. }) && growth.done_bytes == 0
+            });
+            let place = places.next().map(|it| it.member);
+            if let Err(why) = attach_next(target.as_mut(), &mut waiting, place, &report.name) {
+                error = Some(why);
                 break;
             }
-            (Some(device), None) if !filling => {
-                error = Some(ChangeError::NoPosition {
-                    array: array(),
-                    device: (*device).to_owned(),
-                });
-                break;
-            }
-            _ => {}
         }
         if !progress(growth.done_bytes, growth.total_bytes) {
             break;
@@ -604,4 +632,30 @@ fn carry_on(
         stuck,
         wiped,
     })
+}
+
+/// Attaches the next waiting device at a new `place` that is vacant, if there are both.
+fn attach_next(
+    target: &mut dyn Managed,
+    waiting: &mut VecDeque<(&str, Seen)>,
+    place: Option<MemberIndex>,
+    array: &str,
+) -> Result<(), ChangeError> {
+    let array = || array.to_owned();
+    match (waiting.front(), place) {
+        (Some((device, seen)), Some(place)) => {
+            target.attach(device, PlaceWanted::Added(place), *seen)?;
+            waiting.pop_front();
+            Ok(())
+        }
+        (None, Some(member)) => Err(ChangeError::GrowthOut {
+            array: array(),
+            member,
+        }),
+        (Some((device, _)), None) => Err(ChangeError::NoPosition {
+            array: array(),
+            device: (*device).to_owned(),
+        }),
+        (None, None) => Ok(()),
+    }
 }

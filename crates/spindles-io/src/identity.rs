@@ -216,8 +216,8 @@ pub fn file_of_loop(device: &str) -> Option<String> {
     Some(file_below(number)?.0)
 }
 
-/// Returns how many files and devices a name stands for, itself and all below it. Two names of the
-/// same bytes may differ in this.
+/// Returns how many files and devices a name stands for: its own file or device, and all below it.
+/// Two names of the same bytes may have different depths.
 pub(crate) fn depth(name: &str) -> usize {
     places(name).len()
 }

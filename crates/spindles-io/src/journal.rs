@@ -38,7 +38,7 @@ pub fn add<'a>(
     let members = host.devices_but(&[device]);
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     host.let_go(&[device]);
-    attach::look_at_new(
+    let seen = attach::look_at_new(
         &members,
         &[device],
         Use::Journal,
@@ -62,7 +62,8 @@ pub fn add<'a>(
     let (labelled, page) = (absolute(device), record.encode());
     // Label the device first, so that the superblocks always name an existing device.
     let before = Before::unless(overwrite);
-    let label = move || labels::make(&labelled, before, &page);
+    let seen = seen[0];
+    let label = move || labels::make(&labelled, before, seen, &page);
     let coming = Some((device, Box::new(label) as Prepare));
     let changed = change(host, &report, degraded, record.device_uuid, coming);
     if let Err(error) = changed {

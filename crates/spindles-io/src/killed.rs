@@ -266,15 +266,6 @@ fn killed_anywhere(
     let begin = in_memory();
     copy_all(world.folder.path(), begin.path());
     let names: Vec<&str> = new.iter().map(|(name, _)| *name).collect();
-    // Adds the new devices that already have a superblock.
-    let with_new = |world: &World| {
-        let is_ours = |name: &&&str| {
-            let probe = crate::probe::Probe::open(&world.path(name)).unwrap();
-            probe.found().record().is_ok()
-        };
-        let new: Vec<&str> = names.iter().filter(is_ours).copied().collect();
-        [&[left][..], &new].concat().join(" ")
-    };
     // Only the replacement, and one device that is useless without the others.
     let half: Vec<&str> = (left.split(' '))
         .filter(|name| !"cd".contains(name))
@@ -286,18 +277,7 @@ fn killed_anywhere(
         let killed = kill(at, || world.rebuild(left, onto));
         let what = format!("{array} onto {onto}, killed before write {at}");
         if killed.is_some() {
-            let save = in_memory();
-            copy_all(world.folder.path(), save.path());
-            // The intact inner array keeps its data, alone and together with the new devices.
-            assert_eq!(world.run("c d", None).0, 2, "{what}");
-            copy_all(save.path(), world.folder.path());
-            assert_eq!(world.run(&with_new(&world), None).0, 2, "{what}");
-            copy_all(save.path(), world.folder.path());
-            match world.rebuild(left, onto) {
-                Ok(rebuilt) => assert!(rebuilt.through, "{what}"),
-                // It was complete except for the last writes.
-                Err(error) => assert!(error.contains("/x is member "), "{what}: {error}"),
-            }
+            check_killed_resumes(&world, left, onto, &names, &what);
         }
         // The lost device is useless when it comes back.
         let back = format!("a {left} {}", names.join(" "));
@@ -314,6 +294,32 @@ fn killed_anywhere(
         }
         at += 1 + at / 8;
     }
+}
+
+/// Checks that a killed rebuild left the data readable, and that the next rebuild finishes it.
+fn check_killed_resumes(world: &World, left: &str, onto: &str, names: &[&str], what: &str) {
+    let save = in_memory();
+    copy_all(world.folder.path(), save.path());
+    // The intact inner array keeps its data, alone and together with the new devices.
+    assert_eq!(world.run("c d", None).0, 2, "{what}");
+    copy_all(save.path(), world.folder.path());
+    let with_new = [&[left], labelled_in(world, names).as_slice()].concat();
+    assert_eq!(world.run(&with_new.join(" "), None).0, 2, "{what}");
+    copy_all(save.path(), world.folder.path());
+    match world.rebuild(left, onto) {
+        Ok(rebuilt) => assert!(rebuilt.through, "{what}"),
+        // It was complete except for the last writes.
+        Err(error) => assert!(error.contains("/x is member "), "{what}: {error}"),
+    }
+}
+
+/// Returns the devices that already have a superblock.
+fn labelled_in<'a>(world: &World, names: &[&'a str]) -> Vec<&'a str> {
+    let is_ours = |name: &&&str| {
+        let probe = crate::probe::Probe::open(&world.path(name)).unwrap();
+        probe.found().record().is_ok()
+    };
+    names.iter().filter(is_ours).copied().collect()
 }
 
 /// One after the other, because other tests measure time.
@@ -368,7 +374,7 @@ fn the_next_rename_repairs_a_killed_one() {
         let again = ["new", "third"][usize::from(at % 2 == 1)];
         renamed(again).unwrap();
         assert_eq!(names(), of(again), "killed before write {at}");
-        at += 3; // A third of the moments: all of them take a minute.
+        at += 3; // Kill before every third write: all writes take a minute.
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::at_rest::Access;
 use crate::errors::failed;
 use crate::probe::Probe;
+use crate::seen::Seen;
 use crate::{OpenError, OpenOptions, backends, clearing, random};
 use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
 use std::io;
@@ -44,13 +45,16 @@ impl Before {
 }
 
 /// Writes the label of a device. Clears its other contents first, unless it was labelled before.
+/// `seen`: the device as it was examined.
 pub(crate) fn make(
     device: &str,
     before: Before,
+    seen: Seen,
     page: &[u8; SUPERBLOCK_BYTES],
 ) -> Result<(), OpenError> {
     // Hold the device during the writes, so that no other program can open it.
     let held = backends::open(device, &OpenOptions::default())?;
+    seen.is_unchanged(device)?;
     let found = Probe::held(device).map_err(|source| failed(device, "read", source))?;
     let found = found.found();
     let is_labelled =
@@ -123,13 +127,13 @@ mod tests {
                 device_bytes: 1 << 20,
                 arrays,
             };
-            let again = make(&path, Before::Unlabelled, &spare.encode());
+            let again = make(&path, Before::Unlabelled, Seen::default(), &spare.encode());
             assert_eq!(
                 again.is_err(),
                 !spare.arrays.is_empty(),
                 "it is labelled by then"
             );
-            make(&path, Before::Anything, &spare.encode()).unwrap();
+            make(&path, Before::Anything, Seen::default(), &spare.encode()).unwrap();
             let found = Probe::open(&path).unwrap().found();
             assert_eq!(found.spare(), Some(&spare));
             let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();

@@ -22,7 +22,7 @@ struct LoopInfo {
 const _: () = assert!(size_of::<LoopInfo>() == 232);
 
 /// Returns the number of the file system under a loop device, as in the kernel's mount table:
-/// `0:55`. The server of that file system can be looked up by it.
+/// `0:55`. This number finds the server of that file system.
 ///
 /// # Errors
 ///

@@ -4,6 +4,7 @@ use crate::counters::Counters;
 use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::{SpareReport, Taken};
+use crate::seen::Seen;
 use crate::{ArraySnapshot, CloseError, Incident, LostBytes, SpaceNews, TooSmall};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
@@ -149,7 +150,7 @@ pub trait Managed {
     }
 
     /// Attaches a device at the wanted place, overwriting its contents, and begins to fill it.
-    /// Returns the array and the position.
+    /// `seen`: the device as it was examined. Returns the array and the position.
     ///
     /// # Errors
     ///
@@ -158,6 +159,7 @@ pub trait Managed {
         &mut self,
         _device: &str,
         _wanted: PlaceWanted,
+        _seen: Seen,
     ) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NothingMissing)
     }
@@ -289,13 +291,18 @@ pub trait Managed {
         })
     }
 
-    /// Begins to copy the member on the device `old` to another device, overwriting that. Returns
-    /// the array and the position.
+    /// Begins to copy the member on the device `old` to another device, overwriting that. `seen`: the
+    /// other device as it was examined. Returns the array and the position.
     ///
     /// # Errors
     ///
     /// Nothing was written to the device, unless clearing it failed.
-    fn replace(&mut self, old: &str, _device: &str) -> Result<(String, MemberIndex), AttachError> {
+    fn replace(
+        &mut self,
+        old: &str,
+        _device: &str,
+        _seen: Seen,
+    ) -> Result<(String, MemberIndex), AttachError> {
         let device = old.to_owned();
         Err(AttachError::NotActive {
             device,

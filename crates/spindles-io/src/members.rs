@@ -403,16 +403,7 @@ impl Members {
                 return None;
             }
         };
-        let result = match io.operation {
-            Operation::Read => {
-                inline.read(offset_bytes, self.buffers.slice_mut(io.buffer, io.blocks))
-            }
-            Operation::Write { .. } => {
-                inline.write(offset_bytes, self.buffers.slice(io.buffer, io.blocks))
-            }
-            Operation::Flush => inline.flush(),
-            Operation::Discard | Operation::WriteZeroes { .. } => inline.zero(offset_bytes, bytes),
-        };
+        let result = execute(inline.as_mut(), &mut self.buffers, &io, offset_bytes, bytes);
         if result.is_err() {
             device.counters.errors += 1;
         }
@@ -582,6 +573,23 @@ impl Members {
                 let reach = &self.devices[device.index()].reach;
                 matches!(reach, Reach::Later(later) if later.in_flight() > 0)
             })
+    }
+}
+
+/// Executes an operation of `bytes` at `offset_bytes` on a synchronous device.
+#[inline]
+fn execute(
+    device: &mut dyn Inline,
+    buffers: &mut Buffers,
+    io: &DeviceIo,
+    offset_bytes: u64,
+    bytes: u64,
+) -> MemberResult {
+    match io.operation {
+        Operation::Read => device.read(offset_bytes, buffers.slice_mut(io.buffer, io.blocks)),
+        Operation::Write { .. } => device.write(offset_bytes, buffers.slice(io.buffer, io.blocks)),
+        Operation::Flush => device.flush(),
+        Operation::Discard | Operation::WriteZeroes { .. } => device.zero(offset_bytes, bytes),
     }
 }
 

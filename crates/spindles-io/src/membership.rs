@@ -286,11 +286,9 @@ fn comes_back(host: Host<'_>, device: &str, options: &RebuildOptions) -> bool {
             looking.open.read_only = true;
             assemble(&with, &looking).is_ok_and(|found| {
                 let arrays = found.report.arrays().into_iter();
-                let mut out = arrays.flat_map(|array| {
-                    let returning = array.returning.iter().map(|(_, name)| name);
-                    returning.chain(&array.held_out)
-                });
-                out.any(|out| out == device)
+                let mut out =
+                    arrays.flat_map(|array| array.returning.iter().chain(&array.held_out));
+                out.any(|(_, out)| out == device)
             })
         }
     }

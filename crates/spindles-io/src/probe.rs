@@ -12,11 +12,21 @@ use crate::{DeviceFacts, Direct, OpenError, OpenOptions};
 use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek, stat};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
-use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES, crc32c};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
+
+/// Bytes at the start and at the end of a device where labels and signatures lie.
+const EDGE_BYTES: u64 = 128 << 10;
+
+/// Length and checksums of the edges of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edges {
+    pub(crate) bytes: u64,
+    pub(crate) checksums: [u32; 2],
+}
 
 /// A device, open for reading.
 #[derive(Debug)]
@@ -115,6 +125,22 @@ impl Probe {
             ..OpenOptions::default()
         };
         Self::open_with(name, &options)
+    }
+
+    /// Reads the start and the end of the device; `None` for a device in memory.
+    pub(crate) fn edges(&self) -> io::Result<Option<Edges>> {
+        let Some(device) = &self.device else {
+            return Ok(None);
+        };
+        let bytes = device.bytes()?;
+        let mut edge = vec![0; usize::try_from(bytes.min(EDGE_BYTES)).expect("it is short")];
+        let last = bytes - bytes.min(EDGE_BYTES);
+        let mut checksum = |at| {
+            device.read(&mut edge, at)?;
+            Ok::<_, io::Error>(crc32c(&edge))
+        };
+        let checksums = [checksum(0)?, checksum(last)?];
+        Ok(Some(Edges { bytes, checksums }))
     }
 
     /// Checks that the device can serve blocks of this size, as opening it will. A device that is

@@ -16,6 +16,7 @@ use crate::managed::PlaceWanted;
 use crate::probe::Probe;
 pub use crate::progress::RebuildProgress;
 use crate::report::positions;
+use crate::seen::Seen;
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, geometry_of};
 use spindles_format::Uuid;
@@ -239,8 +240,10 @@ fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Assembled, Option<Ma
     }
     let mut assembled = build.into_assembled();
     let made = match replacement {
-        Replacement::Device(onto) => {
-            assembled.target.attach(&onto, options.member.into())?;
+        Replacement::Device(onto, seen) => {
+            assembled
+                .target
+                .attach(&onto, options.member.into(), seen)?;
             None
         }
         Replacement::Array(inner, _) => Some(inner.made()),
@@ -264,8 +267,8 @@ fn begin_served(
 ) -> Result<Opened, ChangeError> {
     let mut opened = Opened::served(served);
     match ready.replacement {
-        Replacement::Device(onto) => {
-            opened.target.attach(&onto, options.member.into())?;
+        Replacement::Device(onto, seen) => {
+            opened.target.attach(&onto, options.member.into(), seen)?;
         }
         Replacement::Array(..) => unreachable!("the server closes the array for that"),
         Replacement::None => {
@@ -335,7 +338,8 @@ pub(crate) fn fill(
 enum Replacement {
     /// None: continue a started rebuild, and fill returned members and spares.
     None,
-    Device(String),
+    /// A device, as it was examined.
+    Device(String, Seen),
     Array(Box<Inner>, Box<Vacancy>),
 }
 
@@ -363,7 +367,7 @@ impl Ready {
     ) -> Result<Vec<(String, String)>, ChangeError> {
         match &self.replacement {
             Replacement::None => Ok(Vec::new()),
-            Replacement::Device(onto) => attach::may_overwrite(
+            Replacement::Device(onto, _) => attach::may_overwrite(
                 &[onto.as_str()],
                 options.overwrite,
                 &self.uuids,
@@ -379,6 +383,7 @@ impl Ready {
 fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeError> {
     let onto = options.onto.as_ref();
     let new = onto.map_or(Vec::new(), Expression::leaves);
+    let seen = new.first().map_or(Seen::default(), |new| Seen::now(new));
     let (given, build) = look_with(devices, &new, options)?;
     let uuids = build.report.uuids();
     let members = build.report.devices();
@@ -413,10 +418,10 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
             });
         }
         Some(onto) => {
-            let replacement = look_at(onto, build, options)?;
+            let replacement = look_at(onto, seen, build, options)?;
             let is_other = |device: &&str| match &replacement {
                 Replacement::Array(inner, _) => !inner.leaves.iter().any(|leaf| leaf == device),
-                Replacement::Device(new) => new != device,
+                Replacement::Device(new, _) => new != device,
                 Replacement::None => true,
             };
             (given.into_iter().filter(is_other).collect(), replacement)
@@ -442,7 +447,7 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
             host.let_go(&[onto]);
             let devices = host.devices_but(&[onto]);
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
-            attach::look_at_new(
+            let seen = attach::look_at_new(
                 &devices,
                 &[onto],
                 Use::Rebuild,
@@ -450,7 +455,8 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
                 &options.assemble.open,
             )?;
             target.may_attach(onto, options.member.into())?;
-            (Vec::new(), Replacement::Device(onto.clone()))
+            let seen = seen.first().copied().unwrap_or_default();
+            (Vec::new(), Replacement::Device(onto.clone(), seen))
         }
         None => {
             let arrays = report.arrays();
@@ -546,6 +552,7 @@ fn returning(build: &Build) -> Vec<String> {
 /// Determines the replacement and checks that it fits the vacant place.
 fn look_at(
     onto: &Expression,
+    seen: Seen,
     build: Build,
     options: &RebuildOptions,
 ) -> Result<Replacement, ChangeError> {
@@ -571,7 +578,7 @@ fn look_at(
         }
         let target = build.into_assembled().target;
         target.may_attach(&device, options.member.into())?;
-        return Ok(Replacement::Device(device));
+        return Ok(Replacement::Device(device, seen));
     };
     let leaves = expression.leaves();
     let is_leaf = |device: &&String| leaves.contains(&device.as_str());

@@ -6,10 +6,9 @@ use crate::assemble::{ArrayReport, AssembleOptions};
 use crate::attach::{self, ChangeError, Use};
 use crate::host::{Host, Opened};
 use crate::probe::Probe;
-use crate::{clearing, identity, wipe};
+use crate::{Managed, clearing, identity, wipe};
 use spindles_block::MemberIndex;
-use spindles_engine::{Event, ReplaceEnd};
-use std::cell::Cell;
+use spindles_engine::{Event, MemberFaults, ReplaceEnd};
 
 /// Options of a replacement.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +62,7 @@ pub fn replace<'a>(
     }
     let host = host.or_on(&devices);
     host.let_go(&[onto]);
-    attach::look_at_new(
+    let seen = attach::look_at_new(
         &devices,
         &[onto],
         Use::Place,
@@ -85,87 +84,127 @@ pub fn replace<'a>(
     };
     drop(looked);
     let Opened { mut target, report } = host.open(&options.assemble)?;
-    let (array, member) = target.replace(old, onto)?;
-    let (mut replaced, mut rebuilt, ended) = (None, false, Cell::new(None));
-    let mut is_over = false;
-    // A server continues its other pending work.
-    let is_served = matches!(host, Host::Served(_));
-    let on_event = &mut |of: String, event| {
+    let (array, member) = target.replace(old, onto, seen[0])?;
+    let mut outcome = Outcome {
+        member,
+        is_served: matches!(host, Host::Served(_)),
+        replaced: None,
+        rebuilt: false,
+        ended: None,
+        is_over: false,
+    };
+    work(target.as_mut(), &array, &mut outcome, progress);
+    let (has_now, status) = (target.devices(), target.status_of(&array));
+    let mut report = Opened { target, report }.close()?;
+    if let (Some(faults), Some(status)) = (outcome.replaced, status) {
+        report.note_replaced(&array, member, old, faults, &status);
+    }
+    // Another command may have given either device a new role since.
+    let is_free = |device: &str| !has_now.iter().any(|now| identity::share_bytes(now, device));
+    if outcome.replaced.is_none() && is_free(onto) {
+        leave_empty(onto);
+    }
+    outcome.check(&array, old, onto)?;
+    // Both slots of all members durably record the new device, so the superblock on the old one
+    // could only mislead.
+    let not_cleared = is_free(old).then(|| wipe::clear(old).err()).flatten();
+    Ok(Replaced {
+        report,
+        array,
+        member,
+        rebuilt: outcome.rebuilt,
+        not_cleared: not_cleared.map(|error| error.to_string()),
+        wiped,
+    })
+}
+
+/// The outcome of a replacement, as its events report it.
+struct Outcome {
+    member: MemberIndex,
+    /// True if a server has the array open. It continues its other pending work.
+    is_served: bool,
+    /// The faults that the member had, once it is replaced.
+    replaced: Option<MemberFaults>,
+    rebuilt: bool,
+    ended: Option<ReplaceEnd>,
+    /// True if no later event is about this replacement.
+    is_over: bool,
+}
+
+impl Outcome {
+    /// Returns true if the work has to continue.
+    fn goes_on(&self) -> bool {
+        !self.is_served || !self.is_over
+    }
+
+    /// Records an event of the array; returns true if the work has to continue.
+    fn note(&mut self, event: &Event) -> bool {
         // Another replacement in that array may have begun since.
-        if of != array || is_over {
-            return !is_served || !is_over;
+        if self.is_over {
+            return self.goes_on();
         }
-        match event {
-            Event::ReplaceDone {
-                member: done,
-                faults,
-            } if done == member => {
-                (replaced, is_over) = (Some(faults), true);
+        match *event {
+            Event::ReplaceDone { member, faults } if member == self.member => {
+                (self.replaced, self.is_over) = (Some(faults), true);
             }
-            Event::ReplaceEnded { member: left, why } if left == member => {
-                ended.set(Some(why));
-                is_over = why != ReplaceEnd::MemberLost;
+            Event::ReplaceEnded { member, why } if member == self.member => {
+                self.ended = Some(why);
+                self.is_over = why != ReplaceEnd::MemberLost;
             }
-            Event::RebuildDone { member: done } if done == member => {
-                (rebuilt, is_over) = (true, true);
+            Event::RebuildDone { member } if member == self.member => {
+                (self.rebuilt, self.is_over) = (true, true);
             }
             Event::RebuildIncomplete { .. } => return false,
             _ => {}
         }
-        !is_served || !is_over
-    };
+        self.goes_on()
+    }
+
+    /// Checks that the new device has the place of `old`.
+    fn check(&self, array: &str, old: &str, onto: &str) -> Result<(), ChangeError> {
+        let [array, old, onto] = [array, old, onto].map(str::to_owned);
+        Err(match self.ended {
+            None if self.replaced.is_some() => return Ok(()),
+            Some(ReplaceEnd::MemberLost) if self.rebuilt => return Ok(()),
+            None | Some(ReplaceEnd::Stopped) => ChangeError::ReplaceStopped { array, old, onto },
+            Some(ReplaceEnd::MemberLost) => ChangeError::MemberLost { array, old, onto },
+            Some(ReplaceEnd::ReplacementLost(_)) => {
+                ChangeError::ReplacementFailed { array, old, onto }
+            }
+            Some(ReplaceEnd::Unreadable { failed }) => {
+                ChangeError::Unreadable { array, old, failed }
+            }
+            Some(ReplaceEnd::ArrayFailed) => ChangeError::ReplaceFailed { array, old },
+        })
+    }
+}
+
+/// Works until the replacement in `array` ends, or stops it if `progress` returns `false`.
+fn work(
+    target: &mut dyn Managed,
+    array: &str,
+    outcome: &mut Outcome,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) {
     // A server may fill other devices meanwhile.
-    let job = is_served.then_some((array.as_str(), "replace"));
-    while !attach::work_through(target.as_mut(), job, on_event, progress)
-        && ended.get().is_none()
-        && !target.has_ended()
-    {
+    let job = outcome.is_served.then_some((array, "replace"));
+    loop {
+        let on_event = &mut |of: String, event| {
+            if of == array {
+                outcome.note(&event)
+            } else {
+                outcome.goes_on()
+            }
+        };
+        let is_done = attach::work_through(target, job, on_event, progress);
+        if is_done || outcome.ended.is_some() || target.has_ended() {
+            return;
+        }
         // A job can't be stopped before it has begun. If it became a rebuild, that continues next
         // time.
         target.stop_job("replace");
         target.work();
     }
-    let (has_now, status) = (target.devices(), target.status_of(&array));
-    let mut report = Opened { target, report }.close()?;
-    if let (Some(faults), Some(status)) = (replaced, status) {
-        report.note_replaced(&array, member, old, faults, &status);
-    }
-    let (old, onto) = (old.clone(), onto.clone());
-    // Another command may have given either device a new role since.
-    let is_free = |device: &str| !has_now.iter().any(|now| identity::share_bytes(now, device));
-    if replaced.is_none() && is_free(&onto) {
-        leave_empty(&onto);
-    }
-    match ended.get() {
-        None if replaced.is_some() => {}
-        Some(ReplaceEnd::MemberLost) if rebuilt => {}
-        None | Some(ReplaceEnd::Stopped) => {
-            return Err(ChangeError::ReplaceStopped { array, old, onto });
-        }
-        Some(ReplaceEnd::MemberLost) => {
-            return Err(ChangeError::MemberLost { array, old, onto });
-        }
-        Some(ReplaceEnd::ReplacementLost(_)) => {
-            return Err(ChangeError::ReplacementFailed { array, old, onto });
-        }
-        Some(ReplaceEnd::Unreadable { failed }) => {
-            return Err(ChangeError::Unreadable { array, old, failed });
-        }
-        Some(ReplaceEnd::ArrayFailed) => {
-            return Err(ChangeError::ReplaceFailed { array, old });
-        }
-    }
-    // Both slots of all members durably record the new device, so the superblock on the old one
-    // could only mislead.
-    let not_cleared = is_free(&old).then(|| wipe::clear(&old).err()).flatten();
-    Ok(Replaced {
-        report,
-        array,
-        member,
-        rebuilt,
-        not_cleared: not_cleared.map(|error| error.to_string()),
-        wiped,
-    })
 }
 
 /// Returns true if an earlier replacement of `old` was killed right after it wrote to `onto`. Only

@@ -42,7 +42,7 @@ pub struct ArrayReport {
     pub block_bytes: u32,
     /// The capacity.
     pub bytes: u64,
-    /// The capacity that its members have room for. `None` if that is not more than `bytes`.
+    /// The capacity that the members have room for. `None` if that is not more than `bytes`.
     pub room_bytes: Option<u64>,
     /// The generation of its superblocks.
     pub generation: u64,
@@ -99,11 +99,14 @@ pub struct ArrayReport {
     pub damaged: Vec<(String, DecodeError)>,
     /// Refused members that catch up as soon as the array is open for writing, with their devices.
     pub returning: Vec<(MemberIndex, String)>,
-    /// Refused members that a command took out. They catch up when they are added.
-    pub held_out: Vec<String>,
+    /// Refused members that a command took out, with their devices. They catch up when they are
+    /// added.
+    pub held_out: Vec<(MemberIndex, String)>,
     /// Refused devices with an older state of a member: an old copy, or a member that the array
     /// continued without.
     pub stale: Vec<(MemberIndex, String)>,
+    /// Refused devices that are shorter than when they became members, with their length then.
+    pub truncated: Vec<(MemberIndex, String, SizeBytes)>,
     /// Spares available to it and to the arrays inside it.
     pub spares: Vec<SpareReport>,
     /// Spares that took a place since it was opened.
@@ -201,7 +204,7 @@ impl ArrayReport {
         // Skip the devices that the remedy already names.
         let is_named = |refused: &&String| {
             let mut held_out = held_out();
-            !held_out.any(|device| refused.starts_with(&format!("{device}: ")))
+            !held_out.any(|(_, device)| refused.starts_with(&format!("{device}: ")))
         };
         let name = shell_word(&self.name);
         ChangeError::NothingToRebuild {
@@ -308,8 +311,8 @@ impl ArrayReport {
         self.arrays().iter().map(|array| array.uuid).collect()
     }
 
-    /// Returns member devices whose path is gone. Only a server that has them open still reaches
-    /// them.
+    /// Returns member devices whose path is gone. Only a server that has such a device open still
+    /// reaches it.
     #[must_use]
     pub fn moved_devices(&self) -> Vec<&str> {
         let mut devices = self.devices();
@@ -517,7 +520,7 @@ impl ArrayReport {
             })
     }
 
-    /// Describes how current the members present are, as far as known.
+    /// Describes how current the present members are, as far as known.
     fn age(&self) -> String {
         let written = match self.last_written_s {
             0 => "written at a time that is not known".to_owned(),
@@ -639,12 +642,18 @@ impl ArrayReport {
         lines
     }
 
-    /// Describes the missing members, if any.
+    /// Returns the members that `is_so` selects.
+    fn selected(&self, is_so: impl Fn(&MemberReport) -> bool) -> MemberSet {
+        let members = (0_u8..).zip(&self.members);
+        let selected = members.filter(|(_, member)| is_so(member));
+        selected.map(|(index, _)| MemberIndex(index)).collect()
+    }
+
+    /// Describes the missing members, if any, or the ones that are not filled yet.
     fn loss(&self, in_use: bool) -> Option<String> {
         let name = &self.name;
-        let lost = (0_u8..).zip(&self.members);
-        let lost = lost.filter(|(_, member)| member.is_lost());
-        let lost: MemberSet = lost.map(|(index, _)| MemberIndex(index)).collect();
+        let lost = self.selected(MemberReport::is_lost);
+        let filling = self.selected(MemberReport::is_filling);
         if self.failed {
             let survives = match &self.growing {
                 Some(growing) => format!("it survives while it grows from {}", growing.level),
@@ -669,6 +678,13 @@ impl ArrayReport {
                 self.members.len(),
                 self.age(),
                 survives_more(self.survives_more),
+            ))
+        } else if !filling.is_empty() && !self.stopped_writing && self.survives_more == 0 {
+            Some(format!(
+                "array '{name}' is degraded: {} of {} not filled yet; {}",
+                positions(filling),
+                self.members.len(),
+                survives_more(0),
             ))
         } else {
             None
@@ -708,6 +724,13 @@ impl ArrayReport {
                 }
             ));
         }
+        lines.extend(self.in_doubt(outermost));
+        lines
+    }
+
+    /// Describes what an array that was not closed in order may have wrong; `None` if nothing.
+    fn in_doubt(&self, outermost: &str) -> Option<String> {
+        let name = &self.name;
         if self.hides_the_write_hole() {
             let when = if self.for_writing {
                 "what its members disagree on is settled now, right or wrong".to_owned()
@@ -717,11 +740,11 @@ impl ArrayReport {
                      {outermost} --force`"
                 )
             };
-            lines.push(format!(
+            Some(format!(
                 "array '{name}' was not closed in order and lacks {}: bytes near what was being \
                  written may be wrong, and no error says so; {when}",
                 positions(self.missing())
-            ));
+            ))
         } else if !self.given_up.last_writes.is_empty() && !self.failed && !self.for_writing {
             let away = positions(self.given_up.last_writes);
             let by_itself = if self.degraded_writes {
@@ -729,14 +752,14 @@ impl ArrayReport {
             } else {
                 ""
             };
-            lines.push(format!(
+            Some(format!(
                 "array '{name}' was not closed in order, and lacks {away}, which it had until \
                  then: bring {away} back first; blocks of the last writes that {away} alone may \
                  hold are lost for good as soon as the array is written{by_itself}; `spindles \
                  resync {outermost}` gives them up, and puts the rest in order"
-            ));
+            ))
         } else if !self.clean && !self.failed && self.level.redundancy != Redundancy::None {
-            lines.push(format!(
+            Some(format!(
                 "array '{name}' was not closed in order, by a crash or a command that was killed: \
                  what its members disagree on since is settled {}",
                 if self.for_writing {
@@ -747,9 +770,10 @@ impl ArrayReport {
                 } else {
                     self.when("resync", outermost)
                 }
-            ));
+            ))
+        } else {
+            None
         }
-        lines
     }
 }
 
@@ -844,14 +868,8 @@ impl ArrayReport {
         if self.failed || self.stopped_writing || !self.lacks_members() {
             return None;
         }
-        let rebuild = format!("spindles rebuild {}", self.as_written());
+        let outermost = self.as_written();
         let arrays = self.arrays();
-        let returning = arrays.iter().flat_map(|array| &array.returning);
-        let returning: Vec<&str> = returning.map(|(_, device)| device.as_str()).collect();
-        let others_are_missing = arrays.iter().any(|array| {
-            let returning = array.returning.iter().map(|(member, _)| *member).collect();
-            !array.missing().difference(returning).is_empty()
-        });
         let gives_up = |array: &&&Self| !array.given_up.last_writes.is_empty();
         if let Some(array) = arrays.iter().find(gives_up) {
             let away = positions(array.given_up.last_writes);
@@ -862,55 +880,138 @@ impl ArrayReport {
             };
             return Some(format!(
                 "to lose nothing, bring {away} of array '{}' back before anything is written; if \
-                 that can't be, `{rebuild}{onto}` fills a new device, and gives up what {away} \
-                 alone may hold of the last writes",
+                 that can't be, `spindles rebuild {outermost}{onto}` fills a new device, and gives \
+                 up what {away} alone may hold of the last writes",
                 array.name
             ));
         }
-        let mut held_out = arrays.iter().flat_map(|array| &array.held_out);
-        if let Some(device) = held_out.next() {
+        let steps = self.steps_to_fill(&outermost).join("; ");
+        Some(format!("to make array '{name}' safe again: {steps}"))
+    }
+
+    /// Returns what each missing member needs: of this array, and of those inside it. `outermost`
+    /// is the argument that commands take.
+    fn steps_to_fill(&self, outermost: &str) -> Vec<String> {
+        let rebuild = format!("spindles rebuild {outermost}");
+        let arrays = self.arrays();
+        let held_out: Vec<&str> = (arrays.iter().flat_map(|array| &array.held_out))
+            .map(|(_, device)| device.as_str())
+            .collect();
+        let returning: Vec<&str> = (arrays.iter().flat_map(|array| &array.returning))
+            .map(|(_, device)| device.as_str())
+            .collect();
+        let lost: Vec<(&Self, MemberSet)> = (arrays.iter())
+            .map(|array| (*array, array.missing().difference(array.known())))
+            .filter(|(_, lost)| !lost.is_empty())
+            .collect();
+        let lost_count = lost.iter().map(|(_, lost)| lost.iter().count()).sum();
+        let spares: Vec<&str> = (self.spares.iter().take(lost_count))
+            .map(|spare| spare.name.as_str())
+            .collect();
+        let mut steps = Vec::new();
+        for device in &held_out {
             let device = shell_word(device);
-            let or = match self.spares.first() {
-                Some(spare) => format!("`{rebuild}` fills spare {}", spare.name),
-                None => format!("put a new device in its place: `{rebuild} --onto DEV`"),
-            };
-            return Some(format!(
-                "to make array '{name}' safe again: `spindles add {device} {}` takes {device} \
-                 back; or {or}",
-                self.as_written()
+            steps.push(format!(
+                "`spindles add {device} {outermost}` takes {device} back"
             ));
         }
-        let up_to_date = format!("`{rebuild}` brings {} up to date", returning.join(", "));
-        Some(match (returning.as_slice(), self.spares.as_slice()) {
-            ([_, ..], _) if !others_are_missing => {
-                format!("to make array '{name}' safe again: {up_to_date}")
+        if !returning.is_empty() {
+            steps.push(format!(
+                "`{rebuild}` brings {} up to date",
+                returning.join(", ")
+            ));
+        }
+        if lost_count > spares.len() {
+            let is_only = steps.is_empty() && lost_count == 1;
+            for (array, members) in &lost {
+                let is_inner = array.uuid != self.uuid;
+                // `--member` does not tell inner arrays apart.
+                let may_name = !is_only && lost.len() == 1 && !is_inner;
+                steps.extend(array.steps_without_spare(*members, outermost, is_inner, may_name));
             }
-            ([_, ..], []) => format!(
-                "{up_to_date}; to make array '{name}' safe again, bring back what else is missing, \
-                 or put a new device in its place: `{rebuild} --onto DEV`"
-            ),
-            ([], [])
-                if let Some((_, device)) = arrays.iter().find_map(|array| array.stale.first()) =>
-            {
-                let device = shell_word(device);
-                format!(
-                    "to make array '{name}' safe again, bring back the device that {device} is an \
-                     older state of, or overwrite {device} with what the others hold: `{rebuild} \
-                     --onto {device} --force`"
-                )
-            }
-            ([], []) => format!(
-                "to make array '{name}' safe again, bring back what is missing, with `spindles add \
-                 DEV {}` while the array is served, or put a new device in its place: `{rebuild} \
-                 --onto DEV`",
-                self.as_written()
-            ),
-            (_, [spare, ..]) => format!(
-                "spare {} takes a place in array '{name}' as soon as that is used for writing, and \
-                 at once with `{rebuild}`, if it is large enough",
-                spare.name
-            ),
-        })
+        }
+        if let [first, ..] = spares.as_slice() {
+            let (take, they) = match spares.len() {
+                1 => (format!("spare {first} takes a place"), "it is"),
+                _ => (
+                    format!("spares {} take places", spares.join(", ")),
+                    "they are",
+                ),
+            };
+            steps.push(format!(
+                "{take} in array '{}' as soon as that is used for writing, and at once with \
+                 `{rebuild}`, if {they} large enough",
+                self.name
+            ));
+        }
+        if let ([_, rest @ ..], 0) = (held_out.as_slice(), lost_count) {
+            let place = if rest.is_empty() {
+                "its place"
+            } else {
+                "the place of each"
+            };
+            steps.push(match self.spares.first() {
+                Some(spare) => format!("or `{rebuild}` fills spare {}", spare.name),
+                None => format!("or put a new device in {place}: `{rebuild} --onto DEV`"),
+            });
+        }
+        steps
+    }
+
+    /// Returns the members with a known device that gets only what it missed.
+    fn known(&self) -> MemberSet {
+        let devices = self.returning.iter().chain(&self.held_out);
+        devices.map(|(member, _)| *member).collect()
+    }
+
+    /// Returns what missing members of this array need that no spare replaces. With `may_name`, the
+    /// commands name the members.
+    fn steps_without_spare(
+        &self,
+        members: MemberSet,
+        outermost: &str,
+        is_inner: bool,
+        may_name: bool,
+    ) -> Vec<String> {
+        let rebuild = format!("spindles rebuild {outermost}");
+        let named = |member: &dyn fmt::Display| {
+            let member = may_name.then(|| format!(" --member {member}"));
+            member.unwrap_or_default()
+        };
+        let mut steps = Vec::new();
+        let mut left = members;
+        let truncated = self.truncated.iter();
+        for (member, device, bytes) in truncated.filter(|(member, ..)| members.contains(*member)) {
+            let (device, named) = (shell_word(device), named(member));
+            left = left.without(*member);
+            steps.push(format!(
+                "make {device} {bytes} long again, then `spindles wipe {device} --force` empties \
+                 it, and `{rebuild} --onto {device}{named} --force` fills it"
+            ));
+        }
+        let stale = self.stale.iter();
+        for (member, device) in stale.filter(|(member, _)| members.contains(*member)) {
+            let (device, named) = (shell_word(device), named(member));
+            left = left.without(*member);
+            steps.push(format!(
+                "bring back the device that {device} is an older state of, or overwrite {device} \
+                 with what the others hold: `{rebuild} --onto {device}{named} --force`"
+            ));
+        }
+        let numbers: Vec<MemberIndex> = left.iter().collect();
+        let (place, named) = match numbers.as_slice() {
+            [] => return steps,
+            [one] => ("its place", named(one)),
+            _ => ("the place of each", named(&"N")),
+        };
+        let of = is_inner.then(|| format!(" of array '{}'", self.name));
+        steps.push(format!(
+            "bring back {}{}, with `spindles add DEV {outermost}` while the array is served, or \
+             put a new device in {place}: `{rebuild} --onto DEV{named}`",
+            positions(left),
+            of.unwrap_or_default()
+        ));
+        steps
     }
 
     /// Returns true if a position of this array, or of one inside it, is empty.
@@ -1005,6 +1106,15 @@ impl MemberReport {
             Self::Device { .. } => false,
             Self::Array(inner) => inner.failed,
             Self::Missing { .. } => true,
+        }
+    }
+
+    /// Returns true if the member is not filled yet.
+    fn is_filling(&self) -> bool {
+        match self {
+            Self::Device { filled_bytes, .. } => filled_bytes.is_some(),
+            Self::Array(inner) => inner.filled_bytes.is_some(),
+            Self::Missing { .. } => false,
         }
     }
 }

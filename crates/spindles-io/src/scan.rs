@@ -196,125 +196,41 @@ fn resolve_within(
     }
     let (devices, names): (Vec<String>, Vec<String>) =
         words.into_iter().partition(|word| is_device(word));
-    let given = devices.iter().filter_map(|name| Probe::glance(name));
-    let mut given: Vec<Found> = given.map(|probe| probe.found()).collect();
+    let mut selection = Selection::of(devices);
     let mut scan = Scan {
         limits,
         ..Scan::new(places)
     };
-    if names.is_empty() && !given.iter().any(|found| found.record().is_ok()) {
+    if names.is_empty() && !selection.has_members() {
         // Without a superblock among them, nothing can be forgotten.
         return Ok(Given {
-            devices,
+            devices: selection.devices,
             ..Given::default()
         });
     }
     scan.look();
-    let mut meant = BTreeSet::new();
-    let mut taken: BTreeSet<_> = devices.iter().filter_map(|name| identity(name)).collect();
-    let mut devices = devices;
-    let arrays = if names.is_empty() {
-        Vec::new()
-    } else {
-        scan.arrays()
-    };
-    for name in names {
-        let array = choose(&name, &arrays, &scan)?;
-        meant.insert(array.uuid); // Also if `apart` has all its devices.
-        for device in &array.devices {
-            let identity = identity(device);
-            // One name may be a loop device, and the other the file under it.
-            let is_apart = apart.iter().any(|apart| share_bytes(apart, device));
-            if is_apart || identity.is_some_and(|it| !taken.insert(it)) {
-                continue;
-            }
-            given.extend(scan.found.iter().find(|it| it.name == *device).cloned());
-            devices.push(device.clone());
-        }
-    }
-    let mut forgotten = scan.forgotten(&given, &taken);
-    let all = || {
-        devices
-            .iter()
-            .map(String::as_str)
-            .chain(apart.iter().copied())
-    };
-    forgotten.retain(|it| !all().any(|name| share_bytes(name, &it.device)));
+    selection.add_named(&names, apart, &scan)?;
+    let forgotten = selection.forgotten(apart, &scan);
     if forgotten
         .iter()
         .any(|it| matches!(it.role, Role::Member(_)))
     {
         // A spare must not take the place of a member that is present.
-        let is_spare = |name: &String| {
-            given
-                .iter()
-                .any(|it| it.name == *name && it.spare().is_some())
-        };
-        let spares = devices.extract_if(.., |name| is_spare(name));
-        let left_out =
-            spares.map(|spare| format!("{spare}: a spare, left out while a member is not given"));
-        scan.skipped.extend(left_out);
+        scan.skipped.extend(selection.leave_out_spares());
     }
-    let records = given
-        .iter()
-        .filter_map(|found| Some(&found.record().ok()?.0));
-    let arrays = records.flat_map(|array| [array.uuid, array.parent]);
-    let arrays = arrays.filter(|uuid| *uuid != Uuid::NIL);
-    let arrays: BTreeSet<Uuid> = arrays.chain(meant.iter().copied()).collect();
-    let mut replaced = Vec::new();
-    let of_these = scan.left_over.iter().filter_map(|found| {
-        let (array, own) = found.record().ok()?;
-        let is_given = devices.iter().any(|name| share_bytes(name, &found.name));
-        if is_given || !arrays.contains(&array.uuid) {
-            return None;
-        }
-        let device = shell_word(&found.name);
-        let place = usize::from(own.member.0);
-        let now = newest(&given, array.uuid).unwrap_or(array);
-        let place_is_its = now.members().get(place).map(|it| it.device_uuid)
-            == array.members().get(place).map(|it| it.device_uuid);
-        if place_is_its {
-            return Some(format!(
-                "left out: {}: array '{}' went on without it for longer than it remembers; \
-                     `spindles rebuild {} --onto {device} --force` fills it anew",
-                found.name,
-                now.name,
-                shell_word(&now.name.to_string())
-            ));
-        }
-        replaced.push(format!(
-            "left out: {}: array '{}' has another device in its position by now; \
-                 `spindles wipe {device}` makes it nobody's",
-            found.name, array.name
-        ));
-        None
-    });
-    scan.skipped.extend(of_these);
+    let arrays = selection.arrays();
+    let former = selection.former_members(&scan.left_over, &arrays);
+    scan.skipped.extend(former.outrun);
+    selection.look_at_apart(apart, &arrays);
+    let may_have_missed = selection.may_have_missed(&scan.cut_off);
     let mut unreadable = Vec::new();
     let mut elsewhere = None;
-    let probes = apart.iter().filter_map(|name| Probe::glance(name));
-    let is_theirs = |found: &Found| {
-        let record = found.record();
-        record.is_ok_and(|(array, _)| arrays.contains(&array.uuid))
-    };
-    given.extend(probes.map(|probe| probe.found()).filter(is_theirs));
-    let may_have_missed = (!meant.is_empty() && !scan.cut_off.is_empty()).then(|| {
-        let lacks = lacks_members(&given) || lacks_journal(&given);
-        lacks.then(|| {
-            format!(
-                "the array lacks devices that the scan may have missed ({}), so nothing is written \
-                 to it: give its devices in place of its name, or name each with --scan",
-                scan.cut_off.join("; ")
-            )
-        })
-    });
-    let may_have_missed = may_have_missed.flatten();
-    if (!scan.unreadable.is_empty() || !meant.is_empty()) && lacks_members(&given) {
-        unreadable = of_same_kind(&scan.unreadable, &devices);
+    let is_named = !selection.named.is_empty();
+    if (!scan.unreadable.is_empty() || is_named) && lacks_members(&selection.found) {
+        unreadable = of_same_kind(&scan.unreadable, &selection.devices);
         unreadable.retain(|name| !apart.iter().any(|apart| share_bytes(apart, name)));
-        let may_be_elsewhere =
-            !meant.is_empty() && unreadable.is_empty() && may_have_missed.is_none();
-        elsewhere = may_be_elsewhere.then(|| scan.elsewhere(&devices));
+        let may_be_elsewhere = is_named && unreadable.is_empty() && may_have_missed.is_none();
+        elsewhere = may_be_elsewhere.then(|| scan.elsewhere(&selection.devices));
     }
     Ok(Given {
         arrays: arrays.into_iter().collect(),
@@ -322,10 +238,176 @@ fn resolve_within(
         elsewhere,
         forgotten,
         may_have_missed,
-        devices,
+        devices: selection.devices,
         skipped: scan.cut_off.into_iter().chain(scan.skipped).collect(),
-        replaced,
+        replaced: former.replaced,
     })
+}
+
+/// The devices that the arguments select.
+struct Selection {
+    devices: Vec<String>,
+    /// The superblocks and labels on them.
+    found: Vec<Found>,
+    /// The arrays given by name.
+    named: BTreeSet<Uuid>,
+}
+
+/// Messages about devices that are no longer members of their arrays.
+#[derive(Default)]
+struct FormerMembers {
+    /// Those that their arrays can only fill again.
+    outrun: Vec<String>,
+    /// Those whose positions other devices have.
+    replaced: Vec<String>,
+}
+
+impl Selection {
+    /// Selects these devices.
+    fn of(devices: Vec<String>) -> Self {
+        let probes = devices.iter().filter_map(|name| Probe::glance(name));
+        Self {
+            found: probes.map(|probe| probe.found()).collect(),
+            devices,
+            named: BTreeSet::new(),
+        }
+    }
+
+    /// Returns true if one of the devices has the superblock of a member.
+    fn has_members(&self) -> bool {
+        self.found.iter().any(|found| found.record().is_ok())
+    }
+
+    /// Adds the devices of the arrays with these names, except those in `apart`.
+    fn add_named(
+        &mut self,
+        names: &[String],
+        apart: &[&str],
+        scan: &Scan,
+    ) -> Result<(), ScanError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut taken = self.identities();
+        let arrays = scan.arrays();
+        for name in names {
+            let array = choose(name, &arrays, scan)?;
+            self.named.insert(array.uuid); // Also if `apart` has all its devices.
+            for device in &array.devices {
+                let identity = identity(device);
+                // One name may be a loop device, and the other the file under it.
+                let is_apart = apart.iter().any(|apart| share_bytes(apart, device));
+                if is_apart || identity.is_some_and(|it| !taken.insert(it)) {
+                    continue;
+                }
+                let found = scan.found.iter().find(|it| it.name == *device);
+                self.found.extend(found.cloned());
+                self.devices.push(device.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the identities of the devices.
+    fn identities(&self) -> BTreeSet<Identity> {
+        let names = self.devices.iter();
+        names.filter_map(|name| identity(name)).collect()
+    }
+
+    /// Returns the devices of the selected arrays that are neither selected nor in `apart`.
+    fn forgotten(&self, apart: &[&str], scan: &Scan) -> Vec<Forgotten> {
+        let mut forgotten = scan.forgotten(&self.found, &self.identities());
+        let selected = self.devices.iter().map(String::as_str);
+        let all: Vec<&str> = selected.chain(apart.iter().copied()).collect();
+        forgotten.retain(|it| !all.iter().any(|name| share_bytes(name, &it.device)));
+        forgotten
+    }
+
+    /// Removes the spares; returns a message about each.
+    fn leave_out_spares(&mut self) -> Vec<String> {
+        let is_spare = |name: &String| {
+            self.found
+                .iter()
+                .any(|it| it.name == *name && it.spare().is_some())
+        };
+        let spares = self.devices.extract_if(.., |name| is_spare(name));
+        spares
+            .map(|spare| format!("{spare}: a spare, left out while a member is not given"))
+            .collect()
+    }
+
+    /// Returns the arrays of the devices, with their outer arrays, and the arrays given by name.
+    fn arrays(&self) -> BTreeSet<Uuid> {
+        let records = self
+            .found
+            .iter()
+            .filter_map(|found| Some(&found.record().ok()?.0));
+        let arrays = records.flat_map(|array| [array.uuid, array.parent]);
+        let arrays = arrays.filter(|uuid| *uuid != Uuid::NIL);
+        arrays.chain(self.named.iter().copied()).collect()
+    }
+
+    /// Describes the former members of these arrays that were found but not selected.
+    fn former_members(&self, left_over: &[Found], arrays: &BTreeSet<Uuid>) -> FormerMembers {
+        let mut former = FormerMembers::default();
+        for found in left_over {
+            let Ok((array, own)) = found.record() else {
+                continue;
+            };
+            let mut devices = self.devices.iter();
+            let is_given = devices.any(|name| share_bytes(name, &found.name));
+            if is_given || !arrays.contains(&array.uuid) {
+                continue;
+            }
+            let device = shell_word(&found.name);
+            let place = usize::from(own.member.0);
+            let now = newest(&self.found, array.uuid).unwrap_or(array);
+            let place_is_its = now.members().get(place).map(|it| it.device_uuid)
+                == array.members().get(place).map(|it| it.device_uuid);
+            if place_is_its {
+                former.outrun.push(format!(
+                    "left out: {}: array '{}' went on without it for longer than it remembers; \
+                     `spindles rebuild {} --onto {device} --force` fills it anew",
+                    found.name,
+                    now.name,
+                    shell_word(&now.name.to_string())
+                ));
+            } else {
+                former.replaced.push(format!(
+                    "left out: {}: array '{}' has another device in its position by now; \
+                     `spindles wipe {device}` makes it nobody's",
+                    found.name, array.name
+                ));
+            }
+        }
+        former
+    }
+
+    /// Adds the superblocks on the devices in `apart` that are members of these arrays.
+    fn look_at_apart(&mut self, apart: &[&str], arrays: &BTreeSet<Uuid>) {
+        let probes = apart.iter().filter_map(|name| Probe::glance(name));
+        let is_theirs = |found: &Found| {
+            let record = found.record();
+            record.is_ok_and(|(array, _)| arrays.contains(&array.uuid))
+        };
+        let found = probes.map(|probe| probe.found()).filter(is_theirs);
+        self.found.extend(found);
+    }
+
+    /// Returns a message if arrays given by name lack devices and the scan was cut short.
+    fn may_have_missed(&self, cut_off: &[String]) -> Option<String> {
+        if self.named.is_empty() || cut_off.is_empty() {
+            return None;
+        }
+        let lacks = lacks_members(&self.found) || lacks_journal(&self.found);
+        lacks.then(|| {
+            format!(
+                "the array lacks devices that the scan may have missed ({}), so nothing is written \
+                 to it: give its devices in place of its name, or name each with --scan",
+                cut_off.join("; ")
+            )
+        })
+    }
 }
 
 /// Finds the array with that name or identity, in `places` as for `resolve`. `None` if no array has
@@ -587,7 +669,7 @@ struct Scan {
     seen: BTreeSet<Identity>,
     skipped: Vec<String>,
     limits: Limits,
-    /// Messages about a limit that the scan reached, so that it left something out.
+    /// Messages about limits that cut the scan short.
     cut_off: Vec<String>,
     /// Devices that this user may not read.
     unreadable: Vec<String>,
@@ -814,8 +896,8 @@ impl Scan {
         }
     }
 
-    /// Returns the outermost arrays, with all their devices.
-    fn arrays(&self) -> Vec<FoundArray> {
+    /// Returns the identity and the name of the outermost array around each outer array.
+    fn outer_arrays(&self) -> BTreeMap<Uuid, (Uuid, String)> {
         // The members' superblocks give the outer array's identity; its data holds its name. Of a
         // device and its copy, open only one.
         let mut inner: Vec<(&ArrayRecord, &DeviceRecord, &str)> = (self.found.iter())
@@ -833,8 +915,8 @@ impl Scan {
                 of_parent.entry(array.parent).or_default().push(name);
             }
         }
-        let outer = of_parent.iter().filter_map(|(parent, devices)| {
-            // A server may be writing it just now, so retry.
+        let outermost_of = of_parent.iter().filter_map(|(parent, devices)| {
+            // A server may be writing the superblock just now, so retry.
             let looks = (0..LOOKS_MAX).map(|look| {
                 if look > 0 {
                     sleep(PAUSE);
@@ -844,7 +926,12 @@ impl Scan {
             let record = looks.into_iter().flatten().next()?;
             Some((*parent, (record.uuid, record.name.to_string())))
         });
-        let outer: BTreeMap<Uuid, (Uuid, String)> = outer.collect();
+        outermost_of.collect()
+    }
+
+    /// Returns the outermost arrays, with all their devices.
+    fn arrays(&self) -> Vec<FoundArray> {
+        let outer = self.outer_arrays();
         let mut arrays: Vec<FoundArray> = Vec::new();
         // For each array, also the identities of inner arrays: spares and journals may belong to
         // those.

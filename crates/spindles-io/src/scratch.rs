@@ -181,12 +181,28 @@ fn add(
         array: array(),
         source,
     })?;
+    let config = plain_config(geometry, &nodes, stack.block_size(), options);
+    stack
+        .add_array(&array(), config, &nodes)
+        .map(Some)
+        .map_err(|source| ScratchError::Engine {
+            array: array(),
+            source,
+        })
+}
+
+/// Returns the configuration of an array over `nodes` without superblocks, log or checksums.
+fn plain_config(
+    geometry: Geometry,
+    nodes: &[Option<NodeId>],
+    block_size: BlockSize,
+    options: &ScratchOptions,
+) -> Config {
     let missing: MemberSet = (0..geometry.members())
         .map(spindles_block::MemberIndex)
         .filter(|member| nodes[usize::from(member.0)].is_none())
         .collect();
-    let block_size = stack.block_size();
-    let config = Config {
+    Config {
         block_size,
         missing,
         zeroes_without_moving_bytes: MemberSet::EMPTY,
@@ -209,14 +225,7 @@ fn add(
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,
         geometry,
-    };
-    stack
-        .add_array(&array(), config, &nodes)
-        .map(Some)
-        .map_err(|source| ScratchError::Engine {
-            array: array(),
-            source,
-        })
+    }
 }
 
 fn chunk(

@@ -146,35 +146,79 @@ pub fn scrub<'a>(
         mut target,
         mut report,
     } = host.into().open(options)?;
-    if let Err(reason) = target.begin_scrub(scrub) {
-        let array = report.name.clone();
-        let level = report.level.name;
-        return Err(match reason {
-            CommandError::NoRedundancy => ScrubError::NoRedundancy { array, level },
-            reason => ScrubError::Refused { array, reason },
+    begin(target.as_mut(), &report, scrub)?;
+    let mut reporter = Reporter {
+        report_finding,
+        open: VecDeque::new(),
+        repaired_for_others_blocks: 0,
+    };
+    let (mut state, through) = run(target.as_mut(), &report, scrub, &mut reporter, progress)?;
+    let repairs = scrub.repair != Repair::Nothing;
+    for finding in through
+        .then(|| spares(&report.name, &target.spares(), repairs))
+        .into_iter()
+        .flatten()
+    {
+        let block_bytes = u64::from(report.block_bytes);
+        if let Finding::Metadata { bytes, fate, .. } = &finding {
+            *match fate {
+                Fate::Repaired => &mut state.found.metadata_repaired_blocks,
+                Fate::Left | Fate::Refused => &mut state.found.metadata_left_blocks,
+            } += bytes / block_bytes;
+        }
+        (reporter.report_finding)(&finding);
+    }
+    // An inner array repairs places that the scrub of an outer one reads.
+    state.found.repaired_blocks += reporter.repaired_for_others_blocks;
+    reporter.report_open();
+    let lost = target.lost();
+    report.note_lost(&lost);
+    for lost in lost {
+        (reporter.report_finding)(&Finding::Lost {
+            bytes: lost.count(),
+            offset_bytes: lost.bytes.start,
+            array: lost.array,
         });
     }
-    let mut open = VecDeque::new();
+    let report = Opened { target, report }.close()?;
+    Ok(Scrubbed {
+        report,
+        through,
+        progress: state,
+    })
+}
+
+/// Begins the scrub of an array.
+fn begin(target: &mut dyn Managed, report: &ArrayReport, scrub: Scrub) -> Result<(), ScrubError> {
+    target.begin_scrub(scrub).map_err(|reason| {
+        let array = report.name.clone();
+        let level = report.level.name;
+        match reason {
+            CommandError::NoRedundancy => ScrubError::NoRedundancy { array, level },
+            reason => ScrubError::Refused { array, reason },
+        }
+    })
+}
+
+/// Works until the scrub of an array and of those inside it ends; returns its progress, and true
+/// if it finished.
+fn run(
+    target: &mut dyn Managed,
+    report: &ArrayReport,
+    scrub: Scrub,
+    reporter: &mut Reporter<'_>,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<(ScrubProgress, bool), ScrubError> {
     let (mut through, mut below, mut wanted) = (true, false, true);
-    let (mut repaired_for_others, mut failed) = (0, 0);
+    let mut failed = 0;
     let mut state = loop {
         // Read this before the events: all events of a finished scrub are then in the queue.
         let state = target.scrub_progress();
-        while let Some((name, event)) = target.next_event() {
-            if let Event::Found(found) = event
-                && !found.by_scrub
-                && found.fate == Fate::Repaired
-            {
-                repaired_for_others += u64::from(found.blocks);
-            }
-            if let (Event::ScrubStopped(_), true) = (event, wanted) {
-                // The array has failed.
-                through = false;
-                failed += 1;
-            }
-            for finding in findings(&*target, &report, &name, &event) {
-                join(&mut open, finding, report_finding);
-            }
+        let stopped = reporter.take_events(target, report);
+        if stopped > 0 && wanted {
+            // The array has failed.
+            through = false;
+            failed += stopped;
         }
         if target.has_ended() {
             through = false;
@@ -205,42 +249,46 @@ pub fn scrub<'a>(
             break target.scrub_progress();
         }
     };
-    let repairs = scrub.repair != Repair::Nothing;
-    for finding in through
-        .then(|| spares(&report.name, &target.spares(), repairs))
-        .into_iter()
-        .flatten()
-    {
-        let block_bytes = u64::from(report.block_bytes);
-        if let Finding::Metadata { bytes, fate, .. } = &finding {
-            *match fate {
-                Fate::Repaired => &mut state.found.metadata_repaired_blocks,
-                Fate::Left | Fate::Refused => &mut state.found.metadata_left_blocks,
-            } += bytes / block_bytes;
-        }
-        report_finding(&finding);
-    }
-    // An inner array repairs places that the scrub of an outer one reads.
-    state.found.repaired_blocks += repaired_for_others;
     state.failed += failed;
-    let open = open.make_contiguous();
-    open.sort_by(|one, other| one.place().cmp(&other.place()));
-    open.iter().for_each(&mut *report_finding);
-    let lost = target.lost();
-    report.note_lost(&lost);
-    for lost in lost {
-        report_finding(&Finding::Lost {
-            bytes: lost.count(),
-            offset_bytes: lost.bytes.start,
-            array: lost.array,
-        });
+    Ok((state, through))
+}
+
+/// The findings of a scrub on their way to the caller.
+struct Reporter<'a> {
+    report_finding: &'a mut dyn FnMut(&Finding),
+    /// Findings that may still be merged with neighbours.
+    open: VecDeque<Finding>,
+    /// Blocks that inner arrays repaired in reads of the arrays around them.
+    repaired_for_others_blocks: u64,
+}
+
+impl Reporter<'_> {
+    /// Takes the pending events of an array; returns the number of scrubs that stopped.
+    fn take_events(&mut self, target: &mut dyn Managed, report: &ArrayReport) -> u64 {
+        let mut stopped = 0;
+        while let Some((name, event)) = target.next_event() {
+            if let Event::Found(found) = event
+                && !found.by_scrub
+                && found.fate == Fate::Repaired
+            {
+                self.repaired_for_others_blocks += u64::from(found.blocks);
+            }
+            if let Event::ScrubStopped(_) = event {
+                stopped += 1;
+            }
+            for finding in findings(target, report, &name, &event) {
+                join(&mut self.open, finding, self.report_finding);
+            }
+        }
+        stopped
     }
-    let report = Opened { target, report }.close()?;
-    Ok(Scrubbed {
-        report,
-        through,
-        progress: state,
-    })
+
+    /// Reports the findings that may still be merged with neighbours, ordered by their place.
+    fn report_open(&mut self) {
+        let open = self.open.make_contiguous();
+        open.sort_by(|one, other| one.place().cmp(&other.place()));
+        open.iter().for_each(&mut *self.report_finding);
+    }
 }
 
 /// The metadata area of a spare device.
@@ -392,55 +440,61 @@ fn findings(target: &dyn Managed, report: &ArrayReport, name: &str, event: &Even
         return Vec::new();
     };
     let block_bytes = u64::from(array.block_bytes);
-    let found = match *event {
+    let finding = match *event {
         // The scrub, or the outer array whose read found it, reports this place too.
         Event::Found(found) if !found.by_scrub && found.fate != Fate::Repaired => {
             return Vec::new();
         }
-        Event::Found(found) => found,
-        Event::MetadataFound(found) => {
-            return vec![Finding::Metadata {
-                array: array.name.clone(),
-                member: match found.member {
-                    JOURNAL_DEVICE => "the device of its journal".to_owned(),
-                    member => member_name(array, member),
-                },
-                area: found.area.name(),
-                offset_bytes: found.block.0 * block_bytes,
-                bytes: u64::from(found.blocks) * block_bytes,
-                flaw: found.flaw,
-                fate: found.fate,
-            }];
-        }
+        Event::Found(found) => return places(target, report, array, &found),
+        Event::MetadataFound(found) => Finding::Metadata {
+            array: array.name.clone(),
+            member: match found.member {
+                JOURNAL_DEVICE => "the device of its journal".to_owned(),
+                member => member_name(array, member),
+            },
+            area: found.area.name(),
+            offset_bytes: found.block.0 * block_bytes,
+            bytes: u64::from(found.blocks) * block_bytes,
+            flaw: found.flaw,
+            fate: found.fate,
+        },
         Event::Disagreement {
             block,
             blocks,
             chunks,
             chunk_blocks,
             made_to_agree,
-        } => {
-            return vec![Finding::Disagreement {
-                array: array.name.clone(),
-                offset_bytes: block.0 * block_bytes,
-                bytes: u64::from(blocks) * block_bytes,
-                chunks,
-                chunk_bytes: u64::from(chunk_blocks) * block_bytes,
-                made_to_agree,
-            }];
-        }
-        Event::MemberOut { member, .. } => {
-            return vec![Finding::Out {
-                array: array.name.clone(),
-                member: member_name(array, member),
-            }];
-        }
+        } => Finding::Disagreement {
+            array: array.name.clone(),
+            offset_bytes: block.0 * block_bytes,
+            bytes: u64::from(blocks) * block_bytes,
+            chunks,
+            chunk_bytes: u64::from(chunk_blocks) * block_bytes,
+            made_to_agree,
+        },
+        Event::MemberOut { member, .. } => Finding::Out {
+            array: array.name.clone(),
+            member: member_name(array, member),
+        },
         _ => return Vec::new(),
     };
+    vec![finding]
+}
+
+/// Resolves a faulty place through inner arrays without redundancy; returns a finding for each
+/// contiguous part of it.
+fn places(
+    target: &dyn Managed,
+    report: &ArrayReport,
+    array: &ArrayReport,
+    found: &spindles_engine::Finding,
+) -> Vec<Finding> {
+    let block_bytes = u64::from(array.block_bytes);
     let mut places = Vec::new();
     let mut done = 0;
     while done < found.blocks {
         let block = found.block.plus(u64::from(done));
-        let below = target.lowest_place(name, found.member, block);
+        let below = target.lowest_place(&array.name, found.member, block);
         let below = below.and_then(|(below, member, block, blocks)| {
             Some((member_name(report.find(&below)?, member), block, blocks))
         });

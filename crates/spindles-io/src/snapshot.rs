@@ -45,8 +45,7 @@ pub struct DeviceSnapshot {
     pub name: String,
     /// Its I/O counters since it was opened.
     pub counters: DeviceCounters,
-    /// Free bytes of its file system. `Some` only if a write found no space there since it was
-    /// opened.
+    /// Free bytes of its file system. `Some` only while writes find no space there.
     pub left_bytes: Option<u64>,
 }
 

@@ -4,10 +4,11 @@ use crate::assemble::{AssembleOptions, SpareReport};
 use crate::attach::{self, ChangeError, Use};
 use crate::create;
 use crate::errors::failed;
-use crate::host::Host;
+use crate::host::{Host, Opened};
 use crate::labels::Before;
 use crate::probe::Probe;
 pub use crate::report::Taken;
+use crate::seen::Seen;
 use crate::{OpenOptions, TooSmall, backends, clearing, labels, random};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_format::{SpareRecord, Uuid, areas_for};
@@ -52,7 +53,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         }
     };
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
-    attach::look_at_new(
+    let seen = attach::look_at_new(
         &members,
         devices,
         Use::Spare,
@@ -69,77 +70,14 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             Some(host.look(&looking)?)
         }
     };
-    let uuid = array.as_ref().map(|array| array.report.uuid);
-    let mut wiped = Vec::new();
-    let mut warnings = array.as_ref().map(|array| array.report.warnings());
-    let mut planned = Vec::new();
-    let mut probes = Vec::new();
-    for device in devices {
-        let probe = create::look(device, &OpenOptions::default())?;
-        if let Some(array) = &array {
-            let unfit = array.target.may_be_spare(device)?;
-            let unfit = unfit.iter().map(ToString::to_string);
-            warnings.get_or_insert_default().extend(unfit);
-        } else {
-            // Large enough for the smallest possible member.
-            let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
-            areas.map_err(TooSmall::of(device))?;
-        }
-        probes.push(probe);
-    }
-    for (device, probe) in devices.iter().zip(probes) {
-        let known = probe.found().spare().cloned();
-        let mut record = if let Some(known) = &known {
-            if uuid.is_none() && !known.is_shared() {
-                warnings.get_or_insert_default().push(format!(
-                    "{device} was the spare of an array, which found it by itself; from now on it \
-                     is given with the devices of each array that may take it"
-                ));
-            }
-            serving_too(known, device, uuid)?
-        } else {
-            wiped.extend(create::may_overwrite(
-                device,
-                overwrite,
-                &OpenOptions::default(),
-            )?);
-            SpareRecord {
-                device_uuid: random::uuid()?,
-                device_bytes: 0,
-                arrays: uuid.into_iter().collect(),
-            }
-        };
-        record.device_bytes = probe.bytes;
-        planned.push((device, known.is_some(), record));
-    }
+    let labels = PlannedLabels::plan(devices, array.as_ref(), overwrite)?;
     for device in devices {
         labels::may_write(device)?;
     }
-    let mut spares = Vec::new();
-    for (device, is_spare, record) in planned {
-        let before = if is_spare {
-            Before::Labelled
-        } else {
-            Before::unless(overwrite)
-        };
-        labels::make(device, before, &record.encode())?;
-        spares.push(SpareReport {
-            name: (*device).to_owned(),
-            bytes: record.device_bytes,
-            shared: record.is_shared(),
-            record,
-        });
-    }
+    let spares = write_labels(labels.planned, seen, overwrite)?;
     let mut taken = Vec::new();
     if let (For::Array(Host::Served(_)), Some(array)) = (whose, &mut array) {
-        for device in devices {
-            let at_once = array.target.provide_spare(device)?;
-            // The server reports it under its absolute name.
-            taken.extend(at_once.map(|taken| Taken {
-                device: (*device).to_owned(),
-                ..taken
-            }));
-        }
+        taken = provide(devices, array)?;
     }
     let is_degraded = array
         .as_ref()
@@ -149,10 +87,137 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         array,
         is_degraded,
         taken,
-        warnings: warnings.unwrap_or_default(),
+        warnings: labels.warnings,
         spares,
-        wiped,
+        wiped: labels.wiped,
     })
+}
+
+/// The labels that make spares of devices.
+struct PlannedLabels<'a> {
+    planned: Vec<PlannedLabel<'a>>,
+    /// Warnings about the array and the devices.
+    warnings: Vec<String>,
+    /// Overwritten data: each device, and a description.
+    wiped: Vec<(String, String)>,
+}
+
+/// The label that makes a spare of a device.
+struct PlannedLabel<'a> {
+    device: &'a str,
+    /// True if the device is a spare already.
+    is_spare: bool,
+    record: SpareRecord,
+}
+
+impl<'a> PlannedLabels<'a> {
+    /// Plans the labels of spares for an array, or for any array, without writing.
+    fn plan(
+        devices: &[&'a str],
+        array: Option<&Opened>,
+        overwrite: bool,
+    ) -> Result<Self, ChangeError> {
+        let uuid = array.map(|array| array.report.uuid);
+        let mut labels = Self {
+            planned: Vec::new(),
+            warnings: array.map_or_else(Vec::new, |array| array.report.warnings()),
+            wiped: Vec::new(),
+        };
+        let probes = labels.look(devices, array)?;
+        for (device, probe) in devices.iter().zip(probes) {
+            let known = probe.found().spare().cloned();
+            let record = if let Some(known) = &known {
+                if uuid.is_none() && !known.is_shared() {
+                    labels.warnings.push(format!(
+                        "{device} was the spare of an array, which found it by itself; from now on \
+                         it is given with the devices of each array that may take it"
+                    ));
+                }
+                serving_too(known, device, uuid)?
+            } else {
+                labels.wiped.extend(create::may_overwrite(
+                    device,
+                    overwrite,
+                    &OpenOptions::default(),
+                )?);
+                SpareRecord {
+                    device_uuid: random::uuid()?,
+                    device_bytes: 0,
+                    arrays: uuid.into_iter().collect(),
+                }
+            };
+            labels.planned.push(PlannedLabel {
+                device,
+                is_spare: known.is_some(),
+                record: SpareRecord {
+                    device_bytes: probe.bytes,
+                    ..record
+                },
+            });
+        }
+        Ok(labels)
+    }
+
+    /// Examines the devices, checks that they are large enough, and warns about those too small for
+    /// some members.
+    fn look(
+        &mut self,
+        devices: &[&str],
+        array: Option<&Opened>,
+    ) -> Result<Vec<Probe>, ChangeError> {
+        let mut probes = Vec::new();
+        for device in devices {
+            let probe = create::look(device, &OpenOptions::default())?;
+            if let Some(array) = array {
+                let unfit = array.target.may_be_spare(device)?;
+                self.warnings.extend(unfit.iter().map(ToString::to_string));
+            } else {
+                // Large enough for the smallest possible member.
+                let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
+                areas.map_err(TooSmall::of(device))?;
+            }
+            probes.push(probe);
+        }
+        Ok(probes)
+    }
+}
+
+/// Writes the labels to their devices, which must still be as they were seen.
+fn write_labels(
+    planned: Vec<PlannedLabel<'_>>,
+    seen: Vec<Seen>,
+    overwrite: bool,
+) -> Result<Vec<SpareReport>, ChangeError> {
+    let mut spares = Vec::new();
+    for (label, seen) in planned.into_iter().zip(seen) {
+        let before = if label.is_spare {
+            Before::Labelled
+        } else {
+            Before::unless(overwrite)
+        };
+        labels::make(label.device, before, seen, &label.record.encode())?;
+        spares.push(SpareReport {
+            name: label.device.to_owned(),
+            bytes: label.record.device_bytes,
+            shared: label.record.is_shared(),
+            record: label.record,
+        });
+    }
+    Ok(spares)
+}
+
+/// Provides the spares to a served array; returns those that took a place at once, or tried to.
+fn provide(devices: &[&str], array: &mut Opened) -> Result<Vec<Taken>, ChangeError> {
+    let mut taken = Vec::new();
+    for device in devices {
+        let at_once = array.target.provide_spare(device)?;
+        // The server reports it under its absolute name.
+        taken.extend(at_once.map(|taken| Taken {
+            device: (*device).to_owned(),
+            ..taken
+        }));
+    }
+    Ok(taken)
 }
 
 /// Returns the record of a spare that serves an array in addition to its earlier ones, or any
@@ -241,7 +306,7 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
             array.target.withdraw_spare(device);
         }
         removed.push(if let (Some(left), Some(array)) = (left, &array) {
-            labels::make(device, Before::Labelled, &left.encode())?;
+            labels::make(device, Before::Labelled, Seen::default(), &left.encode())?;
             Removed::Of(array.report.name.clone())
         } else {
             let held = backends::open(device, &OpenOptions::default())?;

@@ -87,8 +87,8 @@ pub fn freed_by(device: &str) -> Option<String> {
     let is_out = report_of(&array.devices).is_ok_and(|report| {
         let mut arrays = report.arrays().into_iter();
         arrays.any(|array| {
-            let mut returning = array.returning.iter();
-            array.held_out.iter().any(is_it) || returning.any(|(_, it)| is_it(it))
+            let mut out = array.held_out.iter().chain(&array.returning);
+            out.any(|(_, device)| is_it(device))
         })
     });
     let name = shell_word(&name);

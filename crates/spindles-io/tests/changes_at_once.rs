@@ -9,7 +9,7 @@ use spindles_format::ChecksumKind;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::create::{CreateOptions, create};
 use spindles_io::spare::{self, For};
-use spindles_io::{OpenOptions, PlaceWanted, Target, grow};
+use spindles_io::{OpenOptions, PlaceWanted, Seen, Target, grow};
 use spindles_layout::Expression;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -200,12 +200,14 @@ impl World {
         self.write(200);
         match first {
             First::Replace => {
-                self.target().replace(&m1, &x).unwrap();
+                self.target().replace(&m1, &x, Seen::default()).unwrap();
             }
             First::Rebuild => {
                 self.target().fail(&m1).unwrap();
                 self.write(20);
-                self.target().attach(&x, PlaceWanted::First).unwrap();
+                self.target()
+                    .attach(&x, PlaceWanted::First, Seen::default())
+                    .unwrap();
             }
             First::Return => {
                 self.target().fail(&m1).unwrap();
@@ -269,11 +271,15 @@ impl World {
             }
             Second::Attach(device) => {
                 let device = path(device);
-                self.target().attach(&device, PlaceWanted::First).is_ok()
+                self.target()
+                    .attach(&device, PlaceWanted::First, Seen::default())
+                    .is_ok()
             }
             Second::Replace(old, device) => {
                 let (old, device) = (path(old), path(device));
-                self.target().replace(&old, &device).is_ok()
+                self.target()
+                    .replace(&old, &device, Seen::default())
+                    .is_ok()
             }
             Second::Spare(device) => {
                 let device = path(device);
@@ -367,8 +373,8 @@ impl World {
 }
 
 fn run(level: &str, checksum: ChecksumKind, first: First, stage: Stage) -> usize {
-    // Growth takes long: right after its start and its end every seventh change is tried, in its
-    // middle all of them.
+    // Growth takes long. Right after its start and its end the test tries every seventh change, in
+    // the middle all changes.
     let every = match (first, stage) {
         (First::Grow, Stage::Accepted | Stage::Ended) => 7,
         _ => 1,

@@ -272,7 +272,7 @@ fn unclean_data_of_absent_members_is_not_discarded_without_consent() {
     }
 }
 
-/// Crashed arrays whose missing members hold nothing that writing would discard.
+/// Crashed arrays whose missing members hold no data that writing would discard.
 #[test]
 fn a_crash_needs_no_consent_if_nothing_is_discarded() {
     let plain = options();
@@ -391,7 +391,7 @@ fn present_members_need_no_consent() {
     assert_eq!(folder.read(&["a"], &both), Some(4));
 }
 
-/// Two halves that each went on alone are refused by name, as always.
+/// Two halves that each continued alone are refused by name, as always.
 #[test]
 fn two_halves_that_were_written_separately_are_refused() {
     let folder = Folder::new(&["a", "b"]);

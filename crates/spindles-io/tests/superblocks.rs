@@ -1,5 +1,5 @@
 //! Arrays with superblocks: created, assembled in any order and with members missing, and nested.
-//! Everything that is refused leaves every byte unchanged.
+//! A refused command leaves every byte unchanged.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -637,7 +637,7 @@ fn force_clears_old_contents() {
     assert_eq!(assembled.report.level.name, "raid0");
 }
 
-/// Two halves that went on without each other.
+/// Two halves that continued without each other.
 #[test]
 fn split_brain_and_old_copies_are_refused() {
     let folder = Folder::new(&["a", "b", "c"], 4 * MIB);

@@ -369,7 +369,7 @@ fn one(
     );
     to.close().unwrap();
 
-    // The superblocks of the others call it missing, and they hold all data.
+    // The superblocks of the other members record it as missing, and these members hold all data.
     for name in bench.names(&[victim]) {
         let examined = examine(&name).unwrap();
         let (array, _) = examined.found.record().unwrap();
@@ -381,7 +381,7 @@ fn one(
     }
     bench.check_contents(&[victim]);
 
-    // Once it is back, it gets the overwritten data that it missed.
+    // Back in the array, the member gets the overwritten data that it missed.
     bench.disks[victim].give_back(fault);
     let names = bench.names(&[]);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -7,8 +7,8 @@ use spindles_io::scratch::{self, ScratchOptions};
 use spindles_io::{ArrayFacts, OpenOptions, Target};
 use spindles_layout::{Expression, Geometry, Layout, Level, Spec};
 
-/// Creates the array as the command `create` does. Destroys the contents of the devices: the caller
-/// has checked that this is allowed.
+/// Creates the array as the command `create` does. Overwrites the devices: the caller must have
+/// checked for permission.
 pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), String> {
     let options = CreateOptions {
         chunk_bytes: place.chunk_bytes,
@@ -52,8 +52,9 @@ pub(crate) fn without_superblocks(
     scratch::open(expression, &options).map_err(|error| error.to_string())
 }
 
-/// Returns how many devices of an array may be missing, whichever they are. Nested arrays are only
-/// known from `expression`. Without it, the redundancy of the outermost array is a lower bound.
+/// Returns how many devices may be missing from an array, in any combination. Nested arrays are
+/// only known from `expression`. Without it, returns the redundancy of the outermost array, a lower
+/// bound.
 pub(crate) fn survives(array: &ArrayFacts, expression: &str) -> u32 {
     match Expression::parse_counted(expression) {
         Ok(expression @ Expression::Array { .. }) => lost_with(&expression) - 1,

@@ -80,7 +80,8 @@ impl Arrivals {
         }
     }
 
-    /// Makes the target stop watching the timer, so that it can be closed. Nothing is in flight.
+    /// Makes the target stop watching the timer, so that it can be closed. Call this only while no
+    /// operation is in flight.
     pub(crate) fn end(&mut self, target: &mut dyn Target) -> Result<(), String> {
         self.look(target);
         while self.is_watched {

@@ -49,7 +49,9 @@ pub static BUILTINS: &[&Builtin] = &[
     },
     &Builtin {
         name: "raid5-vs-raidz-mail-and-oltp", // Names a level: the experiment's name.
-        text: include_str!("../../../experiments/raid5-vs-raidz-mail-and-oltp.toml"), // Names a level: the same.
+        text: include_str!(
+            "../../../experiments/raid5-vs-raidz-mail-and-oltp.toml" // Names a level: the same.
+        ),
     },
     &Builtin {
         name: "your-devices",

@@ -12,7 +12,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long each part is measured.
+/// Duration of a single measurement.
 const EACH: Duration = Duration::from_millis(100);
 /// A member that took longer is not measured again.
 const AGAIN: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ pub(crate) const SIZE_BYTES: u64 = 64 << 20;
 
 /// The parts to calibrate.
 pub(crate) struct Parts<'a> {
-    /// The members by their names, and whether each may be written.
+    /// Name of each member, and true if the calibration may write to it.
     pub(crate) members: &'a [(String, bool)],
     pub(crate) open: &'a OpenOptions,
     pub(crate) experiment: &'a Experiment,

@@ -40,7 +40,7 @@ pub struct DryRun {
 pub struct Loss {
     /// The device.
     pub device: String,
-    /// Why it is overwritten.
+    /// Reason for overwriting the device.
     pub why: String,
     /// The recognised contents, with an article; `None` if nothing was recognised.
     pub holds: Option<String>,

@@ -70,7 +70,7 @@ impl Counters {
             .sum()
     }
 
-    /// Returns what each member did since `earlier`.
+    /// Returns the activity of each member since `earlier`.
     pub(crate) fn members_since(&self, earlier: &Self) -> Vec<MemberUse> {
         members_since(&self.members, &earlier.members)
     }
@@ -116,7 +116,7 @@ pub(crate) fn stat_of(device: &str) -> String {
 }
 
 /// Parses `/sys/class/block/NAME/stat`: reads merged sectors ms writes merged sectors ms in-flight
-/// busy-ms queue-ms discards merged sectors ms flushes ms. Sectors are of 512 bytes.
+/// busy-ms queue-ms discards merged sectors ms flushes ms. A sector is 512 bytes long.
 pub(crate) fn device_use(name: &str, member: bool, stat: &str) -> DeviceUse {
     let numbers: Vec<u64> = stat
         .split_ascii_whitespace()

@@ -9,7 +9,7 @@ use crate::arrivals::Arrivals;
 use crate::clock::{self, MachineTicks, ThreadTime};
 use crate::evidence::{self, Watched};
 use crate::late::Watch;
-use crate::recorder::{Clock, Collector, Recorder};
+use crate::recorder::{Clock, Collector, Counted, Recorder};
 use crate::schedule::Draw;
 use crate::whole;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
@@ -92,6 +92,15 @@ impl Measured {
         }
         phases
     }
+
+    /// Takes the counts of the recorder over.
+    fn take(&mut self, counted: Counted) {
+        self.operations = counted.operations;
+        self.application = counted.bytes;
+        self.latency.extend(counted.latency);
+        self.response = counted.response;
+        self.series = counted.series;
+    }
 }
 
 /// Why a run has no result.
@@ -130,12 +139,7 @@ pub(crate) fn run(
     plan: &Plan,
     orders: &Orders<'_>,
 ) -> Result<Measured, Failure> {
-    let mut executor = Executor::new(target, plan, orders.interrupt)?;
-    if orders.warmup_operations > 0 {
-        executor.warm_up(plan, orders.warmup_operations)?;
-    }
-    executor.flush()?;
-    executor.measured = Measured::default();
+    let mut executor = Executor::ready(target, plan, orders)?;
     let of_target = watched(executor.target.facts());
     let watched = orders.watched.unwrap_or(&of_target);
     let members = members_of(executor.target);
@@ -149,12 +153,7 @@ pub(crate) fn run(
     let collector = Collector::default();
     let clock = Clock::start(orders.duration.map(clock::duration_ns));
     executor.recorder = Some(Recorder::new(clock, &collector));
-    let arrivals = orders
-        .arrivals_per_s
-        .map(|per_s| Arrivals::new(plan.seed, per_s));
-    executor.arrivals = arrivals
-        .transpose()
-        .map_err(|error| Failure::Failed(format!("a timer: {error}")))?;
+    executor.arrivals = arrivals(plan, orders)?;
     let carried_out = executor.carry_out(&mut *plan.start(), None, 0, orders.goes_on);
     executor.end_arrivals()?;
     carried_out?;
@@ -188,21 +187,26 @@ pub(crate) fn run(
         evidence.members = evidence::members_since(&members_of(executor.target), &members);
     }
     let mut measured = executor.measured;
-    let counted_all = collector.take_counted(&clock);
-    let warm_up_ns = counted_all.series.warm_up_ns();
+    measured.take(collector.take_counted(&clock));
+    let warm_up_ns = measured.series.warm_up_ns();
     measured.elapsed_ns = clock::duration_ns(ended - began).saturating_sub(warm_up_ns);
     measured.is_timed = clock.until.is_some();
-    measured.operations = counted_all.operations;
-    measured.application = counted_all.bytes;
-    measured.latency.extend(counted_all.latency);
-    measured.response = counted_all.response;
-    measured.series = counted_all.series;
     measured.window = Some(window);
     measured.evidence = evidence;
     measured.late_members = watch.end(target);
     measured.counted = counted(plan, &measured);
     measured.workload_cpu_ns = replay(plan, measured.operations);
     Ok(measured)
+}
+
+/// Starts the timer of operations that arrive at a rate; `None` if they do not.
+fn arrivals(plan: &Plan, orders: &Orders<'_>) -> Result<Option<Arrivals>, Failure> {
+    let arrivals = orders
+        .arrivals_per_s
+        .map(|per_s| Arrivals::new(plan.seed, per_s));
+    arrivals
+        .transpose()
+        .map_err(|error| Failure::Failed(format!("a timer: {error}")))
 }
 
 /// Returns the counters of each device of a target since it was opened.
@@ -227,8 +231,8 @@ pub(crate) fn members_of(target: &dyn Target) -> Vec<MemberUse> {
     members.collect()
 }
 
-/// Returns which counters belong to a target: those of the physical devices beneath it, and those
-/// of this process, which runs the engine.
+/// Returns the devices and processes to watch for a target: the physical devices beneath it, and
+/// this process, which runs the engine.
 pub(crate) fn watched(facts: &TargetFacts) -> Watched {
     let devices = facts.devices.iter();
     let physical = devices.filter_map(|device| device.physical_device.clone());
@@ -431,6 +435,21 @@ impl<'a> Executor<'a> {
             recorder: None,
             arrivals: None,
         })
+    }
+
+    /// Returns an executor that is warmed up, with the target flushed and nothing measured yet.
+    fn ready(
+        target: &'a mut dyn Target,
+        plan: &Plan,
+        orders: &Orders<'a>,
+    ) -> Result<Self, Failure> {
+        let mut executor = Self::new(target, plan, orders.interrupt)?;
+        if orders.warmup_operations > 0 {
+            executor.warm_up(plan, orders.warmup_operations)?;
+        }
+        executor.flush()?;
+        executor.measured = Measured::default();
+        Ok(executor)
     }
 
     /// Runs the first operations of the same kind with another seed, shifted by half the size.
@@ -770,7 +789,7 @@ mod tests {
             given: BTreeMap::new(),
             exchanged: 0,
         };
-        // All kinds on one target, one after the other: their operations differ in length.
+        // Run every kind on the same target in turn. Operations of the kinds differ in length.
         for kind in KINDS {
             let params = Params {
                 operations: kind.operations.map(|_| 100),

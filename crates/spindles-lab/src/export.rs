@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Exported {
     /// `/dev/loop7`.
     pub(crate) device: String,
-    /// Process id of the server, if there is one.
+    /// Process id of the server, if any.
     pub(crate) process: Option<u32>,
     /// In words: `FUSE and a loop device`.
     pub(crate) how: &'static str,
@@ -105,7 +105,7 @@ impl Exported {
         let mut command = Command::new(program);
         command.arg("serve").args(devices);
         command.args(options);
-        command.args(["--metrics", "0"]); // Any free port of this machine.
+        command.args(["--metrics", "0"]); // Port 0: the kernel picks a free port.
         if open.ignore_flushes {
             command.args(["--flushes", "ignored"]);
         }
@@ -118,8 +118,8 @@ impl Exported {
         };
         let log = fs::File::create(runtime.join("log")).map_err(wrong)?;
         let mut child = command
-            // A separate runtime folder keeps it out of the user's list of servers, so that none of
-            // their names selects it. Root's commands list it.
+            // A separate runtime folder keeps the server out of the user's list of servers, so that
+            // no name there selects it. Root's commands list it.
             .env(RUNTIME, &runtime)
             .stdin(Stdio::null())
             // Ctrl-C in the terminal is for the lab, which ends the server when it is no longer

@@ -1,10 +1,10 @@
-//! Jobs of an array that a workload can run alongside. Each is a row of the table.
+//! Jobs of an array that a workload can run alongside. The table has a row for each job.
 
 use crate::experiment::WorkloadSpec;
 use crate::targets::System;
 use crate::targets::options::Subject;
 use spindles_engine::{Repair, Scrub};
-use spindles_io::{PlaceWanted, Target};
+use spindles_io::{PlaceWanted, Seen, Target};
 use spindles_layout::LEVELS;
 use spindles_measure::Stage;
 
@@ -106,7 +106,7 @@ static REBUILD: Job = Job {
         let devices = system.devices();
         let first = devices.first().ok_or("there is no member to lose")?;
         let mut target = system.open_without_first()?;
-        let attached = target.attach(first, PlaceWanted::First);
+        let attached = target.attach(first, PlaceWanted::First, Seen::now(first));
         attached.map_err(|error| error.to_string())?;
         Ok(target)
     },

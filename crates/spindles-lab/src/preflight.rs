@@ -37,7 +37,7 @@ const ROOM_LEFT_BYTES: u64 = 256 << 20;
 pub(crate) struct Side {
     /// As defined in the file.
     pub spec: SystemSpec,
-    /// As recorded, once it was opened.
+    /// The record of the system, complete once the system was opened.
     pub record: System,
 }
 
@@ -296,31 +296,7 @@ fn check_system(
         .as_ref()
         .map_or(0, |commands| commands.members);
     let members = needs.members + taken + newcomers(workloads);
-    let workloads = experiment.workloads.iter().filter(runs);
-    for workload in workloads.filter(|_| !has_file_system(spec)) {
-        let remedy = match workload.files().map(FilePlan::bytes_bare) {
-            None | Some(Ok(_)) => continue,
-            Some(Err(NotBare::NeedsFileSystem)) => {
-                "needs a file system: give a folder, or have one made and mounted: `fs = \"ext4\"` \
-                 in an experiment, --fs ext4 with bench"
-            }
-            Some(Err(NotBare::Grows)) => {
-                "lets its files grow, and there is no file system: choose grow = \"no\" (--set \
-                 grow=no with bench), give a folder, or have a file system made"
-            }
-        };
-        return Err(system(format!("{} {remedy}", workload.name)));
-    }
-    let makes_one = |it: &&WorkloadSpec| runs(it) && matches!(it.work, Work::Newfs(_));
-    let has_one = kind.name == "folder" || spec.mounting.is_some();
-    let made_again = experiment.workloads.iter().find(makes_one);
-    if let Some(newfs) = made_again.filter(|_| has_one) {
-        return Err(system(format!(
-            "{} makes a file system, and there is one: leave out `fs` (--fs), or name other \
-             systems in the workload's `systems`",
-            newfs.name
-        )));
-    }
+    check_file_system(experiment, spec).map_err(system)?;
     let subject = Subject::new(&spec.target, &experiment.members);
     for workload in experiment.workloads.iter().filter(runs) {
         if let Some((job, _)) = workload.beside {
@@ -351,7 +327,38 @@ fn check_system(
     Ok(members)
 }
 
-/// Checks that there are enough members, and that their contents may be lost.
+/// Checks that a system has a file system if its workloads need one, and none if they make one.
+fn check_file_system(experiment: &Experiment, spec: &SystemSpec) -> Result<(), String> {
+    let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
+    let workloads = experiment.workloads.iter().filter(runs);
+    for workload in workloads.filter(|_| !has_file_system(spec)) {
+        let remedy = match workload.files().map(FilePlan::bytes_bare) {
+            None | Some(Ok(_)) => continue,
+            Some(Err(NotBare::NeedsFileSystem)) => {
+                "needs a file system: give a folder, or have one made and mounted: `fs = \"ext4\"` \
+                 in an experiment, --fs ext4 with bench"
+            }
+            Some(Err(NotBare::Grows)) => {
+                "lets its files grow, and there is no file system: choose grow = \"no\" (--set \
+                 grow=no with bench), give a folder, or have a file system made"
+            }
+        };
+        return Err(format!("{} {remedy}", workload.name));
+    }
+    let makes_one = |it: &&WorkloadSpec| runs(it) && matches!(it.work, Work::Newfs(_));
+    let has_one = targets::kind_of(&spec.target).name == "folder" || spec.mounting.is_some();
+    let made_again = experiment.workloads.iter().find(makes_one);
+    if let Some(newfs) = made_again.filter(|_| has_one) {
+        return Err(format!(
+            "{} makes a file system, and there is one: leave out `fs` (--fs), or name other \
+             systems in the workload's `systems`",
+            newfs.name
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the number of members, and that the experiment may overwrite them.
 fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<(), RunError> {
     if let Members::Devices(paths) = &experiment.members {
         if paths.len() < most {
@@ -505,8 +512,8 @@ pub(crate) fn bare_bytes(experiment: &Experiment, spec: &SystemSpec) -> u64 {
     bytes.max().unwrap_or(0)
 }
 
-/// Returns the same of one workload. `None` if it works elsewhere: on another system, on files of a
-/// file system, or on each device by itself.
+/// Returns how much of a system's blocks, from the start, a workload uses directly. `None` if it
+/// works elsewhere: on another system, on files of a file system, or on each device by itself.
 pub(crate) fn bare_bytes_of(
     experiment: &Experiment,
     workload: &WorkloadSpec,

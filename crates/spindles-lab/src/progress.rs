@@ -1,4 +1,4 @@
-//! The state of a run, next to its records: its progress, and finally how it ended.
+//! The state of a run, stored next to its records: progress, and finally the outcome.
 //!
 //! A run is going while its process holds the lock of the records. The kernel releases the lock
 //! with the process, even on SIGKILL or a power cut. A run with neither lock nor ending was thus
@@ -22,7 +22,7 @@ const STATE_BYTES_MAX: u64 = 64 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
-    /// Runs done of `total`: one workload once on one system each.
+    /// Completed runs of `total`. A run executes a workload once on a system.
     pub done: u64,
     /// Total number of runs, at most.
     pub total: u64,
@@ -34,7 +34,7 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// All blocks were run.
+    /// Every repetition block is complete.
     Finished,
     /// The time limit of the experiment ended it.
     OutOfTime,

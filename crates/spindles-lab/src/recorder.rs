@@ -28,7 +28,7 @@ pub(crate) struct Clock {
     pub(crate) until: Option<Instant>,
     /// Initial length of slots.
     slot_ns: u64,
-    /// True if each slot has latencies of its own.
+    /// True if latencies are recorded per slot.
     by_slot: bool,
 }
 
@@ -52,7 +52,7 @@ impl Clock {
         }
     }
 
-    /// Keeps the warm-up: if several machines are added up, nothing is cut off one of them.
+    /// Keeps the warm-up in the results, because results of several machines are added up uncut.
     pub(crate) fn with_warm_up(self) -> Self {
         Self {
             by_slot: false,
@@ -61,7 +61,7 @@ impl Clock {
     }
 }
 
-/// Counts of operations by the power of two of their latency.
+/// Operation counts, by the power of two of the latency.
 #[derive(Clone, Copy)]
 struct Powers([u64; 64]);
 
@@ -100,7 +100,7 @@ struct Counts {
     latency: ByClass,
     /// Latencies since the intended begin.
     response: ByClass,
-    /// Operations by the power of two of their latency.
+    /// Operation counts, by the power of two of the latency.
     powers: Powers,
 }
 

@@ -36,7 +36,7 @@ pub enum RecordsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error found in the records.
         source: spindles_measure::ReadError,
     },
 }
@@ -199,7 +199,7 @@ fn timestamp(unix_s: u64) -> String {
 /// Reads the records of a folder of results, or of a file.
 ///
 /// # Errors
-/// When there are none, or they can't be read.
+/// When the records are missing or can't be read.
 pub fn load(path: &Path) -> Result<Vec<Record>, RecordsError> {
     let file = if path.is_dir() {
         path.join(RECORDS_FILE)

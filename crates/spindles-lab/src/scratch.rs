@@ -120,8 +120,8 @@ fn random() -> io::Result<u32> {
     Ok(u32::from_le_bytes(bytes))
 }
 
-/// Takes down servers and mounts of killed runs, once per process: they may use devices that are
-/// needed elsewhere.
+/// Takes down servers and mounts of killed runs, once per process. They can block devices that this
+/// run needs.
 pub(crate) fn remove_servers_left_over() {
     static FIRST: Once = Once::new();
     FIRST.call_once(|| remove_left_over(&crate::targets::temporary_folder()));
@@ -137,7 +137,7 @@ fn remove_left_over(parent: &Path) {
         let name = entry.file_name();
         name.to_string_lossy().starts_with(PREFIX)
     });
-    // Their locks are held by this process meanwhile.
+    // Hold the locks of the folders until their removal.
     let left_over: Vec<(PathBuf, File)> = named_so
         .filter_map(|entry| Some((entry.path(), left_over(&entry.path()).ok()??)))
         .collect();
@@ -165,7 +165,7 @@ fn left_over(folder: &Path) -> io::Result<Option<File>> {
     let mut lock = File::options().read(true).custom_flags(flags).open(path)?;
     match lock.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None), // It is in use.
+        Err(TryLockError::WouldBlock) => return Ok(None), // A running process uses it.
         Err(TryLockError::Error(error)) => return Err(error),
     }
     // The lock file of a folder being created is not locked yet, but still empty.
@@ -263,7 +263,7 @@ mod tests {
             next.set(next.get() + 1);
             Ok(next.get())
         };
-        // All names that may come first are taken, whatever the counter is.
+        // Occupy the first candidate name for every counter below 200.
         for number in 0..200 {
             let name = format!("{PREFIX}{}-{number}-00000001", std::process::id());
             fs::create_dir(parent.path().join(name)).unwrap();

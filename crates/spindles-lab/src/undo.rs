@@ -57,7 +57,7 @@ impl Undo {
         self.take().map_or(Ok(()), What::undo)
     }
 
-    /// Forgets the action, which has ended by itself.
+    /// Drops the action without undoing it, because it ended by itself.
     pub(crate) fn ended(self) {
         self.take();
     }

@@ -97,7 +97,7 @@ fn random_reads(members: &str, policy: &str) -> Experiment {
     Experiment::parse("x.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Another run of the lab claims the file beneath a loop device: both are one disk.
+/// A run refuses a loop device while another run of the lab claims the backing file.
 #[test]
 fn a_run_locks_the_devices_beneath_its_target() {
     let devices = match used_devices(1, 16 << 20) {

@@ -10,7 +10,7 @@ fn check(text: &str, expected: &str) {
     match Experiment::parse("x.toml", text) {
         Ok(_) => panic!("it should be refused: {text}"),
         Err(error) => {
-            // Further mistakes may follow from this one.
+            // This mistake may cause further mistakes.
             let all = error.to_string();
             let is_said = all == expected || all.lines().any(|line| line == expected);
             assert!(is_said, "{text}: {all}: not {expected}");
@@ -495,8 +495,8 @@ fn parameter_lists_become_sweeps() {
     );
 }
 
-/// Workloads run as far as there are enough nodes; those of the command line replace those of the
-/// file.
+/// Workloads that need more nodes than given are left out. Nodes of the command line replace the
+/// nodes of the file.
 #[test]
 fn workloads_use_as_many_nodes_as_they_need() {
     let on = "on = \"nodes\"\nnodes = [1, 2, 4]";

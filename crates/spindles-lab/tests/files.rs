@@ -221,7 +221,7 @@ fn file_workloads_run_on_bare_arrays_too() {
     // Each byte goes to a data member and the parity: records within a stripe cost more.
     let written = of("cp write").members.written;
     assert!(written >= (3 << 20) * 4 / 3, "{written}");
-    // Part of a block is written, so the rest of it is read first.
+    // A partial block write reads the rest of the block first.
     assert!(of("small write").members.read > 0);
     assert_eq!(of("small write").latency["fsync"].total(), 1);
 }
@@ -263,8 +263,8 @@ fn an_archive_can_be_read_from_another_folder() {
     );
 }
 
-/// Workloads that need a file system are refused without one, and those that make one are refused
-/// with one, before anything is created.
+/// Workloads that need a file system are refused without one. Workloads that create a file system
+/// are refused on an existing one. Both are refused before the lab creates anything.
 #[test]
 fn a_workload_reports_that_it_needs_a_file_system() {
     let newfs = "command = \"mkfs.ext4\"";
@@ -402,8 +402,8 @@ fn confirming_trials_of_a_verdict_are_run() {
             kept_whole.push(resident == 1000);
         }
     }
-    // Caches are emptied for the whole machine: another test may do so meanwhile, though not in
-    // each run.
+    // Emptying caches affects the whole machine. Another test may do so meanwhile, but not during
+    // every run.
     assert!(kept_whole.is_empty() || kept_whole.contains(&true));
 }
 

@@ -149,7 +149,8 @@ fn target(level: &str, servers: &[Server]) -> String {
     format!("{level}({})", all.join(","))
 }
 
-/// A case: the level, which of how many members has which fault, and workloads that show it.
+/// A case: the level, the number of members, the sick member with its fault, and workloads that
+/// show the fault.
 struct Case {
     level: &'static str,
     count: usize,

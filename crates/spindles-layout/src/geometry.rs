@@ -321,55 +321,8 @@ fn zones(
     parity_chunks: u8,
 ) -> Result<Vec<Zone>, GeometryError> {
     let chunk_blocks = u64::from(spec.chunk_blocks);
-    // The space needed by the first group.
-    let slots = if parity_chunks == 0 {
-        shape.copies
-    } else {
-        shape.members
-    };
-    let rows = (0..slots).map(|slot| (layout.row.place)(shape, 0, slot).row + 1);
-    let sections = (layout.row.period)(shape).sections;
-    let rows_min = rows.max().map_or(1, u64::from).max(u64::from(sections));
-    let blocks_min = match spec.level.sizes {
-        Sizes::Sequence => 1,
-        Sizes::Zones | Sizes::Smallest => rows_min * chunk_blocks,
-    };
-    let indices = (0..shape.members).map(MemberIndex);
-    let sizes = indices.clone().zip(spec.member_blocks.iter().copied());
-    if let Some((member, blocks)) = sizes.clone().find(|(_, blocks)| *blocks < blocks_min) {
-        return Err(GeometryError::MemberTooSmall {
-            member,
-            blocks,
-            blocks_min,
-        });
-    }
-
-    // The members of each zone, and its start and end on them.
-    let cuts: Vec<(Vec<MemberIndex>, u64, u64)> = match spec.level.sizes {
-        Sizes::Sequence => sizes
-            .map(|(member, size)| (vec![member], 0, size))
-            .collect(),
-        Sizes::Smallest => {
-            let smallest = spec.member_blocks.iter().min().expect("at least one");
-            let end = smallest - smallest % chunk_blocks;
-            vec![(indices.collect(), 0, end)]
-        }
-        Sizes::Zones => {
-            let whole = |size: u64| size - size % chunk_blocks;
-            let mut ends: Vec<u64> = sizes.clone().map(|(_, size)| whole(size)).collect();
-            ends.sort_unstable();
-            ends.dedup();
-            let starts = core::iter::once(0).chain(ends.iter().copied());
-            let reaches = |end: u64| {
-                let members = sizes.clone().filter(move |(_, size)| *size >= end);
-                members.map(|(member, _)| member).collect()
-            };
-            (starts.zip(&ends))
-                .map(|(start, end)| (reaches(*end), start, *end))
-                .collect()
-        }
-    };
-
+    check_sizes(spec, blocks_min(spec, layout, shape, parity_chunks))?;
+    let cuts = zone_cuts(spec);
     let mut zones: Vec<Zone> = Vec::with_capacity(cuts.len());
     for (members, start, end) in cuts {
         let (first_block, first_group) = match zones.last() {
@@ -396,4 +349,69 @@ fn zones(
         ));
     }
     Ok(zones)
+}
+
+/// Returns the number of blocks that the first group needs of each member.
+fn blocks_min(spec: &Spec, layout: Layout, shape: Shape, parity_chunks: u8) -> u64 {
+    let slots = if parity_chunks == 0 {
+        shape.copies
+    } else {
+        shape.members
+    };
+    let rows = (0..slots).map(|slot| (layout.row.place)(shape, 0, slot).row + 1);
+    let sections = (layout.row.period)(shape).sections;
+    let rows_min = rows.max().map_or(1, u64::from).max(u64::from(sections));
+    match spec.level.sizes {
+        Sizes::Sequence => 1,
+        Sizes::Zones | Sizes::Smallest => rows_min * u64::from(spec.chunk_blocks),
+    }
+}
+
+/// Returns an error if a member has fewer blocks than this.
+fn check_sizes(spec: &Spec, blocks_min: u64) -> Result<(), GeometryError> {
+    match member_sizes(spec).find(|(_, blocks)| *blocks < blocks_min) {
+        None => Ok(()),
+        Some((member, blocks)) => Err(GeometryError::MemberTooSmall {
+            member,
+            blocks,
+            blocks_min,
+        }),
+    }
+}
+
+/// Returns each member with its size in blocks.
+fn member_sizes(spec: &Spec) -> impl Iterator<Item = (MemberIndex, u64)> + Clone {
+    (0..)
+        .map(MemberIndex)
+        .zip(spec.member_blocks.iter().copied())
+}
+
+/// Returns the members of each zone, and its start and end on them.
+fn zone_cuts(spec: &Spec) -> Vec<(Vec<MemberIndex>, u64, u64)> {
+    let chunk_blocks = u64::from(spec.chunk_blocks);
+    let sizes = member_sizes(spec);
+    match spec.level.sizes {
+        Sizes::Sequence => sizes
+            .map(|(member, size)| (vec![member], 0, size))
+            .collect(),
+        Sizes::Smallest => {
+            let smallest = spec.member_blocks.iter().min().expect("at least one");
+            let end = smallest - smallest % chunk_blocks;
+            vec![(sizes.map(|(member, _)| member).collect(), 0, end)]
+        }
+        Sizes::Zones => {
+            let whole = |size: u64| size - size % chunk_blocks;
+            let mut ends: Vec<u64> = sizes.clone().map(|(_, size)| whole(size)).collect();
+            ends.sort_unstable();
+            ends.dedup();
+            let starts = core::iter::once(0).chain(ends.iter().copied());
+            let reaches = |end: u64| {
+                let members = sizes.clone().filter(move |(_, size)| *size >= end);
+                members.map(|(member, _)| member).collect()
+            };
+            (starts.zip(&ends))
+                .map(|(start, end)| (reaches(*end), start, *end))
+                .collect()
+        }
+    }
 }

@@ -45,16 +45,24 @@ fn group_of(geometry: &Geometry, index: u64) -> Group {
     group
 }
 
-/// Map and inverse agree: each block of the array is mapped once, no two chunks overlap, and the
-/// inverse knows no place outside them. `locate` agrees with the groups.
-fn check_map(geometry: &Geometry, sizes: &[u64]) {
-    let what = format!(
+/// Returns the geometry as text, for messages.
+fn description(geometry: &Geometry, sizes: &[u64]) -> String {
+    format!(
         "{} {} chunk {} {sizes:?}",
         geometry.level(),
         geometry.layout_name(),
         geometry.chunk_blocks()
-    );
-    let mut covered: BTreeMap<(u8, u64), (u64, u8, u32)> = BTreeMap::new();
+    )
+}
+
+/// The group, slot and block within the chunk of each block of a member that the map uses.
+type Covered = BTreeMap<(u8, u64), (u64, u8, u32)>;
+
+/// Map and inverse agree: each block of the array is mapped once, no two chunks overlap, and the
+/// inverse knows no place outside them. `locate` agrees with the groups.
+fn check_map(geometry: &Geometry, sizes: &[u64]) {
+    let what = description(geometry, sizes);
+    let mut covered = Covered::new();
     let mut next_block = 0;
     for index in 0..geometry.groups() {
         let group = group_of(geometry, index);
@@ -71,37 +79,7 @@ fn check_map(geometry: &Geometry, sizes: &[u64]) {
             "{what}: group {index} {slots:?}"
         );
 
-        let mut codes = Vec::new();
-        for (number, slot) in (0..).zip(slots) {
-            let expected = match number {
-                number if number < group.data_chunks => Role::Data(number),
-                number if geometry.parity_chunks() > 0 => Role::Parity(number - group.data_chunks),
-                number => Role::Copy(number),
-            };
-            assert_eq!(slot.role, expected, "{what}");
-            codes.push(slot.code_index);
-            for block in 0..group.blocks {
-                let place = slot.offset.plus(block.into());
-                assert!(
-                    place.0 < sizes[usize::from(slot.member.0)],
-                    "{what}: {slot:?}"
-                );
-                let before = covered.insert((slot.member.0, place.0), (index, number, block));
-                assert_eq!(
-                    before, None,
-                    "{what}: two chunks at {place} of {}",
-                    slot.member
-                );
-            }
-        }
-        if geometry.parity_chunks() > 0 {
-            codes.sort_unstable();
-            assert!(
-                codes.into_iter().eq(0..chunks),
-                "{what}: each code index once"
-            );
-        }
-
+        check_slots(geometry, sizes, &group, &mut covered);
         for data in 0..group.data_chunks {
             let slot = slots[usize::from(data)];
             for block in 0..group.blocks {
@@ -121,7 +99,49 @@ fn check_map(geometry: &Geometry, sizes: &[u64]) {
         }
     }
     assert_eq!(next_block, geometry.blocks(), "{what}");
+    check_inverse(geometry, sizes, &covered);
+}
 
+/// Checks the roles, code indices and places of a group's chunks, and adds their blocks to
+/// `covered`.
+fn check_slots(geometry: &Geometry, sizes: &[u64], group: &Group, covered: &mut Covered) {
+    let what = description(geometry, sizes);
+    let mut codes = Vec::new();
+    for (number, slot) in (0..).zip(group.slots()) {
+        let expected = match number {
+            number if number < group.data_chunks => Role::Data(number),
+            number if geometry.parity_chunks() > 0 => Role::Parity(number - group.data_chunks),
+            number => Role::Copy(number),
+        };
+        assert_eq!(slot.role, expected, "{what}");
+        codes.push(slot.code_index);
+        for block in 0..group.blocks {
+            let place = slot.offset.plus(block.into());
+            assert!(
+                place.0 < sizes[usize::from(slot.member.0)],
+                "{what}: {slot:?}"
+            );
+            let before = covered.insert((slot.member.0, place.0), (group.index.0, number, block));
+            assert_eq!(
+                before, None,
+                "{what}: two chunks at {place} of {}",
+                slot.member
+            );
+        }
+    }
+    let chunks = geometry.data_chunks() + geometry.redundancy();
+    if geometry.parity_chunks() > 0 {
+        codes.sort_unstable();
+        assert!(
+            codes.into_iter().eq(0..chunks),
+            "{what}: each code index once"
+        );
+    }
+}
+
+/// Checks that the inverse of the map finds the covered blocks and no others.
+fn check_inverse(geometry: &Geometry, sizes: &[u64], covered: &Covered) {
+    let what = description(geometry, sizes);
     for (member, size) in (0..).zip(sizes) {
         for offset in 0..size + 2 {
             let found = geometry.find(MemberIndex(member), BlockIndex(offset));
@@ -301,6 +321,124 @@ fn the_code_counts_from_the_member_after_the_last_parity() {
     }
 }
 
+/// Level, layout, blocks of a chunk and of each member, and the error.
+const ERRORS: &[(&str, &str, u32, &[u64], &str)] = &[
+    (
+        "raid9",
+        "",
+        1,
+        &[9; 4],
+        "there is no level 'raid9'; there are concat, raid0, raid1, raid10, raid4, raid5, \
+         raid6, raid7",
+    ),
+    (
+        "raid5",
+        "near 2",
+        1,
+        &[9; 4],
+        "raid5 has no layout 'near 2'; it has left-symmetric, left-asymmetric, \
+         right-symmetric, right-asymmetric",
+    ),
+    (
+        "raid10",
+        "left",
+        1,
+        &[9; 4],
+        "raid10 has no layout 'left'; it has near, far, offset, each followed by the number \
+         of copies, as 'far 3'",
+    ),
+    (
+        "raid4",
+        "left-symmetric",
+        1,
+        &[9; 4],
+        "raid4 has no layout 'left-symmetric'; it has only one way to lie on its members",
+    ),
+    (
+        "raid6",
+        "",
+        1,
+        &[9; 3],
+        "raid6 needs at least 4 members, and there are 3: add members or take another level",
+    ),
+    (
+        "raid1",
+        "",
+        1,
+        &[9; 1],
+        "raid1 needs at least 2 members, and there is 1: add members or take another level",
+    ),
+    (
+        "raid0",
+        "",
+        1,
+        &[9; 65],
+        "65 members are more than the 64 that one array may have: nest arrays, as in \
+         raid0(raid5(..),raid5(..))",
+    ),
+    (
+        "raid10",
+        "far 5",
+        1,
+        &[9; 4],
+        "5 copies on 4 members: take at least 2 copies and at most as many as there are \
+         members",
+    ),
+    (
+        "raid10",
+        "near 1",
+        1,
+        &[9; 4],
+        "1 copies on 4 members: take at least 2 copies and at most as many as there are \
+         members",
+    ),
+    (
+        "raid5",
+        "",
+        0,
+        &[9; 3],
+        "a chunk of 0 bytes: take at least one block",
+    ),
+    (
+        "raid5",
+        "",
+        131_073,
+        &[9; 3],
+        "a chunk above 64M: take 64M or less",
+    ),
+    (
+        "raid5",
+        "",
+        16,
+        &[99, 15, 99],
+        "member 1 has room for 15 blocks and needs 16 at least: take a smaller chunk or a \
+         larger device",
+    ),
+    (
+        "raid10",
+        "offset 3",
+        4,
+        &[99, 99, 11],
+        "member 2 has room for 11 blocks and needs 12 at least: take a smaller chunk or a \
+         larger device",
+    ),
+    (
+        "concat",
+        "",
+        4,
+        &[9, 0],
+        "member 1 has room for 0 blocks and needs 1 at least: take a smaller chunk or a \
+         larger device",
+    ),
+    (
+        "concat",
+        "",
+        4,
+        &[u64::MAX, u64::MAX],
+        "the members together hold more than 2^64 bytes: take fewer members",
+    ),
+];
+
 #[test]
 fn errors_name_the_thing_and_the_remedy() {
     let error = |name: &str, layout: &str, chunk_blocks, member_blocks: &[u64]| {
@@ -315,122 +453,7 @@ fn errors_name_the_thing_and_the_remedy() {
         .map(|_| String::new())
         .map_err(|error| error.to_string())
     };
-    for (name, layout, chunk_blocks, members, expected) in [
-        (
-            "raid9",
-            "",
-            1,
-            &[9; 4][..],
-            "there is no level 'raid9'; there are concat, raid0, raid1, raid10, raid4, raid5, \
-             raid6, raid7",
-        ),
-        (
-            "raid5",
-            "near 2",
-            1,
-            &[9; 4],
-            "raid5 has no layout 'near 2'; it has left-symmetric, left-asymmetric, \
-             right-symmetric, right-asymmetric",
-        ),
-        (
-            "raid10",
-            "left",
-            1,
-            &[9; 4],
-            "raid10 has no layout 'left'; it has near, far, offset, each followed by the number \
-             of copies, as 'far 3'",
-        ),
-        (
-            "raid4",
-            "left-symmetric",
-            1,
-            &[9; 4],
-            "raid4 has no layout 'left-symmetric'; it has only one way to lie on its members",
-        ),
-        (
-            "raid6",
-            "",
-            1,
-            &[9; 3],
-            "raid6 needs at least 4 members, and there are 3: add members or take another level",
-        ),
-        (
-            "raid1",
-            "",
-            1,
-            &[9; 1],
-            "raid1 needs at least 2 members, and there is 1: add members or take another level",
-        ),
-        (
-            "raid0",
-            "",
-            1,
-            &[9; 65],
-            "65 members are more than the 64 that one array may have: nest arrays, as in \
-             raid0(raid5(..),raid5(..))",
-        ),
-        (
-            "raid10",
-            "far 5",
-            1,
-            &[9; 4],
-            "5 copies on 4 members: take at least 2 copies and at most as many as there are \
-             members",
-        ),
-        (
-            "raid10",
-            "near 1",
-            1,
-            &[9; 4],
-            "1 copies on 4 members: take at least 2 copies and at most as many as there are \
-             members",
-        ),
-        (
-            "raid5",
-            "",
-            0,
-            &[9; 3],
-            "a chunk of 0 bytes: take at least one block",
-        ),
-        (
-            "raid5",
-            "",
-            131_073,
-            &[9; 3],
-            "a chunk above 64M: take 64M or less",
-        ),
-        (
-            "raid5",
-            "",
-            16,
-            &[99, 15, 99],
-            "member 1 has room for 15 blocks and needs 16 at least: take a smaller chunk or a \
-             larger device",
-        ),
-        (
-            "raid10",
-            "offset 3",
-            4,
-            &[99, 99, 11],
-            "member 2 has room for 11 blocks and needs 12 at least: take a smaller chunk or a \
-             larger device",
-        ),
-        (
-            "concat",
-            "",
-            4,
-            &[9, 0],
-            "member 1 has room for 0 blocks and needs 1 at least: take a smaller chunk or a \
-             larger device",
-        ),
-        (
-            "concat",
-            "",
-            4,
-            &[u64::MAX, u64::MAX],
-            "the members together hold more than 2^64 bytes: take fewer members",
-        ),
-    ] {
+    for &(name, layout, chunk_blocks, members, expected) in ERRORS {
         assert_eq!(
             error(name, layout, chunk_blocks, members),
             Err(expected.to_owned())

@@ -68,7 +68,7 @@ pub struct Analysis {
     pub trials: Vec<Run>,
 }
 
-/// One workload on one system, with all its repetitions.
+/// The repetitions of a workload on a system.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
     /// Name of the system.
@@ -102,7 +102,7 @@ pub struct Cell {
     pub elapsed_ns: u64,
     /// Amount that the rate counts, over all repetitions.
     pub counted: u64,
-    /// Operations of all repetitions.
+    /// Operations completed, over all repetitions.
     pub operations: u64,
     /// Bytes moved by the workload.
     pub application: Traffic,
@@ -147,7 +147,7 @@ pub struct Latency {
     pub p99_9_ns: Option<u64>,
     /// The longest latency.
     pub max_ns: u64,
-    /// Distribution of all latencies. Not in JSON: the records hold it for each run.
+    /// Histogram of the latencies. Not in JSON: the records hold one for each run.
     #[serde(skip)]
     pub histogram: Histogram,
 }
@@ -224,7 +224,7 @@ impl Verdict {
 pub struct Comparison {
     /// Name of the system.
     pub system: String,
-    /// Name of the system that it is compared with.
+    /// Name of the system compared against.
     pub baseline: String,
     /// Name of the workload.
     pub workload: String,
@@ -320,7 +320,7 @@ impl Cell {
         ))
     }
 
-    /// Latencies of all kinds of operations merged.
+    /// Returns the latencies of all operations, merged over their kinds.
     pub fn latencies(&self) -> Option<Latency> {
         together(&self.latency)
     }
@@ -803,7 +803,7 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, 
     (comparisons, own)
 }
 
-/// A question asked of all systems at once: one quantity of one workload.
+/// A workload and the quantity in which systems are compared.
 type Question = (String, Quantity);
 
 fn question(comparison: &Comparison) -> Question {
@@ -832,8 +832,7 @@ fn compared_with<'a>(
 }
 
 /// Applies Holm's correction to the comparisons that `is_asked` selects. A pair that occurs twice
-/// counts once: the same system may be the experiment's baseline and a system's own. Returns how
-/// many there are.
+/// counts once: a system's own baseline may also be the experiment's. Returns the number of pairs.
 fn correct(
     comparisons: &mut [Comparison],
     errors: &BTreeMap<Question, DesignError>,

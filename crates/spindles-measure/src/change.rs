@@ -19,8 +19,8 @@ pub struct Change {
     pub read_from: (String, String),
     /// Differences in the work itself: depths, sizes, chunks, levels, options.
     pub different_work: Vec<Difference>,
-    /// One row for each system × workload that both have. An open loop has one for each response
-    /// time.
+    /// One row for each system × workload in both analyses. An open loop has a row for each
+    /// response time.
     pub rows: Vec<ChangeRow>,
     /// Differences between the two environments: name, before, after.
     pub environment: Vec<(String, String, String)>,
@@ -215,8 +215,8 @@ fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
     all
 }
 
-/// Lists what only one side has: whole systems, whole workloads, and the remaining cells. Systems
-/// that lack the same workloads share an entry.
+/// Lists the cells of `from` that `other` lacks: whole systems, whole workloads, and the remaining
+/// cells. Systems with the same missing workloads share an entry.
 fn only(from: &Analysis, other: &Analysis, side: &str) -> Vec<String> {
     let missing = |cell: &&Cell| other.cell(&cell.system, &cell.workload).is_none();
     let (mut systems, mut workloads): (Vec<&str>, Vec<&str>) = Default::default();

@@ -1,5 +1,5 @@
 //! Compares every system with every other, in each workload and over the weighted workloads
-//! together. Holm's correction covers all pairs. The set of systems not distinguishable from the
+//! together. Holm's correction covers all pairs. The set of systems that no verdict puts behind the
 //! fastest is thus known with one error rate, however many there are.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::overall::Reason;
 use crate::statistics::{DesignError, Estimate, design_error, holm, mean, mean_of_blocks};
 use crate::{Analysis, Quantity, Workload};
 
-/// Rankings of all systems, to choose one.
+/// Rankings of the systems, to choose the best.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Choice {
     /// One ranking for each workload that at least two systems ran, in the experiment's order.
@@ -70,7 +70,7 @@ pub struct Share {
     pub is_short: bool,
 }
 
-/// Rank of one system.
+/// Position of a system in the ranking.
 #[derive(Clone, Debug, Serialize)]
 pub struct Standing {
     /// Name of the system.
@@ -87,9 +87,10 @@ pub struct Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// The fastest, or not distinguishable from it.
+    /// The fastest, or ranked before every system that is `Unresolved` or `Behind`.
     Best,
-    /// Slower by its own interval, but not after the correction over all pairs.
+    /// Slower without a verdict: by its own interval only, or ranked after a system that is
+    /// `Unresolved` or `Behind`, with an interval too wide to separate it.
     Unresolved,
     /// Slower than the fastest.
     Behind,
@@ -164,7 +165,7 @@ impl Choice {
 }
 
 impl Ranking {
-    /// The fastest system and those not distinguishable from it.
+    /// The fastest system and those ranked before the first one separated from it.
     pub fn best(&self) -> impl Iterator<Item = &str> {
         best(&self.standings)
     }
@@ -176,7 +177,7 @@ impl Ranking {
 }
 
 impl Weighted {
-    /// The fastest system and those not distinguishable from it.
+    /// The fastest system and those ranked before the first one separated from it.
     pub fn best(&self) -> impl Iterator<Item = &str> {
         best(&self.standings)
     }
@@ -275,7 +276,7 @@ struct Contest {
 
 struct Runner {
     system: String,
-    /// Logarithms of its speeds, by block.
+    /// Logarithm of the speed, by repetition block.
     speeds: BTreeMap<u32, f64>,
 }
 
@@ -444,6 +445,7 @@ impl Contest {
                 })
             })
             .collect();
+        demote_after_separated(&mut standings);
         // If no other system shares two blocks with the fastest, its lead is not shown either.
         if let [first, others @ ..] = standings.as_mut_slice()
             && !others.is_empty()
@@ -459,7 +461,7 @@ impl Contest {
         standings
     }
 
-    /// Verdict on `system` against `other`. `None` if they are the same system.
+    /// Verdict on `system` against `other`. `None` for a system against itself.
     fn verdict(&self, system: usize, other: usize) -> Option<Verdict> {
         let (system, other) = (&self.runners[system].system, &self.runners[other].system);
         self.pairs.iter().find_map(|it| {
@@ -471,6 +473,21 @@ impl Contest {
                 None
             }
         })
+    }
+}
+
+/// Takes `Best` from every system ranked after one that is separated from the fastest. A noisy
+/// system has a wide interval, which separates it from nothing, however slow it is.
+fn demote_after_separated(standings: &mut [Standing]) {
+    let is_separated =
+        |standing: &Standing| matches!(standing.place, Place::Unresolved | Place::Behind);
+    let Some(first) = standings.iter().position(is_separated) else {
+        return;
+    };
+    for standing in &mut standings[first..] {
+        if standing.place == Place::Best {
+            standing.place = Place::Unresolved;
+        }
     }
 }
 

@@ -96,9 +96,9 @@ pub struct DeviceUse {
     pub bytes: crate::Traffic,
 }
 
-/// Activity of one member, as counted by its array's driver. Unlike [`DeviceUse`] it is known for
-/// every kind of member, such as exports of other machines and several files on one disk. Other
-/// programs don't add to it.
+/// Activity of a member, counted by the driver of the array. Unlike [`DeviceUse`], it covers every
+/// kind of member, such as exports of other machines and several files on one disk. Other programs
+/// don't add to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemberUse {

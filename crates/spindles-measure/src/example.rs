@@ -313,40 +313,14 @@ fn run(
         operations
     };
     let elapsed = to_f64(counted) / per_second * 1e9;
-    // A rewrite and a seek that is written back move their bytes in both directions.
-    let both = reads > 0.0 && reads < 1.0;
-    let read = if both {
-        moved
-    } else {
-        whole(to_f64(moved) * reads)
-    };
-    let written = if both && rate == Rate::Operations {
-        moved / 10
-    } else if both {
-        moved
-    } else {
-        moved - read
-    };
-    let application = Traffic { read, written };
+    let application = application(moved, reads, rate);
+    let Traffic { read, written } = application;
     let members = Traffic {
         read: read + whole(to_f64(written) * read_factor),
         written: whole(to_f64(written) * write_factor),
     };
     let each = elapsed / to_f64(operations);
-    let mut latency = BTreeMap::new();
-    for (operation, share) in [("read", read), ("write", written)] {
-        let mut histogram = Histogram::new();
-        // A few hundred draws represent all operations.
-        let alike = (share / bytes).div_ceil(300).max(1);
-        for _ in 0..share / bytes / alike {
-            let tail = if random.below(150) == 0 { 6.0 } else { 1.0 };
-            let value = whole(each * tail * (0.35 * random.normal()).exp());
-            histogram.record_many(value, alike);
-        }
-        if !histogram.is_empty() {
-            latency.insert(operation.to_owned(), histogram);
-        }
-    }
+    let latency = latency(application, bytes, each, random);
     let workload_cpu = to_f64(moved) * 0.03 + to_f64(operations) * 900.0;
     let engine = to_f64(members.total()) * engine_cpu + to_f64(operations) * 2500.0;
     let rest = elapsed * 0.12 + to_f64(members.total()) * 0.08;
@@ -377,6 +351,49 @@ fn run(
         shared_device: true,
         ..Run::default()
     }
+}
+
+/// Returns the bytes read and written by operations that move this many, a share of them reads.
+fn application(moved: u64, reads: f64, rate: Rate) -> Traffic {
+    // A rewrite and a seek that is written back move their bytes in both directions.
+    let both = reads > 0.0 && reads < 1.0;
+    let read = if both {
+        moved
+    } else {
+        whole(to_f64(moved) * reads)
+    };
+    let written = if both && rate == Rate::Operations {
+        moved / 10
+    } else if both {
+        moved
+    } else {
+        moved - read
+    };
+    Traffic { read, written }
+}
+
+/// Draws the latencies of reads and writes of `bytes` each, which typically take `each` ns.
+fn latency(
+    application: Traffic,
+    bytes: u64,
+    each: f64,
+    random: &mut Random,
+) -> BTreeMap<String, Histogram> {
+    let mut latency = BTreeMap::new();
+    for (operation, share) in [("read", application.read), ("write", application.written)] {
+        let mut histogram = Histogram::new();
+        // A few hundred draws represent all operations.
+        let alike = (share / bytes).div_ceil(300).max(1);
+        for _ in 0..share / bytes / alike {
+            let tail = if random.below(150) == 0 { 6.0 } else { 1.0 };
+            let value = whole(each * tail * (0.35 * random.normal()).exp());
+            histogram.record_many(value, alike);
+        }
+        if !histogram.is_empty() {
+            latency.insert(operation.to_owned(), histogram);
+        }
+    }
+    latency
 }
 
 fn index(members: u32) -> usize {

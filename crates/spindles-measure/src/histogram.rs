@@ -60,7 +60,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds all counts of another histogram.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine = mine.saturating_add(*theirs);

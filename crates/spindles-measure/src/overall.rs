@@ -43,7 +43,7 @@ pub enum Reason {
     Refused,
     /// One of its figures measures a cache.
     Cached,
-    /// It is a phase that counts as part of a total.
+    /// The phase counts as part of a total.
     InTotal,
     /// Some system finished it too soon.
     TooShort,

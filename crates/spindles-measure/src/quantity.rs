@@ -120,7 +120,7 @@ impl Cell {
         is_there.then(|| 1e9 / geometric_mean(&speeds))
     }
 
-    /// Speed of each repetition.
+    /// Returns the speeds of the repetitions.
     pub(crate) fn speeds(&self, quantity: Quantity) -> impl Iterator<Item = f64> {
         let repetitions = self.repetitions.iter();
         repetitions.filter_map(move |it| it.speed(quantity))
@@ -230,8 +230,8 @@ pub(crate) fn baseline_of<'a>(
     if mine().any(|cell| cell.system == baseline) {
         return Some(baseline);
     }
-    // The baseline's runs are pending or were given up. Another baseline would not be the
-    // experiment's.
+    // The baseline's runs are pending or were given up. Don't replace the experiment's baseline
+    // by a different one.
     let mut workloads = experiment.workloads.iter();
     if workloads.any(|it| it.name == workload && experiment.runs_on(it, baseline)) {
         return None;

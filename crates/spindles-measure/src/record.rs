@@ -47,7 +47,7 @@ pub struct Experiment {
     pub started_unix_ms: u64,
     /// Number of repetition blocks planned.
     pub repetition_blocks: u32,
-    /// Name of the system that all others are compared with: the single disk.
+    /// Name of the baseline, to which every other system is compared: the single disk.
     pub baseline: String,
     /// Name of the system that is the baseline a second time (the A/A pair), if any.
     pub control: Option<String>,
@@ -104,7 +104,7 @@ pub struct System {
     pub level: String,
     /// Number of devices, including those of inner arrays. 1 for one device without an array.
     pub members: u32,
-    /// Chunk size in bytes. 0 if there is none.
+    /// Chunk size in bytes. 0 for systems without chunks.
     pub chunk_bytes: u64,
     /// Usable capacity in bytes.
     pub capacity_bytes: u64,
@@ -112,7 +112,7 @@ pub struct System {
     pub survives: u32,
     /// Members that were missing during the measurement.
     pub missing: u32,
-    /// Other options by name: `consistency`, `checksum`, `journal`, `rebuild rate`.
+    /// Further options, by name: `consistency`, `checksum`, `journal`, `rebuild rate`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
     /// Name of a second baseline, in addition to the experiment's.
@@ -170,7 +170,7 @@ pub struct Workload {
     pub kind: String,
     /// Size of the part of the system that it uses. 0 if unknown.
     pub size_bytes: u64,
-    /// Size of one operation. 0 if unknown.
+    /// Bytes per operation. 0 if unknown.
     pub operation_bytes: u64,
     /// Operations on one target. 0 if unknown.
     pub operations: u64,
@@ -192,14 +192,14 @@ pub struct Workload {
     /// contains it.
     #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
     pub together: Vec<String>,
-    /// Duration in nanoseconds. 0 if it runs until its work is done.
+    /// Duration in nanoseconds. 0 if the workload runs to completion.
     #[serde(skip_serializing_if = "is_zero")]
     pub duration_ns: u64,
     /// Operations that arrive per second whether or not earlier ones were answered (an open loop).
     /// 0 if each waits for an answer (a closed loop).
     #[serde(skip_serializing_if = "is_zero")]
     pub arrivals_per_s: u64,
-    /// Other parameters by name: `nfiles`.
+    /// Further parameters, by name: `nfiles`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
 }
@@ -212,7 +212,7 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// A phase of a workload with several: each is recorded as a run of its own.
+/// A phase of a workload with several. Every phase is recorded as a separate run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Part {
@@ -321,7 +321,7 @@ pub struct Environment {
     pub clock_resolution_ns: u64,
     /// The physical devices that hold the members.
     pub devices: Vec<Device>,
-    /// Other facts by name.
+    /// Further facts, by name.
     pub more: BTreeMap<String, String>,
 }
 
@@ -359,7 +359,7 @@ pub struct Run {
     pub repetition_block: u32,
     /// Position among all runs of the experiment in order of time: 0, 1, 2 …
     pub order: u32,
-    /// Seed of this run.
+    /// Random seed of the run.
     pub seed: u64,
     /// Start, in milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
@@ -406,7 +406,7 @@ pub struct Run {
     /// Results of each node, if it ran on other machines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeRun>,
-    /// Jain's fairness index of the nodes' rates: 1 if all had the same, 1/n if one had everything.
+    /// Jain's fairness index of the nodes' rates: 1 for equal rates, 1/n if one node did all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
     /// Access path to the members.
@@ -459,8 +459,8 @@ impl Run {
         of.unwrap_or(&self.workload.name)
     }
 
-    /// The result: bytes or operations per second, according to the workload's `rate`. 0 if nothing
-    /// was timed.
+    /// The result: bytes or operations per second, according to the workload's `rate`. 0 if the
+    /// timed window is empty.
     pub fn per_second(&self) -> f64 {
         if self.elapsed_ns == 0 {
             return 0.0;
@@ -478,7 +478,7 @@ impl Run {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeRun {
-    /// Address, such as `10.0.0.2:7117`.
+    /// Network address of the agent: `10.0.0.2:7117`.
     pub name: String,
     /// Start, relative to the first node's.
     pub begin_ns: u64,
@@ -501,8 +501,8 @@ pub struct NodeRun {
 }
 
 impl NodeRun {
-    /// The result: bytes or operations per second, according to the workload's `rate`. 0 if nothing
-    /// was timed.
+    /// The result: bytes or operations per second, according to the workload's `rate`. 0 if the
+    /// timed window is empty.
     pub fn per_second(&self) -> f64 {
         if self.elapsed_ns == 0 {
             return 0.0;
@@ -595,7 +595,7 @@ pub enum ReadError {
     Newer {
         /// Line.
         line: usize,
-        /// Schema of that line.
+        /// Schema version of the line.
         found: u64,
     },
     /// The line is not a record.
@@ -705,7 +705,7 @@ fn check_runs(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Checks that all records belong to one experiment, so that results of the same name can be
+/// Checks that the records belong to a single experiment, so that results with equal names can be
 /// averaged.
 fn check_work(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
     let Some(mixture) = work::mixture(records) else {
@@ -804,7 +804,7 @@ mod tests {
         ));
     }
 
-    /// Some editors on other systems add one.
+    /// Some editors add a byte order mark.
     #[test]
     fn a_byte_order_mark_is_skipped() {
         let text = to_line(&Record::Run(Box::new(run())));

@@ -59,7 +59,7 @@ pub struct Grid {
     pub points: Vec<(u64, u64, String)>,
 }
 
-/// Finds all sweeps of one number. Of the sweeps that differ only in the fixed numbers, it keeps
+/// Finds the sweeps over a single number. Of sweeps that differ only in the fixed numbers, keeps
 /// the longest.
 pub fn sweeps(workloads: &[Workload]) -> Vec<Sweep> {
     families(workloads)

@@ -81,7 +81,7 @@ fn total(before: &Workload, end: &Workload) -> Option<Workload> {
     })
 }
 
-/// Derives the runs of a total: one for each pair of its phases.
+/// Derives a total's runs, each from a pair of runs of the two phases.
 fn runs_of(total: &Workload, runs: &[Run]) -> Vec<Run> {
     let [before, end] = [&total.together[0], &total.together[1]];
     let ends = runs.iter().filter(|run| run.workload.name == *end);

@@ -266,6 +266,19 @@ const CAUSES: &[(&str, Plant)] = &[
             ..Calibration::default()
         })));
     }),
+    ("outlier-on-shared-disk", |records| {
+        let member = |name: &str, random_reads_per_s| MemberRate {
+            name: name.to_owned(),
+            random_reads_per_s,
+            device: "vda".to_owned(),
+            ..MemberRate::default()
+        };
+        let members = vec![member("a.img", 2400), member("b.img", 39)];
+        records.push(Record::Calibration(Box::new(Calibration {
+            members,
+            ..Calibration::default()
+        })));
+    }),
     ("different-paths", |records| {
         let through = |system: &mut System| {
             let how = "FUSE and a loop device".to_owned();
@@ -426,6 +439,100 @@ fn a_deviating_member_is_reported_with_its_figures() {
         3 + 2 * WORKLOADS.len(),
         "{:#?}",
         first.details
+    );
+}
+
+/// Writes of each member and the milliseconds that each takes, by repetition block and member.
+type Work = fn(u32, u32) -> (u64, u64);
+
+/// Analyses six blocks in which the members of raid5 did this work with one actor.
+fn with_members(work: Work, change: Plant) -> Analysis {
+    let mut records = spotless();
+    for run in of_system(&mut records, "raid5") {
+        let one = |member: u32| {
+            let (written, ms) = work(run.repetition_block, member);
+            // A flush goes to every member.
+            let flushed = 5;
+            MemberUse {
+                name: format!("member{member}.img"),
+                busy_ns: written * ms * 1_000_000,
+                in_flight_ns: written * ms * 1_000_000 + flushed,
+                requests: Requests {
+                    written,
+                    flushed,
+                    ..Requests::default()
+                },
+                ..MemberUse::default()
+            }
+        };
+        let members: Vec<MemberUse> = (0..4).map(one).collect();
+        let busy = members.iter().map(|it| it.busy_ns);
+        let window_ns = busy.sum();
+        run.evidence = Some(Evidence {
+            actors: 1,
+            window_ns,
+            members,
+            ..Evidence::default()
+        });
+    }
+    change(&mut records);
+    Analysis::of(&records).unwrap()
+}
+
+/// The finding about a member out of line, if any.
+fn outlier(analysis: &Analysis) -> Option<&Finding> {
+    let mut findings = analysis.findings.iter();
+    findings.find(|it| it.kind.starts_with("outlier-"))
+}
+
+/// Only one member of concat has writes in a run, and a different one in each block.
+#[test]
+fn a_slow_run_is_not_blamed_on_the_member_that_was_written() {
+    let slow: [Work; 2] = [
+        |block, member| match (block % 4 == member, block) {
+            (true, 2) => (257, 61),
+            (true, _) => (257, 14),
+            (false, _) => (0, 0),
+        },
+        |block, member| match (block % 4 == member, block) {
+            (true, 2) => (257, 3000),
+            (true, _) => (257, 14),
+            (false, _) => (0, 0),
+        },
+    ];
+    for work in slow {
+        let analysis = with_members(work, |_| {});
+        assert_eq!(outlier(&analysis), None);
+        let verdicts = analysis.cells.iter().filter_map(|it| it.verdicts.as_ref());
+        let causes: Vec<_> = verdicts.map(|it| it.bottleneck.cause()).collect();
+        assert!(
+            !causes.is_empty() && !causes.contains(&Some("one-slow-member")),
+            "{causes:?}"
+        );
+    }
+}
+
+#[test]
+fn a_member_is_out_of_line_only_if_it_is_in_most_runs() {
+    let half: Work = |block, member| (100, if member == 2 && block < 3 { 60 } else { 10 });
+    assert_eq!(outlier(&with_members(half, |_| {})), None);
+    let most: Work = |block, member| (100, if member == 2 && block < 4 { 60 } else { 10 });
+    let analysis = with_members(most, |_| {});
+    let found = outlier(&analysis).expect("it is slow in four of six runs");
+    assert_eq!(found.kind, "outlier-member");
+    let expected = "member2.img in dd-read of raid5 (member2.img took 57.1 ms to answer and the \
+        others 9.52 ms, and ";
+    assert!(
+        found.details[0].starts_with(expected) && found.remedy.contains("Replace it"),
+        "{found:#?}"
+    );
+    // Files on one disk are not to be replaced.
+    let analysis = with_members(most, |records| experiment(records).shared_device = true);
+    let found = outlier(&analysis).expect("it is just as slow");
+    assert_eq!(found.kind, "outlier-on-shared-disk");
+    assert!(
+        found.details[0].starts_with(expected) && !found.remedy.contains("eplace"),
+        "{found:#?}"
     );
 }
 
@@ -595,7 +702,7 @@ fn the_a_a_pair_raises_the_bar() {
     assert_eq!(plant(95), Verdict::NoDifferenceShown);
 }
 
-/// A figure beyond the noise floor is not enough: its whole interval has to lie there.
+/// A difference needs its whole interval beyond the noise floor, not only the figure.
 #[test]
 fn an_interval_within_the_noise_shows_no_difference() {
     let verdict = |scatter: u64| {
@@ -629,7 +736,7 @@ fn one_block_and_failed_cells_get_no_verdict() {
     assert_eq!(verdict("raid0"), Verdict::Failed);
     assert_eq!(verdict("raid5"), Verdict::OneBlock);
     assert_eq!(verdict("raid6"), Verdict::NoDifferenceShown);
-    // Judge the others by their own blocks.
+    // The number of blocks is judged per comparison.
     let few = analysis.findings.iter().find(|it| it.kind == "few-blocks");
     let expected = "some comparisons rest on 1 repetition block";
     assert_eq!(few.unwrap().details, [expected]);
@@ -872,7 +979,7 @@ fn records_of_different_experiments_are_refused() {
         );
     }
     // A run may contain more than the definition, such as the version of a tool, and a trial
-    // changes its work on purpose. Neither is another experiment.
+    // changes its work on purpose. Neither makes it a different experiment.
     let more: Plant = |it| {
         if let Record::Run(run) = it {
             let version = ("version".to_owned(), "2".to_owned());
@@ -1027,7 +1134,7 @@ fn open_loops_are_compared_by_their_response_times() {
                     run.response = histogram(1_016_000 + jitter, 8_000_000 + jitter);
                     run.operations = 800;
                 }
-                // By its rate it would be twice as fast.
+                // Judged by the rate, the system would be twice as fast.
                 if run.system.name == "raid5" {
                     run.elapsed_ns /= 2;
                     run.operations /= 2;
@@ -1148,7 +1255,7 @@ fn a_rate_that_was_set_is_no_outlier() {
         .for_each(|run| run.elapsed_ns *= 2);
     let has = |records: &[Record]| kinds_found(records).contains(&"outliers".to_owned());
     assert!(has(&records));
-    // All arrivals were answered.
+    // An open loop whose arrivals were all answered: the workload set the rate.
     let workloads = experiment(&mut records).workloads.iter_mut();
     workloads.for_each(|it| it.arrivals_per_s = 1);
     assert!(!has(&records));
@@ -1348,7 +1455,7 @@ fn a_changed_baseline_on_other_disks_is_not_doubted() {
     assert_eq!(found.findings, []);
     let members = ["members", "/dev/sda, /dev/sdb", "/dev/sdc, /dev/sdd"];
     assert_eq!(found.environment, [members.map(str::to_owned).into()]);
-    // Another version of Spindles as well: two causes.
+    // A different version of Spindles too: two possible causes.
     environment(&mut records).commit = String::from("fedcba");
     let kinds = |change: Change| change.findings.into_iter().map(|it| it.kind);
     let found: Vec<String> = kinds(compared(&records)).collect();
@@ -1602,7 +1709,7 @@ fn every_field_of_a_record_is_documented() {
     }
     found.sort();
     found.dedup();
-    // Names of operations are values that serve as keys.
+    // `write` is a key, but names an operation, not a field.
     found.retain(|name| name != "write");
     for name in found {
         assert!(
@@ -1868,7 +1975,7 @@ fn counters_are_interpreted_correctly() {
     };
     assert_eq!(verdicts(longer).1, ["read-hits"]);
     // One actor that spends half of its time on a CPU. A resource that is idle after the run may
-    // have been busy in it.
+    // have been busy during the run.
     let idle = |run: &mut Run, it: &mut Evidence| {
         busy(run, it, &[50]);
         run.cpu_ns.machine = run.elapsed_ns / 2;
@@ -1888,7 +1995,7 @@ fn counters_are_interpreted_correctly() {
     assert_eq!(verdicts(uncounted).1, Vec::<&str>::new());
 }
 
-/// One device that holds all members is as fast as the fastest measurement of it.
+/// A device shared by every member gets the fastest rate measured on it.
 #[test]
 fn a_shared_device_has_its_fastest_measured_rate() {
     let verdicts = |alone: u64| {

@@ -1,4 +1,4 @@
-//! All tests of this crate in one executable: building several would take longer than running them.
+//! The crate's tests in a single executable: building several would take longer than running them.
 
 mod analysis;
 mod schema;

@@ -123,7 +123,7 @@ fn the_mean_of_single_disks_is_arithmetic_within_each_block() {
     }
     let found = analysis(Some("wd0-again"), runs.clone());
     let singles = found.singles.expect("there are two");
-    // Under two mounts it is one disk.
+    // Two mounts of the same disk are not two disks.
     let mut on_one = runs.clone();
     on_one
         .iter_mut()
@@ -132,7 +132,7 @@ fn the_mean_of_single_disks_is_arithmetic_within_each_block() {
             "/dev/sda".clone_into(&mut run.system.expression);
         });
     assert!(analysis(Some("wd0-again"), on_one).singles.is_none());
-    // A folder does not count either: it may lie on the other disk.
+    // A folder does not count either: it could be on the other disk.
     let in_folder = |change: fn(&mut System)| {
         let mut runs = runs.clone();
         (runs.iter_mut())
@@ -165,7 +165,7 @@ fn the_mean_of_single_disks_is_arithmetic_within_each_block() {
         assert_eq!(found_single, is_single);
     }
     assert_eq!(singles.rows.len(), 3, "the control is none of them");
-    // Without one of the disks they have no mean.
+    // A block without one of the disks has no mean.
     let mut cut = runs.clone();
     cut.retain(|run| run.system.name != "wd1" || run.repetition_block > 0);
     let cut = analysis(Some("wd0-again"), cut)
@@ -176,7 +176,7 @@ fn the_mean_of_single_disks_is_arithmetic_within_each_block() {
     assert!(analysis(Some("wd0-again"), runs).singles.is_none());
 }
 
-/// Another size of the files is different work, which may explain any change.
+/// A different number of files is different work, which may explain any change.
 #[test]
 fn different_parameters_are_different_work() {
     let of = |nfiles: &str, duration_ns, arrivals_per_s| {
@@ -293,7 +293,7 @@ fn the_best_systems_show_no_difference_from_the_fastest() {
     };
     let verdict = |system, other| pair(system, other).map(|it| it.verdict);
     assert_eq!(verdict("wide", "stripe"), Some(Verdict::NoDifferenceShown));
-    // Neither of them is the baseline.
+    // This pair does not include the baseline.
     assert_eq!(verdict("mirror", "wide"), Some(Verdict::Slower));
     assert!(pair("mirror", "wide").unwrap().p_corrected < 0.05);
     assert_eq!(choice.best_in("stripe"), 2);
@@ -327,6 +327,32 @@ fn the_best_systems_show_no_difference_from_the_fastest() {
     let (alone, among) = (small(1), small(30));
     assert!(alone.p_corrected < 0.05 && among.p_corrected > 0.05);
     assert_eq!(among.verdict, Verdict::NoDifferenceShown);
+}
+
+/// A wide interval separates a system from nothing. It is not among the best if a faster system is
+/// separated from the fastest.
+#[test]
+fn a_noisy_system_is_not_best_ahead_of_a_faster_one() {
+    let mut runs = Vec::new();
+    for block in 0..5 {
+        let noisy = if block == 2 { 20 } else { 2100 };
+        let steady = 1200 + 10 * u64::from(block);
+        for (system, rate) in [("wd0", 2000), ("steady", steady), ("noisy", noisy)] {
+            runs.push(run(system, "read", block, rate, 1));
+        }
+    }
+    let choice = choice_of(&[("read", 1.0)], runs, Vec::new());
+    let expected = [
+        ("wd0", Place::Best),
+        ("steady", Place::Unresolved),
+        ("noisy", Place::Unresolved),
+    ];
+    assert_eq!(places(&choice.workloads[0].standings), expected);
+    let weighted = choice.weighted.as_ref().expect("there are weights");
+    assert_eq!(places(&weighted.standings), expected);
+    let noisy = choice.workloads[0].standings[2].behind.expect("it ran");
+    assert!(noisy.value < -0.5 && !noisy.excludes_zero(), "{noisy:?}");
+    assert_eq!((choice.best_in("wd0"), choice.best_in("noisy")), (1, 0));
 }
 
 /// Systems with one block, a failure, or a figure of the load generator are not among the best.

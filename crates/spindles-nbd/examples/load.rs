@@ -92,6 +92,115 @@ fn send_all(socket: &mut UnixStream, mut parts: &mut [IoSlice<'_>]) -> Result<()
     Ok(())
 }
 
+/// The requests to send, at most one in each slot, at random offsets.
+struct Requests {
+    command: Command,
+    bytes: u64,
+    places: Places,
+    headers: Vec<Vec<u8>>,
+    payload: Vec<u8>,
+}
+
+impl Requests {
+    /// Prepares requests of this length for this many slots.
+    fn new(
+        command: Command,
+        bytes: u64,
+        depth: usize,
+        places: Places,
+    ) -> Result<Self, Box<dyn Error>> {
+        let payload = match command {
+            Command::Write => vec![0xA5; usize::try_from(bytes)?],
+            _ => Vec::new(),
+        };
+        Ok(Self {
+            command,
+            bytes,
+            places,
+            headers: vec![Vec::new(); depth],
+            payload,
+        })
+    }
+
+    /// Sends a request in each of these slots.
+    fn send(
+        &mut self,
+        socket: &mut UnixStream,
+        slots: &[usize],
+        under_way: &mut UnderWay,
+    ) -> Result<(), Box<dyn Error>> {
+        for &slot in slots {
+            let request = Request {
+                flags: CommandFlags::default(),
+                command: self.command,
+                cookie: u64::try_from(slot)?,
+                offset_bytes: self.places.next() * self.bytes,
+                bytes: self.bytes,
+            };
+            under_way.0[slot] = Awaited::new(self.command, request.offset_bytes, self.bytes);
+            self.headers[slot].clear();
+            request.encode(Headers::Simple, &mut self.headers[slot]);
+        }
+        let parts = slots.iter().flat_map(|&slot| {
+            [
+                IoSlice::new(&self.headers[slot]),
+                IoSlice::new(&self.payload),
+            ]
+        });
+        send_all(socket, &mut parts.collect::<Vec<_>>())
+    }
+}
+
+/// Receives replies and skips the data in them.
+struct Replies {
+    receiver: Receiver,
+    buffer: Vec<u8>,
+    /// Received bytes not parsed yet.
+    kept: usize,
+    /// Data bytes still to be skipped.
+    skipped: usize,
+}
+
+impl Replies {
+    /// Waits for bytes of the server and parses them. Adds the slots of answered requests to
+    /// `free`.
+    fn receive(
+        &mut self,
+        socket: &mut UnixStream,
+        under_way: &mut UnderWay,
+        free: &mut Vec<usize>,
+    ) -> Result<(), Box<dyn Error>> {
+        let came = socket.read(&mut self.buffer[self.kept..])?;
+        if came == 0 {
+            return Err("the server has gone".into());
+        }
+        let end = self.kept + came;
+        let mut at = 0;
+        loop {
+            let skips = self.skipped.min(end - at);
+            at += skips;
+            self.skipped -= skips;
+            if self.skipped > 0 {
+                break;
+            }
+            let (used, arrival) = self.receiver.next(&self.buffer[at..end], under_way)?;
+            at += used;
+            match arrival {
+                None => break,
+                Some(Arrival::Data { bytes, .. }) => self.skipped = usize::try_from(bytes)?,
+                Some(Arrival::Zeros { .. }) => {}
+                Some(Arrival::Over { cookie, result }) => {
+                    result.map_err(|failure| format!("a request failed: {failure:?}"))?;
+                    free.push(usize::try_from(cookie)?);
+                }
+            }
+        }
+        self.buffer.copy_within(at..end, 0);
+        self.kept = end - at;
+        Ok(())
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [path, operation, bytes, depth, milliseconds] = arguments.as_slice() else {
@@ -110,72 +219,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     if count == 0 || depth == 0 {
         return Err("it would be no request".into());
     }
-    let mut places = Places { state: 1, count };
-    let payload = match command {
-        Command::Write => vec![0xA5; usize::try_from(bytes)?],
-        _ => Vec::new(),
-    };
-    let mut headers = vec![Vec::new(); depth];
+    let mut requests = Requests::new(command, bytes, depth, Places { state: 1, count })?;
     let mut under_way = UnderWay(vec![Awaited::new(command, 0, bytes); depth]);
     let mut free: Vec<usize> = (0..depth).collect();
-    let mut replies = Receiver::new(Headers::Simple);
-    let mut buffer = vec![0; BUFFER_BYTES];
-    // Received bytes not parsed yet, and data bytes still to be skipped.
-    let (mut kept, mut skipped) = (0, 0);
-    let (mut answered, mut sent) = (0_u64, 0_u64);
+    let mut replies = Replies {
+        receiver: Receiver::new(Headers::Simple),
+        buffer: vec![0; BUFFER_BYTES],
+        kept: 0,
+        skipped: 0,
+    };
+    let mut answered = 0;
     let (begun, processor) = (Instant::now(), processor_ns()?);
     loop {
         if begun.elapsed() < time {
-            for &slot in &free {
-                let request = Request {
-                    flags: CommandFlags::default(),
-                    command,
-                    cookie: u64::try_from(slot)?,
-                    offset_bytes: places.next() * bytes,
-                    bytes,
-                };
-                under_way.0[slot] = Awaited::new(command, request.offset_bytes, bytes);
-                headers[slot].clear();
-                request.encode(Headers::Simple, &mut headers[slot]);
-            }
-            let parts = free.iter();
-            let parts =
-                parts.flat_map(|&slot| [IoSlice::new(&headers[slot]), IoSlice::new(&payload)]);
-            send_all(&mut socket, &mut parts.collect::<Vec<_>>())?;
-            sent += u64::try_from(free.len())?;
+            requests.send(&mut socket, &free, &mut under_way)?;
             free.clear();
         }
-        if answered == sent {
+        // At the end of the time, slots stay free.
+        if free.len() == depth {
             break;
         }
-        let came = socket.read(&mut buffer[kept..])?;
-        if came == 0 {
-            return Err("the server has gone".into());
-        }
-        let end = kept + came;
-        let mut at = 0;
-        loop {
-            let skips = skipped.min(end - at);
-            at += skips;
-            skipped -= skips;
-            if skipped > 0 {
-                break;
-            }
-            let (used, arrival) = replies.next(&buffer[at..end], &mut under_way)?;
-            at += used;
-            match arrival {
-                None => break,
-                Some(Arrival::Data { bytes, .. }) => skipped = usize::try_from(bytes)?,
-                Some(Arrival::Zeros { .. }) => {}
-                Some(Arrival::Over { cookie, result }) => {
-                    result.map_err(|failure| format!("a request failed: {failure:?}"))?;
-                    free.push(usize::try_from(cookie)?);
-                    answered += 1;
-                }
-            }
-        }
-        buffer.copy_within(at..end, 0);
-        kept = end - at;
+        let free_before = free.len();
+        replies.receive(&mut socket, &mut under_way, &mut free)?;
+        answered += free.len() - free_before;
     }
     let elapsed_ns = begun.elapsed().as_nanos();
     println!("{answered} {elapsed_ns} {}", processor_ns()? - processor);

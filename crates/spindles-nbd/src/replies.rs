@@ -145,65 +145,85 @@ impl Receiver {
                 return Ok((used, None));
             };
             let request = asked.awaited(head.cookie).ok_or(unknown)?;
-            let mut payload = Cursor(&rest[head_bytes..]);
-            let arrival = match head.kind {
-                ReplyKind::Simple(failure) => {
-                    request.failure = failure;
-                    let reads = request.command == Command::Read && failure.is_none();
-                    if reads && self.headers != Headers::Simple {
-                        return Err(Violation::Malformed("a read that is answered simply"));
-                    }
-                    let (offset, bytes) = (request.offset_bytes, request.bytes);
-                    reads.then_some((offset, bytes, true))
-                }
-                ReplyKind::None if head.payload_bytes == 0 => None,
-                ReplyKind::Data if head.payload_bytes > 8 => {
-                    let Some(offset) = payload.u64() else {
-                        return Ok((used, None));
-                    };
-                    Some((offset, head.payload_bytes - 8, true))
-                }
-                ReplyKind::Hole if head.payload_bytes == 12 => {
-                    let Some((offset, bytes)) = payload.u64().zip(payload.u32()) else {
-                        return Ok((used, None));
-                    };
-                    Some((offset, bytes.into(), false))
-                }
-                ReplyKind::Error if head.payload_bytes <= PAYLOAD_BYTES_MAX => {
-                    let length = usize::try_from(head.payload_bytes).expect("a short payload");
-                    let Some(payload) = payload.take(length) else {
-                        return Ok((used, None));
-                    };
-                    let (failure, _) = failure_of(payload)?;
-                    request.failure.get_or_insert(failure);
-                    used += length;
-                    None
-                }
-                _ => return Err(Violation::Malformed("a reply that nobody asked for")),
+            let payload = self.decode_payload(&head, &rest[head_bytes..], request)?;
+            let Some((payload_bytes, content)) = payload else {
+                return Ok((used, None));
             };
-            used += head_bytes;
+            used += head_bytes + payload_bytes;
             let cookie = head.cookie;
             self.ends = head.last.then_some(cookie);
-            let Some((offset, bytes, follows)) = arrival else {
-                continue;
-            };
-            let from_bytes = request.take(offset, bytes)?;
-            let arrival = if follows {
-                used += if head.kind == ReplyKind::Data { 8 } else { 0 };
-                Arrival::Data {
+            let arrival = match content {
+                Content::Nothing => continue,
+                Content::Data { offset, bytes } => Arrival::Data {
                     cookie,
-                    from_bytes,
+                    from_bytes: request.take(offset, bytes)?,
                     bytes,
-                }
-            } else {
-                used += 12;
-                Arrival::Zeros {
+                },
+                Content::Zeros { offset, bytes } => Arrival::Zeros {
                     cookie,
-                    from_bytes,
+                    from_bytes: request.take(offset, bytes)?,
                     bytes,
-                }
+                },
             };
             return Ok((used, Some(arrival)));
         }
     }
+
+    /// Parses the payload before any read data, and notes a failure in `request`. Returns its
+    /// length and the content; `None` if more bytes are needed.
+    fn decode_payload(
+        &self,
+        head: &ReplyHead,
+        payload: &[u8],
+        request: &mut Awaited,
+    ) -> Result<Option<(usize, Content)>, Violation> {
+        let mut payload = Cursor(payload);
+        Ok(match head.kind {
+            ReplyKind::Simple(failure) => {
+                request.failure = failure;
+                let reads = request.command == Command::Read && failure.is_none();
+                if reads && self.headers != Headers::Simple {
+                    return Err(Violation::Malformed("a read that is answered simply"));
+                }
+                let (offset, bytes) = (request.offset_bytes, request.bytes);
+                let content = if reads {
+                    Content::Data { offset, bytes }
+                } else {
+                    Content::Nothing
+                };
+                Some((0, content))
+            }
+            ReplyKind::None if head.payload_bytes == 0 => Some((0, Content::Nothing)),
+            ReplyKind::Data if head.payload_bytes > 8 => payload.u64().map(|offset| {
+                let bytes = head.payload_bytes - 8;
+                (8, Content::Data { offset, bytes })
+            }),
+            ReplyKind::Hole if head.payload_bytes == 12 => {
+                payload.u64().zip(payload.u32()).map(|(offset, bytes)| {
+                    let bytes = bytes.into();
+                    (12, Content::Zeros { offset, bytes })
+                })
+            }
+            ReplyKind::Error if head.payload_bytes <= PAYLOAD_BYTES_MAX => {
+                let length = usize::try_from(head.payload_bytes).expect("a short payload");
+                let Some(payload) = payload.take(length) else {
+                    return Ok(None);
+                };
+                let (failure, _) = failure_of(payload)?;
+                request.failure.get_or_insert(failure);
+                Some((length, Content::Nothing))
+            }
+            _ => return Err(Violation::Malformed("a reply that nobody asked for")),
+        })
+    }
+}
+
+/// The part of a read that a reply carries, as a range of the export.
+enum Content {
+    /// The reply carries no part of a read.
+    Nothing,
+    /// The bytes that follow are the data of this range.
+    Data { offset: u64, bytes: u64 },
+    /// A range of zeros.
+    Zeros { offset: u64, bytes: u64 },
 }

@@ -191,6 +191,18 @@ fn forbidden_replies_end_the_connection() {
         ended_short,
         "!a read that is not answered wholly",
     );
+    // The same part twice, so that the total exceeds the request.
+    let part =
+        "668e33ef 0000 0001 0000000000000001 00000014 0000000000001000 000102030405060708090a0b";
+    check(
+        structured,
+        &[part, part].concat(),
+        "1 data 0+12; !data that nobody asked for",
+    );
+}
+
+#[test]
+fn forbidden_chunks_end_the_connection() {
     for (text, what) in [
         // Before the requested range, beyond it, and far beyond it.
         (
@@ -236,16 +248,8 @@ fn forbidden_replies_end_the_connection() {
             "an error that says nothing",
         ),
     ] {
-        check(structured, text, &format!("!{what}"));
+        check(Headers::Structured, text, &format!("!{what}"));
     }
-    // The same part twice, so that the total exceeds the request.
-    let part =
-        "668e33ef 0000 0001 0000000000000001 00000014 0000000000001000 000102030405060708090a0b";
-    check(
-        structured,
-        &[part, part].concat(),
-        "1 data 0+12; !data that nobody asked for",
-    );
 }
 
 proptest! {

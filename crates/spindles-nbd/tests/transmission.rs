@@ -43,13 +43,15 @@ fn requests_match_the_protocol() {
     );
 }
 
+/// Returns the bytes of a reply in hexadecimal.
+fn reply(headers: Headers, say: &dyn Fn(Replies, &mut Vec<u8>)) -> String {
+    let mut bytes = Vec::new();
+    say(Replies { headers }, &mut bytes);
+    hex(&bytes)
+}
+
 #[test]
 fn replies_match_the_protocol() {
-    let reply = |headers, say: &dyn Fn(Replies, &mut Vec<u8>)| {
-        let mut bytes = Vec::new();
-        say(Replies { headers }, &mut bytes);
-        hex(&bytes)
-    };
     let check = |say: &dyn Fn(Replies, &mut Vec<u8>), expected: [&str; 3]| {
         for (headers, expected) in ALL_HEADERS.into_iter().zip(expected) {
             assert_eq!(
@@ -85,6 +87,10 @@ fn replies_match_the_protocol() {
              6e6f",
         ],
     );
+}
+
+#[test]
+fn replies_of_block_status_match_the_protocol() {
     let extents = [
         Extent {
             bytes: 0x100,

@@ -13,7 +13,7 @@ use crate::{figures, words};
 /// The heading of the matrix.
 pub(crate) const TITLE: &str = "Which should I take?";
 
-/// Text of a cell for the fastest system and those not distinguishable from it.
+/// Text of a cell for the fastest system and those that share its place.
 pub(crate) const BEST: &str = "best";
 
 /// Mark of a workload whose figures don't count.
@@ -85,15 +85,13 @@ impl<'a> Matrix<'a> {
         let mut places = self.rows.iter().flat_map(|row| &row.places).flatten();
         let has = |place: Place| places.clone().any(|it| it.place == place);
         let mut said = format!(
-            "{BEST}: the fastest, or not told apart from it among {} pairs; others: by how many \
-             percent, or times (×), they are slower",
+            "{BEST}: the fastest, and those ranked before the first that its own interval or a \
+             verdict among {} pairs sets apart; others: by how many percent, or times (×), they \
+             are slower",
             analysis.choice.pairs
         );
         for (place, words) in [
-            (
-                Place::Unresolved,
-                "by its own interval alone, which is no verdict",
-            ),
+            (Place::Unresolved, "without a verdict"),
             (Place::OneBlock, "one block, no verdict"),
             (Place::Failed, "failed"),
             (Place::Refused, "refused, the load generator's figure"),

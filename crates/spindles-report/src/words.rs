@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use spindles_measure::{
-    Analysis, Cell, Change, ChangeRow, Comparison, Experiment, Finding, Quantity, Reason, Run,
-    System, Verdict, Workload, statistics::Estimate,
+    Analysis, Cell, Change, ChangeRow, Comparison, Device, Experiment, Finding, Quantity, Reason,
+    Run, System, Verdict, Workload, statistics::Estimate,
 };
 
 use crate::figures;
@@ -727,10 +727,6 @@ pub(crate) fn backends(analysis: &Analysis) -> String {
 pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
     let environment = &analysis.environment;
     let experiment = &analysis.experiment;
-    let size = |bytes: u64| match bytes {
-        0 => String::new(),
-        bytes => figures::bytes(figures::float(bytes)),
-    };
     let mut rows: Vec<(String, String)> = [
         ("experiment", experiment.name.clone()),
         ("began", figures::date(experiment.started_unix_ms)),
@@ -757,8 +753,11 @@ pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
         ),
         ("frequency governor", environment.governor.clone()),
         ("virtualization", environment.virtualization.clone()),
-        ("memory", size(environment.memory_bytes)),
-        ("memory available", size(environment.memory_available_bytes)),
+        ("memory", known_bytes(environment.memory_bytes)),
+        (
+            "memory available",
+            known_bytes(environment.memory_available_bytes),
+        ),
         ("file system", environment.file_system.clone()),
         ("mount options", environment.mount_options.clone()),
         (
@@ -776,30 +775,11 @@ pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
         .iter()
         .map(|system| (format!("system {}", system.name), described(system)));
     rows.extend(systems);
-    for device in &environment.devices {
-        let kind = if device.rotational {
-            "spinning"
-        } else {
-            "not spinning"
-        };
-        let sector = match device.sector_bytes {
-            0 => String::new(),
-            bytes => format!("sectors of {bytes} bytes"),
-        };
-        let scheduler = match &*device.scheduler {
-            "" => String::new(),
-            name => format!("scheduler {name}"),
-        };
-        let facts = [
-            &*device.model,
-            &*device.serial,
-            &*size(device.bytes),
-            kind,
-            &*sector,
-            &*scheduler,
-        ];
-        rows.push((format!("device {}", device.name), joined(&facts)));
-    }
+    let devices = environment
+        .devices
+        .iter()
+        .map(|device| (format!("device {}", device.name), facts_of(device)));
+    rows.extend(devices);
     rows.extend(
         environment
             .more
@@ -808,6 +788,39 @@ pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
     );
     rows.retain(|(_, value)| !value.is_empty());
     rows
+}
+
+/// Lists the known facts of a device.
+fn facts_of(device: &Device) -> String {
+    let kind = if device.rotational {
+        "spinning"
+    } else {
+        "not spinning"
+    };
+    let sector = match device.sector_bytes {
+        0 => String::new(),
+        bytes => format!("sectors of {bytes} bytes"),
+    };
+    let scheduler = match &*device.scheduler {
+        "" => String::new(),
+        name => format!("scheduler {name}"),
+    };
+    joined(&[
+        &*device.model,
+        &*device.serial,
+        &*known_bytes(device.bytes),
+        kind,
+        &*sector,
+        &*scheduler,
+    ])
+}
+
+/// Returns a number of bytes in words; empty if it is 0, which means unknown.
+fn known_bytes(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        bytes => figures::bytes(figures::float(bytes)),
+    }
 }
 
 fn joined(parts: &[&str]) -> String {

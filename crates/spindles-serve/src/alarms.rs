@@ -376,49 +376,57 @@ impl Watch {
     }
 
     fn alarm(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Option<Alarm> {
-        let (array, event, device) = match news {
+        match news {
             News::Event {
                 array,
                 event,
                 device,
-            } => (array, event, device),
+            } => self.of_event(array, event, device.as_deref(), arrays),
             News::Taken(taken) => {
-                let kinds: &[&AlarmKind] = match taken.error {
+                let kinds: Kinds = match taken.error {
                     None => &[&SPARE_TAKEN],
                     Some(_) => &[&FAIL_SPARE],
                 };
-                return Some(Alarm {
+                Some(Alarm {
                     member: Some(taken.member),
                     device: Some(taken.device.clone()),
                     message: taken.to_string(),
                     ..alarm(kinds, &taken.array, arrays, "")
-                });
+                })
             }
             News::NotBack {
                 array,
                 member,
                 device,
             } => {
-                let kinds: &[&AlarmKind] = match member {
+                let kinds: Kinds = match member {
                     Some(_) => &[&FAIL],
                     None => &[&FAIL_JOURNAL],
                 };
-                return Some(Alarm {
+                Some(Alarm {
                     member: *member,
                     device: device.clone(),
                     message: news.lacking()?,
                     ..alarm(kinds, array, arrays, "")
-                });
+                })
             }
             News::Grows(array) => {
                 let array = arrays.iter().find(|it| it.name == *array)?;
-                return growth(array, arrays);
+                growth(array, arrays)
             }
-            News::Space { array, news } => return Some(space(array, news, arrays)),
-            News::Unguarded { array, loss } => {
-                return Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss));
-            }
-        };
+            News::Space { array, news } => Some(space(array, news, arrays)),
+            News::Unguarded { array, loss } => Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss)),
+        }
+    }
+
+    /// Returns the alarm for an event of an array, unless it was raised already.
+    fn of_event(
+        &mut self,
+        array: &str,
+        event: &Event,
+        device: Option<&str>,
+        arrays: &[ArraySnapshot],
+    ) -> Option<Alarm> {
         let again = match event {
             Event::ScrubStarted { .. } => Some(ROT_FOUND.name),
             Event::RebuildStarted { .. } => Some(NOT_FILLED.name),
@@ -430,7 +438,7 @@ impl Watch {
         }
         if let Event::Lost { block, blocks } = event {
             let is_first = !self.losses.contains_key(array);
-            let losses = self.losses.entry(array.clone()).or_default();
+            let losses = self.losses.entry(array.to_owned()).or_default();
             losses.add(*block, *blocks);
             let lost = is_first.then(|| losses.news()).flatten()?;
             let what = format!(
@@ -439,19 +447,19 @@ impl Watch {
             return Some(alarm(&[&BLOCKS_LOST], array, arrays, &what));
         }
         let member = member_of(event);
-        let named = named(member, device.as_deref());
+        let named = named(member, device);
         let state = arrays.iter().find(|it| it.name == *array);
         let has_failed = state.is_some_and(|it| it.status.state == ArrayState::Failed);
         let onto = state.and_then(|it| Some(it.replacement()?.1.name.as_str()));
         let (kinds, what) = kind_of(event, &named, has_failed, onto)?;
         let is_told_once = [ROT_FOUND.name, NOT_FILLED.name].contains(&kinds[0].name);
-        let key = (kinds[0].name, array.clone(), member);
+        let key = (kinds[0].name, array.to_owned(), member);
         if is_told_once && !self.told.insert(key) {
             return None;
         }
         Some(Alarm {
             member,
-            device: device.clone(),
+            device: device.map(str::to_owned),
             ..alarm(kinds, array, arrays, &what)
         })
     }
@@ -549,6 +557,9 @@ fn scrub_findings(found: &ScrubStatus) -> String {
     format!("a scrub is done: {}", parts.join("; "))
 }
 
+/// Kinds of an alarm.
+type Kinds = &'static [&'static AlarmKind];
+
 /// Maps an event to its alarm kinds and message. `member` names the affected member, `onto` the
 /// device that a member is copied onto. `has_failed` is true if the array has failed by now.
 fn kind_of(
@@ -556,8 +567,16 @@ fn kind_of(
     member: &str,
     has_failed: bool,
     onto: Option<&str>,
-) -> Option<(&'static [&'static AlarmKind], String)> {
-    let (kinds, what): (&'static [&'static AlarmKind], String) = match event {
+) -> Option<(Kinds, String)> {
+    failure(event, member, has_failed)
+        .or_else(|| filling(event, member, onto))
+        .or_else(|| corruption(event, member))
+        .or_else(|| job(event))
+}
+
+/// Maps a fault of a member or of the whole array to its alarm kinds and message.
+fn failure(event: &Event, member: &str, has_failed: bool) -> Option<(Kinds, String)> {
+    let (kinds, what): (Kinds, String) = match event {
         Event::MemberOut { reason, .. } => {
             let why = why_out(*reason);
             // A failed array raises its own alarm.
@@ -594,6 +613,18 @@ fn kind_of(
                         requests for the others fail until it has";
             (&[&BLOCKS_LOST], what.to_owned())
         }
+        Event::MemberSlow { slow: true, .. } => (
+            &[&MEMBER_SLOW],
+            format!("{member} is much slower than its peers"),
+        ),
+        _ => return None,
+    };
+    Some((kinds, what))
+}
+
+/// Maps an event of a rebuild or a replacement to its alarm kinds and message.
+fn filling(event: &Event, member: &str, onto: Option<&str>) -> Option<(Kinds, String)> {
+    let (kinds, what): (Kinds, String) = match event {
         Event::RebuildStarted { .. } => (&[&REBUILD_STARTED], format!("{member} is being filled")),
         Event::ReplaceStarted { .. } => (
             &[&REBUILD_STARTED],
@@ -636,6 +667,14 @@ fn kind_of(
             );
             (&[&NOT_FILLED], what)
         }
+        _ => return None,
+    };
+    Some((kinds, what))
+}
+
+/// Maps corruption that was not repaired to its alarm kinds and message.
+fn corruption(event: &Event, member: &str) -> Option<(Kinds, String)> {
+    let (kinds, what): (Kinds, String) = match event {
         Event::Found(finding) if finding.fate != Fate::Repaired => {
             let flaw = match finding.flaw {
                 Flaw::Unreadable => "unreadable",
@@ -644,7 +683,7 @@ fn kind_of(
             };
             let (blocks, block) = (counted(finding.blocks, "block"), finding.block);
             let what = format!(
-                "{blocks} of {member}, from block {block} on, {flaw} and not repaired, and perhaps \
+                "{blocks} of {member} {flaw} and not repaired, from block {block} on, and perhaps \
                  more"
             );
             (&[&ROT_FOUND], what)
@@ -653,11 +692,19 @@ fn kind_of(
             let (block, area) = (found.block, found.area.name());
             let blocks = counted(found.blocks, "block");
             let what = format!(
-                "{blocks} of the metadata ({area}) of {member}, from block {block} on, rotten and \
-                 not repaired"
+                "{blocks} of the metadata ({area}) of {member} rotten and not repaired, from \
+                 block {block} on"
             );
             (&[&ROT_FOUND], what)
         }
+        _ => return None,
+    };
+    Some((kinds, what))
+}
+
+/// Maps an event of a scrub, a resync or a growth to its alarm kinds and message.
+fn job(event: &Event) -> Option<(Kinds, String)> {
+    let (kinds, what): (Kinds, String) = match event {
         Event::ScrubDone(found)
             if found.metadata_repaired_blocks
                 + found.metadata_left_blocks
@@ -686,7 +733,6 @@ fn kind_of(
             );
             (&[&RESYNC_FINISHED], what)
         }
-        Event::Grown { .. } => (&[&GROWTH_FINISHED], "it has grown".to_owned()),
         Event::ResyncIncomplete { unsettled } => {
             let what = format!(
                 "{} that a crash left in doubt could not be put in order",
@@ -694,16 +740,13 @@ fn kind_of(
             );
             (&[&RESYNC_INCOMPLETE], what)
         }
+        Event::Grown { .. } => (&[&GROWTH_FINISHED], "it has grown".to_owned()),
         Event::GrowthStuck { block } => {
             let what = format!(
                 "what begins at block {block} can't be moved: it grows on at the next opening"
             );
             (&[&GROWTH_STUCK], what)
         }
-        Event::MemberSlow { slow: true, .. } => (
-            &[&MEMBER_SLOW],
-            format!("{member} is much slower than its peers"),
-        ),
         _ => return None,
     };
     Some((kinds, what))
@@ -772,6 +815,14 @@ mod tests {
             fate,
             by_scrub: true,
         })
+    }
+
+    #[test]
+    fn corruption_is_reported_with_its_device_and_block() {
+        let message = &alarms(&mut Watch::default(), found(Fate::Left))[0].message;
+        let text = "1 block of member 2, c.img, rotten and not repaired, from block 7 on, and \
+                    perhaps more";
+        assert_eq!(*message, format!("array 'pool': {text}"));
     }
 
     #[test]

@@ -16,8 +16,8 @@ use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
 use spindles_io::spare::Taken;
 use spindles_io::{
-    ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target,
-    TooSmall, is_address,
+    ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, PlaceWanted, PutOut, Seen,
+    Target, TooSmall, is_address,
 };
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
@@ -442,8 +442,11 @@ impl Managed for Remote {
         &mut self,
         device: &str,
         wanted: PlaceWanted,
+        seen: Seen,
     ) -> Result<(String, MemberIndex), AttachError> {
-        self.with(device, move |target, device| target.attach(device, wanted))
+        self.with(device, move |target, device| {
+            target.attach(device, wanted, seen)
+        })
     }
 
     fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
@@ -508,9 +511,16 @@ impl Managed for Remote {
         })
     }
 
-    fn replace(&mut self, old: &str, device: &str) -> Result<(String, MemberIndex), AttachError> {
+    fn replace(
+        &mut self,
+        old: &str,
+        device: &str,
+        seen: Seen,
+    ) -> Result<(String, MemberIndex), AttachError> {
         let old = absolute(old);
-        self.with(device, move |target, device| target.replace(&old, device))
+        self.with(device, move |target, device| {
+            target.replace(&old, device, seen)
+        })
     }
 
     fn rebuild_progress(&self) -> Option<RebuildProgress> {

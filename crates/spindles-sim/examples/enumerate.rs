@@ -1,7 +1,11 @@
-//! Enumerates small arrays, small ones first, for as long as it is given: see `docs/testing.md`.
+//! Enumerates small arrays, the smallest first, within a time limit: see `docs/testing.md`.
 //!
-//! `enumerate [--short] [--requests N] [--crashes N] [--share N] [--writes N] [--minutes N] [--only TEXT]`. A line of JSON for each scenario goes to
-//! standard output; the exit status is 1 when something was found.
+//! ```text
+//! enumerate [--short] [--requests N] [--crashes N] [--share N] [--writes N] [--minutes N]
+//!     [--only TEXT]
+//! ```
+//!
+//! Prints a line of JSON for each scenario. The exit status is 1 if a scenario has findings.
 
 #![allow(clippy::print_stdout, reason = "it is a command line")]
 

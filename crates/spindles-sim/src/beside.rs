@@ -15,7 +15,7 @@ pub(crate) struct Beside {
     pub(crate) array: usize,
     pub(crate) member: MemberIndex,
     pub(crate) disk: Disk,
-    /// Where its areas begin.
+    /// Start of the disk's areas.
     places: Places,
     pub(crate) gone: bool,
     /// Sectors that were unreadable at some time in this session.
@@ -117,7 +117,7 @@ impl World {
         self.stack.move_decay(disk, beside.places, places);
         let this = &mut self.stack.arrays[array];
         if this.lost.contains(member) {
-            this.blank = this.blank.with(member); // It is rebuilt instead.
+            this.blank = this.blank.with(member); // A lost member is rebuilt instead.
         }
     }
 

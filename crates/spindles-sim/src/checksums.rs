@@ -379,7 +379,7 @@ impl Stack {
                 let mut rows = (0..u64::from(group.blocks)).map(|row| slot.offset.plus(row));
                 rows.any(|offset| self.lost_its_checksum(array, slot.member, offset, View::Current))
             };
-            // Includes members that are out: they may return unchanged.
+            // Includes members that are out: a member may return with old contents.
             self.is_written(array, index, View::Current) && group.slots().iter().any(lacks)
         })
     }
@@ -556,7 +556,8 @@ impl World {
     }
 
     /// Returns true if clients were writing the data in this block of a disk, given the sectors
-    /// they were writing. After a crash it may be torn, and so may everything that could verify it.
+    /// they were writing. After a crash, the block may be torn, and so may the blocks that could
+    /// verify it.
     fn is_in_doubt(&self, disk: usize, block: BlockIndex, doubts: &BTreeSet<u64>) -> bool {
         let Some(Row {
             array,

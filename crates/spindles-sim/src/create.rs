@@ -63,15 +63,7 @@ fn build(
 ) -> (Below, u64) {
     match tree {
         Tree::Disk { bytes } => {
-            let size = options.disks.get(stack.disks.len());
-            let (sector_bytes, real_bytes) = size.map_or((options.sector_bytes, *bytes), |size| {
-                (size.sector_bytes, size.bytes)
-            });
-            let sectors = real_bytes / u64::from(sector_bytes);
-            let mut disk = Disk::new(options.model, sector_bytes, sectors);
-            if options.may_run_out_of_space() {
-                disk.make_sparse();
-            }
+            let disk = new_disk(options, stack.disks.len(), *bytes);
             stack.disks.push(disk);
             (Below::Disk(stack.disks.len() - 1), *bytes)
         }
@@ -128,6 +120,20 @@ fn build(
             (Below::Array(index), bytes)
         }
     }
+}
+
+/// Creates a disk of this number. Its length in the tree applies unless the run fixes another.
+fn new_disk(options: &Options, number: usize, bytes: u64) -> Disk {
+    let size = options.disks.get(number);
+    let (sector_bytes, real_bytes) = size.map_or((options.sector_bytes, bytes), |size| {
+        (size.sector_bytes, size.bytes)
+    });
+    let sectors = real_bytes / u64::from(sector_bytes);
+    let mut disk = Disk::new(options.model, sector_bytes, sectors);
+    if options.may_run_out_of_space() {
+        disk.make_sparse();
+    }
+    disk
 }
 
 /// Durably writes the first superblocks of all arrays, as `create` does. An array above another is

@@ -20,11 +20,11 @@ pub struct WriteData {
 /// The outcome of a write that was in flight when its process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Landing {
-    /// It is not carried out.
+    /// No sector is written.
     Not,
-    /// All of it is carried out.
+    /// Every sector is written.
     Whole,
-    /// Some of its sectors are written.
+    /// Only part of the sectors is written.
     Torn,
 }
 
@@ -38,9 +38,9 @@ impl Landing {
 /// The effect of power loss on the cache and on writes in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PowerLoss {
-    /// All of it is lost.
+    /// The whole cache is lost, and every write in flight.
     CacheLost,
-    /// All of it had just become durable.
+    /// The cache and the writes in flight had just become durable.
     CacheKept,
     /// Each write is lost or kept as a whole.
     WritesLost,
@@ -83,7 +83,7 @@ pub struct Disk {
     /// Sectors that the array knows it could not fill, until they are durably written, each with
     /// the write counter at that time.
     unfilled: BTreeMap<u64, u64>,
-    /// The sectors that take space; all others are holes. `None` if the disk is not sparse.
+    /// Allocated sectors; the rest of the disk is holes. `None` if the disk is not sparse.
     taken: Option<BTreeSet<u64>>,
     /// Counts writes.
     write: u64,

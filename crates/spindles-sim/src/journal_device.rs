@@ -96,8 +96,8 @@ impl World {
         self.journal.as_ref().is_some_and(|journal| journal.damaged)
     }
 
-    /// Makes the next crash damage the journal disk. Returns false if there is none, or it was
-    /// already chosen.
+    /// Makes the next crash damage the journal disk. Returns false without a journal disk, or if
+    /// damage was already planned.
     pub fn doom_journal_device(&mut self) -> bool {
         let Some(journal) = &mut self.journal else {
             return false;

@@ -10,9 +10,9 @@ use spindles_block::BlockIndex;
 /// The fate of a write that is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doom {
-    /// It lands nowhere.
+    /// The write lands nowhere.
     Lost,
-    /// It lands at another address of its disk.
+    /// The write lands at a wrong address of the disk.
     Misdirected,
 }
 

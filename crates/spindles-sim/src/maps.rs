@@ -1,6 +1,6 @@
-//! Inner arrays that are only maps: without redundancy, bitmaps or checksums of their own. Each of
-//! their blocks is one block of one disk. The array around them treats it as a block of a disk of
-//! its own.
+//! Inner arrays that only map blocks to disks, without redundancy, bitmaps or checksums. Each block
+//! of the inner array is a block of a single disk. The outer array treats the block like a block of
+//! its own disks.
 
 use crate::stack::{Array, Below, Stack};
 use spindles_block::{BlockIndex, MemberIndex};

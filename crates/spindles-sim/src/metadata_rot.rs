@@ -2,7 +2,7 @@
 //! needed after a crash, and in bitmaps, checksums and bad-block lists. Some is found by a scrub of
 //! an open array, which repairs it from memory and from other members.
 
-use crate::{checkers::Seen, run::drain, stack::View, world::World};
+use crate::{checkers::Seen, disk::Disk, run::drain, stack::View, world::World};
 use core::ops::Range;
 use spindles_block::BlockIndex;
 use spindles_format::{
@@ -115,25 +115,15 @@ impl World {
         }
     }
 
-    /// Corrupts blocks of one member's metadata, then scrubs the array. Afterwards nothing may be
-    /// wrong, so that another member may be lost.
+    /// Corrupts blocks of one member's metadata, then scrubs the array. The scrub must repair the
+    /// metadata, so that the array then survives the loss of another member.
     pub fn rot_metadata_and_scrub(&mut self) -> bool {
         drain(self);
         if self.failure.is_some() || self.excuses_errors() || !self.may_be_scrubbed(0) {
             return false;
         }
-        let busy = self.engine(0).status().jobs.iter().any(|job| job.going);
-        let unreadable = |world: &Self, disk: usize| {
-            world.stack.disks[disk]
-                .not_durably_readable()
-                .next()
-                .is_some()
-        };
-        let any_unreadable = (0..self.stack.disks.len()).any(|disk| unreadable(self, disk));
-        let any_gone = (0..self.stack.disks.len()).any(|disk| self.is_gone(disk));
-        let is_short = self.stack.is_short_of_space;
-        if busy || any_unreadable || any_gone || is_short || !self.stack.decayed.is_empty() {
-            return false; // The scrub may have to leave some of it.
+        if self.is_repair_uncertain() {
+            return false;
         }
         let Some((disk, record, device)) = self.random_damaged() else {
             return false;
@@ -146,14 +136,7 @@ impl World {
             self.stack.arrays[array].damaged = damaged_before;
             return false;
         }
-        let mut blocks = Vec::new();
-        for _ in 0..self.rotting.between(1, 4) {
-            let block = self.random_metadata(&record, &device);
-            if let Some(block) = block.filter(|block| !blocks.contains(block)) {
-                self.damage(disk, block);
-                blocks.push(block);
-            }
-        }
+        let blocks = self.damage_some_metadata(disk, &record, &device);
         if blocks.is_empty() {
             self.stack.arrays[array].damaged = damaged_before;
             return false;
@@ -195,6 +178,34 @@ impl World {
         true
     }
 
+    /// Returns true if a scrub could be unable to repair the metadata.
+    fn is_repair_uncertain(&self) -> bool {
+        let busy = self.engine(0).status().jobs.iter().any(|job| job.going);
+        let is_unreadable = |disk: &Disk| disk.not_durably_readable().next().is_some();
+        let any_unreadable = self.stack.disks.iter().any(is_unreadable);
+        let any_gone = (0..self.stack.disks.len()).any(|disk| self.is_gone(disk));
+        let is_short = self.stack.is_short_of_space;
+        busy || any_unreadable || any_gone || is_short || !self.stack.decayed.is_empty()
+    }
+
+    /// Damages a few blocks of a disk's metadata. Returns the blocks, each once.
+    fn damage_some_metadata(
+        &mut self,
+        disk: usize,
+        record: &ArrayRecord,
+        device: &DeviceRecord,
+    ) -> Vec<BlockIndex> {
+        let mut blocks = Vec::new();
+        for _ in 0..self.rotting.between(1, 4) {
+            let block = self.random_metadata(record, device);
+            if let Some(block) = block.filter(|block| !blocks.contains(block)) {
+                self.damage(disk, block);
+                blocks.push(block);
+            }
+        }
+        blocks
+    }
+
     /// Draws a block of metadata in use: of a superblock slot, a bitmap, the bad-block list or the
     /// checksums.
     fn random_metadata(
@@ -230,8 +241,8 @@ impl World {
                 let bytes = u64::from(record.bad_blocks_pages()) * 512;
                 (device.area(AreaKind::BAD_BLOCKS)?.offset_bytes, bytes)
             }
-            // Arrays here are small: all regions are in the first page, and a block of 512 bytes
-            // has no other.
+            // Simulated arrays are small: the first page holds all regions. A block of 512 bytes
+            // holds no other page.
             kind if record.region_groups > 0 && block_bytes == 512 => {
                 (device.area(kind)?.offset_bytes, block_bytes)
             }

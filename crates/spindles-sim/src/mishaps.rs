@@ -148,7 +148,7 @@ impl World {
         self.note_rows();
     }
 
-    /// Makes the disk answer again. Its contents are out of date.
+    /// Makes the disk answer again, with stale contents.
     pub(crate) fn bring_back(&mut self, disk: usize) {
         self.note(&format!("disk {disk} is back"));
         self.gone[disk] = false;
@@ -190,7 +190,7 @@ impl World {
         true
     }
 
-    /// Makes one of these faults strike. Returns false if none can.
+    /// Makes a random fault of `names` strike. Returns false if no fault of the list can.
     pub(crate) fn strike_one_of(&mut self, names: &[&str]) -> bool {
         let first = usize::try_from(self.commanding.below(names.len() as u64)).expect("few");
         let order = (0..names.len()).map(|at| names[(first + at) % names.len()]);

@@ -272,7 +272,7 @@ pub struct Fixed {
     pub members: Option<u8>,
     /// The disk model.
     pub model: Option<&'static Model>,
-    /// Requests of each session.
+    /// Requests per session.
     pub requests: Option<u32>,
     /// Most requests in flight.
     pub depth: Option<u32>,
@@ -321,13 +321,7 @@ impl Options {
         };
         let beyond = random.percent(8);
         let beyond = fixed.beyond.unwrap_or(beyond);
-        // Only policies that promise something.
-        let promising = POLICIES
-            .iter()
-            .filter(|policy| policy.write_hole != WriteHole::Open);
-        let promising: Vec<_> = promising.copied().collect();
-        let consistency = random.percent(30).then(|| *random.choose(&promising));
-        let consistency = fixed.consistency.or(consistency);
+        let consistency = consistency(random, fixed);
         let sessions = sessions(seed, random, &tree, fixed);
         let hedging = &mut Random::new(seed, "hedges");
         let checksums = Random::new(seed, "checksums").percent(50);
@@ -358,30 +352,12 @@ impl Options {
             ),
             thin: MemberSet::from_bits(*Random::new(seed, "thin").choose(&[0, u64::MAX, 0b101])),
             request_blocks_max: *random.choose(&[1, 4, 16, 64]),
-            mix: Mix {
-                read: random.below_u32(6),
-                write: 1 + random.below_u32(8),
-                flush: random.below_u32(3),
-                discard: random.below_u32(2),
-                write_zeroes: random.below_u32(2),
-                fua_percent: *random.choose(&[0, 10, 50]),
-                hot_percent: *random.choose(&[0, 30, 90]),
-            },
+            mix: mix(random),
             workload: random.percent(20).then(|| *random.choose(KINDS)),
             read_policy: *random.choose::<&ReadPolicy>(READ_POLICIES),
             consistency,
             job_rate: *random.choose(&[0, 1 << 20, 16 << 20, 1 << 40]),
-            faults: FaultLimits {
-                errors_max: *random.choose(&[0, 0, 0, 2, 5]),
-                errors_window_ns: *random.choose(&[1_000_000, u64::MAX]),
-                slow_factor: *random.choose(&[0, 2, 5]),
-                slow_min_ns: 0,
-                slow_after_ns: *random.choose(&[0, 1_000_000]),
-                around_max: *random.choose(&[0, 1, 8]),
-                stall_factor: *hedging.choose(&[0, 2, 4, 10]),
-                stall_min_ns: *hedging.choose(&[0, 1_000_000]),
-                hedge_share: *hedging.choose(&[1, 5, 20]),
-            },
+            faults: fault_limits(random, hedging),
             spares: *random.choose(&[0, 0, 0, 1, 2]),
             journal_device: (tree.keeps_parity() || checksums)
                 && fixed
@@ -449,6 +425,44 @@ impl Options {
     }
 }
 
+/// Draws the consistency policy from those that promise something; `None` for the default.
+fn consistency(random: &mut Random, fixed: &Fixed) -> Option<&'static Policy> {
+    let promising = POLICIES
+        .iter()
+        .filter(|policy| policy.write_hole != WriteHole::Open);
+    let promising: Vec<_> = promising.copied().collect();
+    let drawn = random.percent(30).then(|| *random.choose(&promising));
+    fixed.consistency.or(drawn)
+}
+
+/// Draws the mix of client requests.
+fn mix(random: &mut Random) -> Mix {
+    Mix {
+        read: random.below_u32(6),
+        write: 1 + random.below_u32(8),
+        flush: random.below_u32(3),
+        discard: random.below_u32(2),
+        write_zeroes: random.below_u32(2),
+        fua_percent: *random.choose(&[0, 10, 50]),
+        hot_percent: *random.choose(&[0, 30, 90]),
+    }
+}
+
+/// Draws the limits on errors and slowness; those of hedged reads come from their own stream.
+fn fault_limits(random: &mut Random, hedging: &mut Random) -> FaultLimits {
+    FaultLimits {
+        errors_max: *random.choose(&[0, 0, 0, 2, 5]),
+        errors_window_ns: *random.choose(&[1_000_000, u64::MAX]),
+        slow_factor: *random.choose(&[0, 2, 5]),
+        slow_min_ns: 0,
+        slow_after_ns: *random.choose(&[0, 1_000_000]),
+        around_max: *random.choose(&[0, 1, 8]),
+        stall_factor: *hedging.choose(&[0, 2, 4, 10]),
+        stall_min_ns: *hedging.choose(&[0, 1_000_000]),
+        hedge_share: *hedging.choose(&[1, 5, 20]),
+    }
+}
+
 /// Returns true if the array may grow. Drawn from its own stream, so that other runs stay the same.
 fn may_grow(seed: u64, tree: &Tree, fixed: &Fixed) -> bool {
     let Tree::Array { members, .. } = tree else {
@@ -471,7 +485,7 @@ fn headroom(seed: u64, tree: &Tree, fixed: &Fixed) -> u64 {
 }
 
 fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {
-    // A swarm: each run has some kinds of faults and not the others.
+    // Swarm testing: a run enables a random subset of the kinds of faults.
     let kinds: Vec<_> = FAULTS
         .iter()
         .copied()

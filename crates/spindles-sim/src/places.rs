@@ -99,7 +99,7 @@ impl InUse {
         ]
     }
 
-    /// Draws one of them.
+    /// Draws a block in use.
     pub(crate) fn any(self, random: &mut Random) -> BlockIndex {
         BlockIndex(self.block(random.below(self.blocks())))
     }
@@ -153,7 +153,7 @@ impl Stack {
 }
 
 impl World {
-    /// Draws the size of a new disk for this position: the same, or another one that is large
+    /// Draws the size of a new disk for this position: unchanged, or a different size that is large
     /// enough.
     pub(crate) fn size_of_new_disk(&mut self, array: usize, member: MemberIndex) -> u64 {
         let bytes = self.stack.member_bytes(array, usize::from(member.0));

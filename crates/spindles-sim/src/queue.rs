@@ -76,7 +76,7 @@ impl<T> Queue<T> {
         self.at(self.now.plus_ns(duration_ns), what);
     }
 
-    /// Advances to the next event and returns it. `None` if there is none.
+    /// Advances to the next event and returns it. `None` if the queue is empty.
     pub fn advance(&mut self) -> Option<T> {
         let Reverse(entry) = self.entries.pop()?;
         self.now = entry.at;

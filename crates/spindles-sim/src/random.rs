@@ -18,29 +18,29 @@ impl Random {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// Returns any number.
+    /// Draws a number from the whole range of `u64`.
     pub fn any(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Returns one of `0..end`.
+    /// Draws a number from `0..end`.
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "nothing to choose from");
         // The bias, below end / 2^64, does not matter here.
         self.0.next_u64() % end
     }
 
-    /// Returns one of `0..end`.
+    /// Draws a number from `0..end`.
     pub fn below_u32(&mut self, end: u32) -> u32 {
         u32::try_from(self.below(u64::from(end))).expect("below a u32")
     }
 
-    /// Returns one of `low..=high`.
+    /// Draws a number from `low..=high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// Returns one of `low..=high`.
+    /// Draws a number from `low..=high`.
     pub fn between_u32(&mut self, low: u32, high: u32) -> u32 {
         low + self.below_u32(high - low + 1)
     }

@@ -18,8 +18,8 @@ use spindles_engine::{
     Policy, READ_POLICIES,
 };
 use spindles_format::{
-    Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, JournalDevice, Reason, SLOT_BYTES,
-    SUPERBLOCK_BYTES,
+    ArrayRecord, Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, JournalDevice, Reason,
+    SLOT_BYTES, SUPERBLOCK_BYTES,
 };
 use spindles_layout::Geometry;
 use spindles_workload::history::Initial;
@@ -250,7 +250,7 @@ fn may_not_settle(world: &World, array: usize) -> bool {
     !world.in_doubt.now.is_empty() && world.stack.may_lose_member_blocks(array)
 }
 
-/// Runs until nothing is in flight: all requests are answered and all resyncs are done.
+/// Runs until nothing is in flight: every request is answered and every resync is done.
 pub(crate) fn drain(world: &mut World) {
     while world.step() {}
     if world.failure.is_none()
@@ -420,6 +420,73 @@ struct Member {
 }
 
 fn open_array(world: &mut World, array: usize) -> bool {
+    let members = examine_members(world, array);
+    let found: Vec<Found> = members.iter().map(|member| member.found.clone()).collect();
+    let mut assembly = match spindles_format::choose(&found) {
+        Ok(assembly) => assembly,
+        Err(error) => return refuse(world, array, &error.to_string(), None),
+    };
+    for refusal in &assembly.refused {
+        world.note(&format!("array {array}: {refusal}"));
+    }
+    if let Err(why) = place_devices(world, array, &members, &assembly)
+        .and_then(|()| follow_missing(world, array, &assembly))
+    {
+        return refuse(world, array, why, None);
+    }
+    if !create::catch_up(world, array, &assembly) {
+        return refuse(world, array, "a superblock can't be written", None);
+    }
+    let clean = assembly.array.clean;
+    let filled = assembly.array.rebuilding();
+    follow_growth(world, array, &mut assembly);
+    let mut config = config(world, array, &assembly);
+    let marks = config.consistency.resync_after_crash;
+    let logs = config.consistency.write_hole == spindles_engine::WriteHole::Closed;
+    world.stack.arrays[array].marks = marks;
+    world.stack.arrays[array].logs = logs;
+    world.show(&Seen::Assembled {
+        array,
+        clean,
+        marks,
+        missing: config.missing,
+    });
+    if world.failure.is_some() {
+        return false;
+    }
+    let has_parity = config.geometry.parity_chunks() > 0;
+    assume_doubts(world, array, &assembly.array, clean, has_parity);
+    let missing = config.missing.union(filled);
+    if let Some((record, extent)) = world.planned_size(array, &assembly) {
+        world.follow_record(array, &record);
+        assembly.array = record;
+        config = self::config(world, array, &assembly);
+        let persistence = config.persistence.as_mut().expect("it has superblocks");
+        persistence.changed = true;
+        persistence.extends = Some(extent);
+        // The added space is zeroed before its dirty bits count.
+        world.stack.arrays[array].marks = false;
+    }
+    match Engine::open(world.now(), config) {
+        Ok(engine) => {
+            start_engine(world, array, engine);
+            bring_back(world, array, &found, &assembly);
+            world.attach_added(array);
+            world.take_spares(array);
+            world.opened(array);
+            world.failure.is_none()
+        }
+        Err(error) => refuse(
+            world,
+            array,
+            &error.to_string(),
+            Some((error, clean, missing)),
+        ),
+    }
+}
+
+/// Reads the superblocks of all present members, in a random order.
+fn examine_members(world: &mut World, array: usize) -> Vec<Member> {
     let mut members = Vec::new();
     for position in 0..world.stack.arrays[array].members.len() {
         if let Some(found) = examine(world, array, position) {
@@ -435,18 +502,21 @@ fn open_array(world: &mut World, array: usize) -> bool {
     let turn = usize::try_from(world.faults.below(64)).expect("small");
     let count = members.len().max(1);
     members.rotate_left(turn % count);
-    let found: Vec<Found> = members.iter().map(|member| member.found.clone()).collect();
-    let assembly = match spindles_format::choose(&found) {
-        Ok(assembly) => assembly,
-        Err(error) => return refuse(world, array, &error.to_string(), None),
-    };
-    for refusal in &assembly.refused {
-        world.note(&format!("array {array}: {refusal}"));
-    }
+    members
+}
+
+/// Checks that each device got its own position, and decides which disk of an interrupted
+/// replacement is the member. Returns an error for a wrong position.
+fn place_devices(
+    world: &mut World,
+    array: usize,
+    members: &[Member],
+    assembly: &Assembly,
+) -> Result<(), &'static str> {
     for (position, device) in assembly.devices.iter().enumerate() {
         let right = device.is_none_or(|device| members[device].position == position);
         if !right {
-            return refuse(world, array, "a device got another's position", None);
+            return Err("a device got another's position");
         }
         if device.is_some_and(|device| members[device].beside) {
             let member = MemberIndex(u8::try_from(position).expect("few"));
@@ -463,23 +533,27 @@ fn open_array(world: &mut World, array: usize) -> bool {
         *blank = blank.without(member);
     }
     world.beside.take_if(|beside| beside.array == array);
+    Ok(())
+}
+
+/// Notes lost members that the assembly uses again, and loses those that it misses. Returns an
+/// error if the array has to wait for space.
+fn follow_missing(
+    world: &mut World,
+    array: usize,
+    assembly: &Assembly,
+) -> Result<(), &'static str> {
     let all = MemberSet::all(assembly.array.members);
     let lost = world.stack.arrays[array].lost;
-    let filled = assembly.array.rebuilding();
     let wrongly_taken = (lost.difference(lost.difference(all)))
         .difference(assembly.missing)
-        .difference(filled);
+        .difference(assembly.array.rebuilding());
     if !wrongly_taken.is_empty() && world.stack.is_short_of_space {
         // Inner arrays that can't write may also fail reads. An administrator waits for space.
-        return refuse(
-            world,
-            array,
-            "what went on without these members can't be read",
-            None,
-        );
+        return Err("what went on without these members can't be read");
     }
     if !wrongly_taken.is_empty() {
-        // Not a failure by itself: nothing may have been written meanwhile.
+        // Not a failure by itself: perhaps the array wrote nothing in the meantime.
         world.note(&format!(
             "array {array}: lost members {wrongly_taken:?} are taken again"
         ));
@@ -491,12 +565,12 @@ fn open_array(world: &mut World, array: usize) -> bool {
         let beyond = world.options.beyond || world.stack.is_short_of_space;
         world.stack.lose_array(array, member, beyond);
     }
-    if !create::catch_up(world, array, &assembly) {
-        return refuse(world, array, "a superblock can't be written", None);
-    }
-    let clean = assembly.array.clean;
-    let mut assembly = assembly;
-    if let Some(record) = world.planned_growth(array, &assembly) {
+    Ok(())
+}
+
+/// Begins a planned growth, if there is one, and makes the maps follow the array's record.
+fn follow_growth(world: &mut World, array: usize, assembly: &mut Assembly) {
+    if let Some(record) = world.planned_growth(array, assembly) {
         assembly.missing = assembly.missing.union(record.missing());
         assembly.records.resize(usize::from(record.members), None);
         assembly.array = record;
@@ -508,23 +582,19 @@ fn open_array(world: &mut World, array: usize) -> bool {
     }
     world.follow_policy(array, &assembly.array);
     world.note_growth(&assembly.array);
-    let mut config = config(world, array, &assembly);
-    let sums = assembly.array.checksum != ChecksumKind::None;
-    let marks = config.consistency.resync_after_crash;
-    let logs = config.consistency.write_hole == spindles_engine::WriteHole::Closed;
-    world.stack.arrays[array].marks = marks;
-    world.stack.arrays[array].logs = logs;
-    world.show(&Seen::Assembled {
-        array,
-        clean,
-        marks,
-        missing: config.missing,
-    });
-    if world.failure.is_some() {
-        return false;
-    }
-    // Assumptions until the engine reports otherwise.
-    let journal = assembly.array.journal;
+}
+
+/// Assumes the doubts that a crash leaves about the log and about parity, until the engine reports
+/// otherwise. `clean` is the state before any growth.
+fn assume_doubts(
+    world: &mut World,
+    array: usize,
+    record: &ArrayRecord,
+    clean: bool,
+    has_parity: bool,
+) {
+    let journal = record.journal;
+    let sums = record.checksum != ChecksumKind::None;
     if array == world.stack.top() {
         world.journal_counts(!clean && journal.on_device && journal.tail > 0);
     }
@@ -540,43 +610,21 @@ fn open_array(world: &mut World, array: usize) -> bool {
     // After growing from copies to parity there may be a log, but rows were also written before it
     // began.
     let in_doubt = !logged || array == world.stack.top() && world.unlogged_parity;
-    world.stack.arrays[array].unsettled = !clean && in_doubt && config.geometry.parity_chunks() > 0;
-    let missing = config.missing.union(filled);
-    if let Some((record, extent)) = world.planned_size(array, &assembly) {
-        world.follow_record(array, &record);
-        assembly.array = record;
-        config = self::config(world, array, &assembly);
-        let persistence = config.persistence.as_mut().expect("it has superblocks");
-        persistence.changed = true;
-        persistence.extends = Some(extent);
-        // The added space is zeroed before its dirty bits count.
-        world.stack.arrays[array].marks = false;
+    world.stack.arrays[array].unsettled = !clean && in_doubt && has_parity;
+}
+
+/// Gives an engine its buffers and carries out its first outputs.
+fn start_engine(world: &mut World, array: usize, engine: Engine) {
+    let scratch = usize::try_from(engine.scratch_blocks()).expect("small");
+    let bytes = scratch * world.stack.block_bytes;
+    world.buffers[2 * array] = vec![0; bytes];
+    world.buffers[2 * array + 1] = vec![0; engine.metadata().len()];
+    world.engines[array] = Some(engine);
+    world.lend(array);
+    if array == world.stack.top() {
+        world.note_gone_rows();
     }
-    match Engine::open(world.now(), config) {
-        Ok(engine) => {
-            let scratch = usize::try_from(engine.scratch_blocks()).expect("small");
-            let bytes = scratch * world.stack.block_bytes;
-            world.buffers[2 * array] = vec![0; bytes];
-            world.buffers[2 * array + 1] = vec![0; engine.metadata().len()];
-            world.engines[array] = Some(engine);
-            world.lend(array);
-            if array == world.stack.top() {
-                world.note_gone_rows();
-            }
-            world.opened(array);
-            bring_back(world, array, &found, &assembly);
-            world.attach_added(array);
-            world.take_spares(array);
-            world.opened(array);
-            world.failure.is_none()
-        }
-        Err(error) => refuse(
-            world,
-            array,
-            &error.to_string(),
-            Some((error, clean, missing)),
-        ),
-    }
+    world.opened(array);
 }
 
 /// Returns disks to their positions if they miss no more than the dirty regions.
@@ -755,7 +803,7 @@ pub(crate) fn plain_config(
     let record = &assembly.array;
     let data_start = |device: &Option<DeviceRecord>| {
         let start = device.as_ref().map(DeviceRecord::data_start);
-        start.unwrap_or(BlockIndex(0)) // Nothing is requested of a missing member.
+        start.unwrap_or(BlockIndex(0)) // A missing member gets no requests.
     };
     Config {
         data_start: assembly.records.iter().map(data_start).collect(),

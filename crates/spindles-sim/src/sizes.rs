@@ -33,7 +33,7 @@ pub(crate) fn larger(random: &mut Random, bytes: u64) -> u64 {
     (bytes + odd).min(BYTES_MAX) / 4096 * 4096
 }
 
-/// Draws the disks of a run, from left to right. Empty in most runs: all disks are as in the tree.
+/// Draws the disks of a run, from left to right. Empty in most runs: disks have the tree's sizes.
 pub(crate) fn draw(
     seed: u64,
     tree: &mut Tree,

@@ -1,8 +1,8 @@
 //! Space that runs out under sparse disks, as on a full file system. Sectors that are already
 //! allocated stay writable.
 //!
-//! Until there is space again and the array was reopened, any request may fail. Data that is read
-//! is checked as usual, and afterwards everything is.
+//! Until there is space again and the array was reopened, any request may fail. Checks of data read
+//! continue meanwhile; every other check resumes afterwards.
 
 use crate::checkers::failure_record::newest_superblock;
 use crate::disk::WriteData;
@@ -20,7 +20,7 @@ const LEFT_MAX: u64 = 64;
 pub(crate) struct Space {
     /// The only disk that is short of space; `None` for all members.
     disk: Option<usize>,
-    /// Sectors that are left.
+    /// Number of sectors that disks can still allocate.
     left: u64,
 }
 

@@ -40,7 +40,7 @@ pub struct Array {
     /// The member with damaged metadata. It counts against the budget like a lost member until the
     /// array is closed and no block lacks its checksum.
     pub damaged: Option<MemberIndex>,
-    /// The array that this one is a member of, and its position there. `None` for the outermost.
+    /// The outer array, and the position of this array there. `None` for the outermost array.
     pub above: Option<(usize, MemberIndex)>,
     /// Lost members whose disks are being rebuilt: they take part again.
     pub filling: MemberSet,
@@ -52,11 +52,11 @@ pub struct Array {
     pub logs: bool,
     /// Groups that a growth has not moved to their places yet.
     pub staged: std::ops::Range<u64>,
-    /// Its bitmaps; `None` if it has none.
+    /// Region bitmaps; `None` if the array keeps no bitmaps.
     pub regions: Option<Regions>,
     /// The kind of checksums it is created with.
     pub checksum: ChecksumKind,
-    /// Its checksums; `None` if its blocks have none.
+    /// Block checksums; `None` if the array keeps no checksums.
     pub checksums: Option<Checksums>,
 }
 
@@ -76,11 +76,10 @@ pub struct Stack {
     pub arrays: Vec<Array>,
     /// The disks.
     pub disks: Vec<Disk>,
-    /// Sectors of disks that were unreadable at some time in this session. They count as unreadable
-    /// until its end, because the engine may have read them before they were overwritten.
+    /// Disk sectors that were unreadable at some time in this session. They count as unreadable
+    /// until the session ends, because the engine may have read them before an overwrite.
     pub spoiled: BTreeSet<(usize, u64)>,
-    /// Blocks of disks that were corrupted while clients were running; they may have been rewritten
-    /// since.
+    /// Disk blocks corrupted while clients were running, including blocks rewritten since.
     pub decayed: BTreeMap<(usize, u64), Decay>,
     /// Blocks of arrays that an engine reported as lost, and that were not written since.
     pub lost_blocks: BTreeSet<(usize, u64)>,
@@ -91,8 +90,8 @@ pub struct Stack {
     /// Blocks that an array knows it could not fill on a member that is an array. Counted from the
     /// start of the member.
     pub unfilled: BTreeSet<(usize, MemberIndex, BlockIndex)>,
-    /// Set while disks have no space for unwritten blocks, or had none since the last opening. Any
-    /// disk may be put out.
+    /// Set while disks have no space for unwritten blocks, or had none since the last opening. The
+    /// array may then put out any disk.
     pub is_short_of_space: bool,
     /// Bytes of a block, the same in all arrays.
     pub block_bytes: usize,
@@ -236,7 +235,7 @@ impl Stack {
     }
 
     /// Returns the bytes of a block of an array at every present place: each copy, or the one data
-    /// chunk. Empty if they would have to be reconstructed.
+    /// chunk. Empty if the block needs reconstruction.
     pub fn places(&self, array: usize, block: BlockIndex, view: View) -> Vec<(String, Vec<u8>)> {
         let Array {
             geometry,
@@ -716,8 +715,8 @@ impl Stack {
     }
 
     /// Records that an array continues without a member that is itself an array. That member could
-    /// not report its contents: its parity may not match its data, and something in it is
-    /// unreadable. In a run `beyond` the budget it may also have lost too much.
+    /// not report its contents: parity may not match the data, and blocks are unreadable. In a run
+    /// `beyond` the budget it may also have lost too much.
     pub fn lose_array(&mut self, array: usize, member: MemberIndex, beyond: bool) {
         if let Below::Array(below) = self.arrays[array].members[usize::from(member.0)]
             && (self.arrays[below].unsettled || beyond)

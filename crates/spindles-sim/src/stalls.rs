@@ -1,5 +1,5 @@
-//! Disks that do not answer for a while, and the reads that are hedged meanwhile: who owns their
-//! buffers, how many there are, and how long clients wait.
+//! Disks that do not answer for a while, and hedged reads in the meantime: the owners of their
+//! buffers, their number, and the time that clients wait.
 
 use crate::checkers::Seen;
 use crate::world::{DiskIo, World, index};

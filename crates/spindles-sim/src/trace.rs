@@ -1,5 +1,5 @@
-//! A run without faults, one request after another, recorded step by step. Another driver that does
-//! the same must produce the same bytes.
+//! Records a run without faults step by step, one request after another. Any driver that replays
+//! the steps must produce the same bytes.
 
 use crate::create;
 use crate::disk::Disk;

@@ -50,7 +50,7 @@ pub(crate) struct Unlogged {
     noted: BTreeSet<u64>,
     /// Sectors of those writes that were not durable at a crash, until the array has resynced.
     pub(crate) sectors: Doubt,
-    /// The subset that was unreadable at some time since the crash: only these may be lost.
+    /// Subset that was unreadable at some time since the crash. Other sectors must survive.
     gone: Doubt,
 }
 
@@ -206,7 +206,7 @@ impl World {
     pub(crate) fn is_gone_from(&self, block: u64) -> bool {
         let this = &self.stack.arrays[self.stack.top()];
         if this.geometry.older().is_some() && !this.lost.is_empty() {
-            return true; // It is being moved between members.
+            return true; // A growth is moving blocks between members.
         }
         let location = this.geometry.locate(BlockIndex(block));
         let at = usize::from(location.member.0);
@@ -288,7 +288,7 @@ impl World {
                 unlogged.iter().any(|all| all.has(sectors.clone()))
             })
         } else {
-            // Which blocks of the outermost array these are is not distinguished.
+            // The blocks are not mapped to the outermost array: doubt about any block counts.
             !self.in_doubt.now.is_empty() || unlogged.iter().any(|all| !all.now.is_empty())
         };
         group.parity_chunks > 0 && is_unlogged && !self.stack.row_is_whole(*array, group, row)

@@ -113,7 +113,7 @@ pub struct World {
     /// Sectors that were not flushed before a crash, until the resync is done. Their checksums may
     /// be old, so corruption there is indistinguishable from a write.
     pub(crate) unflushed: BTreeSet<u64>,
-    /// Sectors of these whose log is lost.
+    /// Sectors in doubt whose log is lost.
     pub(crate) without_log: Doubt,
     pub(crate) unlogged: Unlogged,
     pub(crate) faults: Random,
@@ -552,9 +552,9 @@ impl World {
         self.engines[array].as_ref().and_then(Engine::poll_timeout)
     }
 
-    /// Records blocks that a crash destroyed, if that is allowed. It is allowed if members are
-    /// unreadable. It is also allowed for unlogged, unfinished or volatile writes whose log is
-    /// lost, including those on the member with the damaged log.
+    /// Records blocks that a crash destroyed, if the loss is legal. Loss is legal if members are
+    /// unreadable. It is also legal for unlogged, unfinished or volatile writes whose log is lost,
+    /// including writes on the member with the damaged log.
     fn is_lost(&mut self, array: usize, block: BlockIndex, blocks: u32) {
         let per_block = self.client.sectors_per_block;
         let is_excused = |block: u64| {
@@ -580,8 +580,8 @@ impl World {
         self.stack.lost_once.insert(array);
     }
 
-    /// Records blocks that can't be filled on a rebuilding member. This is allowed only if other
-    /// members are unreadable there.
+    /// Records blocks that can't be filled on a rebuilding member. Fails the run unless blocks of
+    /// other members may be unreadable.
     fn is_not_filled(&mut self, array: usize, member: MemberIndex, block: BlockIndex, blocks: u32) {
         *self.struck.entry("filled in part").or_default() += 1;
         if !self.errors_excused && !self.stack.may_lose_blocks(array) {
@@ -598,6 +598,68 @@ impl World {
         }
     }
 
+    /// Follows an engine that put a member out.
+    fn is_out(&mut self, array: usize, member: MemberIndex, reason: OutReason) {
+        if matches!(
+            reason,
+            OutReason::TooManyErrors | OutReason::TooManyBadBlocks
+        ) {
+            self.put_out_for_errors(array, member);
+        } else if self.stack.is_short_of_space {
+            self.assert_space_spares(array, member, reason);
+            self.put_out_for_space(array, member);
+        }
+        let beyond = self.options.beyond || self.errors_excused;
+        let filling = &mut self.stack.arrays[array].filling;
+        *filling = filling.without(member);
+        self.stack.lose_array(array, member, beyond);
+        self.take_spares(array);
+        // The member may have held the last valid copy of blocks that a crash left in doubt.
+        let in_doubt = self.in_doubt.now.clone();
+        self.cure_gaps(&in_doubt);
+    }
+
+    /// Follows the start of a rebuild. A weak disk drops out soon after.
+    fn is_being_rebuilt(&mut self, array: usize, member: MemberIndex) {
+        let filling = &mut self.stack.arrays[array].filling;
+        *filling = filling.with(member);
+        let below = self.stack.arrays[array].members[usize::from(member.0)];
+        if let Below::Disk(disk) = below {
+            self.returning.remove(&disk);
+            if self.weak_disks > 0 {
+                self.weak_disks -= 1;
+                let after_ns = self.latency.between(0, 8_000_000);
+                self.queue.after(after_ns, Happening::Gone { disk });
+            }
+        }
+    }
+
+    /// Follows the end of a rebuild: the member is no longer lost.
+    fn is_rebuilt(&mut self, array: usize, member: MemberIndex) {
+        let filling = &mut self.stack.arrays[array].filling;
+        *filling = filling.without(member);
+        *self.struck.entry("rebuilt").or_default() += 1;
+        let below = self.stack.arrays[array].members[usize::from(member.0)];
+        // The disk may have dropped out again before the engine noticed.
+        if !matches!(below, Below::Disk(disk) if self.gone[disk]) {
+            self.found_again(array, MemberSet::EMPTY.with(member));
+        }
+        // The engine counted the rebuilt member already while that was being recorded. A member
+        // that it put out meanwhile is lost only now.
+        if self.stack.is_short_of_space {
+            let out = self.engine(array).status().members.into_iter();
+            let out = out.filter(|it| matches!(it.state, Member::Missing { .. }));
+            let lost = self.stack.arrays[array].lost;
+            for late in out.filter(|it| !lost.contains(it.member)) {
+                self.put_out_for_space(array, late.member);
+            }
+        }
+        if self.is_beside(array, member) {
+            self.detach_beside();
+        }
+        self.attach_added(array);
+    }
+
     fn event(&mut self, array: usize, event: Event) {
         self.note(&format!("array {array}: {event:?}"));
         match event {
@@ -611,68 +673,14 @@ impl World {
             | Event::ScrubDone(_) => {
                 self.scrub_told(&event);
             }
-            Event::MemberOut { member, reason } => {
-                if matches!(
-                    reason,
-                    OutReason::TooManyErrors | OutReason::TooManyBadBlocks
-                ) {
-                    self.put_out_for_errors(array, member);
-                } else if self.stack.is_short_of_space {
-                    self.assert_space_spares(array, member, reason);
-                    self.put_out_for_space(array, member);
-                }
-                let beyond = self.options.beyond || self.errors_excused;
-                let filling = &mut self.stack.arrays[array].filling;
-                *filling = filling.without(member);
-                self.stack.lose_array(array, member, beyond);
-                self.take_spares(array);
-                // The member may have held the last valid copy of blocks that a crash left in
-                // doubt.
-                let in_doubt = self.in_doubt.now.clone();
-                self.cure_gaps(&in_doubt);
-            }
-            Event::RebuildStarted { member } => {
-                let filling = &mut self.stack.arrays[array].filling;
-                *filling = filling.with(member);
-                let below = self.stack.arrays[array].members[usize::from(member.0)];
-                if let Below::Disk(disk) = below {
-                    self.returning.remove(&disk);
-                    if self.weak_disks > 0 {
-                        self.weak_disks -= 1;
-                        let after_ns = self.latency.between(0, 8_000_000);
-                        self.queue.after(after_ns, Happening::Gone { disk });
-                    }
-                }
-            }
+            Event::MemberOut { member, reason } => self.is_out(array, member, reason),
+            Event::RebuildStarted { member } => self.is_being_rebuilt(array, member),
             Event::NotFilled {
                 member,
                 block,
                 blocks,
             } => self.is_not_filled(array, member, block, blocks),
-            Event::RebuildDone { member } => {
-                let filling = &mut self.stack.arrays[array].filling;
-                *filling = filling.without(member);
-                *self.struck.entry("rebuilt").or_default() += 1;
-                let below = self.stack.arrays[array].members[usize::from(member.0)];
-                // The disk may have dropped out again before the engine noticed.
-                if !matches!(below, Below::Disk(disk) if self.gone[disk]) {
-                    self.found_again(array, MemberSet::EMPTY.with(member));
-                }
-                // The engine counted the rebuilt member already while that was being recorded. A
-                // member that it put out meanwhile is lost only now.
-                if self.stack.is_short_of_space {
-                    let out = self.engine(array).status().members.into_iter();
-                    let out = out.filter(|it| matches!(it.state, Member::Missing { .. }));
-                    let lost = self.stack.arrays[array].lost;
-                    for late in out.filter(|it| !lost.contains(it.member)) {
-                        self.put_out_for_space(array, late.member);
-                    }
-                }
-                if self.is_beside(array, member) {
-                    self.detach_beside();
-                }
-                self.attach_added(array);
-            }
+            Event::RebuildDone { member } => self.is_rebuilt(array, member),
             Event::Grown { blocks } => self.has_grown(blocks),
             Event::GrowthStuck { block } if !self.excuses_errors() => {
                 self.show(&Seen::Failed {
@@ -784,16 +792,7 @@ impl World {
                 bytes,
             });
         }
-        let length = u64::from(blocks) * u64::try_from(self.stack.block_bytes).expect("small");
-        let work = match operation {
-            Operation::Read => Work::Read(length),
-            Operation::Flush => Work::Flush,
-            _ => Work::Write(length),
-        };
-        let mut takes_ns = (self.disk(disk).model().service_ns)(&mut self.latency, work);
-        if is_member && self.slow[disk] {
-            takes_ns *= 20;
-        }
+        let takes_ns = self.service_ns(disk, operation, blocks);
         let io = DiskIo {
             array,
             io,
@@ -816,6 +815,19 @@ impl World {
         self.queue.after(takes_ns, Happening::Disk(place));
     }
 
+    /// Draws how long a disk takes for an operation.
+    fn service_ns(&mut self, disk: usize, operation: Operation, blocks: u32) -> u64 {
+        let length = u64::from(blocks) * u64::try_from(self.stack.block_bytes).expect("small");
+        let work = match operation {
+            Operation::Read => Work::Read(length),
+            Operation::Flush => Work::Flush,
+            _ => Work::Write(length),
+        };
+        let takes_ns = (self.disk(disk).model().service_ns)(&mut self.latency, work);
+        let is_slow = disk < self.beside_number() && self.slow[disk];
+        if is_slow { 20 * takes_ns } else { takes_ns }
+    }
+
     fn disk_done(&mut self, place: usize) {
         let io = self.ios[place].take().expect("it was in flight");
         if let Some(until) = self.held_up(&io) {
@@ -826,45 +838,13 @@ impl World {
             self.fills(&io);
         }
         let DiskIo {
-            array,
-            disk,
-            first_sector,
-            bytes,
-            ..
+            array, disk, bytes, ..
         } = io;
         let operation = io.io.operation;
         let result = if io.lost {
             Err(MemberError::Gone)
         } else {
-            match operation {
-                Operation::Read => {
-                    let mut read = vec![0; bytes];
-                    let result = self.disk(disk).read(first_sector, &mut read);
-                    if result.is_ok() {
-                        self.bytes_mut(io.io.buffer, bytes).copy_from_slice(&read);
-                    }
-                    result
-                }
-                Operation::Flush => {
-                    self.disk_mut(disk).flush_ends(io.covered);
-                    Ok(())
-                }
-                Operation::Write { .. }
-                    if self.loses_write(disk, io.data.as_ref().expect("a write has data")) =>
-                {
-                    Ok(())
-                }
-                Operation::Write { fua } | Operation::WriteZeroes { fua } => {
-                    let data = io.data.as_ref().expect("a write has data");
-                    self.stack.is_meant(disk, io.io.block, &data.bytes);
-                    self.write_where_space_is(disk, data, fua)
-                }
-                Operation::Discard => {
-                    let data = io.data.as_ref().expect("a discard has zeros");
-                    self.discard_on(disk, data);
-                    Ok(())
-                }
-            }
+            self.execute(&io)
         };
         if operation == Operation::Read && result.is_err() {
             // Data of a failed read must not be used.
@@ -890,6 +870,41 @@ impl World {
         self.give(Input::Member(array, io.io.id, result));
     }
 
+    /// Executes an operation on a present disk.
+    fn execute(&mut self, io: &DiskIo) -> MemberResult {
+        let disk = io.disk;
+        match io.io.operation {
+            Operation::Read => {
+                let mut read = vec![0; io.bytes];
+                let result = self.disk(disk).read(io.first_sector, &mut read);
+                if result.is_ok() {
+                    self.bytes_mut(io.io.buffer, io.bytes)
+                        .copy_from_slice(&read);
+                }
+                result
+            }
+            Operation::Flush => {
+                self.disk_mut(disk).flush_ends(io.covered);
+                Ok(())
+            }
+            Operation::Write { .. }
+                if self.loses_write(disk, io.data.as_ref().expect("a write has data")) =>
+            {
+                Ok(())
+            }
+            Operation::Write { fua } | Operation::WriteZeroes { fua } => {
+                let data = io.data.as_ref().expect("a write has data");
+                self.stack.is_meant(disk, io.io.block, &data.bytes);
+                self.write_where_space_is(disk, data, fua)
+            }
+            Operation::Discard => {
+                let data = io.data.as_ref().expect("a discard has zeros");
+                self.discard_on(disk, data);
+                Ok(())
+            }
+        }
+    }
+
     // ---- clients -----------------------------------------------------------------------------
 
     /// Submits client requests while there is room. `left` counts down.
@@ -901,7 +916,7 @@ impl World {
         }
     }
 
-    /// Submits one client request. It may be answered before this returns.
+    /// Submits one client request. The answer may come before this function returns.
     pub(crate) fn ask_for(&mut self, wish: Wish) -> Request {
         let now = self.queue.now();
         let request = self.client.request(now, wish, &mut self.buffers);
@@ -937,7 +952,11 @@ impl World {
         }
     }
 
+    /// Judges an answer: notes what it proves, and shows it to the checkers.
     fn judge(&mut self, flight: &Flight, done: bool) {
+        if !done {
+            return self.judge_failed(flight);
+        }
         let Request {
             operation,
             block,
@@ -946,43 +965,16 @@ impl World {
             ..
         } = flight.request;
         let sectors = self.client.sectors(&flight.request);
-        if done {
-            let last = if operation.is_write() {
-                self.client.submitted
-            } else {
-                0 // It could be read.
-            };
-            self.in_doubt.end(&sectors, last);
-            self.without_log.end(&sectors, last);
-            self.unlogged.end(&sectors, last);
-            for block in block.0..block.0 + u64::from(blocks) {
-                self.stack.forget_lost(self.stack.top(), BlockIndex(block));
-            }
+        let last = if operation.is_write() {
+            self.client.submitted
         } else {
-            match flight.token {
-                Token::Read(token) => self.client.history.read_failed(token),
-                Token::Write { token, fua } => {
-                    self.client.history.write_answered(token, false, fua);
-                }
-                Token::Flush(_) => {}
-            }
-            // Not promised: then a torn row need not be in the bad-block list, which makes parts of
-            // it unwritable.
-            let unlisted = self
-                .stack
-                .arrays
-                .iter()
-                .any(|array| array.damaged.is_some() && !array.lost.is_empty());
-            let excuse = self.excuse(&sectors, flight.request.token);
-            if let Some(excuse) = excuse.filter(|_| operation == Operation::Read) {
-                *self.struck.entry(excuse).or_default() += 1;
-                return;
-            }
-            if unlisted && self.in_doubt.meets(&sectors, flight.request.token) {
-                return;
-            }
-            let what = format!("{operation:?} of {blocks} blocks at {block}");
-            return self.show(&Seen::Failed { what: &what });
+            0 // The sectors were readable.
+        };
+        self.in_doubt.end(&sectors, last);
+        self.without_log.end(&sectors, last);
+        self.unlogged.end(&sectors, last);
+        for block in block.0..block.0 + u64::from(blocks) {
+            self.stack.forget_lost(self.stack.top(), BlockIndex(block));
         }
         match flight.token {
             Token::Read(token) => {
@@ -1007,5 +999,40 @@ impl World {
                 self.show(&Seen::Flushed { durable: &durable });
             }
         }
+    }
+
+    /// Judges a request that failed: shows it to the checkers unless it has an excuse.
+    fn judge_failed(&mut self, flight: &Flight) {
+        let Request {
+            operation,
+            block,
+            blocks,
+            ..
+        } = flight.request;
+        let sectors = self.client.sectors(&flight.request);
+        match flight.token {
+            Token::Read(token) => self.client.history.read_failed(token),
+            Token::Write { token, fua } => {
+                self.client.history.write_answered(token, false, fua);
+            }
+            Token::Flush(_) => {}
+        }
+        // Not promised: then a torn row need not be in the bad-block list, which makes parts of it
+        // unwritable.
+        let unlisted = self
+            .stack
+            .arrays
+            .iter()
+            .any(|array| array.damaged.is_some() && !array.lost.is_empty());
+        let excuse = self.excuse(&sectors, flight.request.token);
+        if let Some(excuse) = excuse.filter(|_| operation == Operation::Read) {
+            *self.struck.entry(excuse).or_default() += 1;
+            return;
+        }
+        if unlisted && self.in_doubt.meets(&sectors, flight.request.token) {
+            return;
+        }
+        let what = format!("{operation:?} of {blocks} blocks at {block}");
+        self.show(&Seen::Failed { what: &what });
     }
 }

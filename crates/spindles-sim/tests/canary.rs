@@ -102,7 +102,7 @@ const ENUMERATED: &[Mutation] = &[
     Mutation::KeepUnlogged,
 ];
 
-/// Faults that nothing finds, and where they were looked for.
+/// Mutations that no seed exposes, with the seeds searched.
 const NOT_FOUND: &[(Mutation, &str)] = &[(
     Mutation::JoinUnvoided,
     "25,000 seeds of raid5 and raid6 with dropouts, rebuilds and all other faults: what a device \
@@ -143,8 +143,21 @@ fn faults(names: &[&str]) -> Option<Vec<&'static Fault>> {
     Some(known.collect())
 }
 
+/// Returns the runs in which a fault shows.
 fn scenario(mutation: Mutation) -> Fixed {
-    let fixed = match mutation {
+    let fixed = without_fixed_checksums(mutation)
+        .or_else(|| power_loss_with_checksums(mutation))
+        .or_else(|| with_checksums(mutation))
+        .unwrap_or_default();
+    Fixed {
+        sizes: Some(false),
+        ..fixed
+    }
+}
+
+/// Returns the runs for faults that need no checksums; `None` for other faults.
+fn without_fixed_checksums(mutation: Mutation) -> Option<Fixed> {
+    Some(match mutation {
         Mutation::StageUnflushed | Mutation::MarkUnflushed => Fixed {
             level: Level::by_name("raid5"),
             faults: faults(&["grow"]),
@@ -164,12 +177,6 @@ fn scenario(mutation: Mutation) -> Fixed {
         Mutation::ClearBitRace => Fixed {
             level: Level::by_name("raid5"),
             faults: faults(&[]),
-            ..Fixed::default()
-        },
-        Mutation::SkipInspection => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            faults: faults(&["metadata_rot_met"]),
             ..Fixed::default()
         },
         Mutation::ReadUnplaced => Fixed {
@@ -194,7 +201,93 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&[]),
             ..Fixed::default()
         },
-        // Copies of which one is corrupted, then power is lost: durable checksums identify it.
+        Mutation::HedgeInPlace | Mutation::HedgeUnlimited => Fixed {
+            level: Level::by_name("raid5"),
+            requests: Some(300),
+            faults: faults(&["stall", "slow"]),
+            ..Fixed::default()
+        },
+        // More members are lost than the array survives, and all return.
+        Mutation::TrustFailedWrites | Mutation::SettleUnrecorded => Fixed {
+            level: Level::by_name("raid10"),
+            faults: faults(&["dropout"]),
+            beyond: Some(true),
+            ..Fixed::default()
+        },
+        Mutation::ForgetBadBlocksEarly | Mutation::ReturnBadBlocks => Fixed {
+            level: Level::by_name("raid4"),
+            faults: faults(&["dropout", "latent_sector_error"]),
+            beyond: Some(true),
+            ..Fixed::default()
+        },
+        _ => return None,
+    })
+}
+
+/// Returns the runs for faults that show after power losses of a RAID 5 with checksums; `None` for
+/// other faults.
+fn power_loss_with_checksums(mutation: Mutation) -> Option<Fixed> {
+    let base = Fixed {
+        level: Level::by_name("raid5"),
+        checksums: Some(true),
+        ending: Some(Ending::PowerLoss),
+        faults: faults(&[]),
+        ..Fixed::default()
+    };
+    Some(match mutation {
+        // Rows that a crash left partly written, with a member missing.
+        Mutation::TrustRecovered | Mutation::WholeOverLive => Fixed {
+            members: Some(3),
+            ..base
+        },
+        // Short runs that end with a power loss.
+        Mutation::ReuseJournalWithoutChecksums | Mutation::SkipReplayedChecksums => Fixed {
+            members: Some(3),
+            requests: Some(60),
+            ..base
+        },
+        Mutation::ReplayUnrecorded => Fixed {
+            members: Some(3),
+            faults: faults(&["dropout"]),
+            ..base
+        },
+        // The same after two crashes.
+        Mutation::KeepReplayed | Mutation::EntriesEarly => Fixed {
+            members: Some(3),
+            requests: Some(25),
+            ..base
+        },
+        Mutation::SkipPagesOfFlush => Fixed {
+            requests: Some(40),
+            ..base
+        },
+        Mutation::SettleUnflushed => Fixed {
+            requests: Some(25),
+            ..base
+        },
+        Mutation::TrustAgreement | Mutation::LinearRowSum | Mutation::AnswerListed => base,
+        Mutation::DegradedUnlogged | Mutation::ForgetDoubt => Fixed {
+            faults: faults(&["dropout"]),
+            ..base
+        },
+        Mutation::FilledUnlogged => Fixed {
+            faults: faults(&["dropout", "rebuild"]),
+            ..base
+        },
+        _ => return None,
+    })
+}
+
+/// Returns the runs for other faults that need checksums; `None` for other faults.
+fn with_checksums(mutation: Mutation) -> Option<Fixed> {
+    Some(match mutation {
+        Mutation::SkipInspection => Fixed {
+            level: Level::by_name("raid5"),
+            checksums: Some(true),
+            faults: faults(&["metadata_rot_met"]),
+            ..Fixed::default()
+        },
+        // One copy is corrupted, then power is lost: durable checksums identify the bad copy.
         Mutation::SkipPagesOfDurable => Fixed {
             level: Level::by_name("raid1"),
             members: Some(2),
@@ -204,30 +297,11 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&["rot_met"]),
             ..Fixed::default()
         },
-        // Rows that a crash left partly written, with a member missing.
-        Mutation::TrustRecovered | Mutation::WholeOverLive => Fixed {
-            level: Level::by_name("raid5"),
-            members: Some(3),
-            checksums: Some(true),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
         Mutation::StaleRowSum => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             requests: Some(60),
             ending: Some(Ending::Close),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        // Short runs that end with a power loss.
-        Mutation::ReuseJournalWithoutChecksums | Mutation::SkipReplayedChecksums => Fixed {
-            level: Level::by_name("raid5"),
-            members: Some(3),
-            checksums: Some(true),
-            requests: Some(60),
-            ending: Some(Ending::PowerLoss),
             faults: faults(&[]),
             ..Fixed::default()
         },
@@ -247,25 +321,14 @@ fn scenario(mutation: Mutation) -> Fixed {
             ..Fixed::default()
         },
         // As above, with slow superblock writes.
-        Mutation::UnloggedEarly => {
-            let faults = ["dropout", "rebuild"].into_iter();
-            Fixed {
-                level: Level::by_name("raid5"),
-                members: Some(2),
-                model: Model::by_name("write-through"),
-                checksums: Some(true),
-                requests: Some(60),
-                depth: Some(4),
-                faults: Some(faults.filter_map(Fault::by_name).collect()),
-                ..Fixed::default()
-            }
-        }
-        Mutation::ReplayUnrecorded => Fixed {
+        Mutation::UnloggedEarly => Fixed {
             level: Level::by_name("raid5"),
-            members: Some(3),
+            members: Some(2),
+            model: Model::by_name("write-through"),
             checksums: Some(true),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&["dropout"]),
+            requests: Some(60),
+            depth: Some(4),
+            faults: faults(&["dropout", "rebuild"]),
             ..Fixed::default()
         },
         Mutation::DropBroken => Fixed {
@@ -275,56 +338,6 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&["journal_rot"]),
             ..Fixed::default()
         },
-        // The same after two crashes.
-        Mutation::KeepReplayed | Mutation::EntriesEarly => Fixed {
-            level: Level::by_name("raid5"),
-            members: Some(3),
-            checksums: Some(true),
-            requests: Some(25),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        Mutation::SkipPagesOfFlush => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            requests: Some(40),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        Mutation::SettleUnflushed => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            requests: Some(25),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        Mutation::TrustAgreement | Mutation::LinearRowSum | Mutation::AnswerListed => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        Mutation::DegradedUnlogged | Mutation::ForgetDoubt => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&["dropout"]),
-            ..Fixed::default()
-        },
-        Mutation::FilledUnlogged => {
-            let faults = ["dropout", "rebuild"].into_iter();
-            Fixed {
-                level: Level::by_name("raid5"),
-                checksums: Some(true),
-                ending: Some(Ending::PowerLoss),
-                faults: Some(faults.filter_map(Fault::by_name).collect()),
-                ..Fixed::default()
-            }
-        }
         // Two parities: what one of them proves, and what the log lacks of a row.
         Mutation::TryOnce => Fixed {
             level: Level::by_name("raid6"),
@@ -333,37 +346,8 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: faults(&["rot_met"]),
             ..Fixed::default()
         },
-        Mutation::HedgeInPlace | Mutation::HedgeUnlimited => {
-            let faults = ["stall", "slow"].into_iter().filter_map(Fault::by_name);
-            Fixed {
-                level: Level::by_name("raid5"),
-                requests: Some(300),
-                faults: Some(faults.collect()),
-                ..Fixed::default()
-            }
-        }
-        // More members are lost than the array survives, and all return.
-        Mutation::TrustFailedWrites | Mutation::SettleUnrecorded => Fixed {
-            level: Level::by_name("raid10"),
-            faults: faults(&["dropout"]),
-            beyond: Some(true),
-            ..Fixed::default()
-        },
-        Mutation::ForgetBadBlocksEarly | Mutation::ReturnBadBlocks => {
-            let faults = ["dropout", "latent_sector_error"].into_iter();
-            Fixed {
-                level: Level::by_name("raid4"),
-                faults: Some(faults.filter_map(Fault::by_name).collect()),
-                beyond: Some(true),
-                ..Fixed::default()
-            }
-        }
-        _ => Fixed::default(),
-    };
-    Fixed {
-        sizes: Some(false),
-        ..fixed
-    }
+        _ => return None,
+    })
 }
 
 /// Returns what finds the fault in this run: a checker, or an assertion of the engine.

@@ -178,7 +178,7 @@ const LARGER: &[(&str, u8, u64)] = &[
         1,
         u64::MAX,
     ),
-    // With all sets of three members that may be missing.
+    // Covers every set of three missing members.
     ("raid7(6) resync: write 0+1, flush", 1, 2_000),
     (
         "raid10:near 2(4) journal regions checksums: write 0+1, close",
@@ -253,7 +253,7 @@ fn small_arrays_keep_all_promises() {
     assert!(came.iter().all(|outcome| *outcome > 0), "{total}");
 }
 
-/// The scenarios that a run takes: a third of them, another third each day, or all of them.
+/// Scenarios of a run: a third, which changes daily, or all.
 enum Part {
     Third(u64),
     All,
@@ -276,7 +276,8 @@ impl Part {
 
     fn has(&self, index: usize) -> bool {
         match self {
-            // Neighbours are alike: the product mixes them, so that all kinds are in each third.
+            // Neighbouring scenarios are alike. The product mixes them, so that every third
+            // contains every kind.
             Self::Third(third) => {
                 let index = u64::try_from(index).expect("64 bits");
                 (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 3 == *third

@@ -61,7 +61,7 @@ fn outcome(options: &Options) -> Outcome {
 }
 
 /// The longest that a client may wait for a read: the hedge delay, then two waits for other
-/// members. One of these may queue behind another request that computes the same rows.
+/// members. One wait may include queueing behind a request that computes the same rows.
 const LONGEST_NS: u64 = 2 * MS;
 
 #[test]

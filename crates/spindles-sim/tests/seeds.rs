@@ -142,7 +142,7 @@ fn growing_arrays_keep_all_promises() {
     }
 }
 
-/// Runs on disks of equal size, as they were when these seeds found something.
+/// Options with disks of equal size, the only kind when these seeds exposed bugs.
 fn alike() -> Fixed {
     Fixed {
         sizes: Some(false),
@@ -150,155 +150,157 @@ fn alike() -> Fixed {
     }
 }
 
+/// Each seed with the title of the commit that fixed its bug.
+const FIXED_BUGS: &[(u64, &str)] = &[
+    (
+        75,
+        "settling that finds nothing left to write is done, not an error",
+    ),
+    (
+        70,
+        "an array that lost too much leaves its superblocks as they are",
+    ),
+    (
+        414,
+        "a flush in the place of a merged write ends only itself",
+    ),
+    (
+        2893,
+        "what was read after a crash stays, also when power fails",
+    ),
+    (
+        3907,
+        "what was read after a crash stays, also when power fails",
+    ),
+    (
+        5197,
+        "a device that comes too late to take its place holds up nobody",
+    ),
+    (
+        7120,
+        "an array all of whose members go at its opening answers with errors",
+    ),
+    (311_911, "the checksum of a block begins with its end"),
+    (
+        1_882_558_052_696_647,
+        "writes do not wait for it to be recorded that an array failed",
+    ),
+    (
+        1_882_558_052_707_400,
+        "rows of merged writes that go one after another are those of their requests",
+    ),
+    (
+        1_882_563_405_802_306,
+        "who went on and was replaced since shows nothing again",
+    ),
+    (
+        1_882_567_368_272_926,
+        "what a journal's device takes along in the middle of a replay is in doubt, on any \
+         array",
+    ),
+    (
+        1_882_567_928_194_502,
+        "an outdated disk beside its place is beyond any budget too",
+    ),
+    (
+        1_882_568_785_920_589,
+        "what is written over rot outlives its cure",
+    ),
+    (
+        1_882_568_785_934_888,
+        "a superblock is spared that alone knows",
+    ),
+    (
+        1_882_571_585_627_583,
+        "superblocks of arrays in arrays are spared after a crash too",
+    ),
+    (
+        1_882_575_275_574_373,
+        "what waits for the journal's device ends when the array fails first",
+    ),
+    (
+        1_882_575_275_663_449,
+        "regions are given back, or not, also when a flush of theirs fails",
+    ),
+    (
+        1_882_575_275_664_200,
+        "errors do not put a member out while parity is not settled",
+    ),
+    (
+        1_882_581_871_122_258,
+        "regions are not swept while a device takes a place",
+    ),
+    (
+        1_882_577_372_793_605,
+        "a device does not take a place that can't be recorded",
+    ),
+    (
+        1_882_577_372_805_602,
+        "a device does not take a place that can't be recorded",
+    ),
+    (
+        1_882_584_834_420_218,
+        "a read may have looked before what a crash took was written anew",
+    ),
+    (
+        1_882_592_162_912_742,
+        "what lost its checksum with a journal is not made good by closing",
+    ),
+    (
+        1_882_592_162_916_191,
+        "what a lost write left may be right later",
+    ),
+    (
+        1_882_592_162_929_445,
+        "what a lost write left may be right later",
+    ),
+    (
+        1_882_593_203_092_154,
+        "a member that was out comes back with damaged checksums",
+    ),
+    (
+        1_882_593_203_095_191,
+        "no write is lost where a journal may be lost too",
+    ),
+    (
+        1_882_593_856_343_975,
+        "a page of checksums that can't be read is damaged until it is written",
+    ),
+    (
+        1_882_594_600_812_646,
+        "an array that lost too much is out of the one above, for the simulator too",
+    ),
+    (
+        1_882_594_600_905_301,
+        "an array that lost too much is out of the one above, for the simulator too",
+    ),
+    (
+        1_882_593_856_374_523,
+        "a half-written stripe takes from the log, or from a proof, what it held before",
+    ),
+    (
+        1_882_601_637_851_363,
+        "beyond the budget an array may not tell what it is a member of",
+    ),
+    (
+        1_882_607_864_332_885,
+        "what can't be read of a row says nothing of those that are looked at beside it",
+    ),
+    (
+        1_882_612_272_730_483,
+        "what an array below lost is told, for the simulator too",
+    ),
+    (
+        1_882_618_959_272_268,
+        "parts of a torn row can't be written where a journal is damaged and a member missing",
+    ),
+];
+
 /// Seeds that once found something, with the title of the commit that fixed it. The effect of a
 /// seed changes with the options of a run; the seeds are kept for what they cost.
 #[test]
 fn seeds_of_fixed_bugs_pass() {
-    let found = [
-        (
-            75,
-            "settling that finds nothing left to write is done, not an error",
-        ),
-        (
-            70,
-            "an array that lost too much leaves its superblocks as they are",
-        ),
-        (
-            414,
-            "a flush in the place of a merged write ends only itself",
-        ),
-        (
-            2893,
-            "what was read after a crash stays, also when power fails",
-        ),
-        (
-            3907,
-            "what was read after a crash stays, also when power fails",
-        ),
-        (
-            5197,
-            "a device that comes too late to take its place holds up nobody",
-        ),
-        (
-            7120,
-            "an array all of whose members go at its opening answers with errors",
-        ),
-        (311_911, "the checksum of a block begins with its end"),
-        (
-            1_882_558_052_696_647,
-            "writes do not wait for it to be recorded that an array failed",
-        ),
-        (
-            1_882_558_052_707_400,
-            "rows of merged writes that go one after another are those of their requests",
-        ),
-        (
-            1_882_563_405_802_306,
-            "who went on and was replaced since shows nothing again",
-        ),
-        (
-            1_882_567_368_272_926,
-            "what a journal's device takes along in the middle of a replay is in doubt, on any \
-             array",
-        ),
-        (
-            1_882_567_928_194_502,
-            "an outdated disk beside its place is beyond any budget too",
-        ),
-        (
-            1_882_568_785_920_589,
-            "what is written over rot outlives its cure",
-        ),
-        (
-            1_882_568_785_934_888,
-            "a superblock is spared that alone knows",
-        ),
-        (
-            1_882_571_585_627_583,
-            "superblocks of arrays in arrays are spared after a crash too",
-        ),
-        (
-            1_882_575_275_574_373,
-            "what waits for the journal's device ends when the array fails first",
-        ),
-        (
-            1_882_575_275_663_449,
-            "regions are given back, or not, also when a flush of theirs fails",
-        ),
-        (
-            1_882_575_275_664_200,
-            "errors do not put a member out while parity is not settled",
-        ),
-        (
-            1_882_581_871_122_258,
-            "regions are not swept while a device takes a place",
-        ),
-        (
-            1_882_577_372_793_605,
-            "a device does not take a place that can't be recorded",
-        ),
-        (
-            1_882_577_372_805_602,
-            "a device does not take a place that can't be recorded",
-        ),
-        (
-            1_882_584_834_420_218,
-            "a read may have looked before what a crash took was written anew",
-        ),
-        (
-            1_882_592_162_912_742,
-            "what lost its checksum with a journal is not made good by closing",
-        ),
-        (
-            1_882_592_162_916_191,
-            "what a lost write left may be right later",
-        ),
-        (
-            1_882_592_162_929_445,
-            "what a lost write left may be right later",
-        ),
-        (
-            1_882_593_203_092_154,
-            "a member that was out comes back with damaged checksums",
-        ),
-        (
-            1_882_593_203_095_191,
-            "no write is lost where a journal may be lost too",
-        ),
-        (
-            1_882_593_856_343_975,
-            "a page of checksums that can't be read is damaged until it is written",
-        ),
-        (
-            1_882_594_600_812_646,
-            "an array that lost too much is out of the one above, for the simulator too",
-        ),
-        (
-            1_882_594_600_905_301,
-            "an array that lost too much is out of the one above, for the simulator too",
-        ),
-        (
-            1_882_593_856_374_523,
-            "a half-written stripe takes from the log, or from a proof, what it held before",
-        ),
-        (
-            1_882_601_637_851_363,
-            "beyond the budget an array may not tell what it is a member of",
-        ),
-        (
-            1_882_607_864_332_885,
-            "what can't be read of a row says nothing of those that are looked at beside it",
-        ),
-        (
-            1_882_612_272_730_483,
-            "what an array below lost is told, for the simulator too",
-        ),
-        (
-            1_882_618_959_272_268,
-            "parts of a torn row can't be written where a journal is damaged and a member missing",
-        ),
-    ];
-    for (seed, _) in found {
+    for &(seed, _) in FIXED_BUGS {
         check_seed(seed, &alike());
     }
 }
@@ -664,88 +666,90 @@ fn seeds_with_power_loss_at_first_writes_pass() {
     }
 }
 
-/// Same as above, on disks of any sizes.
+/// Each seed with the title of the commit that fixed its bug.
+const FIXED_BUGS_ON_ANY_DISKS: &[(u64, &str)] = &[
+    (
+        18099,
+        "a log that was lost is begun anew only when what it covered is settled",
+    ),
+    (
+        28773,
+        "what a row sum proved is answered, though the log is gone",
+    ),
+    (
+        119_005,
+        "a part of a durable record that its log lost is made from the rest of its row",
+    ),
+    (
+        123_157,
+        "a part of a durable record that its log lost is made from the rest of its row",
+    ),
+    (
+        13893,
+        "sim: a member that goes out may have the last right copy of what is in doubt",
+    ),
+    (
+        31897,
+        "sim: rot of a copy that is in doubt after a crash is a gap",
+    ),
+    (
+        31927,
+        "sim: what grew from copies to parity without checksums can't spare a member after a \
+         crash",
+    ),
+    (
+        62349,
+        "sim: no row lacks a member that the array grows onto",
+    ),
+    (
+        104_836,
+        "sim: what an array keeps in arrays that log is judged when it is opened again",
+    ),
+    (52175, "sim: without the log of a device parity is in doubt"),
+    (
+        13403,
+        "sim: what was written unlogged and given back is not on a device that takes the place",
+    ),
+    (
+        17503,
+        "sim: what was written unlogged lies elsewhere on a device that takes the place",
+    ),
+    (
+        21230,
+        "sim: a write that did not land, in an array below, is in a gap as in any other",
+    ),
+    (
+        116_123,
+        "engine: a log that went on after a crash, and ended unused, does not keep its \
+         segments",
+    ),
+    (
+        107_024,
+        "engine: an array all of whose members go under one write answers it with an error",
+    ),
+    (
+        705_326,
+        "sim: whole rows of an array inside another count as unlogged",
+    ),
+    (
+        700_894,
+        "sim: a member that the array was about to grow onto is missing in no row",
+    ),
+    (
+        188_001,
+        "engine: what is known of rows is asked anew after a wait in which their region may be \
+         given back",
+    ),
+    (
+        193_340,
+        "sim: rot beside what was answered and not durable is in a gap where the log is lost",
+    ),
+];
+
+/// Seeds of fixed bugs found on disks of random sizes.
 #[test]
 fn seeds_of_fixed_bugs_on_any_disks_pass() {
-    let found = [
-        (
-            18099,
-            "a log that was lost is begun anew only when what it covered is settled",
-        ),
-        (
-            28773,
-            "what a row sum proved is answered, though the log is gone",
-        ),
-        (
-            119_005,
-            "a part of a durable record that its log lost is made from the rest of its row",
-        ),
-        (
-            123_157,
-            "a part of a durable record that its log lost is made from the rest of its row",
-        ),
-        (
-            13893,
-            "sim: a member that goes out may have the last right copy of what is in doubt",
-        ),
-        (
-            31897,
-            "sim: rot of a copy that is in doubt after a crash is a gap",
-        ),
-        (
-            31927,
-            "sim: what grew from copies to parity without checksums can't spare a member after a \
-             crash",
-        ),
-        (
-            62349,
-            "sim: no row lacks a member that the array grows onto",
-        ),
-        (
-            104_836,
-            "sim: what an array keeps in arrays that log is judged when it is opened again",
-        ),
-        (52175, "sim: without the log of a device parity is in doubt"),
-        (
-            13403,
-            "sim: what was written unlogged and given back is not on a device that takes the place",
-        ),
-        (
-            17503,
-            "sim: what was written unlogged lies elsewhere on a device that takes the place",
-        ),
-        (
-            21230,
-            "sim: a write that did not land, in an array below, is in a gap as in any other",
-        ),
-        (
-            116_123,
-            "engine: a log that went on after a crash, and ended unused, does not keep its \
-             segments",
-        ),
-        (
-            107_024,
-            "engine: an array all of whose members go under one write answers it with an error",
-        ),
-        (
-            705_326,
-            "sim: whole rows of an array inside another count as unlogged",
-        ),
-        (
-            700_894,
-            "sim: a member that the array was about to grow onto is missing in no row",
-        ),
-        (
-            188_001,
-            "engine: what is known of rows is asked anew after a wait in which their region may be \
-             given back",
-        ),
-        (
-            193_340,
-            "sim: rot beside what was answered and not durable is in a gap where the log is lost",
-        ),
-    ];
-    for (seed, title) in found {
+    for &(seed, title) in FIXED_BUGS_ON_ANY_DISKS {
         let outcome = run_seed(seed, &Fixed::default());
         assert_eq!(outcome.failure, None, "{seed}: {title}");
     }

@@ -79,7 +79,7 @@ enum Value {
     Unknown(Option<u64>),
 }
 
-/// One write as one sector sees it. Times are ticks of the history.
+/// The effect of a write on a single sector. Times are ticks of the history.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     value: Value,
@@ -213,8 +213,8 @@ impl History {
         }
     }
 
-    /// Records that a write was answered. It is done, or it failed, which leaves each sector old or
-    /// new. Returns the sectors that this made durable.
+    /// Records the answer to a write: success, or a failure that leaves each sector old or new.
+    /// Returns the sectors that became durable.
     pub fn write_answered(&mut self, token: WriteToken, done: bool, fua: bool) -> Vec<u64> {
         let now = self.now();
         let mut durable = Vec::new();
@@ -345,7 +345,7 @@ impl History {
         }
     }
 
-    /// Records that a flush was answered as done. Returns the sectors that it made durable.
+    /// Records a successful flush. Returns the sectors that it made durable.
     pub fn flush_answered(&mut self, token: FlushToken) -> Vec<u64> {
         self.now();
         let mut durable = Vec::new();
@@ -566,7 +566,7 @@ mod tests {
         history.read_answered(token, bytes)
     }
 
-    /// Returns for each value whether it would be legal if it was read now.
+    /// Returns true for each value that a read could legally return now.
     fn legal(history: &History, values: &[[u8; 64]]) -> Vec<bool> {
         let legal = |value: &[u8; 64]| read(&mut history.clone(), value).is_ok();
         values.iter().map(legal).collect()

@@ -34,8 +34,8 @@ pub enum Next {
     Done,
 }
 
-/// A workload in progress. All are closed loops: an actor continues once its operation is answered.
-/// The same plan and the same order of completions give the same operations.
+/// A workload in progress. Workloads are closed loops: an actor continues once its operation is
+/// answered. The same plan and the same order of completions give the same operations.
 pub trait BlockWorkload {
     /// Returns the next thing to do. Call it until it returns `Wait` or `Done`.
     fn next(&mut self) -> Next;

@@ -17,7 +17,7 @@ pub const NODES_MAX: u64 = 64;
 /// The name that users type.
 pub const COPY: &str = "copy";
 
-/// One line that describes it.
+/// Description of the workload, one line.
 pub const SUMMARY: &str =
     "one file to or from a server by each of 1 to 8 machines at once, as rcp does";
 

@@ -16,7 +16,7 @@ pub struct Params {
     pub seed: u64,
     /// Targets used at once, for kinds that work on several.
     pub streams: u32,
-    /// Size of one operation.
+    /// Bytes per operation.
     pub chunk_bytes: Option<u32>,
     /// Most operations in flight.
     pub in_flight: Option<u32>,
@@ -120,13 +120,13 @@ pub struct Plan {
     pub seed: u64,
     /// Bytes of each target to work on: a multiple of the chunk.
     pub size_bytes: u64,
-    /// Size of one operation.
+    /// Bytes per operation.
     pub chunk_bytes: u32,
     /// Targets used at once.
     pub streams: u32,
-    /// Actors of each target: the most operations in flight on it.
+    /// Actors per target: the most operations in flight on a target.
     pub actors_per_stream: u32,
-    /// Operations of each target. The write-backs of `seeks` are not counted.
+    /// Operations per target. The write-backs of `seeks` are not counted.
     pub operations: u64,
     /// Set to run until the driver stops it.
     pub endless: bool,

@@ -1,5 +1,5 @@
-//! Self-describing sectors: each records which write of which run put it where. Every byte follows
-//! from that, so a wrong byte is recognised and its origin named.
+//! Self-describing sectors: a sector records its run, its number and its write. Every byte is
+//! derived from these, so a wrong byte is recognised and its origin named.
 
 use core::fmt;
 

@@ -16,7 +16,7 @@ impl Random {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// Returns one of `0..end`, all equally likely.
+    /// Draws a number from `0..end`, with equal probability for each.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0);
         // The values above the last whole multiple of `end` would favour small results.

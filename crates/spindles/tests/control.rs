@@ -1286,6 +1286,40 @@ fn status_shows_the_jobs_of_a_server() {
     place.does("stop --force pool");
 }
 
+/// While a spare is filled, the array survives no loss, and only the job says how far it is.
+#[test]
+fn status_warns_of_the_risk_while_a_spare_is_filled() {
+    let mut place = Place::new("a b c d", 64 << 20);
+    place.does("create pool raid5(a,b,c) --spare d");
+    std::fs::write(place.path("data"), vec![7; 96 << 20]).expect("a file");
+    place.does("copy data array:pool");
+    place.serve(" --rebuild-rate 1M");
+    // Only an array in use is rebuilt at this rate.
+    let Some(mut writer) = Writer::begin(&place, 4096, 60) else {
+        return;
+    };
+    place.until("the writer", |place| {
+        place.json("status pool")["served"]["writes"].as_u64() > Some(100)
+    });
+    place.does("fail a pool");
+    place.until("the rebuild", |place| {
+        let jobs = &place.json("status pool")["jobs"];
+        jobs[0]["what"] == "rebuild" && jobs[0]["done_bytes"] != 0
+    });
+    let status = place.run("status pool");
+    let risk = "member 0 of 3 not filled yet; it is not safe from further losses";
+    assert!(status.error.contains(risk), "{}", status.error);
+    let percents = status.out.matches(" % done").count();
+    assert!(
+        percents == 1 && status.out.contains("/d, being rebuilt, "),
+        "{}",
+        status.out
+    );
+    writer.0.kill().expect("it runs");
+    writer.0.wait().expect("it ends");
+    place.does("stop --force pool");
+}
+
 /// Unreadable data makes the array degraded at once, not only after the next scrub.
 #[test]
 fn status_reports_unrecoverable_data() {

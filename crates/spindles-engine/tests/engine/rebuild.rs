@@ -335,7 +335,9 @@ fn old_blocks_of_a_returning_member_stand_in_for_rotten_ones() {
         for rotten in present {
             for block in of_row(written) {
                 let (mut world, mut bytes) = filled(&setup(&spec, 4, 6));
-                out.iter().for_each(|&member| world.fail(member));
+                for &member in out {
+                    world.fail(member);
+                }
                 for block in [of_row(neighbour).next().unwrap(), block] {
                     let at = usize::try_from(block).unwrap() * BLOCK;
                     bytes[at..at + BLOCK].fill(9);

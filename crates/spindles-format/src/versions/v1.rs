@@ -159,11 +159,62 @@ impl Reader<'_> {
     fn text<const N: usize>(&mut self, what: &'static str) -> Result<Text<N>, DecodeError> {
         Text::from_bytes(&self.bytes()).ok_or(DecodeError::Invalid { what })
     }
+    /// Reads a byte that must be 0 or 1.
+    fn flag(&mut self, what: &'static str) -> Result<bool, DecodeError> {
+        match self.u8() {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(invalid(what)),
+        }
+    }
+}
+
+/// Returns the error of a superblock that breaks a rule of the format.
+const fn invalid(what: &'static str) -> DecodeError {
+    DecodeError::Invalid { what }
+}
+
+/// Returns an error unless a rule of the format holds.
+const fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
+    if holds { Ok(()) } else { Err(invalid(what)) }
 }
 
 fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_BYTES]) {
     assert_eq!(array.block_size, device.block_size);
     out.fill(0); // No stale bytes on the member.
+    encode_head(array, device, out);
+    encode_areas(device, &mut out[AREAS_AT..]);
+    let mut writer = Writer(&mut out[ERRORS_AT..]);
+    writer.u64(device.errors.read_errors);
+    writer.u64(device.errors.corrupt_blocks);
+    writer.u64(device.errors.repaired_blocks);
+    writer.u64(device.errors.slow_answers);
+    encode_members(array, &mut out[MEMBERS_AT..]);
+    Writer(&mut out[SCRUB_AT..]).u64(array.scrub_mark.0);
+    Writer(&mut out[SCRUB_LEFT_AT..]).u64(array.scrub_left_blocks);
+    array.growth.encode(&mut out[GROWTH_AT..]);
+    Writer(&mut out[JOURNAL_DEVICE_AT..]).bytes(&array.journal.device.0);
+    out[CHECKSUM_KIND_AT] = array.checksum.number();
+    out[JOURNAL_ON_DEVICE_AT] = u8::from(array.journal.on_device);
+    out[ROW_SUMS_AT] = u8::from(array.row_sums);
+    out[DEGRADED_WRITES_AT] = u8::from(array.degraded_writes);
+    out[BAD_BLOCKS_LISTED_AT] = u8::from(array.bad_blocks_listed);
+    let mut writer = Writer(&mut out[TIMES_AT..]);
+    writer.u64(array.last_written_s);
+    writer.u64(array.last_scrub_s);
+    Writer(&mut out[SHARED_AT..]).bytes(&array.shared.encode());
+    let mut writer = Writer(&mut out[SESSIONS_AT..]);
+    writer.u64(array.session);
+    for past in &array.past {
+        writer.u64(past.nonce);
+        writer.u64(past.generation);
+    }
+    let checksum = crc32c(&out[..CHECKSUM_AT]);
+    out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Writes the fields before the area table.
+fn encode_head(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8]) {
     let mut writer = Writer(out);
     writer.bytes(&MAGIC);
     writer.u32(1);
@@ -190,7 +241,11 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     writer.bytes(&array.parent.0);
     writer.u64(array.journal.tail);
     writer.u64(array.journal.nonce);
-    let mut writer = Writer(&mut out[AREAS_AT..]);
+}
+
+/// Writes the area table.
+fn encode_areas(device: &DeviceRecord, out: &mut [u8]) {
+    let mut writer = Writer(out);
     for area in device.areas() {
         writer.u16(area.kind.0);
         writer.u16(area.version);
@@ -199,12 +254,11 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
         writer.u64(area.length_bytes);
         writer.skip(8);
     }
-    let mut writer = Writer(&mut out[ERRORS_AT..]);
-    writer.u64(device.errors.read_errors);
-    writer.u64(device.errors.corrupt_blocks);
-    writer.u64(device.errors.repaired_blocks);
-    writer.u64(device.errors.slow_answers);
-    let mut writer = Writer(&mut out[MEMBERS_AT..]);
+}
+
+/// Writes the member table.
+fn encode_members(array: &ArrayRecord, out: &mut [u8]) {
+    let mut writer = Writer(out);
     for member in array.members() {
         let (state, held_out, out_since, mark) = match member.state {
             MemberState::Active => (1, false, 0, 0),
@@ -222,27 +276,6 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
         writer.u64(out_since);
         writer.u64(mark);
     }
-    Writer(&mut out[SCRUB_AT..]).u64(array.scrub_mark.0);
-    Writer(&mut out[SCRUB_LEFT_AT..]).u64(array.scrub_left_blocks);
-    array.growth.encode(&mut out[GROWTH_AT..]);
-    Writer(&mut out[JOURNAL_DEVICE_AT..]).bytes(&array.journal.device.0);
-    out[CHECKSUM_KIND_AT] = array.checksum.number();
-    out[JOURNAL_ON_DEVICE_AT] = u8::from(array.journal.on_device);
-    out[ROW_SUMS_AT] = u8::from(array.row_sums);
-    out[DEGRADED_WRITES_AT] = u8::from(array.degraded_writes);
-    out[BAD_BLOCKS_LISTED_AT] = u8::from(array.bad_blocks_listed);
-    let mut writer = Writer(&mut out[TIMES_AT..]);
-    writer.u64(array.last_written_s);
-    writer.u64(array.last_scrub_s);
-    Writer(&mut out[SHARED_AT..]).bytes(&array.shared.encode());
-    let mut writer = Writer(&mut out[SESSIONS_AT..]);
-    writer.u64(array.session);
-    for past in &array.past {
-        writer.u64(past.nonce);
-        writer.u64(past.generation);
-    }
-    let checksum = crc32c(&out[..CHECKSUM_AT]);
-    out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
 
 fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
@@ -251,10 +284,70 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     if stored != computed {
         return Err(DecodeError::Checksum { stored, computed });
     }
-    let invalid = |what| DecodeError::Invalid { what };
-    let ensure = |holds: bool, what| if holds { Ok(()) } else { Err(invalid(what)) };
-
     let mut reader = Reader(&bytes[12..]);
+    let features = decode_features(&mut reader)?;
+    let identity = Identity::decode(&mut reader)?;
+    let shape = Shape::decode(&mut reader, features)?;
+    let created_s = reader.u64();
+    let parent = Uuid(reader.bytes());
+    ensure(parent != identity.uuid, "the array is its own parent")?;
+    let (tail, nonce) = (reader.u64(), reader.u64());
+    let journal = decode_journal(bytes, tail, nonce, features)?;
+    let device = decode_device(bytes, &shape, features)?;
+    let shared = SharedAreas::decode(Reader(&bytes[SHARED_AT..]).bytes());
+    ensure(
+        shared.fit(&device),
+        "its areas are shorter than the array uses them",
+    )?;
+    let (checksum, row_sums) = decode_checksums(bytes, features, &device)?;
+    let growth = decode_growth(bytes, &shape, features)?;
+    let member = decode_members(bytes, shape.members, identity.generation)?;
+    check_own_member(&member[usize::from(shape.member_index.0)], &device)?;
+    let (session, past) = decode_sessions(bytes, identity.generation)?;
+    let degraded_writes = Reader(&bytes[DEGRADED_WRITES_AT..])
+        .flag("it neither may nor may not be written while members are away")?;
+    let bad_blocks_listed = Reader(&bytes[BAD_BLOCKS_LISTED_AT..])
+        .flag("its list of bad blocks neither may nor may not have entries")?;
+    let mut times = Reader(&bytes[TIMES_AT..]);
+    let array = ArrayRecord {
+        uuid: identity.uuid,
+        parent,
+        name: identity.name,
+        created_s,
+        last_written_s: times.u64(),
+        last_scrub_s: times.u64(),
+        scrub_left_blocks: Reader(&bytes[SCRUB_LEFT_AT..]).u64(),
+        generation: identity.generation,
+        session,
+        past,
+        block_size: shape.block_size,
+        level: identity.level,
+        layout: identity.layout,
+        chunk_blocks: shape.chunk_blocks,
+        region_groups: shape.region_groups,
+        members: shape.members,
+        clean: shape.clean,
+        degraded_writes,
+        consistency: identity.consistency,
+        journal,
+        scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
+        growth,
+        bad_blocks_listed,
+        checksum,
+        row_sums,
+        shared,
+        features,
+        member,
+    };
+    ensure(
+        array.rebuilding().is_empty() == (features.refuse & Features::REBUILDING == 0),
+        "it rebuilds a member without the feature, or the other way round",
+    )?;
+    Ok((array, device))
+}
+
+/// Reads the superblock's size and the features, and refuses unknown ones.
+fn decode_features(reader: &mut Reader<'_>) -> Result<Features, DecodeError> {
     let superblock_bytes = reader.u32();
     let features = Features {
         ignorable: reader.u64(),
@@ -270,50 +363,107 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         usize::try_from(superblock_bytes) == Ok(SUPERBLOCK_BYTES),
         "it says it has another size",
     )?;
-    let generation = reader.u64();
-    ensure(generation > 0, "its generation is 0")?;
-    let uuid = Uuid(reader.bytes());
-    ensure(uuid != Uuid::NIL, "the array's UUID is zero")?;
-    let name = reader.text("the array's name is no text")?;
-    let level: Text<16> = reader.text("the level is no text")?;
-    ensure(!level.is_empty(), "it names no level")?;
-    let layout = reader.text("the layout is no text")?;
-    let consistency: Text<16> = reader.text("the consistency policy is no text")?;
-    ensure(!consistency.is_empty(), "it names no consistency policy")?;
-    let block_size = BlockSize::from_bytes(reader.u32())
-        .ok_or(invalid("its block is neither 512 nor 4096 bytes"))?;
-    let chunk_blocks = reader.u32();
-    ensure(chunk_blocks > 0, "its chunks have no blocks")?;
-    let members = reader.u8();
-    ensure(
-        (1..=MEMBERS_MAX).contains(&members),
-        "it has no members, or more than 64",
-    )?;
-    let clean = reader.u8();
-    ensure(clean < 2, "it is neither clean nor unclean")?;
-    let member_index = MemberIndex(reader.u8());
-    ensure(
-        member_index.0 < members,
-        "its position is beyond the array's members",
-    )?;
-    let area_count = usize::from(reader.u8());
-    ensure(area_count <= AREAS_MAX, "it has more than 15 areas")?;
-    let region_groups = reader.u32();
-    ensure(
-        region_groups == 0 || region_groups.is_power_of_two(),
-        "its regions are no power of two of groups",
-    )?;
-    ensure(
-        (region_groups > 0) == (features.refuse & Features::REGIONS != 0),
-        "it has regions without the feature, or the other way round",
-    )?;
-    let device_bytes = reader.u64();
-    let created_s = reader.u64();
-    let parent = Uuid(reader.bytes());
-    ensure(parent != uuid, "the array is its own parent")?;
+    Ok(features)
+}
+
+/// The array's identity, and the names of the choices made for it.
+struct Identity {
+    generation: u64,
+    uuid: Uuid,
+    name: Text<64>,
+    level: Text<16>,
+    layout: Text<32>,
+    consistency: Text<16>,
+}
+
+impl Identity {
+    /// Reads the fields from the generation to the consistency policy.
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let generation = reader.u64();
+        ensure(generation > 0, "its generation is 0")?;
+        let uuid = Uuid(reader.bytes());
+        ensure(uuid != Uuid::NIL, "the array's UUID is zero")?;
+        let name = reader.text("the array's name is no text")?;
+        let level: Text<16> = reader.text("the level is no text")?;
+        ensure(!level.is_empty(), "it names no level")?;
+        let layout = reader.text("the layout is no text")?;
+        let consistency: Text<16> = reader.text("the consistency policy is no text")?;
+        ensure(!consistency.is_empty(), "it names no consistency policy")?;
+        Ok(Self {
+            generation,
+            uuid,
+            name,
+            level,
+            layout,
+            consistency,
+        })
+    }
+}
+
+/// The sizes and counts of the array and of this device.
+struct Shape {
+    block_size: BlockSize,
+    chunk_blocks: u32,
+    members: u8,
+    clean: bool,
+    member_index: MemberIndex,
+    area_count: usize,
+    region_groups: u32,
+    device_bytes: u64,
+}
+
+impl Shape {
+    /// Reads the fields from the block size to the device's length.
+    fn decode(reader: &mut Reader<'_>, features: Features) -> Result<Self, DecodeError> {
+        let block_size = BlockSize::from_bytes(reader.u32())
+            .ok_or(invalid("its block is neither 512 nor 4096 bytes"))?;
+        let chunk_blocks = reader.u32();
+        ensure(chunk_blocks > 0, "its chunks have no blocks")?;
+        let members = reader.u8();
+        ensure(
+            (1..=MEMBERS_MAX).contains(&members),
+            "it has no members, or more than 64",
+        )?;
+        let clean = reader.flag("it is neither clean nor unclean")?;
+        let member_index = MemberIndex(reader.u8());
+        ensure(
+            member_index.0 < members,
+            "its position is beyond the array's members",
+        )?;
+        let area_count = usize::from(reader.u8());
+        ensure(area_count <= AREAS_MAX, "it has more than 15 areas")?;
+        let region_groups = reader.u32();
+        ensure(
+            region_groups == 0 || region_groups.is_power_of_two(),
+            "its regions are no power of two of groups",
+        )?;
+        ensure(
+            (region_groups > 0) == (features.refuse & Features::REGIONS != 0),
+            "it has regions without the feature, or the other way round",
+        )?;
+        Ok(Self {
+            block_size,
+            chunk_blocks,
+            members,
+            clean,
+            member_index,
+            area_count,
+            region_groups,
+            device_bytes: reader.u64(),
+        })
+    }
+}
+
+/// Reads the location of the journal, whose tail and nonce are in the head.
+fn decode_journal(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    tail: u64,
+    nonce: u64,
+    features: Features,
+) -> Result<JournalRecord, DecodeError> {
     let journal = JournalRecord {
-        tail: reader.u64(),
-        nonce: reader.u64(),
+        tail,
+        nonce,
         device: Uuid(Reader(&bytes[JOURNAL_DEVICE_AT..]).bytes()),
         on_device: bytes[JOURNAL_ON_DEVICE_AT] == 1,
     };
@@ -326,7 +476,15 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         bytes[JOURNAL_ON_DEVICE_AT] <= u8::from(has_device),
         "its journal is neither on the members nor on a device",
     )?;
+    Ok(journal)
+}
 
+/// Reads the area table and the error counts.
+fn decode_device(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    shape: &Shape,
+    features: Features,
+) -> Result<DeviceRecord, DecodeError> {
     let mut reader = Reader(&bytes[AREAS_AT..]);
     let areas: [Area; AREAS_MAX] = core::array::from_fn(|_| {
         let kind = AreaKind(reader.u16());
@@ -349,25 +507,37 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         repaired_blocks: reader.u64(),
         slow_answers: reader.u64(),
     };
-    let mut device =
-        DeviceRecord::new(member_index, block_size, device_bytes, &areas[..area_count])
-            .map_err(invalid)?;
+    let areas = &areas[..shape.area_count];
+    let mut device = DeviceRecord::new(
+        shape.member_index,
+        shape.block_size,
+        shape.device_bytes,
+        areas,
+    )
+    .map_err(invalid)?;
     device.errors = errors;
-    let in_use = |kind| device.area(kind).is_some_and(|area| area.version == 1);
     ensure(
-        region_groups == 0 || BITMAPS.into_iter().all(in_use),
+        shape.region_groups == 0 || BITMAPS.into_iter().all(|kind| is_in_use(&device, kind)),
         "it has regions and no bitmaps",
     )?;
     ensure(
-        in_use(AreaKind::BAD_BLOCKS) == (features.refuse & Features::BAD_BLOCKS != 0),
+        is_in_use(&device, AreaKind::BAD_BLOCKS) == (features.refuse & Features::BAD_BLOCKS != 0),
         "it has a list of bad blocks without the feature, or the other way round",
     )?;
-    let shared = SharedAreas::decode(Reader(&bytes[SHARED_AT..]).bytes());
-    ensure(
-        shared.fit(&device),
-        "its areas are shorter than the array uses them",
-    )?;
+    Ok(device)
+}
 
+/// Returns true if an area has contents in the version that this code knows.
+fn is_in_use(device: &DeviceRecord, kind: AreaKind) -> bool {
+    device.area(kind).is_some_and(|area| area.version == 1)
+}
+
+/// Reads the kind of the checksums, and whether the array keeps row sums.
+fn decode_checksums(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    features: Features,
+    device: &DeviceRecord,
+) -> Result<(ChecksumKind, bool), DecodeError> {
     let checksum = ChecksumKind::of_number(bytes[CHECKSUM_KIND_AT]).ok_or(invalid(
         "its blocks have checksums of a kind that there is not",
     ))?;
@@ -377,30 +547,46 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         "it has checksums without the feature, or the other way round",
     )?;
     ensure(
-        !has_checksums || in_use(AreaKind::CHECKSUMS) && room_for_checksums(&device),
+        !has_checksums || is_in_use(device, AreaKind::CHECKSUMS) && room_for_checksums(device),
         "it has checksums and no room for them, as arrays made before version 0.1.0, which do not \
          open: create it anew",
     )?;
-    let row_sums = bytes[ROW_SUMS_AT];
-    ensure(row_sums < 2, "it neither keeps row sums nor keeps none")?;
+    let row_sums =
+        Reader(&bytes[ROW_SUMS_AT..]).flag("it neither keeps row sums nor keeps none")?;
     ensure(
-        row_sums == 0 || has_checksums,
+        !row_sums || has_checksums,
         "it has row sums without checksums",
     )?;
+    Ok((checksum, row_sums))
+}
 
+/// Reads the record of growth.
+fn decode_growth(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    shape: &Shape,
+    features: Features,
+) -> Result<GrowthRecord, DecodeError> {
     let growth = bytes[GROWTH_AT..]
         .first_chunk()
         .expect("within the superblock");
-    let growth = GrowthRecord::decode(growth, members).map_err(invalid)?;
+    let growth = GrowthRecord::decode(growth, shape.members).map_err(invalid)?;
     ensure(
         growth.is_used() == (features.refuse & Features::GROWTH != 0),
         "it has grown without the feature, or the other way round",
     )?;
     ensure(
-        !growth.is_used() || region_groups > 0,
+        !growth.is_used() || shape.region_groups > 0,
         "it has grown without regions",
     )?;
+    Ok(growth)
+}
 
+/// Reads the member table.
+fn decode_members(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    members: u8,
+    generation: u64,
+) -> Result<[MemberRecord; MEMBERS_MAX as usize], DecodeError> {
     let mut member = [MemberRecord::NONE; MEMBERS_MAX as usize];
     let mut reader = Reader(&bytes[MEMBERS_AT..]);
     for index in 0..usize::from(members) {
@@ -436,7 +622,11 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
             state,
         };
     }
-    let own = &member[usize::from(member_index.0)];
+    Ok(member)
+}
+
+/// Checks this device's row of the member table.
+fn check_own_member(own: &MemberRecord, device: &DeviceRecord) -> Result<(), DecodeError> {
     ensure(
         own.state.takes_part(),
         "it says of its own device that it is missing",
@@ -444,10 +634,17 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     ensure(
         own.data_blocks <= device.data_blocks(),
         "its data area is shorter than the array counts on",
-    )?;
+    )
+}
+
+/// Reads the current session and the past ones.
+fn decode_sessions(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    generation: u64,
+) -> Result<(u64, [PastSession; PAST_SESSIONS_MAX]), DecodeError> {
     let mut reader = Reader(&bytes[SESSIONS_AT..]);
     let session = reader.u64();
-    let past = core::array::from_fn(|_| PastSession {
+    let past: [PastSession; PAST_SESSIONS_MAX] = core::array::from_fn(|_| PastSession {
         nonce: reader.u64(),
         generation: reader.u64(),
     });
@@ -455,48 +652,5 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         past.iter().all(|past| past.generation <= generation),
         "it remembers a later generation than its own",
     )?;
-    ensure(
-        bytes[DEGRADED_WRITES_AT] < 2,
-        "it neither may nor may not be written while members are away",
-    )?;
-    ensure(
-        bytes[BAD_BLOCKS_LISTED_AT] < 2,
-        "its list of bad blocks neither may nor may not have entries",
-    )?;
-    let mut times = Reader(&bytes[TIMES_AT..]);
-    let array = ArrayRecord {
-        uuid,
-        parent,
-        name,
-        created_s,
-        last_written_s: times.u64(),
-        last_scrub_s: times.u64(),
-        scrub_left_blocks: Reader(&bytes[SCRUB_LEFT_AT..]).u64(),
-        generation,
-        session,
-        past,
-        block_size,
-        level,
-        layout,
-        chunk_blocks,
-        region_groups,
-        members,
-        clean: clean == 1,
-        degraded_writes: bytes[DEGRADED_WRITES_AT] == 1,
-        consistency,
-        journal,
-        scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
-        growth,
-        bad_blocks_listed: bytes[BAD_BLOCKS_LISTED_AT] == 1,
-        checksum,
-        row_sums: row_sums == 1,
-        shared,
-        features,
-        member,
-    };
-    ensure(
-        array.rebuilding().is_empty() == (features.refuse & Features::REBUILDING == 0),
-        "it rebuilds a member without the feature, or the other way round",
-    )?;
-    Ok((array, device))
+    Ok((session, past))
 }

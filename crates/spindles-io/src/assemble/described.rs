@@ -297,21 +297,41 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         refused: Vec::new(),
         replaced: Vec::new(),
         damaged: Vec::new(),
-        returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
-            .filter_map(|refusal| Some((refusal.member?, refusal.name.clone())))
-            .collect(),
-        held_out: (assembly.refused.iter())
-            .filter(|refusal| matches!(refusal.reason, Reason::Returning { held_out: true, .. }))
-            .map(|refusal| refusal.name.clone())
-            .collect(),
-        stale: (assembly.refused.iter())
-            .filter(|refusal| matches!(refusal.reason, Reason::Stale { .. }))
-            .filter_map(|refusal| Some((refusal.member?, refusal.name.clone())))
-            .collect(),
+        returning: refused_members(assembly, knows),
+        held_out: refused_members(assembly, |refusal| {
+            matches!(refusal.reason, Reason::Returning { held_out: true, .. })
+        }),
+        stale: refused_members(assembly, |refusal| {
+            matches!(refusal.reason, Reason::Stale { .. })
+        }),
+        truncated: truncated_members(assembly),
         spares: Vec::new(),
         taken: Vec::new(),
         incidents: Vec::new(),
     }
+}
+
+/// Returns the members whose device was refused for that reason, with the name of the device.
+fn refused_members(
+    assembly: &Assembly,
+    is_reason: impl Fn(&Refusal) -> bool,
+) -> Vec<(MemberIndex, String)> {
+    let refused = assembly.refused.iter().filter(|refusal| is_reason(refusal));
+    refused
+        .filter_map(|refusal| Some((refusal.member?, refusal.name.clone())))
+        .collect()
+}
+
+/// Returns the members whose device is shorter than it was, with its name and its earlier size.
+fn truncated_members(assembly: &Assembly) -> Vec<(MemberIndex, String, SizeBytes)> {
+    let truncated = assembly.refused.iter().filter_map(|refusal| {
+        let Reason::Truncated { expected_bytes, .. } = refusal.reason else {
+            return None;
+        };
+        let bytes = SizeBytes(expected_bytes);
+        Some((refusal.member?, refusal.name.clone(), bytes))
+    });
+    truncated.collect()
 }
 
 /// Returns true if the array knows which blocks that device missed, and writes them without a

@@ -35,7 +35,7 @@ impl Opening<'_> {
     pub(super) fn open(&mut self, parts: &mut [Part]) -> Result<Option<Part>, AssembleError> {
         let is_inner = parts.iter().any(|part| part.parent().is_some());
         let mut described = match self.describe(parts) {
-            // Each of its devices was refused with a reason, or some continued without the others.
+            // Each device was refused with a reason, or some devices continued without the others.
             Err(
                 error @ AssembleError::Choose(
                     ChooseError::NothingLeft { .. } | ChooseError::SplitBrain { .. },

@@ -99,7 +99,7 @@ const LOOKS_MAX: u32 = 20;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
     Use,
-    /// Only to check that it could be used.
+    /// Only check that the array could be used.
     Look,
 }
 

@@ -60,8 +60,8 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
 #[derive(Debug)]
 struct Mem(Region);
 
-/// Writes of this size or more bypass the caches: their data is not read again soon, and would push
-/// out data that is.
+/// Writes of this size or more bypass the caches: such data is not read again soon, and would push
+/// more useful data out of the caches.
 const PAST_CACHES_FROM_BYTES: usize = 32 << 10;
 
 fn copy(to: &mut [u8], from: &[u8]) {

@@ -220,7 +220,7 @@ fn retry_while_busy<T>(
         match attempt() {
             Err(errno) if errno == busy && started.elapsed() < busy_timeout => {
                 if *is_anothers.get_or_insert_with(look) {
-                    return Err(errno); // Another user's server keeps it.
+                    return Err(errno); // Another user's server keeps the file.
                 }
                 if !is_shown && started.elapsed() > SILENCE {
                     is_shown = true;

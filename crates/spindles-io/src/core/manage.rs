@@ -6,6 +6,7 @@ use crate::errors::AttachError;
 use crate::managed::PlaceWanted;
 use crate::members::DeviceIndex;
 use crate::probe::Probe;
+use crate::seen::Seen;
 use crate::{TooSmall, identity, labels, random};
 use spindles_block::MemberIndex;
 use spindles_engine::{Change, Command, CommandError, Member, Membership, Plan, Role};
@@ -163,9 +164,10 @@ pub(crate) fn attach(
     carry: &mut Carry,
     name: &str,
     wanted: PlaceWanted,
+    seen: Seen,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let coming = may_attach(carry, name, wanted)?.decided(carry, name)?;
-    let device = add_reserved(carry, name, &coming)?;
+    let device = add_reserved(carry, name, &coming, seen)?;
     put_in(carry, name, coming, device)
 }
 
@@ -462,9 +464,10 @@ pub(crate) fn replace(
     carry: &mut Carry,
     old: &str,
     name: &str,
+    seen: Seen,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let coming = may_replace(carry, old, name)?.decided(carry, name)?;
-    let device = add_reserved(carry, name, &coming)?;
+    let device = add_reserved(carry, name, &coming, seen)?;
     let Coming { array, member, .. } = coming;
     carry.put_replacement(array, device);
     command_for(carry, name, array, coming.command)?;
@@ -541,10 +544,15 @@ fn add_reserved(
     carry: &mut Carry,
     name: &str,
     coming: &Coming,
+    seen: Seen,
 ) -> Result<DeviceIndex, AttachError> {
     let record = carry.array(coming.array).engine().record();
     let array = record.expect("an array with superblocks").uuid;
     let device = carry.add_device_meanwhile(name)?;
+    if let Err(changed) = seen.is_unchanged(name) {
+        carry.members_mut().let_go(device);
+        return Err(changed.into());
+    }
     if let Err(source) = labels::reserve(name, array, &coming.areas) {
         carry.members_mut().let_go(device);
         let device = name.to_owned();

@@ -11,7 +11,7 @@ pub(crate) use carry::{ArrayIndex, Carry, Node};
 
 use crate::incidents::SpaceNews;
 use crate::labels::Spare;
-use crate::{OpenError, OpenOptions};
+use crate::{ArraySnapshot, OpenError, OpenOptions};
 use carry::Full;
 use space::{Space, Waiting};
 use spares::Spares;
@@ -66,6 +66,11 @@ impl Core {
     /// Returns the changes in space for writes since the last call.
     pub(crate) fn space_news(&mut self) -> Vec<SpaceNews> {
         self.space.news()
+    }
+
+    /// Returns the current state of all arrays in use, each before its inner arrays.
+    pub(crate) fn snapshot(&self) -> Vec<ArraySnapshot> {
+        progress::snapshot(&self.carry, self.space.lacking(&self.carry))
     }
 
     /// Returns true if an operation is in flight, an engine waits for a timeout, or a write waits

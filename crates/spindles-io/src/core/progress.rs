@@ -2,7 +2,6 @@
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{in_use, in_use_from_the_top, leaves};
-use crate::holes::Holes;
 use crate::incidents::is_out_of_space;
 use crate::members::DeviceIndex;
 use crate::progress::{RebuildProgress, ScrubProgress};
@@ -122,19 +121,26 @@ pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
     status
 }
 
-/// Returns the current state of all arrays in use, each before its inner arrays.
-pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
-    let of_device = |device: DeviceIndex| DeviceSnapshot {
-        name: carry.members().facts(device).name.clone(),
-        counters: carry.members().counters(device),
-        left_bytes: (carry.members().holes(device))
-            .filter(|_| carry.members().had_no_space(device))
-            .and_then(Holes::left_bytes),
-    };
+/// Returns the current state of all arrays in use, each before its inner arrays. `lacking`: the
+/// devices without space for writes.
+pub(super) fn snapshot(carry: &Carry, lacking: &[DeviceIndex]) -> Vec<ArraySnapshot> {
     let of_array = |index| {
         let array = carry.array(index);
         let engine = array.engine();
         let block_bytes = engine.block_size().bytes();
+        let status = status(carry, index);
+        let lacks_space = |device: &DeviceIndex| {
+            // A lack of space may have ended all writing: no write checks the space again.
+            let is_last = status.stopped_writing && carry.members().had_no_space(*device);
+            is_last || lacking.contains(device)
+        };
+        let of_device = |device: DeviceIndex| DeviceSnapshot {
+            name: carry.members().facts(device).name.clone(),
+            counters: carry.members().counters(device),
+            left_bytes: Some(device)
+                .filter(lacks_space)
+                .and_then(|device| carry.members().holes(device)?.left_bytes()),
+        };
         let members = array.members().iter().map(|node| match node {
             Some(Node::Device(device)) if carry.members().is_gone(*device) => None,
             Some(Node::Device(device)) => {
@@ -149,10 +155,10 @@ pub(crate) fn snapshot(carry: &Carry) -> Vec<ArraySnapshot> {
             bytes: engine.geometry().blocks() * u64::from(block_bytes),
             block_bytes,
             last_scrub_s: engine.record().map_or(0, |record| record.last_scrub_s),
-            status: status(carry, index),
             members: members.collect(),
             replacing: engine.membership().beside,
             journal: array.journal().map(of_device),
+            status,
         }
     };
     let arrays = in_use_from_the_top(carry).into_iter();

@@ -38,10 +38,19 @@ pub(super) struct Waiting {
 }
 
 /// A lack of space for writes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Shortage {
     since: Instant,
     left_bytes: u64,
+    /// The devices without space.
+    devices: Vec<DeviceIndex>,
+}
+
+impl Shortage {
+    /// Returns true if there is space again, with this much left.
+    fn is_over(&self, left_bytes: Option<u64>) -> bool {
+        left_bytes.is_some_and(|left| left >= self.left_bytes.saturating_add(RELIEF_BYTES))
+    }
 }
 
 /// State of the space that members take.
@@ -103,25 +112,38 @@ impl Space {
             return true;
         }
         let lacking = taking.lacking();
-        if self.shortage.is_none() {
-            self.shortage = Some(Shortage {
-                since: Instant::now(),
-                left_bytes: left_bytes(carry).unwrap_or(0),
-            });
+        let news = &mut self.news;
+        let shortage = self.shortage.get_or_insert_with(|| {
             let name = |device: &DeviceIndex| carry.members().facts(*device).name.clone();
             let names = lacking.iter().map(name).collect();
-            self.news.push(SpaceNews::Lacking(names));
-        }
+            news.push(SpaceNews::Lacking(names));
+            Shortage {
+                since: Instant::now(),
+                left_bytes: left_bytes(carry).unwrap_or(0),
+                devices: Vec::new(),
+            }
+        });
         for device in lacking {
+            if !shortage.devices.contains(&device) {
+                shortage.devices.push(device);
+            }
             carry.members_mut().lacks_space(device);
         }
         false
     }
 
+    /// Returns the devices that have no space for writes now.
+    pub(super) fn lacking(&self, carry: &Carry) -> &[DeviceIndex] {
+        let shortage = self.shortage.as_ref();
+        shortage
+            .filter(|shortage| !shortage.is_over(left_bytes(carry)))
+            .map_or(&[], |shortage| &shortage.devices)
+    }
+
     /// Keeps a write that lacks space until space is free. Returns the write if it waited long
     /// enough.
     pub(super) fn wait(&mut self, write: Waiting) -> Option<Waiting> {
-        let since = self.shortage.map(|shortage| shortage.since);
+        let since = self.shortage.as_ref().map(|shortage| shortage.since);
         let is_over = since.is_none_or(|since| since.elapsed() >= SHORTAGE_WAIT);
         if is_over || !waits_for_space() {
             return Some(write);
@@ -132,7 +154,7 @@ impl Space {
         None
     }
 
-    /// Keeps a write that has its space until the array has room for it.
+    /// Keeps a write that already has space until the array has room for another request.
     pub(super) fn keep(&mut self, write: Waiting) {
         self.waiting.push_back(write);
         self.next_try = Some(Instant::now());
@@ -159,10 +181,8 @@ impl Space {
         self.is_scarce = left.is_some_and(|left| left < SCARCE_BYTES) || had_no_space(carry);
         carry.set_space_is_scarce(self.is_scarce);
         self.has_metadata &= self.is_scarce;
-        let relief = |short: &mut Shortage| {
-            left.is_some_and(|left| left >= short.left_bytes.saturating_add(RELIEF_BYTES))
-        };
-        if self.shortage.take_if(relief).is_some() {
+        let is_over = |shortage: &mut Shortage| shortage.is_over(left);
+        if self.shortage.take_if(is_over).is_some() {
             self.news.push(SpaceNews::Back);
         }
     }

@@ -28,7 +28,7 @@ impl Spares {
         let is_new = |left: &Spare| spares.iter().all(|spare| spare.name != left.name);
         self.left.retain(is_new);
         self.left.extend(spares);
-        // Spares of one array before shared ones, small ones before large ones.
+        // Dedicated spares before shared spares, small spares before large ones.
         self.left
             .sort_by_key(|spare| (spare.record.is_shared(), spare.bytes));
         self.take_places(carry);
@@ -148,8 +148,8 @@ fn take(
     put_in(carry, name, coming, device).map(drop)
 }
 
-/// Claims a spare that is held. Reads its label again, because another process may have taken it
-/// before the hold.
+/// Claims a spare that is held. Reads the label again, because another process may have taken the
+/// spare before the hold.
 fn claim(
     carry: &Carry,
     name: &str,
@@ -184,7 +184,8 @@ fn serves(carry: &Carry, spare: &SpareRecord, array: ArrayIndex) -> bool {
     is_named(array) || arrays_above(carry, array).any(is_named)
 }
 
-/// Returns the places that a new spare is too small for. Fails if it is too small for all.
+/// Returns the places that a new spare is too small for. Fails if the spare is too small for every
+/// place.
 pub(crate) fn may_be_spare(
     carry: &Carry,
     name: &str,

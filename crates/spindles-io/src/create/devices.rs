@@ -5,6 +5,7 @@ use crate::TooSmall;
 use crate::errors::{CreateError, failed};
 use crate::probe::Probe;
 use crate::room::FOR_ALL;
+use crate::seen::Seen;
 use crate::signatures::Sighting;
 use crate::{OpenError, OpenOptions};
 use spindles_format::{DeviceRecord, areas_for};
@@ -16,6 +17,7 @@ pub(super) struct Device {
     pub(super) name: String,
     pub(super) probe: Probe,
     pub(super) sightings: Vec<Sighting>,
+    pub(super) seen: Seen,
 }
 
 impl Device {
@@ -29,6 +31,7 @@ impl Device {
             let device = name.to_owned();
             return Err(OpenError::Unprintable { device }.into());
         }
+        let seen = Seen::now(name);
         let probe = match Probe::open_with(name, open) {
             Err(OpenError::Io { device, source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>
@@ -46,6 +49,7 @@ impl Device {
             name: name.to_owned(),
             sightings: probe.sightings()?,
             probe,
+            seen,
         })
     }
 
@@ -108,6 +112,7 @@ pub(crate) fn occupant_of_held(name: &str) -> Result<Option<String>, OpenError> 
         name: name.to_owned(),
         sightings: probe.sightings()?,
         probe,
+        seen: Seen::default(),
     };
     device.holds(false)
 }

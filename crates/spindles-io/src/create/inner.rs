@@ -11,6 +11,7 @@ use super::options::CreateOptions;
 use super::plan::{Plan, Planner};
 use super::writing::{Writing, blank_array};
 use crate::errors::{ChangeError, CreateError};
+use crate::seen::Seen;
 use crate::signatures::Sighting;
 use crate::{NodeId, OpenOptions, Stack, clearing};
 use spindles_block::MemberIndex;
@@ -57,6 +58,8 @@ pub(crate) struct Inner {
     /// Data found on the new devices, by position; `None` for remaining ones.
     sightings: Vec<Option<Vec<Sighting>>>,
     /// Data on new devices that is overwritten.
+    /// Its devices, as they were examined.
+    seen: Vec<Seen>,
     pub(crate) occupied: Vec<(String, String)>,
     requests_max: u32,
 }
@@ -117,6 +120,7 @@ impl Inner {
             }
         };
         let occupied = refuse_occupied(devices.iter().filter(is_new), overwrite)?;
+        let seen = devices.iter().map(|device| device.seen).collect();
         let sightings = devices.iter().map(|device| is_new(&device));
         let sightings: Vec<bool> = sightings.collect();
         let sightings = devices.into_iter().zip(sightings);
@@ -125,6 +129,7 @@ impl Inner {
             areas,
             leaves: leaves.iter().map(|&name| name.to_owned()).collect(),
             sightings: sightings.collect(),
+            seen,
             occupied,
             requests_max: open.requests_max,
             plan,
@@ -154,6 +159,9 @@ impl Inner {
         let writing = Writing::plan(&self.plan, false, self.requests_max)?;
         let nodes = self.leaves.iter().map(|name| stack.add_device(name));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        for (device, seen) in self.leaves.iter().zip(&self.seen) {
+            seen.is_unchanged(device)?;
+        }
         for (device, sightings) in self.leaves.iter().zip(&self.sightings) {
             let Some(sightings) = sightings else { continue };
             clearing::wipe(device, sightings).map_err(|source| CreateError::Io {

@@ -21,6 +21,7 @@ pub use writing::Sync;
 
 use crate::errors::NAME_BYTES_MAX;
 use crate::labels::Before;
+use crate::seen::Seen;
 use crate::signatures::Sighting;
 use crate::{NodeId, OpenError, OpenOptions, Stack, TooSmall, clearing, identity, labels, random};
 use devices::{Device, refuse_occupied};
@@ -84,6 +85,8 @@ struct New<'a> {
     sightings: Vec<Vec<Sighting>>,
     /// True if all of them are known to hold zeros.
     known_zero: bool,
+    /// All devices, as they were examined.
+    seen: Vec<(String, Seen)>,
     spares: Vec<(String, SpareRecord)>,
     journal: Option<(String, JournalDevice)>,
     small_spares: Vec<TooSmall>,
@@ -111,6 +114,8 @@ impl<'a> New<'a> {
         let journal_record = journal.as_ref().map(|device| plan.plan_journal(device));
         let journal_record = journal_record.transpose()?;
         let all = devices.iter().chain(&spares).chain(&journal);
+        let seen = all.clone().map(|device| (device.name.clone(), device.seen));
+        let seen = seen.collect();
         let occupied = refuse_occupied(all, options.force)?;
         let mut all = devices.iter().zip(&leaf_records);
         let known_zero = all.all(|(device, record)| {
@@ -133,6 +138,7 @@ impl<'a> New<'a> {
             leaves,
             sightings: devices.into_iter().map(|device| device.sightings).collect(),
             known_zero,
+            seen,
             spares,
             journal: journal_record,
             small_spares,
@@ -159,7 +165,8 @@ impl<'a> New<'a> {
         }
         aliases::refuse(&self.leaves, &mut stack, &nodes)?;
         if let Some((name, device)) = &self.journal {
-            labels::make(name, Before::unless(options.force), &device.encode())?;
+            let before = Before::unless(options.force);
+            labels::make(name, before, self.seen(name), &device.encode())?;
         }
         let opened = writing.write(&mut stack, &mut nodes.into_iter())?;
         let sync = match (is_redundant, self.known_zero) {
@@ -170,7 +177,8 @@ impl<'a> New<'a> {
         };
         let sync = writing::finish(stack, opened, sync, &options.name, progress)?;
         for (name, record) in &self.spares {
-            let made = labels::make(name, Before::unless(options.force), &record.encode());
+            let before = Before::unless(options.force);
+            let made = labels::make(name, before, self.seen(name), &record.encode());
             made.map_err(|source| CreateError::Spare {
                 device: name.clone(),
                 source,
@@ -188,11 +196,21 @@ impl<'a> New<'a> {
         })?;
         let nodes = self.leaves.iter().map(|name| stack.add_device(name));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        for name in &self.leaves {
+            self.seen(name).is_unchanged(name)?;
+        }
         let spares = self.spares.iter().map(|(name, _)| name);
         for name in spares.chain(self.journal.iter().map(|(name, _)| name)) {
             labels::may_write(name)?;
         }
         Ok((stack, nodes))
+    }
+
+    /// Returns how a device was examined.
+    fn seen(&self, device: &str) -> Seen {
+        let mut all = self.seen.iter();
+        let seen = all.find(|(name, _)| name == device);
+        seen.map_or(Seen::default(), |(_, seen)| *seen)
     }
 
     fn created(self, sync: Sync) -> Created {

@@ -20,7 +20,7 @@ pub enum AssembleError {
     /// The array could not be closed.
     #[error(transparent)]
     Close(#[from] CloseError),
-    /// The devices are being changed.
+    /// A server refuses to close its array for this change.
     #[error(transparent)]
     Attach(Box<AttachError>),
     /// An inner array has no space for repairs after a crash. The text names the place and the

@@ -149,6 +149,15 @@ pub enum OpenError {
         "the name of a device is empty: look for a comma too many, or a variable that is not set"
     )]
     NoName,
+    /// Another command wrote to it after it was examined.
+    #[error(
+        "{device} was changed by another command meanwhile, and nothing was written to it: look at \
+         what it holds now, and try again"
+    )]
+    ChangedMeanwhile {
+        /// The device.
+        device: String,
+    },
     /// Another command made it a member, a spare or a journal after the checks.
     #[error("{device} was given to an array by another command meanwhile: take another device")]
     Labelled {

@@ -7,6 +7,7 @@ use spindles_nbd::handshake::{BlockSizes, Export, Server, Step, Tls};
 use spindles_nbd::transmission::{Command, Failure, Headers, Replies, Request as Asked};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::ops::Range;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -175,30 +176,11 @@ fn serve(
     let mut gathered: Vec<Vec<u8>> = Vec::new();
     let mut at = 0;
     loop {
-        let mut head = vec![0; Asked::encoded_bytes(headers)];
-        client.read_exact(&mut head).ok()?;
-        let request = Asked::decode(headers, &head).unwrap().unwrap();
-        if request.command == Command::Disconnect {
-            return None;
-        }
-        let (from, bytes) = (request.offset_bytes, request.bytes);
-        let range = usize::try_from(from).unwrap()..usize::try_from(from + bytes).unwrap();
-        let mut payload = Vec::new();
-        if request.command == Command::Write {
-            payload = vec![0; range.len()];
-            client.read_exact(&mut payload).ok()?;
-        }
-        let fua = if request.flags.contains(spindles_nbd::CommandFlags::FUA) {
-            " fua"
-        } else {
-            ""
-        };
-        let what = format!("{:?}", request.command).to_lowercase();
-        log.lock()
-            .unwrap()
-            .push(format!("{number} {what}{fua} {from}+{bytes}"));
+        let (request, payload) = receive(client, headers)?;
+        log.lock().unwrap().push(log_entry(number, &request));
         // Always execute the superblock reads at the start of a connection.
-        let looks = number == 0 || request.command == Command::Read && bytes == 4096 && at < 2;
+        let is_first = request.command == Command::Read && request.bytes == 4096 && at < 2;
+        let looks = number == 0 || is_first;
         let act = if looks && at < 2 {
             Act::Do
         } else {
@@ -207,22 +189,12 @@ fn serve(
         at += 1;
         let mut answer = Vec::new();
         match (&act, request.command) {
-            (Act::Do | Act::DoAndClose | Act::Gather(_) | Act::Pieces, Command::Read) => {
-                let data = disk.lock().unwrap()[range].to_vec();
-                if act == Act::Pieces {
-                    answer = pieces(&request, &data);
-                } else {
-                    replies.data(&request, &mut answer);
-                    answer.extend(data);
-                }
+            (Act::Pieces, Command::Read) => {
+                answer = pieces(&request, &disk.lock().unwrap()[range_of(&request)]);
             }
-            (Act::Do | Act::DoAndClose | Act::Gather(_) | Act::Pieces, command) => {
-                match command {
-                    Command::Write => disk.lock().unwrap()[range].copy_from_slice(&payload),
-                    Command::WriteZeroes => disk.lock().unwrap()[range].fill(0),
-                    _ => {}
-                }
-                replies.done(&request, &mut answer);
+            (Act::Do | Act::DoAndClose | Act::Gather(_) | Act::Pieces, _) => {
+                let mut disk = disk.lock().unwrap();
+                answer = execute(replies, &request, &payload, &mut disk);
             }
             (Act::Fail(failure), _) => replies.failed(&request, *failure, "no", &mut answer),
             (Act::Close, _) => return None,
@@ -249,6 +221,58 @@ fn serve(
             return None;
         }
     }
+}
+
+/// Receives a request and the payload of a write; `None` if the client has ended the connection.
+fn receive(client: &mut impl Read, headers: Headers) -> Option<(Asked, Vec<u8>)> {
+    let mut head = vec![0; Asked::encoded_bytes(headers)];
+    client.read_exact(&mut head).ok()?;
+    let request = Asked::decode(headers, &head).unwrap().unwrap();
+    if request.command == Command::Disconnect {
+        return None;
+    }
+    let mut payload = Vec::new();
+    if request.command == Command::Write {
+        payload = vec![0; range_of(&request).len()];
+        client.read_exact(&mut payload).ok()?;
+    }
+    Some((request, payload))
+}
+
+/// Returns the bytes of the disk that a request addresses.
+fn range_of(request: &Asked) -> Range<usize> {
+    let (from, bytes) = (request.offset_bytes, request.bytes);
+    usize::try_from(from).unwrap()..usize::try_from(from + bytes).unwrap()
+}
+
+/// Returns the log entry of a request on the connection of that number.
+fn log_entry(number: usize, request: &Asked) -> String {
+    let (from, bytes) = (request.offset_bytes, request.bytes);
+    let fua = if request.flags.contains(spindles_nbd::CommandFlags::FUA) {
+        " fua"
+    } else {
+        ""
+    };
+    let what = format!("{:?}", request.command).to_lowercase();
+    format!("{number} {what}{fua} {from}+{bytes}")
+}
+
+/// Executes a request on the disk; returns the reply.
+fn execute(replies: Replies, request: &Asked, payload: &[u8], disk: &mut [u8]) -> Vec<u8> {
+    let mut answer = Vec::new();
+    let range = range_of(request);
+    match request.command {
+        Command::Read => {
+            replies.data(request, &mut answer);
+            answer.extend(&disk[range]);
+            return answer;
+        }
+        Command::Write => disk[range].copy_from_slice(payload),
+        Command::WriteZeroes => disk[range].fill(0),
+        _ => {}
+    }
+    replies.done(request, &mut answer);
+    answer
 }
 
 /// Returns the extended reply to a read, in separate chunks: its second half, a hole of one block,

@@ -192,9 +192,9 @@ impl Socket {
         }
     }
 
-    /// Sends from these places in order, as much as possible without waiting. Returns how many
-    /// bytes it took. With TLS, some may be left for `flush`, and nothing more is taken until they
-    /// are sent.
+    /// Sends from these places in order, as much as possible without waiting. Returns the number of
+    /// accepted bytes. With TLS, some of these bytes may wait for `flush`; no more are accepted
+    /// until those are sent.
     ///
     /// # Safety
     ///

@@ -54,7 +54,7 @@ pub(crate) trait Queue: Debug {
     /// Closes a file. Transfers in flight on it end as the kernel ends them.
     fn remove_file(&mut self, file: FileIndex);
 
-    /// Announces a buffer at this place, where it stays as long as the queue.
+    /// Announces a buffer at this address. The buffer must stay there until the queue is dropped.
     fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize);
 
     /// Accepts a transfer. The next turn submits it, if nothing does earlier.

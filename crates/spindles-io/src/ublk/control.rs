@@ -76,7 +76,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The error of the driver. Before Linux 6.5 it does not know this command.
+    /// The error of the driver. Before Linux 6.5 the driver does not know this command.
     pub fn features(&mut self) -> io::Result<u64> {
         let mut bytes = [0; 8];
         self.run(operations::FEATURES, None, Some(&mut bytes), 0)?;
@@ -172,7 +172,7 @@ impl Control {
         self.run(operations::STOP, Some(number), None, 0)
     }
 
-    /// Deletes a device. If it is open, its number becomes free once it is closed.
+    /// Deletes a device. The number of an open device becomes free once the device is closed.
     ///
     /// # Errors
     ///

@@ -83,7 +83,7 @@ impl NewDevice {
 pub enum DeviceState {
     /// Not started, or stopped.
     Dead,
-    /// Programs can open it. A server has it, or has just died.
+    /// Programs can open it. A server has the device, or has just died.
     Live,
     /// The server died; programs that have the device open wait for the next server.
     Waiting,

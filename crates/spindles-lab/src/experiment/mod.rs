@@ -1,6 +1,7 @@
 //! Experiment files: systems × workloads × repetition blocks, in TOML. Mistakes are reported with
 //! the file, the line and the remedy.
 
+mod head;
 mod nodes;
 mod raw;
 mod reader;
@@ -10,6 +11,7 @@ use crate::fio::FioWork;
 use crate::jobs::Job;
 use crate::nodes::NodeAddress;
 use crate::targets::{Commands, Mounting};
+use head::scaled_how;
 pub use nodes::{Nodes, OnNodes};
 use raw::{RawFile, RawWorkload};
 use reader::Reader;
@@ -27,7 +29,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use toml::{Spanned, Value};
+use toml::Spanned;
 
 /// Settings of the command line that change an experiment file.
 #[derive(Clone, Debug)]
@@ -122,7 +124,7 @@ pub enum Members {
     Files,
     /// New devices of a backend whose devices end with the process.
     Fresh(&'static Backend),
-    /// These devices or files, in this order. Their contents are destroyed.
+    /// These devices or files, in this order. The lab overwrites them.
     Devices(Vec<String>),
 }
 
@@ -167,7 +169,7 @@ pub struct SystemSpec {
     pub consistency: Option<&'static Policy>,
     /// Checksum of blocks; `None` for the default of `create`.
     pub checksum: Option<ChecksumKind>,
-    /// A device or file for the journal of the array. Its contents are destroyed.
+    /// A device or file for the journal of the array. The lab overwrites it.
     pub journal: Option<String>,
     /// Rate guaranteed to jobs, in bytes of each member per second; `None` for the command line's.
     pub rebuild_rate: Option<u64>,
@@ -425,35 +427,13 @@ impl Experiment {
 
     /// Reads as much as possible; further mistakes are collected in the reader.
     fn read(reader: &Reader<'_>) -> Result<Self, ExperimentError> {
-        let (text, tuning) = (reader.text, reader.tuning);
-        let raw: RawFile = toml::from_str(text).map_err(|error| reader.not_toml(&error))?;
+        let raw: RawFile = toml::from_str(reader.text).map_err(|error| reader.not_toml(&error))?;
         reader.keep(reader.name(&raw.name));
-        if let Some(least) = raw
-            .scale_min
-            .as_ref()
-            .filter(|it| tuning.scale < *it.get_ref())
-        {
-            let what = format!(
-                "at a scale of {} the figures of this experiment would say nothing: choose at \
-                 least {}",
-                tuning.scale,
-                least.get_ref()
-            );
-            // Stop here, because each workload would repeat this mistake.
-            return Err(reader.at(&least.span(), what));
-        }
-        let mut left_to_lab = Vec::new();
-        let mut raw_workloads: Vec<RawWorkload> = Vec::new();
-        for one in &raw.workload {
-            let jobs = reader.keep(reader.jobs_of(one.get_ref(), &mut left_to_lab));
-            raw_workloads.extend(jobs.iter().flatten().flat_map(sweep::expand));
-        }
-        let size_bytes = reader
-            .keep(reader.size(raw.size.as_ref(), "size"))
-            .flatten();
-        let chunk = reader
-            .keep(reader.size(raw.chunk.as_ref(), "chunk"))
-            .flatten();
+        // Stop here, because each workload would repeat this mistake.
+        reader.check_scale(&raw)?;
+        let (raw_workloads, left_to_lab) = reader.raw_workloads(&raw);
+        let size = |value: &Option<_>, key| reader.keep(reader.size(value.as_ref(), key)).flatten();
+        let (size_bytes, chunk) = (size(&raw.size, "size"), size(&raw.chunk, "chunk"));
         let workloads: Vec<WorkloadSpec> = raw_workloads
             .iter()
             .filter_map(|raw| reader.keep(reader.workload(raw, size_bytes)))
@@ -466,107 +446,42 @@ impl Experiment {
             .filter_map(|one| reader.keep(reader.system(one, chunk, &raw, &members)))
             .collect();
         reader.options_of_all(&raw, &members);
-        for (section, is_missing) in [
-            ("system", raw.system.is_empty()),
-            ("workload", raw.workload.is_empty()),
-        ] {
-            if is_missing {
-                let what = format!("there is no {section} in it: add a [[{section}]] section");
-                reader.keep::<()>(Err(reader.at_line(1, what)));
-            }
-        }
+        reader.check_sections(&raw);
         let names: Vec<&str> = raw.system.iter().map(|it| it.get_ref().name()).collect();
-        if let Some(baseline) = raw.baseline.as_ref().filter(|_| !names.is_empty()) {
-            let known = reader.one_of(baseline.get_ref(), &names, "baseline", &baseline.span());
-            reader.keep(known);
-        }
-        for (raw, name) in raw.system.iter().zip(&names) {
-            if let Some(own) = &raw.get_ref().baseline {
-                reader.keep(reader.one_of(own.get_ref(), &names, "baseline", &own.span()));
-                if own.get_ref() == name {
-                    let what = format!("baseline \"{name}\" is the system itself: name another");
-                    reader.keep::<()>(Err(reader.at(&own.span(), what)));
-                }
-            }
-        }
+        reader.check_baselines(&raw, &names);
         let spans = raw.system.iter().map(Spanned::span);
         reader.keep(reader.unique("system", spans, &names));
         let workload_names: Vec<&str> = raw_workloads.iter().map(RawWorkload::name).collect();
         let spans = raw_workloads.iter().map(|raw| raw.kind.span());
         reader.keep(reader.unique("workload", spans, &workload_names));
         let weights = reader.keep(reader.weights(raw.weights.as_ref(), &workload_names));
-        let weights = weights.unwrap_or_default();
-        for raw in &raw_workloads {
-            for name in raw.systems.iter().flat_map(Spanned::get_ref) {
-                let span = raw.systems.as_ref().map_or(0..0, Spanned::span);
-                reader.keep(reader.one_of(name, &names, "system", &span));
-            }
-        }
-        let baseline = match (&raw.baseline, names.first()) {
-            (Some(baseline), _) => baseline.get_ref().clone(),
-            (None, first) => first.copied().unwrap_or_default().to_owned(),
-        };
+        reader.check_systems_of(&raw_workloads, &names);
+        let first = names.first().copied().unwrap_or_default();
+        let baseline = raw.baseline.as_ref().map_or(first, |it| it.get_ref());
         let nodes = reader.keep(reader.nodes(&raw)).flatten();
-        let workloads = workloads.into_iter().flat_map(staged);
         let count = nodes.as_ref().map_or(0, |nodes| nodes.addresses.len());
-        let (workloads, left_out) = nodes::with_enough(workloads, count);
-        if let (true, Some(left_out)) = (workloads.is_empty(), &left_out) {
-            let what = format!("no workload is left: {left_out}");
-            reader.keep::<()>(Err(reader.at_line(1, what)));
-        }
-        let caches = |word: &str| match word {
-            "empty" => Some(true),
-            "keep" => Some(false),
-            _ => None,
-        };
-        let caches = reader.named(
-            raw.caches.as_ref(),
-            "way with caches",
-            &["empty", "keep"],
-            caches,
-        );
-        let caches = reader.keep(caches).flatten();
-        let count = |value: &Option<Spanned<Value>>, key: &str, min: u64, max: u64| {
-            let count = reader.count(value.as_ref(), key, min, max);
-            reader.keep(count).flatten()
-        };
-        let seconds = count(&raw.time_limit_s, "time_limit_s", 1, 1 << 30);
-        let blocks = count(&raw.blocks, "blocks", 1, BLOCKS_MAX);
-        let max_blocks = count(&raw.max_blocks, "max_blocks", 1, BLOCKS_MAX);
-        let warmup = count(&raw.warmup, "warmup", 0, 1 << 20);
-        let seed = count(&raw.seed, "seed", 0, u64::MAX);
-        let small = |count: u64| u32::try_from(count).expect("checked above");
-        let blocks = small(blocks.unwrap_or(5)).min(tuning.blocks_max.unwrap_or(u32::MAX));
-        let blocks = tuning.blocks.unwrap_or(blocks);
-        // `--blocks 3` means exactly three, even if the experiment sets a larger maximum.
-        let max_blocks = max_blocks.filter(|_| tuning.blocks.is_none());
-        let blocks_max = tuning.blocks_max.or(max_blocks.map(small));
-        let scaled_how = match (raw.scaled.unwrap_or_default(), tuning.scale) {
-            (said, scale) if scale >= 1.0 => said,
-            (said, scale) if said.is_empty() => {
-                format!("all sizes and times at a scale of {scale}")
-            }
-            (said, scale) => format!("{said}; and all at a scale of {scale}"),
-        };
+        let (workloads, left_out) = reader.with_enough_nodes(workloads, count);
+        let empty_caches = reader.empties_caches(&raw);
+        let repetitions = reader.repetitions(&raw);
         Ok(Self {
             name: raw.name.get_ref().clone(),
             summary: raw.summary.unwrap_or_default(),
             source: reader.source.to_owned(),
-            definition: text.to_owned(),
-            seed: seed.unwrap_or(1),
-            blocks,
-            blocks_max: blocks_max.unwrap_or(blocks).max(blocks),
-            warmup_operations: small(warmup.unwrap_or(16)),
-            empty_caches: caches.is_none_or(|empty| empty),
+            definition: reader.text.to_owned(),
+            seed: repetitions.seed,
+            blocks: repetitions.blocks,
+            blocks_max: repetitions.blocks_max,
+            warmup_operations: repetitions.warmup_operations,
+            empty_caches,
             confirm: raw.confirm.unwrap_or(false),
             scale_min: raw.scale_min.as_ref().map(|it| *it.get_ref()),
-            time_limit: seconds.map(Duration::from_secs),
-            scaled_how,
+            time_limit: repetitions.time_limit,
+            scaled_how: scaled_how(raw.scaled.unwrap_or_default(), reader.tuning),
             members,
             folder: raw.folder,
             systems,
-            baseline,
-            weights,
+            baseline: baseline.to_owned(),
+            weights: weights.unwrap_or_default(),
             control: raw.control.unwrap_or(true),
             workloads,
             nodes,

@@ -13,7 +13,7 @@ use toml::Spanned;
 /// The machines that workloads on nodes run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
-    /// Addresses of their agents. A workload takes as many as it needs, from the first.
+    /// Agent addresses. A workload takes as many as it needs, from the first.
     pub addresses: Vec<NodeAddress>,
     /// The file with the token of the agents.
     pub token_file: PathBuf,

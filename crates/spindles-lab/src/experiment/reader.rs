@@ -63,7 +63,7 @@ pub(super) struct Reader<'a> {
     pub(super) source: &'a str,
     pub(super) text: &'a str,
     pub(super) tuning: &'a Tuning,
-    /// The mistakes so far: reading continues after each, so that all are reported at once.
+    /// Mistakes so far. Reading continues after a mistake, so that one report lists them all.
     pub(super) mistakes: RefCell<Vec<ExperimentMistake>>,
 }
 
@@ -299,27 +299,9 @@ impl Reader<'_> {
             self.keep(self.name(name));
         }
         let target = raw.target.get_ref();
-        let wrong = |what: String| self.at(&raw.target.span(), what);
-        targets::check(target).map_err(wrong)?;
-        let commands = self.keep(self.commands(raw)).flatten();
-        match &commands {
-            Some(commands) => names::check(target, commands.members),
-            None => names::check_without_commands(target),
-        }
-        .map_err(wrong)?;
+        let commands = self.commands_for_target(raw)?;
         let name = raw.name();
-        let through = raw.through.as_ref().or(file.through.as_ref());
-        let is_served =
-            self.named(
-                through,
-                "way to a system",
-                &["served", "direct"],
-                |word| match word {
-                    "served" => Some(true),
-                    "direct" => Some(false),
-                    _ => None,
-                },
-            );
+        let is_served = self.is_served(raw, file);
         let mut subject = subject(raw, members);
         // Single disks are compared with arrays, and thus served in the same way by default.
         let is_served = self
@@ -334,23 +316,9 @@ impl Reader<'_> {
         }
         let means = |option: &SystemOption| (option.means_something)(&subject);
         let own = self.keep(self.size(raw.chunk.as_ref(), "chunk")).flatten();
-        let consistency = raw.consistency.as_ref().or(file.consistency.as_ref());
-        let policies: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
-        let consistency = self.named(
-            consistency,
-            "consistency policy",
-            &policies,
-            Policy::by_name,
-        );
-        let consistency = self.keep(consistency).flatten();
-        let checksum = raw.checksum.as_ref().or(file.checksum.as_ref());
-        let kinds: Vec<_> = ChecksumKind::NAMES.iter().map(|(_, name)| *name).collect();
-        let checksum = self.named(checksum, "checksum", &kinds, ChecksumKind::by_name);
-        let checksum = self.keep(checksum).flatten();
-        let read_policy = raw.read_policy.as_ref().or(file.read_policy.as_ref());
-        let names: Vec<_> = READ_POLICIES.iter().map(|policy| policy.name).collect();
-        let read_policy = self.named(read_policy, "read policy", &names, ReadPolicy::by_name);
-        let read_policy = self.keep(read_policy).flatten();
+        let consistency = self.keep(self.consistency(raw, file)).flatten();
+        let checksum = self.keep(self.checksum(raw, file)).flatten();
+        let read_policy = self.keep(self.read_policy(raw, file)).flatten();
         let rate = raw.rebuild_rate.as_ref().or(file.rebuild_rate.as_ref());
         let rebuild_rate = self.keep(self.size(rate, "rebuild_rate")).flatten();
         let journal = raw.journal.as_ref().or(file.journal.as_ref());
@@ -373,6 +341,73 @@ impl Reader<'_> {
             baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
             line: self.line_of(&span),
         })
+    }
+
+    /// Checks the target of a system. Returns the commands that set it up, if it has any.
+    fn commands_for_target(&self, raw: &RawSystem) -> Result<Option<Commands>, ExperimentError> {
+        let target = raw.target.get_ref();
+        let wrong = |what: String| self.at(&raw.target.span(), what);
+        targets::check(target).map_err(wrong)?;
+        let commands = self.keep(self.commands(raw)).flatten();
+        match &commands {
+            Some(commands) => names::check(target, commands.members),
+            None => names::check_without_commands(target),
+        }
+        .map_err(wrong)?;
+        Ok(commands)
+    }
+
+    /// Returns whether a system is served, if the file says so.
+    fn is_served(&self, raw: &RawSystem, file: &RawFile) -> Result<Option<bool>, ExperimentError> {
+        let through = raw.through.as_ref().or(file.through.as_ref());
+        self.named(
+            through,
+            "way to a system",
+            &["served", "direct"],
+            |word| match word {
+                "served" => Some(true),
+                "direct" => Some(false),
+                _ => None,
+            },
+        )
+    }
+
+    /// Reads the consistency policy of a system, or that of the head.
+    fn consistency(
+        &self,
+        raw: &RawSystem,
+        file: &RawFile,
+    ) -> Result<Option<&'static Policy>, ExperimentError> {
+        let consistency = raw.consistency.as_ref().or(file.consistency.as_ref());
+        let policies: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+        self.named(
+            consistency,
+            "consistency policy",
+            &policies,
+            Policy::by_name,
+        )
+    }
+
+    /// Reads the checksum of a system's blocks, or that of the head.
+    fn checksum(
+        &self,
+        raw: &RawSystem,
+        file: &RawFile,
+    ) -> Result<Option<ChecksumKind>, ExperimentError> {
+        let checksum = raw.checksum.as_ref().or(file.checksum.as_ref());
+        let kinds: Vec<_> = ChecksumKind::NAMES.iter().map(|(_, name)| *name).collect();
+        self.named(checksum, "checksum", &kinds, ChecksumKind::by_name)
+    }
+
+    /// Reads the read policy of a system, or that of the head.
+    fn read_policy(
+        &self,
+        raw: &RawSystem,
+        file: &RawFile,
+    ) -> Result<Option<&'static ReadPolicy>, ExperimentError> {
+        let read_policy = raw.read_policy.as_ref().or(file.read_policy.as_ref());
+        let names: Vec<_> = READ_POLICIES.iter().map(|policy| policy.name).collect();
+        self.named(read_policy, "read policy", &names, ReadPolicy::by_name)
     }
 
     fn ignore_flushes(&self, raw: &RawSystem, file: &RawFile) -> Result<bool, ExperimentError> {

@@ -1,8 +1,8 @@
 //! Runs a phase on a bare target, with files placed by a [`Layout`]. One thread plays all actors,
 //! because one thread drives the target; each actor has one operation in flight.
 //!
-//! Unaligned reads fetch whole blocks, and unaligned writes first read the blocks at their ends:
-//! there is no cache.
+//! Unaligned reads fetch whole blocks. Unaligned writes first read the blocks at their ends,
+//! because there is no cache.
 
 use super::hands::{self, named};
 use super::{Measured, counted_of, moved, usage_of};
@@ -151,7 +151,7 @@ struct Doing {
 enum Part {
     /// A request; its position in the buffer counts from the start of the actor's area.
     Ask(Request),
-    /// Waits until everything before it is answered.
+    /// Waits until every earlier request is answered.
     Await,
     /// Generates the bytes to write.
     Fill,

@@ -17,18 +17,43 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::thread::{ScopedJoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 /// State shared by the actors of a phase.
 struct Shared<'a> {
     workload: Mutex<Box<dyn FileWorkload>>,
-    /// One for each actor.
+    /// A seat per actor.
     seats: Vec<Seat>,
     stop: AtomicBool,
     failed: OnceLock<String>,
     folder: &'a File,
     name: &'a Path,
+    /// Size of an actor's buffer, and the seed of its contents.
+    buffer_bytes: u32,
+    seed: u64,
+}
+
+/// The start of a phase. Buffers are allocated before the clock starts, once all actors are ready.
+struct Start {
+    ready: Barrier,
+    begin: Barrier,
+    /// Set between the two barriers.
+    clock: OnceLock<Clock>,
+    /// The thread that waits for the end of the phase.
+    waiter: Thread,
+}
+
+impl Start {
+    /// Returns the start of a phase that the current thread waits for.
+    fn new(actors: usize) -> Self {
+        Self {
+            ready: Barrier::new(actors + 1),
+            begin: Barrier::new(actors + 1),
+            clock: OnceLock::new(),
+            waiter: std::thread::current(),
+        }
+    }
 }
 
 /// Returns how much of the first files in a folder is cached, in thousandths. `None` if they are
@@ -107,78 +132,31 @@ pub(crate) fn run(
         failed: OnceLock::new(),
         folder: &opened,
         name: folder,
+        buffer_bytes: facts.buffer_bytes,
+        seed: plan.seed,
     };
     let resident_permille = resident_permille(folder);
     let duration_ns = facts.endless.then(|| plan.seconds() * 1_000_000_000);
-    // Buffers are allocated before the clock starts, once all actors are ready.
-    let ready = Barrier::new(shared.seats.len() + 1);
-    let begin = Barrier::new(shared.seats.len() + 1);
-    let clock = OnceLock::new();
-    let waiter = std::thread::current();
+    let start = Start::new(shared.seats.len());
     let mut left = Vec::with_capacity(shared.seats.len());
     let mut before = (0, MachineTicks::default());
     std::thread::scope(|scope| {
+        let (shared, start) = (&shared, &start);
         let actors: Vec<_> = (0..facts.actors)
-            .map(|actor| {
-                let shared = &shared;
-                let (ready, begin, clock, waiter) = (&ready, &begin, &clock, &waiter);
-                let buffer_bytes = facts.buffer_bytes;
-                scope.spawn(move || {
-                    // A descriptor table of its own, as the classic tools' processes have: a shared
-                    // one makes each operation slower.
-                    drop(spindles_io::use_own_descriptors(shared.folder.as_fd()));
-                    let mut hands = Hands::new(shared.folder, buffer_bytes, plan.seed, actor);
-                    let seat = &shared.seats[index(actor)];
-                    seat.thread.get_or_init(std::thread::current);
-                    ready.wait();
-                    begin.wait();
-                    let clock = *clock.get().expect("set before the begin");
-                    let mut recorder = Recorder::new(clock, collector);
-                    let (time, usage) = (ThreadTime::now(), ThreadUsage::now());
-                    let ended = shared.act(actor, &mut hands, &mut recorder);
-                    if let Err(why) = ended {
-                        shared.failed.get_or_init(|| why);
-                        shared.stop();
-                    }
-                    recorder.hand_over();
-                    waiter.unpark();
-                    Left {
-                        window: recorder.window,
-                        class_ns: recorder.class_ns,
-                        thread: ThreadTime::now().used_since(time, format!("actor {actor}")),
-                        usage: (usage, ThreadUsage::now()),
-                    }
-                })
-            })
+            .map(|actor| scope.spawn(move || shared.run_actor(actor, start, collector)))
             .collect();
-        ready.wait();
+        start.ready.wait();
         let may_begin = (course.begin)();
         if may_begin.is_err() {
             shared.stop();
         }
         before = (clock::process_cpu_ns(), MachineTicks::now());
-        let started = clock.get_or_init(|| match Clock::start(duration_ns) {
+        let clock = start.clock.get_or_init(|| match Clock::start(duration_ns) {
             started if course.with_warm_up => started.with_warm_up(),
             started => started,
         });
-        begin.wait();
-        while actors.iter().any(|actor| !actor.is_finished()) {
-            let now = Instant::now();
-            let over = started.until.is_some_and(|until| now >= until);
-            if over || interrupt.load(Ordering::Relaxed) {
-                shared.stop();
-            }
-            let rest = started
-                .until
-                .map(|until| until.saturating_duration_since(now));
-            // Don't delay the end of short phases.
-            let wait = rest
-                .filter(|rest| !rest.is_zero())
-                .unwrap_or(LOOK)
-                .min(LOOK);
-            let wait = wait.min((now - started.began).max(Duration::from_millis(1)));
-            std::thread::park_timeout(wait);
-        }
+        start.begin.wait();
+        shared.await_end(&actors, clock, interrupt);
         left = actors
             .into_iter()
             .map(|actor| actor.join().expect("an actor does not panic"))
@@ -193,7 +171,7 @@ pub(crate) fn run(
     if let Some(why) = shared.failed.get() {
         return Err(Failure::Failed(why.clone()));
     }
-    let clock = clock.get().expect("set before the begin");
+    let clock = start.clock.get().expect("set before the begin");
     Ok(Measured {
         resident_permille,
         ..measured(facts.counted, clock, collector, &left, before, after)
@@ -251,6 +229,60 @@ impl Shared<'_> {
 
     fn stops(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Runs an actor from its preparation to its end. Returns its figures.
+    fn run_actor(&self, actor: u32, start: &Start, collector: &Collector) -> Left {
+        // A descriptor table of its own, as the classic tools' processes have: a shared one makes
+        // each operation slower.
+        drop(spindles_io::use_own_descriptors(self.folder.as_fd()));
+        let mut hands = Hands::new(self.folder, self.buffer_bytes, self.seed, actor);
+        let seat = &self.seats[index(actor)];
+        seat.thread.get_or_init(std::thread::current);
+        start.ready.wait();
+        start.begin.wait();
+        let clock = *start.clock.get().expect("set before the begin");
+        let mut recorder = Recorder::new(clock, collector);
+        let (time, usage) = (ThreadTime::now(), ThreadUsage::now());
+        let ended = self.act(actor, &mut hands, &mut recorder);
+        if let Err(why) = ended {
+            self.failed.get_or_init(|| why);
+            self.stop();
+        }
+        recorder.hand_over();
+        start.waiter.unpark();
+        Left {
+            window: recorder.window,
+            class_ns: recorder.class_ns,
+            thread: ThreadTime::now().used_since(time, format!("actor {actor}")),
+            usage: (usage, ThreadUsage::now()),
+        }
+    }
+
+    /// Waits until all actors have ended. Stops them after their time, or at an interrupt.
+    fn await_end(
+        &self,
+        actors: &[ScopedJoinHandle<'_, Left>],
+        clock: &Clock,
+        interrupt: &AtomicBool,
+    ) {
+        while actors.iter().any(|actor| !actor.is_finished()) {
+            let now = Instant::now();
+            let over = clock.until.is_some_and(|until| now >= until);
+            if over || interrupt.load(Ordering::Relaxed) {
+                self.stop();
+            }
+            let rest = clock
+                .until
+                .map(|until| until.saturating_duration_since(now));
+            // Don't delay the end of short phases.
+            let wait = rest
+                .filter(|rest| !rest.is_zero())
+                .unwrap_or(LOOK)
+                .min(LOOK);
+            let wait = wait.min((now - clock.began).max(Duration::from_millis(1)));
+            std::thread::park_timeout(wait);
+        }
     }
 
     /// Runs the operations of an actor until it is done or the phase stops.

@@ -72,12 +72,7 @@ impl<'a> Hands<'a> {
             }
             Action::ReadWhole(slot, count) => {
                 rustix::fs::seek(self.file(slot), SeekFrom::Start(0))?;
-                loop {
-                    match self.read(slot, At::Position, count)? {
-                        0 => break,
-                        more => bytes += more,
-                    }
-                }
+                bytes = self.read_to_end(slot, count)?;
             }
             Action::Write(slot, at, count) => {
                 if let Some(integer) = issue.touch {
@@ -101,17 +96,7 @@ impl<'a> Hands<'a> {
             }
             Action::Fsync(slot) => rustix::fs::fsync(self.file(slot))?,
             Action::SyncAll => rustix::fs::syncfs(folder)?,
-            Action::SetTimes(_) => {
-                let now = Timespec {
-                    tv_sec: 0,
-                    tv_nsec: UTIME_NOW,
-                };
-                let times = Timestamps {
-                    last_access: now,
-                    last_modification: now,
-                };
-                rustix::fs::utimensat(folder, path, &times, AtFlags::empty())?;
-            }
+            Action::SetTimes(_) => set_times(folder, path)?,
             Action::SetMode(_) => rustix::fs::chmodat(folder, path, SET_MODE, AtFlags::empty())?,
             Action::Stat(_) => {
                 std::hint::black_box(rustix::fs::statat(folder, path, AtFlags::empty())?);
@@ -147,6 +132,17 @@ impl<'a> Hands<'a> {
         Ok(u64::try_from(read).expect("at most the buffer"))
     }
 
+    /// Reads up to the end of a file in pieces of `count` bytes. Returns the number of bytes.
+    fn read_to_end(&mut self, slot: Slot, count: u32) -> Result<u64, Errno> {
+        let mut bytes = 0;
+        loop {
+            match self.read(slot, At::Position, count)? {
+                0 => return Ok(bytes),
+                more => bytes += more,
+            }
+        }
+    }
+
     /// Writes all bytes: continues after a short write.
     fn write(&mut self, slot: Slot, at: At, count: u32) -> Result<u64, Errno> {
         let file = self.file(slot);
@@ -167,6 +163,19 @@ impl<'a> Hands<'a> {
             std::hint::black_box(self.buffer[index(integer) * 4]);
         }
     }
+}
+
+/// Sets the times of a file to the present, as `touch` does.
+fn set_times(folder: BorrowedFd<'_>, path: &str) -> Result<(), Errno> {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    rustix::fs::utimensat(folder, path, &times, AtFlags::empty())
 }
 
 /// Puts byte after byte into a buffer, as `putc` does.

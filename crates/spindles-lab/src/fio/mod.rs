@@ -44,7 +44,7 @@ struct Default {
     lab: &'static str,
     /// For job files.
     fio: &'static str,
-    /// Options that replace it.
+    /// Options that suppress this default.
     unless: &'static [&'static str],
 }
 
@@ -319,7 +319,7 @@ impl FioWork {
 /// Characters that begin a comment in values, on the command line too.
 const COMMENT: [char; 2] = ['#', ';'];
 
-/// Renames options to their first names. Each may be given once.
+/// Renames options to their first names. Refuses an option given twice.
 fn by_first_names(given: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
     let mut named: BTreeMap<String, String> = BTreeMap::new();
     let mut options = BTreeMap::new();

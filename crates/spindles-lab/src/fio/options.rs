@@ -35,7 +35,8 @@ const FLAGS: &[&str] = &[
     "zero_buffers",
 ];
 
-/// Options that specify the same thing in different ways: one of each group may be given.
+/// Groups of options that specify the same thing in different ways. At most one option per group is
+/// allowed.
 const RIVALS: &[&[&str]] = &[&["bs", "bsrange", "bssplit"]];
 
 /// Options that the lab chooses.

@@ -26,7 +26,7 @@ pub struct AgentOptions {
     pub listen: SocketAddr,
     /// The folder in which tasks create and remove files.
     pub folder: PathBuf,
-    /// Devices that fio may run on. Their contents may be destroyed.
+    /// Devices that fio may run on and overwrite.
     pub devices: Vec<String>,
     /// Use these devices even if something else uses them.
     pub force: bool,
@@ -167,7 +167,7 @@ impl Agent {
                         Ok(()) => format!("{peer} was served"),
                         Err(why) => format!("{peer}: {why}"),
                     };
-                    // The receiver outlives all of these threads.
+                    // The receiver outlives the threads.
                     drop(news.send(what));
                 });
             }
@@ -193,7 +193,7 @@ impl Agent {
     }
 }
 
-/// Checks that fio may run on a device: it exists, is writable, and nothing else uses it.
+/// Checks that fio may run on a device, which must exist, be writable and be unused.
 fn look_at(device: &str, force: bool) -> Result<(), AgentError> {
     if !Backend::of(device).facts.is_path {
         let device = device.to_owned();

@@ -65,7 +65,7 @@ impl Moment {
     }
 }
 
-/// A node as its controller sees it.
+/// The controller's view of a node.
 struct Node {
     name: String,
     stream: TcpStream,
@@ -338,13 +338,13 @@ impl<'a> Crew<'a> {
         Ok(answers.pop().expect("one for each that was asked"))
     }
 
-    /// Waits for one answer of each node.
+    /// Waits for an answer from every node.
     fn hear_all<T>(&mut self, is_meant: impl Fn(Reply) -> Option<T>) -> Result<Vec<T>, Failure> {
         let all: Vec<usize> = (0..self.nodes.len()).collect();
         self.hear_from(&all, is_meant)
     }
 
-    /// Waits for one answer of each of these nodes. Returns the answers in node order.
+    /// Waits for an answer from every node in `asked`. Returns the answers in node order.
     fn hear_from<T>(
         &mut self,
         asked: &[usize],
@@ -437,7 +437,7 @@ fn connect(address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Unm
 }
 
 /// Reads a node's messages until the connection ends. Answers each sign of life, so that the agent
-/// hears from us each second whatever our other threads do.
+/// hears from the controller every second, even if other threads are busy.
 fn read(
     mut stream: TcpStream,
     voice: &Voice,

@@ -19,7 +19,7 @@ pub(super) struct Link {
 pub(super) struct LinkCounters(LinkUse);
 
 impl Link {
-    /// Returns the interface that has this address of ours.
+    /// Returns the interface of this machine with the given address.
     pub(super) fn of(address: IpAddr) -> Option<Self> {
         interface_of(address).map(|name| Self { name })
     }

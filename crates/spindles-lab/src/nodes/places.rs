@@ -130,15 +130,15 @@ mod tests {
         let honest = take(2);
         let many: Vec<_> = (1..STRANGERS_MAX).map(|_| take(3)).collect();
         assert!(many.iter().all(|place| !place.is_lost()));
-        // The next connection of this address takes its oldest place; so does one of another
-        // address.
+        // A further connection from this address evicts the oldest connection of the address. So
+        // does a connection from another address.
         let more = take(3);
         assert!(many[0].is_lost() && !many[1].is_lost() && !more.is_lost());
         let other = take(4);
         assert!(many[1].is_lost() && !many[2].is_lost() && !other.is_lost());
         assert!(!honest.is_lost() && honest.keep() && !many[0].keep());
         drop((more, many));
-        // One from each of several other addresses: the oldest goes.
+        // Connections from several other addresses: the oldest is evicted.
         let others: Vec<_> = (5..12).map(take).collect();
         assert!(!other.is_lost());
         let last = take(12);

@@ -125,7 +125,7 @@ impl Step {
 pub(super) struct Shop<'a> {
     /// Parent of the folders of tasks.
     pub(super) folder: &'a Path,
-    /// Devices that may be written.
+    /// Devices that tasks may overwrite.
     pub(super) devices: &'a [String],
     /// Held by the running task: two tasks at once would disturb each other.
     pub(super) turn: Mutex<()>,

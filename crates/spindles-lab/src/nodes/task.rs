@@ -34,7 +34,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 pub(super) struct Site<'a> {
     /// Parent of the folders of tasks.
     pub(super) folder: &'a Path,
-    /// Devices that may be written.
+    /// Devices that tasks may overwrite.
     pub(super) devices: &'a [String],
     /// The origin of `begin_ns` and `end_ns`.
     pub(super) base: Instant,
@@ -276,60 +276,68 @@ impl CopyJob {
     }
 }
 
+impl CopyJob {
+    /// Sends or receives all bytes of the file, and counts each piece.
+    fn transfer(&mut self, recorder: &mut Recorder<'_>) -> Result<(), Failure> {
+        let (bytes, writes) = (self.task.bytes, self.task.writes);
+        let mut moved = |began: Instant, piece: usize| {
+            let (class, traffic) = moved(writes, piece);
+            recorder.count(class, began, Instant::now(), traffic);
+        };
+        if writes {
+            copies::send(&self.stream, &mut self.place, bytes, &mut moved)?;
+        } else {
+            signal(&self.stream)?;
+            copies::receive(&self.stream, &mut self.place, bytes, &mut moved)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the server has received everything, or the file is durable here.
+    fn await_complete(&self) -> Result<(), Failure> {
+        if self.task.writes {
+            await_signal(&self.stream)?;
+        } else if self.task.fsync {
+            self.place.sync()?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the class and the traffic of a piece of a copy.
+fn moved(writes: bool, piece: usize) -> (Class, Traffic) {
+    let bytes = u64::try_from(piece).expect("at most a buffer");
+    if writes {
+        let traffic = Traffic {
+            read: 0,
+            written: bytes,
+        };
+        (Class::Write, traffic)
+    } else {
+        let traffic = Traffic {
+            read: bytes,
+            written: 0,
+        };
+        (Class::Read, traffic)
+    }
+}
+
 impl Job for CopyJob {
     fn parts(&self) -> usize {
         1
     }
 
     fn run(&mut self, _part: usize, course: &Course<'_>) -> Result<Ran, Failure> {
-        let Self {
-            task,
-            stream,
-            place,
-            ..
-        } = self;
         (course.begin)()?;
         let clock = Clock::start(None);
         let cpu_ns = clock::thread_cpu_ns();
         let mut recorder = Recorder::new(clock, course.collector);
-        let class = if task.writes {
-            Class::Write
-        } else {
-            Class::Read
-        };
-        let traffic = |piece: usize| {
-            let bytes = u64::try_from(piece).expect("at most a buffer");
-            if task.writes {
-                Traffic {
-                    read: 0,
-                    written: bytes,
-                }
-            } else {
-                Traffic {
-                    read: bytes,
-                    written: 0,
-                }
-            }
-        };
-        let mut moved = |began: Instant, piece: usize| {
-            recorder.count(class, began, Instant::now(), traffic(piece));
-        };
-        if task.writes {
-            copies::send(stream, place, task.bytes, &mut moved)?;
-        } else {
-            signal(stream)?;
-            copies::receive(stream, place, task.bytes, &mut moved)?;
-        }
-        // End of file: the server has received everything, or the file is durable here.
+        self.transfer(&mut recorder)?;
         let began = Instant::now();
-        if task.writes {
-            await_signal(stream)?;
-        } else if task.fsync {
-            place.sync()?;
-        }
+        self.await_complete()?;
         let end = Instant::now();
         (course.end)();
-        let class = if task.fsync {
+        let class = if self.task.fsync {
             Class::Fsync
         } else {
             Class::Close

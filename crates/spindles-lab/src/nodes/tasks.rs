@@ -1,6 +1,6 @@
 //! Turns the workloads of an experiment into tasks for the nodes.
 
-use super::controller::Crew;
+use super::controller::{Crew, NodeDone, Seen};
 use super::copies::{self, Door, Place, Trouble, await_signal, signal};
 use super::merge::{OwnPart, merge};
 use super::wire::{CopyTask, SAME, Task};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// This machine while nodes work.
 pub(crate) struct Home<'a> {
-    /// Counters of this machine that are recorded meanwhile.
+    /// Devices and processes of this machine whose counters are recorded meanwhile.
     pub(crate) watched: &'a Watched,
     /// The address at which nodes reach this machine, if given.
     pub(crate) listen: Option<IpAddr>,
@@ -114,9 +114,38 @@ impl Crew<'_> {
         let streams = self.let_in(&door, tasks.collect())?;
         // Caches are emptied last, so that no preparation fills them again.
         let emptied = folder.is_some_and(|folder| make_ready(folder, home.empty_caches));
+        let ends = streams.iter().zip(places).collect();
+        let (nodes, here, threads) = self.run_copy(plan, ends, home.watched, address)?;
+        let own = OwnPart {
+            threads,
+            connections: streams.iter().map(TcpCounters::of).collect(),
+            ..home.own_part()
+        };
+        let settling = std::time::Instant::now();
+        folder.inspect(|folder| sync(folder));
+        let settle_ns = clock::duration_ns(settling.elapsed());
+        merge(nodes, &here, &home.watched.now(), &own, run);
+        if let (Some(evidence), Some(_)) = (&mut run.evidence, folder) {
+            evidence.cache.file_bytes = plan.file_bytes().saturating_mul(plan.nodes().into());
+            evidence.cache.settle_ns = settle_ns;
+            evidence.cache.emptied = emptied;
+        }
+        Ok(())
+    }
+
+    /// Runs a copy on the nodes while this machine serves their streams. Returns the results of the
+    /// nodes, what was seen here, and the threads that served.
+    fn run_copy(
+        &mut self,
+        plan: &CopyPlan,
+        streams: Vec<(&TcpStream, Place)>,
+        watched: &Watched,
+        address: IpAddr,
+    ) -> Result<(Vec<NodeDone>, Seen, Vec<ThreadUse>), Failure> {
         let wrong_here = OnceLock::new();
         let (ran, ends) = std::thread::scope(|scope| {
-            let ends: Vec<_> = (streams.iter().zip(places).enumerate())
+            let connections: Vec<_> = streams.iter().map(|(stream, _)| *stream).collect();
+            let ends: Vec<_> = (streams.into_iter().enumerate())
                 .map(|(node, (stream, place))| {
                     let (name, wrong_here) = (self.name(node).to_owned(), &wrong_here);
                     scope.spawn(move || {
@@ -132,9 +161,9 @@ impl Crew<'_> {
                     })
                 })
                 .collect();
-            let ran = self.run_part(0, home.watched, Some(address));
+            let ran = self.run_part(0, watched, Some(address));
             if ran.is_err() {
-                for stream in &streams {
+                for stream in connections {
                     let _closed = stream.shutdown(Shutdown::Both);
                 }
             }
@@ -153,22 +182,8 @@ impl Crew<'_> {
         let ends = (ends.into_iter().enumerate()).map(|(node, end)| {
             end.map_err(|trouble| Failure::Failed(trouble.at_server(self.name(node))))
         });
-        let ends = ends.collect::<Result<Vec<_>, _>>()?;
-        let own = OwnPart {
-            threads: ends,
-            connections: streams.iter().map(TcpCounters::of).collect(),
-            ..home.own_part()
-        };
-        let settling = std::time::Instant::now();
-        folder.inspect(|folder| sync(folder));
-        let settle_ns = clock::duration_ns(settling.elapsed());
-        merge(nodes, &here, &home.watched.now(), &own, run);
-        if let (Some(evidence), Some(_)) = (&mut run.evidence, folder) {
-            evidence.cache.file_bytes = plan.file_bytes().saturating_mul(plan.nodes().into());
-            evidence.cache.settle_ns = settle_ns;
-            evidence.cache.emptied = emptied;
-        }
-        Ok(())
+        let threads = ends.collect::<Result<Vec<_>, _>>()?;
+        Ok((nodes, here, threads))
     }
 
     /// Lets all nodes prepare, and accepts their streams.

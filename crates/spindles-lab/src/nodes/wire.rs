@@ -57,7 +57,7 @@ pub(super) enum Reply {
     Done { done: Box<Done> },
     /// A request failed. Last message.
     Failed { why: String },
-    /// Replaces `Challenge` or `Welcome`: all places of the agent are taken. Last message.
+    /// Replaces `Challenge` or `Welcome`: the agent has no free place. Last message.
     Busy,
 }
 
@@ -71,16 +71,16 @@ pub(super) enum Task {
     Files {
         /// The workload.
         kind: String,
-        /// All its parameters, as words.
+        /// The workload's parameters, in text form.
         parameters: BTreeMap<String, String>,
-        /// Seed of everything random.
+        /// Random seed.
         seed: u64,
         /// True if caches are emptied before each phase.
         empty_caches: bool,
     },
     /// fio on a file of its own, or on one of the agent's devices.
     Fio {
-        /// Its options by name.
+        /// fio's options, by name.
         options: BTreeMap<String, String>,
         /// The device; `None` for a file.
         device: Option<String>,

@@ -35,7 +35,7 @@ pub struct Options<'a> {
     pub force: bool,
     /// Write to degraded arrays even if that discards newer data on absent members.
     pub degraded: bool,
-    /// How devices are opened.
+    /// Options for opening devices.
     pub open: OpenOptions,
     /// Path of this program, to start servers that export arrays as block devices.
     pub program: PathBuf,

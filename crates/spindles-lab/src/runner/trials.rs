@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pairs of each trial: the fewest that give a meaningful interval.
+/// Pairs of runs per trial: the fewest that give a meaningful interval.
 const PAIRS: u32 = 3;
 
 /// A planned trial.
@@ -28,6 +28,30 @@ struct Planned {
     how: How,
     /// Indexes of the workload's records whose verdicts asked for it.
     records: Vec<usize>,
+}
+
+impl Planned {
+    /// Returns the runs of the records that asked for the trial, each with what was tried.
+    fn runs_of_records(
+        &self,
+        workload: &WorkloadSpec,
+        runs: Vec<Run>,
+        pair: u32,
+        changed: bool,
+    ) -> impl Iterator<Item = Run> {
+        let names = workload_records(workload).into_iter().map(|it| it.name);
+        let recorded = runs.into_iter().zip(names).enumerate();
+        let asked = recorded.filter(|(at, _)| self.records.contains(at));
+        asked.map(move |(_, (run, of))| Run {
+            trial: Some(Trial {
+                of,
+                change: self.change.clone(),
+                pair,
+                changed,
+            }),
+            ..run
+        })
+    }
 }
 
 /// How a change is made.
@@ -193,22 +217,7 @@ impl Runner<'_> {
                         self.observer.trouble(&spec.name, &format!("{what}: {why}"));
                     }
                 }
-                let names: Vec<String> = workload_records(&workload)
-                    .into_iter()
-                    .map(|it| it.name)
-                    .collect();
-                for (at, mut run) in runs.into_iter().enumerate() {
-                    if !trial.records.contains(&at) {
-                        continue;
-                    }
-                    run.trial = Some(Trial {
-                        of: names[at].clone(),
-                        change: trial.change.clone(),
-                        pair,
-                        changed,
-                    });
-                    tried.push(run);
-                }
+                tried.extend(trial.runs_of_records(&workload, runs, pair, changed));
             }
         }
         // They count together or not at all, so they are recorded after the system was checked.
@@ -271,8 +280,8 @@ fn with_actors(work: &Work, number: fn(u64) -> u64) -> Option<Work> {
     }
 }
 
-/// Returns true if the phase of a record is a single flush: without it nothing would be left to
-/// measure.
+/// Returns true if the phase of a record is a single flush. Without the flush, the phase would be
+/// empty.
 fn is_flush(plan: &FilePlan, record: usize) -> bool {
     let phases = plan.phases();
     let mut recorded = (0..)

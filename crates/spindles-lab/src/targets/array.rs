@@ -6,7 +6,7 @@ use super::{Kind, Needs, Site, System, facts_of};
 use crate::arrays;
 use crate::export::{self, Exported};
 use spindles_io::assemble::AssembleOptions;
-use spindles_io::{OpenOptions, Target, TargetFacts, grow};
+use spindles_io::{OpenOptions, Seen, Target, TargetFacts, grow};
 use spindles_layout::Expression;
 use std::path::Path;
 
@@ -130,7 +130,7 @@ impl System for Array {
 
     fn replace_first(&mut self, open: &mut dyn Target) -> Result<(), String> {
         let spare = self.spares.last_mut().expect("its jobs were looked at");
-        let begun = open.replace(&self.devices[0], spare);
+        let begun = open.replace(&self.devices[0], spare, Seen::now(spare));
         begun.map_err(|error| error.to_string())?;
         std::mem::swap(&mut self.devices[0], spare);
         Ok(())

@@ -18,9 +18,9 @@ use std::path::Path;
 pub struct Commands {
     /// Sets up the system.
     pub up: String,
-    /// Tears it down, whatever state it is in.
+    /// Tears the system down, from any state.
     pub down: Option<String>,
-    /// Members of the experiment that it uses.
+    /// Number of members of the experiment that the commands use.
     pub members: usize,
     /// True if files are passed as loop devices.
     pub loops: bool,
@@ -58,7 +58,7 @@ pub(crate) const DIR: &str = "$DIR";
 /// A system set up by commands. Fields are dropped in their order.
 pub(crate) struct Made {
     inner: Box<dyn System>,
-    /// The members that it was made of.
+    /// Names of the members passed to the commands.
     members: Vec<String>,
     /// Counters of the members, if all are devices.
     counters: Option<OwnCounters>,

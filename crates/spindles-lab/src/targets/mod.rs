@@ -1,5 +1,5 @@
-//! The targets that a workload can run on. Each kind of target is one file here and two lines in
-//! this one.
+//! The targets that a workload can run on. A kind of target has a file in this folder and two lines
+//! in this file.
 
 mod array;
 mod assembled;
@@ -35,10 +35,10 @@ pub struct Kind {
     pub name: &'static str,
     /// Its syntax.
     pub syntax: &'static str,
-    /// One line of help.
+    /// Help text, one line.
     pub summary: &'static str,
-    /// True if the target exists before the lab runs. Otherwise it is filled before anything is
-    /// measured.
+    /// True if the target exists before the lab runs. Otherwise the lab fills the target before the
+    /// first measurement.
     pub(crate) exists: bool,
     /// Returns true if a text means this kind. The first row that claims it wins.
     pub(crate) claims: fn(&str) -> bool,
@@ -50,7 +50,7 @@ pub struct Kind {
     pub(crate) prepare: Prepare,
 }
 
-/// All kinds of targets. The last claims every remaining text.
+/// Every kind of target. The last kind claims any remaining text.
 pub static KINDS: &[&Kind] = &[
     &single::KIND,
     &array::KIND,
@@ -84,9 +84,9 @@ pub(crate) struct Site<'a> {
     pub checksum: Option<ChecksumKind>,
     /// Device of an array's journal; `None` for its members.
     pub journal: Option<&'a str>,
-    /// True if a device by itself is served as arrays are.
+    /// True if a server exports a single device, as for arrays.
     pub is_served: bool,
-    /// How devices are opened.
+    /// Options for opening devices.
     pub open: &'a OpenOptions,
     /// Path of this program, to serve arrays.
     pub program: &'a Path,
@@ -151,8 +151,8 @@ pub(crate) trait System {
         )
     }
 
-    /// Ends the use of `folder`, and checks the file system. After an error, nothing that was
-    /// measured there counts.
+    /// Ends the use of `folder`, and checks the file system. After an error, results measured there
+    /// are discarded.
     fn leave_folder(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -171,7 +171,7 @@ pub(crate) trait System {
         ""
     }
 
-    /// Takes down everything that was made for it. Returns an error if that failed.
+    /// Takes down whatever the lab created for the system. Returns an error if that failed.
     fn end(self: Box<Self>) -> Result<(), String> {
         Ok(())
     }
@@ -246,7 +246,7 @@ fn syntaxes() -> String {
     all.join(", ")
 }
 
-/// The members of an experiment: names to open, all of one size.
+/// The members of an experiment: names to open. Every member has the same size.
 #[derive(Debug)]
 pub(crate) struct Pool {
     /// Holds the files, which are removed with it.

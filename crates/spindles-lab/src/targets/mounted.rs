@@ -92,8 +92,8 @@ pub struct Mounting {
 }
 
 impl Mounting {
-    /// Returns all options of mount, separated by commas; may be empty. Of contradicting options,
-    /// the last wins.
+    /// Returns the mount options, separated by commas; may be empty. Of contradicting options, the
+    /// last wins.
     pub(crate) fn mount_options(&self) -> String {
         let all = [self.kind.mount, &self.options];
         let given: Vec<&str> = all.into_iter().filter(|it| !it.is_empty()).collect();

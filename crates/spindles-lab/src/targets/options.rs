@@ -32,7 +32,7 @@ pub(crate) struct Subject {
     pub(crate) is_mounted: bool,
     /// True if commands make it.
     pub(crate) by_commands: bool,
-    /// True if it is served as arrays are.
+    /// True if a server exports the device, as for arrays.
     pub(crate) is_served: bool,
 }
 
@@ -89,8 +89,8 @@ impl Subject {
         self.is(&array::KIND) && self.outlives
     }
 
-    /// Returns true if one of its levels is redundant. An existing array may be, which is known
-    /// only once it is opened.
+    /// Returns true if one of the target's levels is redundant. Also true for existing arrays,
+    /// because their level is unknown before opening.
     pub(crate) fn may_be_redundant(&self) -> bool {
         self.is(&assembled::KIND) || self.has(|it| it != Redundancy::None)
     }
@@ -220,10 +220,10 @@ impl SystemOption {
     }
 }
 
-/// Checks that a target with such members has chunks to choose.
+/// Checks that the chunk size of a target with such members can be chosen.
 ///
 /// # Errors
-/// When it has none; names the targets that have.
+/// When the target has no chunks. The error names the kinds of targets with chunks.
 pub fn check_chunk(target: &str, members: &Members) -> Result<(), String> {
     if (CHUNK.means_something)(&Subject::new(target, members)) {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use super::{Kind, Rank, by_workload, percent};
 
-/// Busy share of all CPUs from which they are taken as the limit.
+/// Busy share of all CPUs from which the CPUs count as the limit.
 const BUSY: f64 = 0.9;
 
 /// Entry in the table of doubts.

@@ -40,7 +40,7 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// Lists the systems by their choice. `None` if all make the same one.
+/// Lists the systems by their choice. `None` if the systems agree.
 fn differing(analysis: &Analysis, promise: &Promise) -> Option<String> {
     let mut by_value: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for system in &analysis.experiment.systems {

@@ -54,7 +54,7 @@ pub struct Kind {
     pub title: &'static str,
     /// Meaning for the reader, and the remedy.
     pub remedy: &'static str,
-    /// Finds the evidence in an analysis, one sentence each. Empty if there is none.
+    /// Finds the evidence in an analysis, one sentence each. Empty if the doubt does not apply.
     pub find: fn(&Analysis) -> Vec<String>,
 }
 
@@ -73,9 +73,10 @@ pub enum Rank {
     Note,
 }
 
-/// All kinds, by rank.
+/// Every kind of doubt, by rank.
 pub static KINDS: &[&Kind] = &[
     &outlier_member::KIND,
+    &outlier_member::ON_A_SHARED_DISK,
     &failed_runs::KIND,
     &member_bytes_disagree::KIND,
     &debug_build::KIND,
@@ -139,7 +140,7 @@ pub fn by_name(name: &str) -> Option<&'static Kind> {
 /// A doubt with its evidence, ready to show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Name of its kind.
+    /// Name of the doubt's kind.
     pub kind: String,
     /// Short description.
     pub title: String,

@@ -24,31 +24,62 @@ pub(super) static KIND: Kind = Kind {
         some workloads only. Look at its health, at the path to it and at what else uses it. \
         Replace it, and measure again.",
     find: |analysis| {
-        let mut details = alone(analysis);
-        details.extend(
-            analysis
-                .cells
-                .iter()
-                .filter_map(|cell| late(analysis, cell)),
-        );
+        let mut details = slow(analysis, false);
         details.extend(by_workload(analysis, |cell| failed(analysis, cell)));
         details
     },
 };
 
-/// Reports members that were far slower than their peers when measured alone.
-fn alone(analysis: &Analysis) -> Vec<String> {
-    let Some(calibration) = &analysis.calibration else {
-        return Vec::new();
-    };
-    let groups = groups(analysis, calibration);
+/// Entry for files and partitions that share a disk with other members.
+pub(super) static ON_A_SHARED_DISK: Kind = Kind {
+    name: "outlier-on-shared-disk",
+    rank: Rank::Untrue,
+    title: "One member on a shared disk is out of line",
+    remedy: "A member is at least 3 times slower than its peers, but it is a file or partition on \
+        a disk that it shares with others. These figures are of the shared disk at that moment. \
+        Look at what else uses the disk and measure again, or give every member a disk of its own.",
+    find: |analysis| slow(analysis, true),
+};
+
+/// Reports slow members: those that share a disk with other members, or those that don't.
+fn slow(analysis: &Analysis, shared: bool) -> Vec<String> {
     let mut details = Vec::new();
-    for detail in groups.iter().flat_map(|it| it.far_from_peers(calibration)) {
-        if !details.contains(&detail) {
+    let late = analysis
+        .cells
+        .iter()
+        .filter_map(|cell| late(analysis, cell));
+    for (member, detail) in alone(analysis).into_iter().chain(late) {
+        if shares_disk(analysis, &member) == shared && !details.contains(&detail) {
             details.push(detail);
         }
     }
     details
+}
+
+/// Returns true if the member lies on one disk with another member. False if it failed alone, which
+/// no other load explains.
+fn shares_disk(analysis: &Analysis, member: &str) -> bool {
+    let calibrated = analysis.calibration.iter();
+    let mut members = calibrated.flat_map(|it| &it.members);
+    let own = members.clone().find(|it| it.name == member);
+    if own.is_some_and(|it| it.failed.is_some()) {
+        return false;
+    }
+    analysis.experiment.shared_device
+        || own.is_some_and(|own| {
+            let is_beside = |it: &MemberRate| it.name != own.name && it.device == own.device;
+            !own.device.is_empty() && members.any(is_beside)
+        })
+}
+
+/// Reports members that were far slower than their peers when measured alone, with their names.
+fn alone(analysis: &Analysis) -> Vec<(String, String)> {
+    let Some(calibration) = &analysis.calibration else {
+        return Vec::new();
+    };
+    let groups = groups(analysis, calibration);
+    let far = groups.iter().flat_map(|it| it.far_from_peers(calibration));
+    far.collect()
 }
 
 /// Members of one array, by name, and the device of its journal.
@@ -83,7 +114,7 @@ fn groups<'a>(analysis: &'a Analysis, calibration: &'a Calibration) -> Vec<Group
 }
 
 impl Group<'_> {
-    fn far_from_peers(&self, calibration: &Calibration) -> Vec<String> {
+    fn far_from_peers(&self, calibration: &Calibration) -> Vec<(String, String)> {
         let members = self.members.iter();
         let rates: Vec<&MemberRate> = members.filter_map(|it| calibration.member(it)).collect();
         let mut details = Vec::new();
@@ -96,13 +127,15 @@ impl Group<'_> {
             let far_below = RATES.iter().filter_map(|rate| rate.far_below(own, &others));
             let said: Vec<String> = far_below.chain(own.failed.clone()).collect();
             if !said.is_empty() {
-                details.push(format!("{name} alone: {}", said.join("; ")));
+                let detail = format!("{name} alone: {}", said.join("; "));
+                details.push(((*name).to_owned(), detail));
             }
         }
         let journal = self.journal.and_then(|it| calibration.member(it));
         if let Some(said) = journal.and_then(|own| WRITES.far_below(own, &rates)) {
             let name = self.journal.unwrap_or_default();
-            details.push(format!("{name}, the device of a journal, alone: {said}"));
+            let detail = format!("{name}, the device of a journal, alone: {said}");
+            details.push((name.to_owned(), detail));
         }
         details
     }
@@ -164,17 +197,18 @@ impl RateOf {
     }
 }
 
-/// Reports a member that the actors of a cell waited for.
-fn late(analysis: &Analysis, cell: &Cell) -> Option<String> {
+/// Reports a member that the actors of a cell waited for, with its name.
+fn late(analysis: &Analysis, cell: &Cell) -> Option<(String, String)> {
     let facts = Facts::of(analysis, cell)?;
     let straggler = facts.straggler().filter(|it| it.share >= SHARE_MIN)?;
-    Some(format!(
-        "{} in {} of {} ({})",
-        straggler.member.name,
+    let name = straggler.member.name.clone();
+    let detail = format!(
+        "{name} in {} of {} ({})",
         cell.workload,
         cell.system,
         straggler.words()
-    ))
+    );
+    Some((name, detail))
 }
 
 /// Reports members that failed requests in the runs of a cell.

@@ -28,6 +28,17 @@ struct Side {
     price: f64,
 }
 
+impl Side {
+    /// Returns the speed that limits a workload, relative to the first disk.
+    fn speed(&self, bound: Bound) -> f64 {
+        self.speeds[match bound {
+            Bound::Reads => 0,
+            Bound::Writes => 1,
+            Bound::Small => 2,
+        }]
+    }
+}
+
 const SIDES: &[Side] = &[
     Side {
         name: "wd0",
@@ -256,61 +267,83 @@ fn bonnie(kind: &'static str, order: [usize; 6]) -> Vec<Row> {
 fn rows() -> Vec<Row> {
     let mut rows = bonnie("bonnie", [0, 1, 2, 3, 4, 5]);
     rows.extend(bonnie("bonnie++", [0, 2, 1, 3, 4, 5]));
-    for (phase, per_second, mix, bound) in [
+    rows.extend(iozone());
+    rows.extend(touch());
+    rows.extend([1, 2, 4, 8].map(cp));
+    rows.extend(random_reads());
+    rows.push(varmail());
+    rows.push(paced_reads());
+    rows
+}
+
+/// Returns the phases of iozone: large writes, then large reads.
+fn iozone() -> Vec<Row> {
+    let phases = [
         ("write", 1.3e8, WRITE, Bound::Writes),
         ("read", 1.6e8, READ, Bound::Reads),
-    ] {
-        rows.push(Row {
-            per_second,
-            operation_bytes: 65_536,
-            operations: 4096,
-            bound,
-            mix,
-            cpu_ns: 30_000.0,
-            parameters: &[("record", 65_536), ("size", 256 << 20)],
-            ..Row::new("iozone", phase, "64 KiB records, one after the other")
-        });
-    }
-    for (phase, per_second, mix) in [
+    ];
+    let rows = phases.map(|(phase, per_second, mix, bound)| Row {
+        per_second,
+        operation_bytes: 65_536,
+        operations: 4096,
+        bound,
+        mix,
+        cpu_ns: 30_000.0,
+        parameters: &[("record", 65_536), ("size", 256 << 20)],
+        ..Row::new("iozone", phase, "64 KiB records, one after the other")
+    });
+    rows.into()
+}
+
+/// Returns the phases of touch: operations on names alone.
+fn touch() -> Vec<Row> {
+    let phases = [
         ("touch", 32_000.0, &[("create", 50), ("close", 50)]),
         ("retouch", 210_000.0, &[("utime", 100), ("close", 0)]),
         ("unlink", 90_000.0, &[("delete", 100), ("close", 0)]),
-    ] {
-        rows.push(Row {
-            rate: Rate::Operations,
-            per_second,
-            operation_bytes: 0,
-            operations: 10_000,
-            bound: Bound::Small,
-            mix,
-            cpu_ns: 3_000.0,
-            parameters: &[("nfiles", 10_000)],
-            ..Row::new("touch", phase, "10,000 empty files in one folder")
-        });
+    ];
+    let rows = phases.map(|(phase, per_second, mix)| Row {
+        rate: Rate::Operations,
+        per_second,
+        operation_bytes: 0,
+        operations: 10_000,
+        bound: Bound::Small,
+        mix,
+        cpu_ns: 3_000.0,
+        parameters: &[("nfiles", 10_000)],
+        ..Row::new("touch", phase, "10,000 empty files in one folder")
+    });
+    rows.into()
+}
+
+/// Returns cp with this many processes.
+fn cp(processes: u32) -> Row {
+    Row {
+        whole: format!("cp {processes}"),
+        per_second: 1.25e8 * f64::from(processes).powf(0.3),
+        operation_bytes: 65_536,
+        operations: 1024 * u64::from(processes),
+        bound: Bound::Writes,
+        mix: WRITE,
+        in_flight: processes,
+        cpu_ns: 25_000.0,
+        parameters: match processes {
+            1 => &[("processes", 1), ("size", 64 << 20)],
+            2 => &[("processes", 2), ("size", 64 << 20)],
+            4 => &[("processes", 4), ("size", 64 << 20)],
+            _ => &[("processes", 8), ("size", 64 << 20)],
+        },
+        ..Row::new(
+            "cp",
+            "write",
+            "files of 64 MiB from memory, one for each process",
+        )
     }
-    for processes in [1, 2, 4, 8] {
-        rows.push(Row {
-            whole: format!("cp {processes}"),
-            per_second: 1.25e8 * f64::from(processes).powf(0.3),
-            operation_bytes: 65_536,
-            operations: 1024 * u64::from(processes),
-            bound: Bound::Writes,
-            mix: WRITE,
-            in_flight: processes,
-            cpu_ns: 25_000.0,
-            parameters: match processes {
-                1 => &[("processes", 1), ("size", 64 << 20)],
-                2 => &[("processes", 2), ("size", 64 << 20)],
-                4 => &[("processes", 4), ("size", 64 << 20)],
-                _ => &[("processes", 8), ("size", 64 << 20)],
-            },
-            ..Row::new(
-                "cp",
-                "write",
-                "files of 64 MiB from memory, one for each process",
-            )
-        });
-    }
+}
+
+/// Returns random reads of each size with each number in flight.
+fn random_reads() -> Vec<Row> {
+    let mut rows = Vec::new();
     for operation_bytes in [4096_u32, 16_384, 65_536] {
         for in_flight in [1, 8, 64_u32] {
             rows.push(Row {
@@ -327,7 +360,12 @@ fn rows() -> Vec<Row> {
             });
         }
     }
-    rows.push(Row {
+    rows
+}
+
+/// Returns the mail server, for a limited time.
+fn varmail() -> Row {
+    Row {
         rate: Rate::Operations,
         per_second: 2600.0,
         operation_bytes: 10_000,
@@ -342,8 +380,12 @@ fn rows() -> Vec<Row> {
             "",
             "60 threads of a mail server that flush what they append",
         )
-    });
-    rows.push(Row {
+    }
+}
+
+/// Returns random reads that arrive at a rate, for a limited time.
+fn paced_reads() -> Row {
+    Row {
         rate: Rate::Operations,
         per_second: 400.0,
         bound: Bound::Small,
@@ -355,8 +397,7 @@ fn rows() -> Vec<Row> {
             "",
             "400 reads a second of 8 KiB at random places, answered or not",
         )
-    });
-    rows
+    }
 }
 
 /// Returns the records of the second experiment with this many repetition blocks: files.
@@ -465,11 +506,7 @@ fn calibration() -> Calibration {
 }
 
 fn run(side: &Side, row: &Row, block: u32, order: u32, random: &mut Random) -> Run {
-    let speed = side.speeds[match row.bound {
-        Bound::Reads => 0,
-        Bound::Writes => 1,
-        Bound::Small => 2,
-    }];
+    let speed = side.speed(row.bound);
     let deviation = if row.rate == Rate::Bytes { 0.03 } else { 0.05 };
     let noise = (deviation * random.normal()).exp();
     // An open loop answers at the rate of its arrivals.
@@ -477,19 +514,8 @@ fn run(side: &Side, row: &Row, block: u32, order: u32, random: &mut Random) -> R
         0 => row.per_second * speed * noise,
         rate => to_f64(rate),
     };
-    let is_bytes = row.rate == Rate::Bytes;
-    let per_operation = if is_bytes {
-        to_f64(row.operation_bytes)
-    } else {
-        1.0
-    };
-    let window_ns = to_f64(SLOT_NS) * f64::from(TIMED_SLOTS);
-    let operations = if row.is_timed {
-        whole(per_second * window_ns / 1e9 / per_operation)
-    } else {
-        row.operations
-    };
-    let counted = if is_bytes {
+    let operations = operations(row, per_second);
+    let counted = if row.rate == Rate::Bytes {
         operations * row.operation_bytes
     } else {
         operations
@@ -498,34 +524,11 @@ fn run(side: &Side, row: &Row, block: u32, order: u32, random: &mut Random) -> R
     let each = elapsed / to_f64(operations) * f64::from(row.in_flight);
     let latency = latency(row, operations, each / speed.sqrt(), random);
     let response = if row.arrivals_per_s > 0 {
-        // Each operation waits for those before it; a slower disk makes it wait longer.
-        let wait = 1.0 + 3.0 / speed.powi(3);
-        latency
-            .iter()
-            .map(|(operation, histogram)| (operation.clone(), stretched(histogram, wait)))
-            .collect()
+        response(&latency, speed)
     } else {
         BTreeMap::new()
     };
-    let of = |names: &[&str]| {
-        let mine = latency
-            .iter()
-            .filter(|(name, _)| names.contains(&name.as_str()));
-        mine.map(|(_, it)| it.total()).sum::<u64>() * row.operation_bytes
-    };
-    let mut application = Traffic {
-        read: of(&["read", "readwhole"]),
-        written: of(&["write", "append"]),
-    };
-    if row.phase == "rewrite" {
-        application = Traffic {
-            read: counted,
-            written: counted,
-        };
-    }
-    if row.phase == "seeks" {
-        application.written = application.read / 10;
-    }
+    let application = application(row, &latency, counted);
     let copies = if side.level == "raid1" { 2 } else { 1 };
     let members = Traffic {
         read: application.read,
@@ -572,6 +575,20 @@ fn run(side: &Side, row: &Row, block: u32, order: u32, random: &mut Random) -> R
     run
 }
 
+/// Returns the number of operations of a run: in its time, or as many as the workload has.
+fn operations(row: &Row, per_second: f64) -> u64 {
+    if !row.is_timed {
+        return row.operations;
+    }
+    let per_operation = if row.rate == Rate::Bytes {
+        to_f64(row.operation_bytes)
+    } else {
+        1.0
+    };
+    let window_ns = to_f64(SLOT_NS) * f64::from(TIMED_SLOTS);
+    whole(per_second * window_ns / 1e9 / per_operation)
+}
+
 fn latency(
     row: &Row,
     operations: u64,
@@ -598,6 +615,41 @@ fn latency(
         latency.insert((*operation).to_owned(), histogram);
     }
     latency
+}
+
+/// Returns the latencies from when the operations were due, at a relative speed of the disk.
+fn response(latency: &BTreeMap<String, Histogram>, speed: f64) -> BTreeMap<String, Histogram> {
+    // Each operation waits for those before it; a slower disk makes it wait longer.
+    let wait = 1.0 + 3.0 / speed.powi(3);
+    latency
+        .iter()
+        .map(|(operation, histogram)| (operation.clone(), stretched(histogram, wait)))
+        .collect()
+}
+
+/// Returns the bytes that a run reads and writes; `counted` is the amount that its rate counts.
+fn application(row: &Row, latency: &BTreeMap<String, Histogram>, counted: u64) -> Traffic {
+    let of = |names: &[&str]| {
+        let mine = latency
+            .iter()
+            .filter(|(name, _)| names.contains(&name.as_str()));
+        mine.map(|(_, it)| it.total()).sum::<u64>() * row.operation_bytes
+    };
+    let read = of(&["read", "readwhole"]);
+    match row.phase {
+        "rewrite" => Traffic {
+            read: counted,
+            written: counted,
+        },
+        "seeks" => Traffic {
+            read,
+            written: read / 10,
+        },
+        _ => Traffic {
+            read,
+            written: of(&["write", "append"]),
+        },
+    }
 }
 
 fn stretched(histogram: &Histogram, factor: f64) -> Histogram {

@@ -1,7 +1,7 @@
 //! Measures how evenly a resource was shared.
 
-/// Jain's fairness index (Jain, Chiu and Hawe 1984): 1 if all have the same, 1/n if one has
-/// everything. `None` if all rates are 0.
+/// Jain's fairness index (Jain, Chiu and Hawe 1984): 1 for equal rates, 1/n if only one rate is
+/// above 0. `None` if all rates are 0.
 pub fn fairness(rates: &[f64]) -> Option<f64> {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();

@@ -25,7 +25,7 @@ pub const BCA_BLOCKS_MIN: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// One block or none: no interval.
+    /// Fewer than two blocks: no interval.
     None,
     /// Student's t, fewer than 5 blocks.
     StudentT,

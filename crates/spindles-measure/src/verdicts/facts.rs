@@ -19,8 +19,8 @@ const METADATA: &[&str] = &[
     "mkdir", "rmdir", "create", "open", "close", "link", "unlink", "delete", "rename", "stat",
     "utime", "chmod",
 ];
-/// Operations that change something. On a file system mounted `sync` they are durable when they
-/// return.
+/// Operations that modify data, names or attributes. On a file system mounted `sync` they are
+/// durable on return.
 const CHANGES: &[&str] = &[
     "write", "append", "mkdir", "rmdir", "create", "link", "unlink", "delete", "rename", "utime",
     "chmod",
@@ -52,7 +52,7 @@ pub(super) const HOT: f64 = 1.25;
 /// Size of a random read in the calibration, in bytes.
 const RANDOM_BYTES: f64 = 4096.0;
 
-/// The facts of one cell. Shares are of the time of all its repetitions together; 1 is all of it.
+/// The facts of one cell. Shares are fractions of the total time of the cell's repetitions.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Unit of the rate.
@@ -63,7 +63,7 @@ pub struct Facts {
     pub ceiling: Option<f64>,
     /// Number of usable CPUs of the machine.
     pub cpus: f64,
-    /// Share of these CPUs that was busy, with any program.
+    /// Busy share of these CPUs, including other programs.
     pub cpu_busy: f64,
     /// Threads that took part, the busiest first.
     pub threads: Vec<ThreadFacts>,
@@ -76,9 +76,12 @@ pub struct Facts {
     pub more_actors: Option<(f64, f64)>,
     /// The members; if none is known, the devices that carry everything.
     pub members: Vec<MemberFacts>,
-    /// Each member as its array counts it. If several are files on one disk, `members` is that
-    /// disk.
+    /// The members by the array's own counters. If several members are files on one disk,
+    /// `members` holds that disk.
     pub each: Vec<MemberFacts>,
+    /// The members in each run. Members are compared with each other only within a run: the sums
+    /// over all runs blame one slow run on the members that had most work in it.
+    pub runs: Vec<RunMembers>,
     /// The dedicated journal device of the array.
     pub journal: Option<MemberFacts>,
     /// Bytes per second that all members read together, measured without a workload.
@@ -118,10 +121,19 @@ pub struct Facts {
     pub reads_per_s: f64,
     /// Operations of the workload per second.
     pub operations_per_s: f64,
-    /// The same workload with other sizes, and this one: size in bytes and rate.
+    /// Size in bytes and rate of this workload and of the same workload with other sizes.
     pub sweep: Vec<(f64, f64)>,
     /// Rate of the same work with caches bypassed or emptied before.
     pub without_cache: Option<f64>,
+}
+
+/// The members in one run.
+#[derive(Clone, Debug, Default)]
+pub struct RunMembers {
+    /// As [`Facts::members`].
+    pub members: Vec<MemberFacts>,
+    /// As [`Facts::each`].
+    pub each: Vec<MemberFacts>,
 }
 
 /// Activity and limits of one member.
@@ -129,7 +141,7 @@ pub struct Facts {
 pub struct MemberFacts {
     /// Name of the member.
     pub name: String,
-    /// Share of the time in which it had requests.
+    /// Share of the time in which at least one request was in flight.
     pub busy: f64,
     /// Mean number of requests in flight, flushes included.
     pub in_flight: f64,
@@ -139,6 +151,8 @@ pub struct MemberFacts {
     pub requests_per_s: f64,
     /// Number of reads, writes and flushes over all repetitions.
     pub answers: f64,
+    /// The same by kind: reads, writes, flushes.
+    pub kinds: [f64; 3],
     /// Mean time of a request in seconds. 0 if there were no requests.
     pub answer_s: f64,
     /// Bytes read per second.
@@ -151,19 +165,21 @@ pub struct MemberFacts {
     pub rotational: bool,
 }
 
-/// A member that takes far longer than its peers for the same work.
+/// A member that takes far longer than its peers for the same work, in most runs.
 #[derive(Clone, Debug)]
 pub struct Straggler<'a> {
     /// The member.
     pub member: &'a MemberFacts,
-    /// Median time of the other members' answers, in seconds.
+    /// Mean time of its answers in a typical run, in seconds.
+    pub answer_s: f64,
+    /// Median time of the other members' answers in that run, in seconds.
     pub peers_s: f64,
     /// Share of the time that actors spend waiting for it, beyond the time they would wait for one
     /// of the others.
     pub share: f64,
 }
 
-/// Activity of one thread.
+/// Activity of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadFacts {
     /// Name of the thread.
@@ -175,8 +191,8 @@ pub struct ThreadFacts {
 }
 
 impl ThreadFacts {
-    /// Share of the time in which it ran or waited for a CPU. If this is all of the time,
-    /// everything else waits for it.
+    /// Share of the time in which it ran or waited for a CPU. At 1, the rest of the system waits
+    /// for this thread.
     pub fn ready(&self) -> f64 {
         self.on_cpu + self.waits
     }
@@ -207,11 +223,11 @@ impl MemberFacts {
         }
     }
 
-    /// Smallest share of the time that it needs for these bytes: all of them sequential.
+    /// Smallest share of the time that the member needs for these bytes: sequential access only.
     pub fn demand_min(&self) -> Option<f64> {
         let alone = self.alone.as_ref().filter(|it| it.read_bytes_per_s > 0)?;
         let read = to_f64(alone.read_bytes_per_s);
-        // If writing is not allowed, assume that it is as fast.
+        // If writing is not allowed, assume that writes are as fast as reads.
         let write = match alone.write_bytes_per_s {
             0 => read,
             write => to_f64(write),
@@ -225,7 +241,7 @@ impl MemberFacts {
         Some(self.demand_min()? + self.requests_per_s / to_f64(alone.random_reads_per_s))
     }
 
-    /// Ratio of its requests' time to their time alone. Above 1 they wait for each other.
+    /// Ratio of a request's time in flight to its time on the idle member. Above 1, requests queue.
     pub fn stretch(&self) -> Option<f64> {
         let alone = self.alone.as_ref()?;
         if self.requests_per_s <= 0.0 || alone.random_reads_per_s == 0 {
@@ -238,7 +254,7 @@ impl MemberFacts {
         Some(answer_s / (place_s.max(0.0) + transfer_s))
     }
 
-    /// Share of its requests' time in which they wait for each other.
+    /// Share of the requests' time in flight spent queued behind other requests.
     pub fn waiting(&self) -> Option<f64> {
         if self.seeks() {
             return Some(1.0 - self.busy / self.in_flight.max(self.busy).max(f64::MIN_POSITIVE));
@@ -246,8 +262,8 @@ impl MemberFacts {
         Some(1.0 - 1.0 / self.stretch()?.max(1.0))
     }
 
-    /// Lower bound for how close it is to its limit, to rule it out as one. `None` if unknown.
-    /// `direct` means that actors wait for its requests.
+    /// Lower bound of the member's load, where 1 is its limit: rules out a bottleneck. `None` if
+    /// unknown. `direct` means that actors wait for its requests.
     pub fn load(&self, direct: bool) -> Option<f64> {
         // Data waits while the device flushes.
         let busy = (self.busy + self.flushing.unwrap_or(0.0)).min(1.0);
@@ -277,6 +293,41 @@ impl MemberFacts {
     pub fn bytes_per_s(&self) -> f64 {
         self.read_bytes_per_s + self.written_bytes_per_s
     }
+
+    /// Returns true if this peer did the same kind of work: enough requests of the member's most
+    /// frequent kind, and a share of them that is at least half the member's.
+    fn compares_with(&self, peer: &Self) -> bool {
+        let most = [2, 1, 0]
+            .into_iter()
+            .max_by(|a, b| self.kinds[*a].total_cmp(&self.kinds[*b]));
+        most.is_some_and(|kind| {
+            let share = |member: &Self| member.kinds[kind] / member.answers.max(1.0);
+            let mut both = [self, peer].into_iter();
+            both.all(|it| it.kinds[kind] >= ANSWERS_MIN) && 2.0 * share(peer) >= share(self)
+        })
+    }
+}
+
+/// Load of a member relative to the mean of others: the larger ratio of bytes and requests.
+pub(super) fn asked(member: &MemberFacts, others: &[&MemberFacts]) -> f64 {
+    let beside = |of: fn(&MemberFacts) -> f64| {
+        let others: Vec<f64> = others.iter().map(|it| of(it)).collect();
+        of(member) / crate::statistics::mean(&others).max(f64::MIN_POSITIVE)
+    };
+    beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s))
+}
+
+/// Mean time of a member's answers in one run, and the median time of its peers' answers. `None` if
+/// no other member did the same work, or the member was asked for more than those that did.
+fn beside_peers(each: &[MemberFacts], name: &str) -> Option<[f64; 2]> {
+    let member = each.iter().find(|it| it.name == name)?;
+    let others = each.iter().filter(|it| it.name != name);
+    let peers: Vec<&MemberFacts> = others.filter(|it| member.compares_with(it)).collect();
+    if peers.is_empty() || asked(member, &peers) >= HOT {
+        return None;
+    }
+    let times: Vec<f64> = peers.iter().map(|it| it.answer_s).collect();
+    Some([member.answer_s, median(&times)])
 }
 
 impl Straggler<'_> {
@@ -286,7 +337,7 @@ impl Straggler<'_> {
             "{} took {} to answer and the others {}, and {} of the actors' time passed with \
              waiting for that",
             self.member.name,
-            milliseconds(self.member.answer_s),
+            milliseconds(self.answer_s),
             milliseconds(self.peers_s),
             percent(self.share)
         )
@@ -294,7 +345,7 @@ impl Straggler<'_> {
 }
 
 impl Facts {
-    /// Collects the facts of a cell. `None` if none of its runs has evidence.
+    /// Collects the facts of a cell. `None` if no run recorded evidence.
     pub fn of(analysis: &Analysis, cell: &Cell) -> Option<Self> {
         let runs: Vec<(&Run, &Evidence)> = analysis
             .runs_of(cell)
@@ -324,6 +375,14 @@ impl Facts {
         facts.add_cpu(&runs, window_ns);
         facts.add_actors(&runs);
         facts.add_devices(analysis, &runs, window_ns);
+        for &(run, evidence) in &runs {
+            let mut of_run = Self::default();
+            of_run.add_devices(analysis, &[(run, evidence)], watched_ns(run, evidence));
+            facts.runs.push(RunMembers {
+                members: of_run.members,
+                each: of_run.each,
+            });
+        }
         facts.add_links(&runs, window_ns);
         facts.add_bytes(&runs);
         Some(facts)
@@ -334,7 +393,7 @@ impl Facts {
         // This figure covers the run alone, like everything in a record except its evidence.
         let elapsed_ns: f64 = runs.iter().map(|(run, _)| to_f64(run.elapsed_ns)).sum();
         self.cpu_busy = busy / elapsed_ns / self.cpus.max(1.0);
-        // Threads of the same name are distinguished by how busy they are.
+        // Threads with equal names are matched between runs by rank: the busiest comes first.
         let mut threads: BTreeMap<(&str, usize), ThreadFacts> = BTreeMap::new();
         for (_, evidence) in runs {
             let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -522,49 +581,26 @@ impl Facts {
             .fold(0.0, |a, b| a + b)
     }
 
-    /// Returns the member that takes at least `FAR` times as long to answer as the others, without
-    /// being asked for more.
+    /// Returns the member that takes at least `FAR` times as long to answer as its peers, without
+    /// being asked for more, in most of the runs that allow such a comparison.
     pub fn straggler(&self) -> Option<Straggler<'_>> {
-        let known = |it: &&MemberFacts| it.answers >= ANSWERS_MIN;
-        let ratio_of = |place: usize, member: &MemberFacts| {
-            let others = self
-                .each
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != place);
-            let others: Vec<f64> = others
-                .map(|(_, it)| it)
-                .filter(known)
-                .map(|it| it.answer_s)
-                .collect();
-            let peers_s = (!others.is_empty()).then(|| median(&others))?;
-            Some((member.answer_s / peers_s.max(f64::MIN_POSITIVE), peers_s))
-        };
-        let members = self.each.iter().enumerate().filter(|(_, it)| known(it));
-        let ratios = members.filter_map(|(place, member)| {
-            let (ratio, peers_s) = ratio_of(place, member)?;
-            Some((place, member, ratio, peers_s))
+        let ratio_of = |[own_s, peers_s]: [f64; 2]| own_s / peers_s.max(f64::MIN_POSITIVE);
+        let typical = self.each.iter().filter_map(|member| {
+            let runs = self.runs.iter();
+            let runs = runs.filter_map(|run| beside_peers(&run.each, &member.name));
+            let mut runs: Vec<[f64; 2]> = runs.collect();
+            runs.sort_by(|a, b| ratio_of(*a).total_cmp(&ratio_of(*b)));
+            // The lower median: most runs have at least its ratio.
+            let typical = runs[runs.len().checked_sub(1)? / 2];
+            Some((member, typical, ratio_of(typical)))
         });
-        let (place, member, ratio, peers_s) = ratios.max_by(|a, b| a.2.total_cmp(&b.2))?;
-        (ratio >= FAR && self.asked(place) < HOT).then(|| Straggler {
+        let (member, [answer_s, peers_s], ratio) = typical.max_by(|a, b| a.2.total_cmp(&b.2))?;
+        (ratio >= FAR).then(|| Straggler {
             member,
+            answer_s,
             peers_s,
-            share: self.share_for(member, peers_s),
+            share: self.share_for(member, member.answer_s / ratio),
         })
-    }
-
-    /// Load of a member relative to the mean of the others: the larger ratio of bytes and requests.
-    pub fn asked(&self, place: usize) -> f64 {
-        let beside = |of: fn(&MemberFacts) -> f64| {
-            let others = self
-                .each
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != place);
-            let others: Vec<f64> = others.map(|(_, it)| of(it)).collect();
-            of(&self.each[place]) / crate::statistics::mean(&others).max(f64::MIN_POSITIVE)
-        };
-        beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s))
     }
 
     /// Share of the actors' time spent waiting for this member, beyond their wait if it answered in
@@ -588,8 +624,8 @@ impl Facts {
     }
 
     /// Lower bound for the mean number of actors accounted for: at members, on links, on a CPU, or
-    /// waiting for a flush or a name. If it is far below their number, the others wait for
-    /// something that is not counted.
+    /// waiting for a flush or a name. If it is far below the number of actors, the rest
+    /// waits for resources without counters.
     pub fn actors_seen(&self) -> f64 {
         let elsewhere = self.actors * (self.sync_share() + self.metadata_share());
         let links: f64 = self.links.iter().filter_map(|it| it.busy).sum();
@@ -654,7 +690,8 @@ struct Sums {
     busy_ns: f64,
     in_flight_ns: f64,
     flush_ns: Option<f64>,
-    moving: f64,
+    reads: f64,
+    writes: f64,
     flushes: f64,
     read: f64,
     written: f64,
@@ -671,7 +708,8 @@ impl Sums {
             sums.in_flight_ns += to_f64(one.in_flight_ns);
             let flush_ns = one.flush_ns.map(to_f64);
             sums.flush_ns = sums.flush_ns.zip(flush_ns).map(|(sum, more)| sum + more);
-            sums.moving += to_f64(one.requests.read.saturating_add(one.requests.written));
+            sums.reads += to_f64(one.requests.read);
+            sums.writes += to_f64(one.requests.written);
             sums.flushes += to_f64(one.requests.flushed);
             sums.read += to_f64(one.bytes.read);
             sums.written += to_f64(one.bytes.written);
@@ -680,14 +718,16 @@ impl Sums {
     }
 
     fn member(&self, name: &str, window_ns: f64, alone: Option<MemberRate>) -> MemberFacts {
-        let answers = self.moving + self.flushes;
+        let moving = self.reads + self.writes;
+        let answers = moving + self.flushes;
         let mut member = MemberFacts {
             name: name.to_owned(),
             busy: self.busy_ns / window_ns,
             in_flight: self.in_flight_ns / window_ns,
             flushing: self.flush_ns.map(|ns| ns / window_ns),
-            requests_per_s: self.moving / window_ns * 1e9,
+            requests_per_s: moving / window_ns * 1e9,
             answers,
+            kinds: [self.reads, self.writes, self.flushes],
             answer_s: self.in_flight_ns / 1e9 / answers.max(1.0),
             read_bytes_per_s: self.read / window_ns * 1e9,
             written_bytes_per_s: self.written / window_ns * 1e9,
@@ -727,7 +767,7 @@ fn watched_ns(run: &Run, evidence: &Evidence) -> f64 {
     })
 }
 
-/// The devices that carry a run: members; if none is known, all devices.
+/// The devices that carry a run: the known members, or else all devices.
 fn carriers(evidence: &Evidence) -> impl Iterator<Item = &DeviceUse> {
     let any_member = evidence.devices.iter().any(|it| it.member);
     let devices = evidence.devices.iter();
@@ -818,8 +858,8 @@ fn write_amplification_min(system: &System) -> f64 {
 }
 
 /// Finds the rates of a device alone: those of its name, of the only member it holds, or of its
-/// position if the numbers match. One device that holds several members is as fast as the fastest
-/// of them, or as all together.
+/// position if the numbers match. A device with several members gets the highest rate measured,
+/// on one member or on all together.
 fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Option<MemberRate> {
     if let Some(known) = calibration.member(name) {
         return Some(known.clone());

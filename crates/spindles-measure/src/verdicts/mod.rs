@@ -1,6 +1,6 @@
 //! Verdicts on one cell, from the evidence in its records: whether a cache explains the figure, and
-//! which bottleneck limits it. The rules are two tables of pure functions on the same facts. Each
-//! verdict has its evidence in words and the intervention that would confirm it.
+//! which bottleneck limits it. The rules are two tables of pure functions on the same facts. A
+//! verdict comes with evidence in words and the intervention that would confirm it.
 
 mod bottleneck;
 mod cache;
@@ -10,7 +10,7 @@ mod trial;
 
 pub use bottleneck::{Bottleneck, CEILING_SHARE_MAX, Look, NEAR, RULES, Reading, Rule};
 pub use cache::{CACHE_RULES, CacheRule, CacheVerdict, Grade};
-pub use facts::{Facts, LinkFacts, MemberFacts, Straggler, ThreadFacts};
+pub use facts::{Facts, LinkFacts, MemberFacts, RunMembers, Straggler, ThreadFacts};
 pub use intervention::{Effect, Intervention, TrialOutcome};
 pub use trial::Tried;
 
@@ -24,17 +24,17 @@ use crate::{Analysis, Cell};
 /// The verdicts on one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellVerdicts {
-    /// Signs of caches, in the order of the rules. Empty if there are none.
+    /// Signs of caches, in the order of the rules. Empty if no rule applies.
     pub cache: Vec<CacheVerdict>,
     /// The bottleneck.
     pub bottleneck: Bottleneck,
-    /// Trials of changes that would confirm these verdicts.
+    /// Trials run to confirm these verdicts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<Tried>,
 }
 
 impl CellVerdicts {
-    /// Judges a cell. `None` if none of its runs has evidence.
+    /// Judges a cell. `None` if no run recorded evidence.
     pub(crate) fn of(analysis: &Analysis, cell: &Cell) -> Option<Self> {
         let mut verdicts = Self::on(&Facts::of(analysis, cell)?);
         verdicts.tried = trial::tried(&analysis.trials, &cell.system, &cell.workload);

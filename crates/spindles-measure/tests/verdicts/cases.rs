@@ -33,7 +33,7 @@ pub(crate) enum Class {
     ControllerCache,
     /// Writes that stay in memory.
     DeferredWrites,
-    /// Two equal causes: neither of them is the bottleneck.
+    /// Two equal causes, hence no single bottleneck.
     TwoCauses,
     /// Three parts that take a third of the time each.
     NoCause,
@@ -177,9 +177,9 @@ impl Case {
         panic!("{class:?} can't be planted with seed {seed}");
     }
 
-    /// Returns true if the rate follows the planted part: its elasticity is above one half. All
-    /// elasticities add up to 1, since a machine whose parts are all faster is faster by the same
-    /// factor. No other part can then have more.
+    /// Returns true if the rate follows the planted part, with an elasticity above one half.
+    /// Elasticities add up to 1, since a machine whose parts are all faster is faster by the same
+    /// factor. So no other part has a higher elasticity.
     fn is_true(&self, repetition: u64) -> bool {
         const FASTER: f64 = 1.25;
         if self.machine.kernel_cpu_ns < 0.0 {
@@ -349,7 +349,7 @@ impl Case {
                 machine.actors = many(random) + 8;
                 case.odd = random.below(members);
                 case.known_slow = random.unit() < 0.5;
-                // Some are worn, others broken.
+                // 30 % of slow members are broken, the rest worn.
                 let slow = if random.unit() < 0.3 {
                     between(random, 10.0, 1000.0)
                 } else {

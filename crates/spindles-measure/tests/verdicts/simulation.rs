@@ -183,7 +183,7 @@ pub(crate) fn simulate(machine: &Machine, operations: u64, seed: u64) -> Counter
     let mut seeds = Random::new(seed);
     let devices = machine.devices().count();
     let mut stations: Vec<usize> = vec![machine.cores, 1, 1, 1, 1, 1];
-    // For each member: its channels, its transfer and its flush.
+    // Three stations per member: channels, transfer and flush.
     for member in machine.devices() {
         stations.extend([member.channels, 1, 1]);
     }
@@ -448,7 +448,7 @@ impl Simulation<'_> {
         } else {
             random.below(members)
         };
-        // One chunk of each row is parity.
+        // Every row has one parity chunk.
         let parity = usize::from(machine.level == Level::Parity);
         let wide = chunks.min(members - parity);
         let each = bytes / u64::try_from(wide).unwrap();

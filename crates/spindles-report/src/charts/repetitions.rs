@@ -95,13 +95,7 @@ fn draw(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
             };
             let radius = if repetition.outlier { 4.0 } else { 3.0 };
             let value = value(repetition, quantity);
-            let figure = if quantity.is_time() {
-                figures::time(value)
-            } else {
-                figures::rate(value, rate)
-            };
-            let block = repetition.block.saturating_add(1);
-            let title = format!("{}, block {block}: {figure}", cell.system);
+            let title = title_of(cell, repetition, quantity);
             chart.svg.circle(
                 class,
                 (chart.scale.at(value / unit), middle),
@@ -122,6 +116,23 @@ fn draw(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
             &words::figure(cell, quantity),
         );
     }
+    chart.svg.finish(&description(workload, quantity, cells))
+}
+
+/// Returns the title of a repetition's dot: the system, the block and the figure.
+fn title_of(cell: &Cell, repetition: &Repetition, quantity: Quantity) -> String {
+    let value = value(repetition, quantity);
+    let figure = if quantity.is_time() {
+        figures::time(value)
+    } else {
+        figures::rate(value, cell.rate)
+    };
+    let block = repetition.block.saturating_add(1);
+    format!("{}, block {block}: {figure}", cell.system)
+}
+
+/// Describes the chart in words: the mean of each system.
+fn description(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
     let said: Vec<String> = cells
         .iter()
         .map(|cell| {
@@ -129,8 +140,8 @@ fn draw(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
             format!("{} {rate}", cell.system)
         })
         .collect();
-    chart.svg.finish(&format!(
+    format!(
         "{workload}, geometric means of all repetitions: {}",
         said.join(", ")
-    ))
+    )
 }

@@ -1,6 +1,6 @@
 //! Overview: systems as rows, workloads as columns.
 
-use spindles_measure::{Analysis, Comparison, System, Verdict};
+use spindles_measure::{Analysis, Comparison, Quantity, System, Verdict, Workload};
 
 use super::{Body, Section, coloured, fold, section, table};
 use crate::charts::class;
@@ -20,87 +20,112 @@ const OVERALL: &str = "geometric mean";
 const COLUMNS_MAX: usize = 8;
 
 fn body(analysis: &Analysis) -> String {
-    let experiment = &analysis.experiment;
     if analysis.comparisons.is_empty() {
         return String::new();
     }
-    let mut head = String::from("<th scope=\"col\">system</th>");
-    let mut first = String::new();
     let questions = analysis.questions();
-    for &(workload, quantity) in &questions {
-        let name = quantity.of(&workload.name);
-        head += &format!(
-            "<th scope=\"col\" class=\"n\" title=\"{}\">{}</th>",
-            escape(&workload.summary),
-            escape(&name)
-        );
-        let question = (&*workload.name, quantity);
-        let figure = comparisons::baseline_figure(analysis, &experiment.baseline, question);
-        first += &super::cell(&name, " class=\"n\"", &figure.unwrap_or_default());
-    }
-    let has_overall = !analysis.overall.is_empty();
-    if has_overall {
-        head += &format!(
-            "<th scope=\"col\" class=\"n\" title=\"every workload counts the same\">{OVERALL}</th>"
-        );
-        first += &super::cell(OVERALL, "", "");
-    }
-    let mut rows = String::new();
-    let baseline = experiment
-        .systems
-        .iter()
-        .find(|system| system.name == experiment.baseline);
-    if let Some(system) = baseline {
-        rows += &format!("<tr class=\"baseline\">{}{first}</tr>", row_head(system));
-    }
-    for system in analysis.compared() {
-        rows += &format!("<tr>{}", row_head(system));
-        for &(workload, quantity) in &questions {
-            let name = quantity.of(&workload.name);
-            let question = (&*workload.name, quantity);
-            let comparison = comparisons::comparison_of(analysis, &system.name, question);
-            let figure = comparisons::baseline_figure(analysis, &system.name, question);
-            rows += &match (figure, comparison) {
-                (Some(figure), _) => super::cell(&name, " class=\"n\"", &figure),
-                (None, Some(it)) => cell(&name, it),
-                (None, None) => super::cell(&name, "", ""),
-            };
-        }
-        if has_overall {
-            let mut overall = analysis.overall.iter();
-            let overall = overall.find(|it| it.system == system.name);
-            rows += &overall.map_or(super::cell(OVERALL, "", ""), |it| cell(OVERALL, it));
-        }
-        rows += "</tr>";
-    }
-    let caption = format!(
-        "Difference of the rate from {}, whose rates are in the first row, in percent or from \
-         twice on as a factor. {}.{}{}",
-        escape(words::baseline_name(analysis)),
-        coloured(&words::legend(analysis)),
-        escape(&words::exceptions(analysis)),
-        if has_overall {
-            format!(" The last column: {}", escape(&words::overall(analysis)))
-        } else {
-            String::new()
-        },
-    );
+    let rows: String = analysis
+        .compared()
+        .map(|system| compared_row(analysis, &questions, system))
+        .collect();
     let class = match questions.len() {
         0..=COLUMNS_MAX => "glance",
         _ => "glance cards",
     };
-    let body = format!("<tbody>{rows}</tbody>");
-    let table = table(SECTION.title, class, &head, &body);
+    let baseline = baseline_row(analysis, &questions);
+    let body = format!("<tbody>{baseline}{rows}</tbody>");
+    let table = table(SECTION.title, class, &head(analysis, &questions), &body);
     let summary = format!(
         "<b>Difference from {}</b>",
         escape(words::baseline_name(analysis))
     );
     let table = fold("", &summary, &table);
     let body = format!(
-        "{}<p class=\"caption\">{caption}</p>{table}",
-        super::headline::sums(analysis)
+        "{}<p class=\"caption\">{}</p>{table}",
+        super::headline::sums(analysis),
+        caption(analysis)
     );
     section(SECTION.name, SECTION.title, "", &body)
+}
+
+/// Returns the cells of the table's head: a column for each question, and one over all.
+fn head(analysis: &Analysis, questions: &[(&Workload, Quantity)]) -> String {
+    let mut head = String::from("<th scope=\"col\">system</th>");
+    for &(workload, quantity) in questions {
+        head += &format!(
+            "<th scope=\"col\" class=\"n\" title=\"{}\">{}</th>",
+            escape(&workload.summary),
+            escape(&quantity.of(&workload.name))
+        );
+    }
+    if !analysis.overall.is_empty() {
+        head += &format!(
+            "<th scope=\"col\" class=\"n\" title=\"every workload counts the same\">{OVERALL}</th>"
+        );
+    }
+    head
+}
+
+/// Returns the row of the baseline, with its rates; empty if the baseline did not run.
+fn baseline_row(analysis: &Analysis, questions: &[(&Workload, Quantity)]) -> String {
+    let experiment = &analysis.experiment;
+    let mut systems = experiment.systems.iter();
+    let Some(system) = systems.find(|system| system.name == experiment.baseline) else {
+        return String::new();
+    };
+    let mut cells = String::new();
+    for &(workload, quantity) in questions {
+        let question = (&*workload.name, quantity);
+        let figure = comparisons::baseline_figure(analysis, &experiment.baseline, question);
+        let name = quantity.of(&workload.name);
+        cells += &super::cell(&name, " class=\"n\"", &figure.unwrap_or_default());
+    }
+    if !analysis.overall.is_empty() {
+        cells += &super::cell(OVERALL, "", "");
+    }
+    format!("<tr class=\"baseline\">{}{cells}</tr>", row_head(system))
+}
+
+/// Returns the row of a system, with its differences from the baseline.
+fn compared_row(
+    analysis: &Analysis,
+    questions: &[(&Workload, Quantity)],
+    system: &System,
+) -> String {
+    let mut row = format!("<tr>{}", row_head(system));
+    for &(workload, quantity) in questions {
+        let name = quantity.of(&workload.name);
+        let question = (&*workload.name, quantity);
+        let comparison = comparisons::comparison_of(analysis, &system.name, question);
+        let figure = comparisons::baseline_figure(analysis, &system.name, question);
+        row += &match (figure, comparison) {
+            (Some(figure), _) => super::cell(&name, " class=\"n\"", &figure),
+            (None, Some(it)) => cell(&name, it),
+            (None, None) => super::cell(&name, "", ""),
+        };
+    }
+    if !analysis.overall.is_empty() {
+        let mut overall = analysis.overall.iter();
+        let overall = overall.find(|it| it.system == system.name);
+        row += &overall.map_or(super::cell(OVERALL, "", ""), |it| cell(OVERALL, it));
+    }
+    row + "</tr>"
+}
+
+/// Explains the table: what its figures, marks and last column mean.
+fn caption(analysis: &Analysis) -> String {
+    format!(
+        "Difference of the rate from {}, whose rates are in the first row, in percent or from \
+         twice on as a factor. {}.{}{}",
+        escape(words::baseline_name(analysis)),
+        coloured(&words::legend(analysis)),
+        escape(&words::exceptions(analysis)),
+        if analysis.overall.is_empty() {
+            String::new()
+        } else {
+            format!(" The last column: {}", escape(&words::overall(analysis)))
+        },
+    )
 }
 
 fn row_head(system: &System) -> String {

@@ -76,12 +76,12 @@ pub enum Seen<'a> {
         block: BlockIndex,
         /// Number of blocks.
         blocks: u32,
-        /// When it was submitted.
+        /// Time of submission.
         submitted: Instant,
         /// Sectors that are durable from now on.
         durable: &'a [u64],
     },
-    /// A flush was answered as done.
+    /// A flush succeeded.
     Flushed {
         /// Sectors that are durable from now on.
         durable: &'a [u64],

@@ -2,8 +2,8 @@
 //!
 //! A row that was written without the log is only valid as a whole. This requires an order:
 //!
-//! - Unlogged writes are durable before any member is informed that another is out.
-//! - No write is unlogged before all members durably know that all are present.
+//! - Unlogged writes are durable before any member records the failure of another member.
+//! - No write is unlogged before every member durably records that no member is missing.
 //! - The members missing at an opening are durably recorded before any write to its place.
 //!
 //! This checker observes the writes to members and the members' contents. A write counts as logged
@@ -18,6 +18,7 @@ use spindles_format::{
 };
 use spindles_layout::{Group, GroupIndex};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 pub(super) static CHECKER: Checker = Checker {
     name: "order",
@@ -48,11 +49,13 @@ struct Watched {
 /// The group, the row and the member of a block.
 type Cell = (u64, u32, MemberIndex);
 
+/// The logged checksums of each block of each array; `None` stands for zeros.
+type Logged = BTreeMap<(usize, Cell), BTreeSet<Option<u32>>>;
+
 #[derive(Debug, Default)]
 struct Order {
     arrays: BTreeMap<usize, Watched>,
-    /// The logged checksums of each block; `None` stands for zeros.
-    logged: BTreeMap<(usize, Cell), BTreeSet<Option<u32>>>,
+    logged: Logged,
 }
 
 impl Check for Order {
@@ -222,67 +225,92 @@ impl Order {
         let Some(watched) = self.arrays.get_mut(&place.array) else {
             return Ok(());
         };
-        let this = &stack.arrays[place.array];
         if !is_ruled(scene, place.array) {
             watched.unlogged.clear();
             return Ok(());
         }
-        let first = sector / stack.sectors(disk, BlockIndex(0)).end;
-        let blocks = bytes.len() / stack.block_bytes;
-        let blocks = first..first + u64::try_from(blocks).expect("few");
-        let start = this.data_start[usize::from(place.member.0)].0;
-        let offsets = blocks.start - start..blocks.end - start;
+        let write = DataWrite::new(scene, place, disk, sector, bytes);
         watched
             .unlogged
-            .retain(|(of, offset), _| *of != disk || !offsets.contains(offset));
-        let skipped = this.lost.contains(place.member)
+            .retain(|(of, offset), _| *of != disk || !write.offsets.contains(offset));
+        let skipped = stack.arrays[place.array].lost.contains(place.member)
             || stack.is_given_up(place.array)
             // Zeroed before its first write.
             || !stack.is_written(place.array, place.group, View::Durable);
         if skipped {
             return Ok(());
         }
-        if !watched.unrecorded.is_empty() {
-            let all_know = (known_not_active(scene, place.array))
-                .all(|known| watched.unrecorded.difference(known).is_empty());
-            if !all_know {
-                return Err(format!(
-                    "disk {disk} is asked to write in group {} of array {}, before all members \
-                     know durably that {:?} are missing",
-                    place.group.0, place.array, watched.unrecorded
-                ));
-            }
-            watched.unrecorded = MemberSet::EMPTY;
+        watched.check_recorded(scene, &write)?;
+        let unlogged = unlogged_blocks(scene, &self.logged, &write);
+        if unlogged.is_empty() {
+            return Ok(());
         }
-        let mut is_unlogged = false;
-        for (offset, bytes) in offsets.zip(bytes.chunks_exact(stack.block_bytes)) {
-            let is_put_back = stack.should_hold(disk, BlockIndex(start + offset), bytes);
-            if is_put_back || stack.is_unfilled(place.array, place.member, BlockIndex(offset)) {
-                continue; // No valid data changes: it was unreadable, corrupt or not filled.
-            }
-            let found = this.geometry.find(place.member, BlockIndex(offset));
-            let Some((group, _, row)) = found else {
-                continue;
-            };
-            let logged = self
-                .logged
-                .get(&(place.array, (group.0, row, place.member)));
-            let sum = stored_checksum(block_checksum(bytes));
-            let is_zeros = || bytes.iter().all(|&byte| byte == 0);
-            let is_logged = logged.is_some_and(|sums| {
-                sums.contains(&Some(sum)) || sums.contains(&None) && is_zeros()
-            });
-            if !is_logged {
-                is_unlogged = true;
-                watched.unlogged.insert((disk, offset), bytes.to_vec());
-            }
+        let unlogged = unlogged.into_iter();
+        watched
+            .unlogged
+            .extend(unlogged.map(|(offset, bytes)| ((disk, offset), bytes.to_vec())));
+        watched.check_unlogged(scene, &write)
+    }
+}
+
+/// A write to the data area of a member.
+struct DataWrite<'bytes> {
+    place: Place,
+    disk: usize,
+    /// The first block of the data area on the disk.
+    start: u64,
+    /// The written blocks, counted from the start of the data area.
+    offsets: Range<u64>,
+    bytes: &'bytes [u8],
+}
+
+impl<'bytes> DataWrite<'bytes> {
+    /// Locates a write within the data area.
+    fn new(scene: &Scene<'_>, place: Place, disk: usize, sector: u64, bytes: &'bytes [u8]) -> Self {
+        let stack = scene.stack;
+        let first = sector / stack.sectors(disk, BlockIndex(0)).end;
+        let blocks = bytes.len() / stack.block_bytes;
+        let blocks = first..first + u64::try_from(blocks).expect("few");
+        let start = stack.arrays[place.array].data_start[usize::from(place.member.0)].0;
+        Self {
+            place,
+            disk,
+            start,
+            offsets: blocks.start - start..blocks.end - start,
+            bytes,
         }
-        let settles = watched.in_doubt.contains(&place.group.0);
-        if !is_unlogged || settles || !watched.was_degraded || !watched.counts_on_log {
+    }
+}
+
+impl Watched {
+    /// Checks that every member durably records the members missing at assembly.
+    fn check_recorded(&mut self, scene: &Scene<'_>, write: &DataWrite<'_>) -> Result<(), String> {
+        if self.unrecorded.is_empty() {
+            return Ok(());
+        }
+        let DataWrite { place, disk, .. } = *write;
+        let all_know = (known_not_active(scene, place.array))
+            .all(|known| self.unrecorded.difference(known).is_empty());
+        if !all_know {
+            return Err(format!(
+                "disk {disk} is asked to write in group {} of array {}, before all members know \
+                 durably that {:?} are missing",
+                place.group.0, place.array, self.unrecorded
+            ));
+        }
+        self.unrecorded = MemberSet::EMPTY;
+        Ok(())
+    }
+
+    /// Checks that all members durably know that the group is whole, before an unlogged write.
+    fn check_unlogged(&self, scene: &Scene<'_>, write: &DataWrite<'_>) -> Result<(), String> {
+        let DataWrite { place, disk, .. } = *write;
+        let settles = self.in_doubt.contains(&place.group.0);
+        if settles || !self.was_degraded || !self.counts_on_log {
             return Ok(());
         }
         let uncertain = known_not_active(scene, place.array);
-        let uncertain = uncertain.fold(watched.not_active, MemberSet::union);
+        let uncertain = uncertain.fold(self.not_active, MemberSet::union);
         let uncertain = uncertain.intersection(members_of(scene, place));
         if uncertain.is_empty() {
             return Ok(());
@@ -293,6 +321,33 @@ impl Order {
             place.group.0, place.array
         ))
     }
+}
+
+/// Returns the blocks of a write that change valid data and were not logged with these bytes.
+fn unlogged_blocks<'bytes>(
+    scene: &Scene<'_>,
+    logged: &Logged,
+    write: &DataWrite<'bytes>,
+) -> Vec<(u64, &'bytes [u8])> {
+    let stack = scene.stack;
+    let DataWrite { place, disk, .. } = *write;
+    let geometry = &stack.arrays[place.array].geometry;
+    let is_unlogged = |&(offset, bytes): &(u64, &[u8])| {
+        let is_put_back = stack.should_hold(disk, BlockIndex(write.start + offset), bytes);
+        if is_put_back || stack.is_unfilled(place.array, place.member, BlockIndex(offset)) {
+            return false; // No valid data changes: it was unreadable, corrupt or not filled.
+        }
+        let Some((group, _, row)) = geometry.find(place.member, BlockIndex(offset)) else {
+            return false;
+        };
+        let sums = logged.get(&(place.array, (group.0, row, place.member)));
+        let sum = stored_checksum(block_checksum(bytes));
+        let is_zeros = || bytes.iter().all(|&byte| byte == 0);
+        !sums.is_some_and(|sums| sums.contains(&Some(sum)) || sums.contains(&None) && is_zeros())
+    };
+    let blocks = write.bytes.chunks_exact(stack.block_bytes);
+    let blocks = write.offsets.clone().zip(blocks);
+    blocks.filter(is_unlogged).collect()
 }
 
 /// Returns the members of a place's group.

@@ -13,7 +13,7 @@ pub(super) static MODEL: Model = Model {
             Work::Write(bytes) => 15_000 + bytes / 2,
             Work::Flush => 200_000,
         };
-        // One in thirty is slow, so that the others overtake it by far.
+        // 3 % of requests are so slow that many later requests overtake them.
         let spread = if random.percent(3) { 40 } else { 2 };
         base + random.below(base * spread)
     },

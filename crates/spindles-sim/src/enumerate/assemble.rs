@@ -17,12 +17,12 @@ use std::rc::Rc;
 pub(super) struct Assembled {
     /// The array, or the reason why there is none.
     pub(super) result: Result<Assembly, String>,
-    /// Set if the engine refused to open it as unclean and degraded. This depends on nothing else
-    /// but the journal device: index 0 is without it, index 1 with it.
+    /// Set if the engine refused to open the array as unclean and degraded. Apart from the array,
+    /// this depends only on the journal device: index 0 without the device, index 1 with it.
     pub(super) refused: [Cell<bool>; 2],
 }
 
-/// Assemblies by the superblocks that they were made of.
+/// Cache of assemblies, keyed by superblock contents.
 #[derive(Debug, Default)]
 pub(super) struct Assemblies {
     known: BTreeMap<Vec<Content>, Rc<Assembled>>,
@@ -76,7 +76,8 @@ impl Assemblies {
         assembled
     }
 
-    /// Returns the members that the newest superblock of a member relies on. `None` if it has none.
+    /// Returns the members that the newest superblock of a member relies on. `None` if no
+    /// superblock is valid.
     pub(super) fn counts_on(
         &mut self,
         store: &Store,

@@ -30,7 +30,7 @@ struct Moment {
 struct State {
     media: Media,
     legal: Legal,
-    /// Members whose contents are out of date, or may be.
+    /// Members with contents that are, or could be, out of date.
     lost: MemberSet,
     /// Set if an earlier opening after a crash lacked the log on the journal device.
     log_is_lost: bool,
@@ -112,7 +112,7 @@ impl Explorer<'_> {
 
     // ---- events ------------------------------------------------------------------------------
 
-    /// Explores everything that may happen from this moment on.
+    /// Explores every continuation from this moment on.
     fn moment(&mut self, moment: &Moment) -> Found {
         let asked = moment.asked.iter().fold(0, |hash, asked| {
             let flags = u64::from(asked.whole) << 1 | u64::from(asked.answered);
@@ -527,7 +527,7 @@ impl Explorer<'_> {
     }
 
     /// Opens the state after the first crash read-only, and reads every block. Answers must be
-    /// legal, and nothing may be written.
+    /// legal, and the engine must not write.
     fn look(&mut self, state: &State, media: Media, assembly: &Assembly, journal: bool) -> Found {
         let before = self.way.len();
         self.way.push(Step::Look);

@@ -4,7 +4,9 @@ use super::assemble::{Assembled, superblock};
 use super::explore::Explorer;
 use super::machine::{METADATA, Machine, SCRATCH};
 use super::media::{Media, Write};
-use super::scenario::{ATOM_BYTES, BLOCK_SIZE, CHUNK_BLOCKS, DEVICE_BYTES, MEMBER_BLOCKS, atoms};
+use super::scenario::{
+    ATOM_BYTES, BLOCK_SIZE, CHUNK_BLOCKS, DEVICE_BYTES, MEMBER_BLOCKS, Scenario, atoms,
+};
 use super::store::{Content, POISON};
 use crate::create;
 use crate::random::Random;
@@ -12,8 +14,9 @@ use crate::run::plain_config;
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::{Limits, OpenError};
 use spindles_format::{
-    AreaKind, Assembly, BITMAPS, ChecksumKind, JOURNAL_DEVICE_BYTES_MIN, JournalDevice, SLOT_BYTES,
-    Uuid, blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums, give_regions,
+    AreaKind, ArrayRecord, Assembly, BITMAPS, ChecksumKind, DeviceRecord, JOURNAL_DEVICE_BYTES_MIN,
+    JournalDevice, SLOT_BYTES, Uuid, blank_bad_blocks, blank_bitmap, give_bad_blocks,
+    give_checksums, give_regions,
 };
 use std::rc::Rc;
 
@@ -30,52 +33,68 @@ const JOURNAL_DEVICE: JournalDevice = JournalDevice {
     ended: 0,
 };
 
+/// Returns the number of the atom at this byte of a disk.
+fn atom_of(bytes: u64) -> u16 {
+    let atom_bytes = u64::try_from(ATOM_BYTES).expect("small");
+    u16::try_from(bytes / atom_bytes).expect("small")
+}
+
+/// Returns the length of the disks: enough for a member, and for the journal device if there is
+/// one.
+fn disk_bytes(scenario: &Scenario) -> u64 {
+    if !scenario.journal_device {
+        return DEVICE_BYTES;
+    }
+    // Journals of positions that the array does not have are left out.
+    let rings = u64::from(scenario.members()) * JOURNAL_DEVICE.ring_blocks(BLOCK_SIZE);
+    let blocks = JOURNAL_DEVICE.first_block(BLOCK_SIZE).0 + rings;
+    DEVICE_BYTES.max(blocks * u64::from(BLOCK_SIZE.bytes()))
+}
+
+/// Returns the first records of the array and of its devices.
+fn fresh_array(scenario: &Scenario) -> (ArrayRecord, Vec<DeviceRecord>) {
+    let mut array = create::fresh_record(
+        &scenario.geometry,
+        BLOCK_SIZE,
+        &scenario.devices,
+        scenario.policy,
+        &mut Random::new(0, "enumerate"),
+    );
+    let mut devices = scenario.devices.clone();
+    if scenario.regions {
+        let given = give_regions(&mut array, &mut devices, scenario.geometry.groups(), 0);
+        assert!(given, "its bitmaps have room");
+        array.region_groups = 1;
+    }
+    if scenario.is_logged() || scenario.regions {
+        give_bad_blocks(&mut array, &mut devices);
+    }
+    if scenario.checksums {
+        let row_sums = scenario.geometry.level().grows();
+        // Fresh disks are zeros.
+        give_checksums(&mut array, &mut devices, ChecksumKind::Crc32c, row_sums);
+    }
+    if scenario.journal_device {
+        array.journal.device = JOURNAL_DEVICE.device_uuid;
+        array.note_journal_device();
+    }
+    (array, devices)
+}
+
 impl Explorer<'_> {
     /// Creates fresh disks with their first superblocks; then the engine writes the base contents.
     pub(super) fn create(&mut self) -> Result<Media, String> {
         let scenario = self.scenario;
         let members = scenario.members();
-        let atom_bytes = u64::try_from(ATOM_BYTES).expect("small");
-        let mut disk_bytes = DEVICE_BYTES;
-        if scenario.journal_device {
-            let device = JOURNAL_DEVICE;
-            let blocks = device.first_block(BLOCK_SIZE).0
-                + u64::from(members) * device.ring_blocks(BLOCK_SIZE);
-            // Journals of positions that the array does not have are left out.
-            disk_bytes = disk_bytes.max(blocks * u64::from(BLOCK_SIZE.bytes()));
-        }
-        let disk_atoms = u16::try_from(disk_bytes / atom_bytes).expect("small");
-        let mut media = Media::new(scenario.disks(), disk_atoms);
-        let mut array = create::fresh_record(
-            &scenario.geometry,
-            BLOCK_SIZE,
-            &scenario.devices,
-            scenario.policy,
-            &mut Random::new(0, "enumerate"),
-        );
-        let mut devices = scenario.devices.clone();
-        if scenario.regions {
-            let given = give_regions(&mut array, &mut devices, scenario.geometry.groups(), 0);
-            assert!(given, "its bitmaps have room");
-            array.region_groups = 1;
-        }
-        if scenario.is_logged() || scenario.regions {
-            give_bad_blocks(&mut array, &mut devices);
-        }
-        if scenario.checksums {
-            let row_sums = scenario.geometry.level().grows();
-            // Fresh disks are zeros.
-            give_checksums(&mut array, &mut devices, ChecksumKind::Crc32c, row_sums);
-        }
+        let mut media = Media::new(scenario.disks(), atom_of(disk_bytes(scenario)));
+        let (array, devices) = fresh_array(scenario);
         if scenario.journal_device {
             let write = Write {
                 disk: members,
-                first: u16::try_from(SLOT_BYTES[0] / atom_bytes).expect("small"),
+                first: atom_of(SLOT_BYTES[0]),
                 atoms: self.store.atoms(&JOURNAL_DEVICE.encode()),
             };
             media.write(&write, true);
-            array.journal.device = JOURNAL_DEVICE.device_uuid;
-            array.note_journal_device();
         }
         for (disk, device) in (0..).zip(&devices).filter(|_| scenario.new) {
             let write = Write {
@@ -88,25 +107,12 @@ impl Explorer<'_> {
         self.devices.clone_from(&devices);
         for kind in BITMAPS.into_iter().filter(|_| scenario.regions) {
             let bytes = blank_bitmap(array.uuid, kind, scenario.geometry.groups());
-            for (disk, device) in (0..).zip(&devices) {
-                let area = device.area(kind).expect("it has all areas");
-                let write = Write {
-                    disk,
-                    first: u16::try_from(area.offset_bytes / atom_bytes).expect("small"),
-                    atoms: self.store.atoms(&bytes),
-                };
-                media.write(&write, true);
-            }
+            self.write_area(&mut media, &devices, kind, &bytes);
         }
         let pages = array.bad_blocks_pages();
-        for (disk, device) in (0..).zip(&devices).filter(|_| pages > 0) {
-            let area = device.area(AreaKind::BAD_BLOCKS).expect("it has all areas");
-            let write = Write {
-                disk,
-                first: u16::try_from(area.offset_bytes / atom_bytes).expect("small"),
-                atoms: self.store.atoms(&blank_bad_blocks(array.uuid, pages)),
-            };
-            media.write(&write, true);
+        if pages > 0 {
+            let bytes = blank_bad_blocks(array.uuid, pages);
+            self.write_area(&mut media, &devices, AreaKind::BAD_BLOCKS, &bytes);
         }
         let records: Vec<_> = devices.into_iter().map(Some).collect();
         let fresh = Assembly {
@@ -125,8 +131,32 @@ impl Explorer<'_> {
         if scenario.new {
             return Ok(media);
         }
+        self.write_base(media)
+    }
+
+    /// Durably writes the same contents to an area of every device.
+    fn write_area(
+        &mut self,
+        media: &mut Media,
+        devices: &[DeviceRecord],
+        kind: AreaKind,
+        bytes: &[u8],
+    ) {
+        for (disk, device) in (0..).zip(devices) {
+            let area = device.area(kind).expect("it has all areas");
+            let write = Write {
+                disk,
+                first: atom_of(area.offset_bytes),
+                atoms: self.store.atoms(bytes),
+            };
+            media.write(&write, true);
+        }
+    }
+
+    /// Opens the fresh array, writes the base contents, and closes it cleanly.
+    fn write_base(&mut self, media: Media) -> Result<Media, String> {
         let mut machine = self.open_whole(media, MemberSet::EMPTY)?;
-        let blocks = scenario.geometry.blocks();
+        let blocks = self.scenario.geometry.blocks();
         let base = (0..self.candidates.atoms()).map(|atom| self.candidates.content(atom, 0));
         let base: Vec<Content> = base
             .map(|content| content.expect("there is a base"))

@@ -306,13 +306,14 @@ impl Legal {
         self.lost |= 1 << atom;
     }
 
-    /// Returns true if it did: then it may again, whichever members return.
+    /// Returns true if the atom answered an error. Later reads may fail too, whichever members
+    /// return.
     pub(super) fn is_lost(&self, atom: usize) -> bool {
         self.lost >> atom & 1 == 1
     }
 
     /// Returns true if a write of the atom was in flight at the crash, and was not read since.
-    /// Without its log it may be lost.
+    /// Losing the log may lose such a write.
     pub(super) fn is_flying(&self, atom: usize) -> bool {
         self.flying >> atom & 1 == 1
     }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 /// Marks a part of a cached write that a later durable write replaced.
 const HOLE: Content = Content::MAX;
 
-/// Up to this many writes to one disk are lost in every combination. Of more writes all are lost,
-/// none, each alone, or all but one.
+/// Up to this many writes to one disk are lost in every combination. With more writes, explores
+/// only no loss, total loss, the loss of a single write, and the loss of all but a single write.
 const COMBINED_MAX: usize = 8;
 
 /// A write to one disk.
@@ -234,8 +234,8 @@ impl Media {
     }
 
     /// Returns everything that a crash may leave on a disk while these writes to it are in flight.
-    /// A power loss may lose any volatile write; a process crash, any write in flight. One of these
-    /// writes may be torn.
+    /// A power loss may lose any volatile write; a process crash, any write in flight. At
+    /// most one write is torn.
     pub(super) fn losses(&self, disk: u8, in_flight: &[&Write], power: bool) -> Vec<Left> {
         let cached: Vec<&Write> = self.cache_of(disk).collect();
         let (kept, doubtful) = if power {

@@ -1,10 +1,10 @@
 //! Small arrays, enumerated. The real engine runs on disks of a few blocks, with a few overlapping
-//! requests in every order and a crash at every moment. All contents that it may leave on the disks
-//! are explored. Afterwards every set of members is missing once, and a second crash comes at every
-//! moment of the recovery.
+//! requests in every order and a crash at every moment. Explores all
+//! contents that the crash can leave on the disks. Afterwards every set of members is missing once,
+//! and a second crash comes at every moment of the recovery.
 //!
 //! The contents of disks and caches, together with the legal contents of each atom, are a *state*.
-//! None is visited twice. From each state the array is assembled, opened and read, with every
+//! No state is visited twice. From each state the array is assembled, opened and read, with every
 //! tolerated set of members missing. Every atom is checked, and read again without further members.
 //!
 //! Contents are numbers (`store.rs`), so that a state costs microseconds. The engine is cloned

@@ -64,7 +64,7 @@ fn hash(bytes: &[u8]) -> u64 {
     last.chain(rest).chain(lanes).fold(0, mix)
 }
 
-/// Values by hash, which several may share. The number of buckets is a power of two.
+/// Values by hash. Different values may share a hash. The number of buckets is a power of two.
 #[derive(Debug)]
 struct ByHash<T> {
     buckets: Vec<Vec<(u64, T)>>,

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// An open file of one actor, by number: each actor has its own.
+/// An open file, by number. Numbers are local to an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
@@ -74,7 +74,7 @@ pub enum Action {
     Unlink(FileId),
     /// Keeps a processor busy: a loop that stores one byte this many times.
     Think(u32),
-    /// Does nothing; for operations that are only counted.
+    /// Performs no I/O; the operation is only counted.
     Nothing,
 }
 
@@ -121,7 +121,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All classes, by number.
+    /// Every class, by number.
     pub const ALL: [Self; 18] = [
         Self::Read,
         Self::Write,
@@ -184,10 +184,10 @@ impl Class {
 pub struct FileIssue {
     /// The action.
     pub action: Action,
-    /// The class under which it is counted.
+    /// The class under which the operation is counted.
     pub class: Class,
-    /// Set if it is in the timed window, which extends from the first such operation to the end of
-    /// the last. Others are not counted.
+    /// Set if the operation is in the timed window, which extends from the first such operation to
+    /// the end of the last. Operations outside the window are not counted.
     pub timed: bool,
     /// The 32-bit integer of the buffer that the actor touches, if any: incremented before a write,
     /// looked at after a read.
@@ -304,7 +304,7 @@ impl FileCounted {
 pub struct FilePhase {
     /// Its name; empty for the only phase of a workload.
     pub name: String,
-    /// One line that describes it.
+    /// Description of the phase, one line.
     pub summary: String,
     /// The unit of its result. `None`: it only prepares files, and has no result.
     pub counted: Option<FileCounted>,

@@ -18,7 +18,7 @@ use core::fmt;
 pub struct FileKind {
     /// The name that users type.
     pub name: &'static str,
-    /// One line that describes it.
+    /// Description of the workload, one line.
     pub summary: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
@@ -29,7 +29,7 @@ pub struct FileKind {
     /// Returns the most files that it creates on a bare target, in a [`Layout`](super::Layout), if
     /// it can run on one.
     pub(crate) files: fn(&FilePlan) -> Result<u64, NotBare>,
-    /// Returns the conflict between values that are each possible; `None` if there is none.
+    /// Returns the conflict between individually valid values; `None` if the values are consistent.
     pub(crate) check: fn(&FilePlan) -> Option<String>,
     pub(crate) phases: fn(&FilePlan) -> Vec<FilePhase>,
     pub(crate) bytes: fn(&FilePlan) -> u64,
@@ -56,7 +56,7 @@ impl FileKind {
 pub enum NotBare {
     /// It measures file system operations, or its files are many and small.
     NeedsFileSystem,
-    /// Its files grow as long as it runs.
+    /// Files grow until the workload ends.
     Grows,
 }
 
@@ -65,7 +65,7 @@ pub enum NotBare {
 pub struct Parameter {
     /// Its name in the original tool.
     pub name: &'static str,
-    /// One line of help.
+    /// Help text, one line.
     pub about: &'static str,
     /// Its default: a number, or the index of a word.
     pub default: u64,
@@ -83,7 +83,7 @@ pub enum Range {
     Count(u64, u64),
     /// Bytes; both ends included, a multiple of the third.
     Bytes(u64, u64, u64),
-    /// One of these words.
+    /// A word from this list.
     Words(&'static [&'static str]),
 }
 
@@ -143,7 +143,7 @@ impl Parameter {
         self
     }
 
-    /// Returns one of its values in words.
+    /// Returns a value of the parameter in words.
     pub fn words_of(&self, value: u64) -> String {
         match self.range {
             Range::Words(words) => usize::try_from(value)
@@ -164,7 +164,7 @@ pub enum Value {
     Word(String),
 }
 
-/// The parameters of one kind of workload: those that were chosen, the rest by default.
+/// Parameter values of a workload: chosen values, and defaults for the rest.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     kind: &'static str,
@@ -326,7 +326,7 @@ impl FilePlan {
         (self.kind.check)(&plan).is_none().then_some(plan)
     }
 
-    /// Makes flushes do nothing.
+    /// Turns flushes into no-ops.
     #[must_use]
     pub fn without_syncs(mut self) -> Self {
         self.syncs = false;
@@ -336,7 +336,7 @@ impl FilePlan {
     /// Returns the value of one of the kind's parameters.
     ///
     /// # Panics
-    /// If the kind has none of that name.
+    /// If the kind has no parameter of that name.
     pub fn value(&self, name: &str) -> u64 {
         self.choices.value(name)
     }
@@ -385,7 +385,7 @@ impl FilePlan {
     /// The reason why it can't run on one.
     pub fn bytes_bare(&self) -> Result<u64, NotBare> {
         let files = (self.kind.files)(self)?;
-        // The last extent of each may be nearly empty.
+        // The last extent of a file may be nearly empty.
         Ok(self.bytes() + files * EXTENT_BYTES)
     }
 
@@ -491,7 +491,7 @@ pub enum ParameterError {
         /// The smallest possible scale, in thousandths.
         smallest_permille: u64,
     },
-    /// Values that don't fit each other.
+    /// Conflicting parameter values.
     Together {
         /// The kind.
         kind: &'static str,

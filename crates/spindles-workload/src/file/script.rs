@@ -17,7 +17,7 @@ struct Part {
     steps: Vec<Step>,
 }
 
-/// Everything that one actor does.
+/// The operations of an actor, in order.
 pub(crate) struct Script {
     parts: Vec<Part>,
     part: usize,

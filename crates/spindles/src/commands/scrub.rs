@@ -142,10 +142,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 /// The findings of a scrub.
 #[derive(Default)]
 struct Findings {
-    /// All of them as JSON.
+    /// The findings as JSON.
     places: Vec<Value>,
-    /// Lines of a check. It prints them last: in an array that was not closed cleanly they need not
-    /// be corruption.
+    /// Lines of a check, printed last: in an array that was not closed cleanly they need not be
+    /// corruption.
     held_back: Vec<String>,
     /// Spares that lost their label.
     unlabelled: Vec<String>,
@@ -164,7 +164,7 @@ impl Findings {
         (self.unlabelled).extend(unlabelled.map(|spare| shell_word(spare).into_owned()));
     }
 
-    /// Shows the findings of a check, and the number of those that are not shown.
+    /// Shows the lines that were held back, and how many more findings there are.
     fn show_rest(&self, ui: &Ui) {
         for line in &self.held_back {
             ui.line(line);
@@ -219,6 +219,13 @@ fn not_repaired(scrubbed: &Scrubbed, left_bytes: u64, unlabelled: &[String]) -> 
             "array '{name}': {spares} no longer has the label of a spare, and the array will not \
              take it: where no other program uses it, `spindles spare add {spares} --array {array} \
              --force` makes it a spare again"
+        );
+    }
+    if scrubbed.report.is_degraded() {
+        return anyhow!(
+            "array '{name}': not everything that is wrong could be repaired, as a member is \
+             missing, and more may be unreadable for that: bring back what is missing first, then \
+             scrub again"
         );
     }
     let trust = if scrubbed.progress.found.disagreements > 0 {

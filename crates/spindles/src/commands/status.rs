@@ -16,13 +16,14 @@ use spindles_format::ChecksumKind;
 use spindles_io::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
 use spindles_io::notice::percent;
 use spindles_io::settings::{array_of_member, clear_errors};
-use spindles_io::{ArraySnapshot, DeviceCounters, MemberSnapshot, why_out};
+use spindles_io::{ArraySnapshot, DeviceCounters, DeviceSnapshot, MemberSnapshot, why_out};
 
-use spindles_io::scan::{Forgotten, Role, shell_word};
-use spindles_io::survey::{Health, User, another_owner, survey};
+use spindles_io::scan::{Forgotten, Given, Role, shell_word};
+use spindles_io::survey::{Health, Survey, User, another_owner, survey};
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{ClientNumbers, JobPace, ServerNumbers};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process;
@@ -108,9 +109,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let command: Vec<String> = command.chain(arguments.scan.words()).collect();
         return do_each(&command, &several, ui);
     }
+    show_array(&arguments, ui)
+}
+
+/// Shows one array; its health is the exit status.
+fn show_array(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     let given = arguments.scan.given(&arguments.devices, &[], ui)?;
     let mut survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
-    let denied = given.denied();
     let is_member = |it: &Forgotten| matches!(it.role, Role::Member(_));
     let are_forgotten = given.forgotten.iter().any(is_member);
     let hides_devices = given.hides_devices() || are_forgotten;
@@ -137,31 +142,49 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui,
     };
     let mut documents = Vec::new();
-    let mut warnings = Vec::new();
-    let why = denied.iter().chain(&given.may_have_missed);
-    warnings.extend(why.map(|why| {
-        if survey.health() == Health::Unknown {
-            format!("too few devices could be read to know the state of the array: {why}")
-        } else if hides_devices {
-            format!("whether the array lacks what is not there is not known: {why}")
-        } else {
-            why.clone()
-        }
-    }));
     for report in &survey.reports {
         let mut document = arrays::to_json(report);
         view.show(report, None, 0, &mut document);
         documents.push(document);
-        // Nothing resumes by itself if another process has the array, or if --force is needed.
-        let stands_still = view.is_in_use || survey.needs_force.is_some();
-        warnings.extend(if hides_devices {
-            Vec::new()
-        } else if stands_still {
+    }
+    let warnings = warnings(&survey, &given, hides_devices, ui);
+    let bad = open.first().zip(survey.reports.first());
+    let bad = bad.map(|(array, report)| show_bad_blocks(&array.status, report, ui));
+    for warning in &warnings {
+        ui.note(warning);
+    }
+    let state = arrays::health(survey.health());
+    let mut document = match documents.len() {
+        1 => documents.remove(0),
+        _ => json!({ "arrays": documents, "state": state }),
+    };
+    document["warnings"] = json!(warnings);
+    document["bad_blocks"] = json!(bad);
+    document["unreadable"] = json!(given.unreadable);
+    document["served"] = json!(view.numbers.map(|numbers| view.served(numbers)));
+    document["users"] = survey.users.iter().map(|it| user(it, &jobs)).collect();
+    document["jobs"] = jobs.iter().map(RunningJob::document).collect();
+    ui.json(&document);
+    answer(arrays::exit_status(survey.health()))
+}
+
+/// Lists the warnings on the arrays, with the remedies.
+fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec<String> {
+    let is_in_use = !survey.users.is_empty();
+    let denied = given.denied();
+    let why = denied.iter().chain(&given.may_have_missed);
+    let why = why.map(|why| unknown_state(survey, hides_devices, why));
+    let mut warnings: Vec<String> = why.collect();
+    // Nothing resumes by itself if another process has the array, or if --force is needed.
+    let stands_still = is_in_use || survey.needs_force.is_some();
+    for report in survey.reports.iter().filter(|_| !hides_devices) {
+        warnings.extend(if stands_still {
             report.warnings_in_use()
         } else {
             report.warnings()
         });
     }
+    warnings.extend(lack_of_space(&survey.open));
     warnings.extend(given.replaced.iter().cloned());
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::replaced_texts));
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
@@ -177,43 +200,42 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         _ if hides_devices => {}
         Some(why) => warnings.push(why.clone()),
         // The server repairs the array itself, if permitted.
-        None if view.is_in_use && !may_rebuild => {}
+        None if is_in_use && !may_rebuild => {}
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
     }
-    let bad = open.first().zip(survey.reports.first());
-    let bad = bad.map(|(array, report)| show_bad_blocks(&array.status, report, ui));
-    for warning in &warnings {
-        ui.note(warning);
-    }
-    let state = arrays::health(survey.health());
-    let mut document = match documents.len() {
-        1 => documents.remove(0),
-        _ => json!({ "arrays": documents, "state": state }),
+    warnings
+}
+
+/// Warns that an array refuses writes because no space is left below its members.
+fn lack_of_space(open: &[ArraySnapshot]) -> Option<String> {
+    // An array that stopped writing has a warning of its own.
+    let writing = open.iter().filter(|array| !array.status.stopped_writing);
+    let lies_on = |array: &ArraySnapshot| -> Vec<String> {
+        let members = (array.members.iter().flatten()).filter_map(|member| match member {
+            MemberSnapshot::Device(device) => device.left_bytes.and(Some(device.name.clone())),
+            MemberSnapshot::Array => None,
+        });
+        members.collect()
     };
-    document["warnings"] = json!(warnings);
-    document["bad_blocks"] = json!(bad);
-    document["unreadable"] = json!(given.unreadable);
-    document["served"] = json!(view.numbers.map(|numbers| json!({
-        "addresses": view.addresses,
-        "since_s": numbers.since_s,
-        "clients": numbers.clients.len(),
-        "client_list": numbers.clients.iter().map(client).collect::<Vec<_>>(),
-        "over_ring": numbers.over_ring,
-        "connections": numbers.served.connections,
-        "requests": numbers.served.requests,
-        "payload_bytes": numbers.served.payload_bytes,
-        "copied_bytes": numbers.served.copied_bytes,
-        "read_bytes": numbers.served.read_bytes,
-        "reads": numbers.latencies.reads.count(),
-        "read_ns": numbers.latencies.reads.sum_ns,
-        "writes": numbers.latencies.writes.count(),
-        "write_ns": numbers.latencies.writes.sum_ns,
-        "sandbox": view.sandbox,
-    })));
-    document["users"] = survey.users.iter().map(|it| user(it, &jobs)).collect();
-    document["jobs"] = jobs.iter().map(RunningJob::document).collect();
-    ui.json(&document);
-    answer(arrays::exit_status(survey.health()))
+    let lacking: Vec<String> = writing.flat_map(lies_on).collect();
+    let outermost = open.first().filter(|_| !lacking.is_empty())?;
+    Some(format!(
+        "array '{}' refuses writes now: no space is left for them on the file system of {}; free \
+         some there, and it takes writes again",
+        outermost.name,
+        lacking.join(", ")
+    ))
+}
+
+/// Says what is unknown about the arrays because devices were not read.
+fn unknown_state(survey: &Survey, hides_devices: bool, why: &str) -> String {
+    if survey.health() == Health::Unknown {
+        format!("too few devices could be read to know the state of the array: {why}")
+    } else if hides_devices {
+        format!("whether the array lacks what is not there is not known: {why}")
+    } else {
+        why.to_owned()
+    }
 }
 
 /// Resets the error counters of a device to 0.
@@ -555,12 +577,59 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
     match member.state {
         Member::Active => String::new(),
         Member::Rebuilding { .. } => format!(", {count} region{s} to go"),
+        Member::Missing { .. } if member.counted_on && regions.unsettled > 0 => format!(
+            "; {} of {} regions may differ after the crash, and are made to agree when the array \
+             is next opened for writing with it",
+            regions.unsettled, regions.written
+        ),
         Member::Missing { .. } if count == 0 => "; it missed nothing".to_owned(),
         Member::Missing { .. } => format!(
             "; {count} of {} regions were written without it, and are copied to it when it comes \
              back; to a new device all are",
             regions.written
         ),
+    }
+}
+
+/// Returns how many regions a member lacks, if the array has bitmaps.
+fn lacks_regions(status: Option<&Status>, member: usize) -> Option<u64> {
+    let (_, member) =
+        status.and_then(|status| status.regions.as_ref().zip(status.members.get(member)))?;
+    Some(member.lacks_regions)
+}
+
+/// Returns the open device of a member.
+fn device_of(array: &ArraySnapshot, member: usize) -> Option<&DeviceSnapshot> {
+    array.device(MemberIndex(u8::try_from(member).ok()?))
+}
+
+/// Returns the device onto which a member is being copied.
+fn replacement_of(array: &ArraySnapshot, member: usize) -> Option<&DeviceSnapshot> {
+    let (of, device) = array.replacement()?;
+    (usize::from(of.0) == member).then_some(device)
+}
+
+/// Describes the device of a member if it is too short, or holds an older state of the member.
+fn device_of_no_use(report: &ArrayReport, member: usize) -> Option<String> {
+    let is_it = |of: MemberIndex| usize::from(of.0) == member;
+    let mut truncated = report.truncated.iter();
+    let mut stale = report.stale.iter();
+    if let Some((_, device, _)) = truncated.find(|(of, ..)| is_it(*of)) {
+        return Some(format!("; {device} is too short"));
+    }
+    let (_, device) = stale.find(|(of, _)| is_it(*of))?;
+    Some(format!("; {device} holds an older state of it"))
+}
+
+/// Describes a missing member by its superblocks.
+fn missing_since(out_since: Option<u64>, held_out: bool) -> String {
+    match (out_since, held_out) {
+        (None, _) => "not there".to_owned(),
+        (Some(since), false) => format!("missing since generation {since}"),
+        (Some(since), true) => {
+            let asked = why_out(OutReason::Command);
+            format!("out: {asked}, in generation {since}")
+        }
     }
 }
 
@@ -623,10 +692,51 @@ impl View<'_> {
         depth: usize,
         document: &mut Value,
     ) {
-        let array = self.open_array(report);
-        let status = array.map(|array| &array.status);
-        let indent = "  ".repeat(depth);
-        let line = |text: String| self.ui.line(format!("{indent}{text}"));
+        self.show_shape(report, around, depth);
+        self.show_state(report, depth);
+        document["lost_bytes"] = json!(report.lost_bytes);
+        if depth == 0 {
+            self.show_use();
+        }
+        if let Some(growing) = &report.growing {
+            self.line(
+                depth,
+                format!(
+                    "  growing from {} on {} members in chunks of {}: {} % moved",
+                    growing.level,
+                    growing.members,
+                    arrays::size(growing.chunk_bytes),
+                    percent(growing.moved_bytes, report.bytes)
+                ),
+            );
+        }
+        let status = self.open_array(report).map(|array| &array.status);
+        let regions = status.and_then(|status| status.regions.as_ref());
+        document["regions"] = json!(regions.map(|regions| json!({
+            "total": regions.total,
+            "region_bytes": regions.region_bytes,
+            "written": regions.written,
+            "dirty": regions.dirty,
+            "unsettled": regions.unsettled,
+        })));
+        if let Some(regions) = regions {
+            self.line(depth, format!("  {}", regions_line(regions)));
+        }
+        for index in 0..report.members.len() {
+            self.show_member(report, index, depth, &mut document["members"][index]);
+        }
+        self.show_journal(report, depth);
+        self.show_spares(report, depth);
+    }
+
+    /// Prints a line about an array, indented by its depth.
+    fn line(&self, depth: usize, text: impl Display) {
+        self.ui.line(format!("{}{text}", "  ".repeat(depth)));
+    }
+
+    /// Shows the name of an array, its shape, its size and its settings.
+    fn show_shape(&self, report: &ArrayReport, around: Option<&ArrayReport>, depth: usize) {
+        let line = |text: String| self.line(depth, text);
         let inner = if depth == 0 { "" } else { "inner " };
         line(format!("{inner}array '{}' ({})", report.name, report.uuid));
         line(format!(
@@ -664,6 +774,11 @@ impl View<'_> {
                 arrays::size(room)
             ));
         }
+    }
+
+    /// Shows the state of an array, when it was used, and what it has lost.
+    fn show_state(&self, report: &ArrayReport, depth: usize) {
+        let line = |text: String| self.line(depth, text);
         line(format!(
             "  {}, {}, generation {}",
             arrays::state(report),
@@ -671,150 +786,154 @@ impl View<'_> {
             report.generation
         ));
         line(format!("  {}", self.times(report)));
-        document["lost_bytes"] = json!(report.lost_bytes);
         if report.lost_bytes > 0 {
             let lost = arrays::size(report.lost_bytes);
             line(format!(
                 "  {lost} lost, which answer errors until they are written"
             ));
         }
-        if depth == 0 {
-            self.users
-                .iter()
-                .for_each(|user| line(format!("  {}", user_line(user))));
-            self.jobs
-                .iter()
-                .for_each(|job| line(format!("  {}", job.line())));
-            if let Some(numbers) = self.numbers {
-                line(format!("  {}", numbers_line(numbers)));
-                let clients = numbers.clients.iter();
-                clients.for_each(|it| line(format!("  {}", client_line(it))));
-                for address in self.addresses {
-                    line(format!("  clients find it at {address}"));
-                }
-                let sandbox = match self.sandbox {
-                    [] => "none".to_owned(),
-                    parts => parts.join(", "),
+    }
+
+    /// Shows the users of the outermost array, its jobs, and its server with the clients.
+    fn show_use(&self) {
+        let line = |text: String| self.line(0, text);
+        self.users
+            .iter()
+            .for_each(|user| line(format!("  {}", user_line(user))));
+        self.jobs
+            .iter()
+            .for_each(|job| line(format!("  {}", job.line())));
+        if let Some(numbers) = self.numbers {
+            line(format!("  {}", numbers_line(numbers)));
+            let clients = numbers.clients.iter();
+            clients.for_each(|it| line(format!("  {}", client_line(it))));
+            for address in self.addresses {
+                line(format!("  clients find it at {address}"));
+            }
+            let sandbox = match self.sandbox {
+                [] => "none".to_owned(),
+                parts => parts.join(", "),
+            };
+            line(format!("  sandbox of the server: {sandbox}"));
+        }
+    }
+
+    /// Returns the numbers of the server as JSON.
+    fn served(&self, numbers: &ServerNumbers) -> Value {
+        json!({
+                "addresses": self.addresses,
+                "since_s": numbers.since_s,
+                "clients": numbers.clients.len(),
+                "client_list": numbers.clients.iter().map(client).collect::<Vec<_>>(),
+                "over_ring": numbers.over_ring,
+                "connections": numbers.served.connections,
+                "requests": numbers.served.requests,
+                "payload_bytes": numbers.served.payload_bytes,
+                "copied_bytes": numbers.served.copied_bytes,
+                "read_bytes": numbers.served.read_bytes,
+                "reads": numbers.latencies.reads.count(),
+                "read_ns": numbers.latencies.reads.sum_ns,
+                "writes": numbers.latencies.writes.count(),
+                "write_ns": numbers.latencies.writes.sum_ns,
+                "sandbox": self.sandbox,
+        })
+    }
+
+    /// Shows a member, with all of an inner array, and adds its numbers to the document.
+    fn show_member(&self, report: &ArrayReport, index: usize, depth: usize, document: &mut Value) {
+        let array = self.open_array(report);
+        // A failed array brings no member up to date.
+        let status = array.map(|array| &array.status);
+        let status = status.filter(|status| !status.stopped_writing);
+        let device = array.and_then(|array| device_of(array, index));
+        let replacement = array.and_then(|array| replacement_of(array, index));
+        document["lacks_regions"] = json!(lacks_regions(status, index));
+        document["counters"] = json!(device.map(|it| counters(&it.counters)));
+        document["no_space_left_bytes"] = json!(device.and_then(|it| it.left_bytes));
+        document["copied_onto"] = json!(replacement.map(|device| &device.name));
+        let lacks = lacks(status, index);
+        let line = |text: String| self.line(depth, text);
+        match &report.members[index] {
+            MemberReport::Device {
+                name,
+                lagging,
+                filled_bytes,
+                errors,
+            } => {
+                let onto = replacement.map_or_else(String::new, |device| {
+                    format!(", being copied onto {}", device.name)
+                });
+                let lagging = if *lagging && !self.is_in_use {
+                    ", missed the last superblock write"
+                } else {
+                    ""
                 };
-                line(format!("  sandbox of the server: {sandbox}"));
-            }
-        }
-        if let Some(growing) = &report.growing {
-            line(format!(
-                "  growing from {} on {} members in chunks of {}: {} % moved",
-                growing.level,
-                growing.members,
-                arrays::size(growing.chunk_bytes),
-                percent(growing.moved_bytes, report.bytes)
-            ));
-        }
-        let regions = status.and_then(|status| status.regions.as_ref());
-        document["regions"] = json!(regions.map(|regions| json!({
-            "total": regions.total,
-            "region_bytes": regions.region_bytes,
-            "written": regions.written,
-            "dirty": regions.dirty,
-            "unsettled": regions.unsettled,
-        })));
-        if let Some(regions) = regions {
-            line(format!("  {}", regions_line(regions)));
-        }
-        let replacement = array.and_then(ArraySnapshot::replacement);
-        for (index, member) in report.members.iter().enumerate() {
-            // A failed array brings no member up to date.
-            let status = status.filter(|it| !it.stopped_writing);
-            let lacks = lacks(status, index);
-            let document = &mut document["members"][index];
-            document["lacks_regions"] = json!(
-                regions
-                    .and(status.and_then(|status| status.members.get(index)))
-                    .map(|member| member.lacks_regions)
-            );
-            let device = array.zip(u8::try_from(index).ok());
-            let device = device.and_then(|(array, index)| array.device(MemberIndex(index)));
-            document["counters"] = json!(device.map(|it| counters(&it.counters)));
-            document["no_space_left_bytes"] = json!(device.and_then(|it| it.left_bytes));
-            let replacement = replacement.filter(|(member, _)| usize::from(member.0) == index);
-            document["copied_onto"] = json!(replacement.map(|(_, device)| &device.name));
-            let onto = replacement.map_or_else(String::new, |(_, device)| {
-                format!(", being copied onto {}", device.name)
-            });
-            match member {
-                MemberReport::Device {
-                    name,
-                    lagging,
-                    filled_bytes,
-                    errors,
-                } => {
-                    let lagging = if *lagging && !self.is_in_use {
-                        ", missed the last superblock write"
-                    } else {
-                        ""
-                    };
-                    let state = filled_bytes.map_or_else(
-                        || "active".to_owned(),
-                        |bytes| self.rebuilding(percent(bytes, report.bytes)),
-                    );
+                let state = filled_bytes.map_or_else(
+                    || "active".to_owned(),
+                    |bytes| self.rebuilding(report, bytes),
+                );
+                line(format!(
+                    "  member {index}: {name}, {state}{onto}{lacks}{lagging}"
+                ));
+                if let Some(left) = device.and_then(|it| it.left_bytes) {
                     line(format!(
-                        "  member {index}: {name}, {state}{onto}{lacks}{lagging}"
+                        "    writes found no space where it lies; {} is left there now",
+                        arrays::size(left)
                     ));
-                    if let Some(left) = device.and_then(|it| it.left_bytes) {
-                        line(format!(
-                            "    writes found no space where it lies; {} is left there now",
-                            arrays::size(left)
-                        ));
-                    }
-                    if !errors.is_empty() {
-                        let errors = arrays::errors_text(errors, report.block_bytes);
-                        line(format!("    errors: {errors}"));
-                    }
                 }
-                MemberReport::Array(inner) => {
-                    let state = inner.filled_bytes.map_or_else(
-                        || arrays::state(inner).to_owned(),
-                        |bytes| self.rebuilding(percent(bytes, report.bytes)),
-                    );
-                    line(format!("  member {index}: an array, {state}{lacks}"));
-                    self.show(inner, Some(report), depth + 2, &mut document["array"]);
-                }
-                MemberReport::Missing {
-                    out_since,
-                    held_out,
-                } => {
-                    let why = array.and_then(|array| why_it_is_out(array, index));
-                    let asked = why_out(OutReason::Command);
-                    let state = match (out_since, held_out) {
-                        (None, _) => "not there".to_owned(),
-                        (Some(since), false) => format!("missing since generation {since}"),
-                        (Some(since), true) => format!("out: {asked}, in generation {since}"),
-                    };
-                    let is_it =
-                        |(member, _): &&(MemberIndex, String)| usize::from(member.0) == index;
-                    let lacks = match report.stale.iter().find(is_it) {
-                        Some((_, device)) => format!("; {device} holds an older state of it"),
-                        None => lacks,
-                    };
-                    line(format!("  member {index}: {}{lacks}", why.unwrap_or(state)));
+                if !errors.is_empty() {
+                    let errors = arrays::errors_text(errors, report.block_bytes);
+                    line(format!("    errors: {errors}"));
                 }
             }
+            MemberReport::Array(inner) => {
+                let state = inner.filled_bytes.map_or_else(
+                    || arrays::state(inner).to_owned(),
+                    |bytes| self.rebuilding(report, bytes),
+                );
+                line(format!("  member {index}: an array, {state}{lacks}"));
+                self.show(inner, Some(report), depth + 2, &mut document["array"]);
+            }
+            MemberReport::Missing {
+                out_since,
+                held_out,
+            } => {
+                let why = array.and_then(|array| why_it_is_out(array, index));
+                let why = why.unwrap_or_else(|| missing_since(*out_since, *held_out));
+                let lacks = device_of_no_use(report, index).unwrap_or(lacks);
+                line(format!("  member {index}: {why}{lacks}"));
+            }
         }
+    }
+
+    /// Shows where the journal of an array is, if it has a device for it.
+    fn show_journal(&self, report: &ArrayReport, depth: usize) {
         match &report.journal {
             JournalReport::Members => {}
-            JournalReport::Device(name) => line(format!("  journal: {name}")),
+            JournalReport::Device(name) => self.line(depth, format!("  journal: {name}")),
             JournalReport::DeviceMissing => {
-                line("  journal: on the members, its device is not there".to_owned());
+                self.line(depth, "  journal: on the members, its device is not there");
             }
         }
+    }
+
+    /// Shows the spares of an array.
+    fn show_spares(&self, report: &ArrayReport, depth: usize) {
+        let array = self.open_array(report);
+        let replacement = array.and_then(ArraySnapshot::replacement);
         for spare in &report.spares {
             if replacement.is_some_and(|(_, device)| device.name == spare.name) {
                 continue; // The line of the member names it.
             }
             let shared = if spare.shared { ", shared" } else { "" };
-            line(format!(
-                "  spare: {}, {}{shared}",
-                spare.name,
-                arrays::size(spare.bytes)
-            ));
+            self.line(
+                depth,
+                format!(
+                    "  spare: {}, {}{shared}",
+                    spare.name,
+                    arrays::size(spare.bytes)
+                ),
+            );
         }
     }
 
@@ -838,17 +957,20 @@ impl View<'_> {
     }
 
     /// Describes a member that is being rebuilt, or whose rebuild was stopped.
-    fn rebuilding(&self, percent: u64) -> String {
-        if self.jobs.iter().any(|it| it.job.name == "rebuild") {
-            return format!("being rebuilt, {percent} % done"); // The line of the job has details.
+    fn rebuilding(&self, report: &ArrayReport, filled_bytes: u64) -> String {
+        let is_its_job =
+            |running: &RunningJob| running.job.name == "rebuild" && running.array == report.name;
+        if self.jobs.iter().any(is_its_job) {
+            return "being rebuilt".to_owned(); // The line of the job says how far.
         }
+        let percent = percent(filled_bytes, report.bytes);
         let mut works = self.users.iter().filter_map(|user| user.work.as_ref());
         match works.find(|work| work.what == "rebuild") {
             Some(work) => {
                 let left = work.left_s.map_or_else(String::new, |left_s| {
                     format!(", about {} left", arrays::duration(left_s))
                 });
-                let (pid, percent) = (work.pid, work.percent().max(percent));
+                let (pid, percent) = (work.pid, work.percent());
                 format!("being rebuilt by pid {pid}, {percent} % done{left}")
             }
             None if self.is_in_use => format!("being rebuilt, {percent} % done"),

@@ -11,6 +11,7 @@ mod lab;
 mod lab_serve;
 mod labels;
 mod lost_blocks;
+mod meanwhile;
 mod names;
 mod namespaces;
 mod no_space;

@@ -189,6 +189,42 @@ fn an_outdated_copy_of_a_member_is_reported() {
     here(&folder, "status pool").ok();
 }
 
+/// A truncated member is reported as too short, whatever its state, and the remedy fills it again.
+#[test]
+fn a_truncated_member_is_reported_with_a_remedy() {
+    for is_outdated in [false, true] {
+        let folder = Folder::new("a b c d", 8 * MIB);
+        here(&folder, "create pool raid6(a,b,c,d)").ok();
+        let old = std::fs::read(folder.path("a")).expect("a file");
+        std::fs::write(folder.path("data"), vec![7; 4 << 20]).expect("room");
+        here(&folder, "copy data array:pool").ok();
+        if is_outdated {
+            std::fs::write(folder.path("a"), old).expect("room");
+        }
+        let set_len = |bytes| {
+            let file = std::fs::File::options().write(true).open(folder.path("a"));
+            file.and_then(|file| file.set_len(bytes)).expect("room");
+        };
+        set_len(1 << 20);
+        let status = here(&folder, "status pool");
+        assert_eq!(status.status, 3, "{}", status.error);
+        let line = "member 0: not there; a is too short\n";
+        assert!(status.out.contains(line), "{}", status.out);
+        let [wipe, rebuild] = ["wipe a --force", "rebuild pool --onto a --force"];
+        for text in [
+            "a: truncated: it has 1 MiB and had 8 MiB",
+            &format!("safe again: make a 8 MiB long again, then `spindles {wipe}` empties it, "),
+            &format!("and `spindles {rebuild}` fills it"),
+        ] {
+            assert!(status.error.contains(text), "{}", status.error);
+        }
+        set_len(8 << 20);
+        here(&folder, wipe).ok();
+        here(&folder, rebuild).ok();
+        here(&folder, "status pool").ok();
+    }
+}
+
 /// A name with a line break could inject lines into messages.
 #[test]
 fn a_name_with_a_control_character_is_refused() {

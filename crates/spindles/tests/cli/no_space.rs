@@ -314,9 +314,20 @@ fn a_server_reports_writes_that_lack_space() {
     let status = mounted.run("status a b");
     let has_all = status.out.contains("writes found no space") && status.out.contains("healthy");
     assert!(has_all, "{}", status.out);
+    let refuses =
+        "array 'safe' refuses writes now: no space is left for them on the file system of";
+    assert_eq!(status.error.matches(refuses).count(), 1, "{}", status.error);
+    // No write finds out that there is space again.
     fs::remove_file(mounted.at().join("else")).expect("it is there");
+    let is_over = || {
+        let status = mounted.run("status a b");
+        let all = status.out + &status.error;
+        assert!(all.contains("healthy") && !all.contains("space"), "{all}");
+    };
+    is_over();
     assert_eq!(write().ok(), Some(true));
     logged("writes get space again");
+    is_over();
     mounted.run("stop a b --force").ok();
     assert!(server.0.wait().expect("it ends").success());
 }

@@ -93,6 +93,8 @@ fn a_rebuild_resumes_at_its_checkpoint() {
         status.out
     );
     assert!(status.out.contains("degraded"), "{}", status.out);
+    let risk = "member 1 of 3 not filled yet; it is not safe from further losses";
+    assert!(status.error.contains(risk), "{}", status.error);
     let json = folder.run("status @a @b @c --json").ok().json();
     assert_eq!(json["members"][1]["state"], "rebuilding");
     let run = folder.run("rebuild @a @b @c").ok();

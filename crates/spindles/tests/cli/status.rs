@@ -1,7 +1,7 @@
 //! `status`: its text and exit status, also while another process has the array.
 
 use crate::cli::arrays::{Folder, MIB};
-use crate::cli::binary::Run;
+use crate::cli::binary::{Run, spindles_in};
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
@@ -395,10 +395,43 @@ fn status_names_the_command_that_updates_a_stale_member() {
     let run = is(&folder, "@a @b @c @d", 3, &[&safe]);
     assert!(!run.error.contains("--onto"), "{}", run.error);
     // Another member is lost for good.
-    let more = format!("{back}; to make array 'k6' safe again, bring back what else is missing");
-    is(&folder, "@a @b @c", 3, &[&more, "--onto DEV`"]);
+    let more = format!("{safe}; bring back member 3, with `spindles add DEV k6`");
+    is(&folder, "@a @b @c", 3, &[&more, "--onto DEV --member 3`"]);
     folder.run("rebuild @a @b @c @d").ok();
     is(&folder, "@a @b @c @d", 0, &[]);
+}
+
+/// The remedy names what each missing member needs.
+#[test]
+fn status_names_a_remedy_for_each_missing_member() {
+    let folder = Folder::new("a b c d", 8 * MIB);
+    let run = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        spindles_in(&folder.path(""), &[], &words)
+    };
+    run("create pool raid6(a,b,c,d)").ok();
+    run("fail a pool").ok();
+    let safe = "to make array 'pool' safe again: `spindles add a pool` takes a back; ";
+    let says = |texts: &[&str]| {
+        let status = run("status pool");
+        for text in texts {
+            assert!(status.error.contains(text), "no {text:?}: {}", status.error);
+        }
+    };
+    says(&[&format!("{safe}or put a new device in its place: ")]);
+    // Subfolders are not searched.
+    std::fs::create_dir(folder.path("away")).expect("it is ours");
+    std::fs::rename(folder.path("c"), folder.path("away/c")).expect("it is ours");
+    says(&[
+        "members 0 and 2 of 4 missing",
+        &format!("{safe}bring back member 2, with `spindles add DEV pool`"),
+        "`spindles rebuild pool --onto DEV --member 2`",
+    ]);
+    std::fs::rename(folder.path("away/c"), folder.path("c")).expect("it is ours");
+    run("fail b pool").ok();
+    says(&[&format!(
+        "{safe}`spindles add b pool` takes b back; or put a new device in the place of"
+    )]);
 }
 
 /// Names the command that finishes a resync which a read-only command left.

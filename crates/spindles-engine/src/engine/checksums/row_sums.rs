@@ -77,10 +77,10 @@ impl Engine {
     pub(crate) fn recovered(&mut self, id: RangeId) {
         let blocks = self.ranges[id].blocks;
         if !self.ranges[id].old_contents().is_empty() {
-            return match (0..blocks).all(|row| self.proves_old(id, row)) {
-                true => self.work(id, Some(Work::Recover)),
-                false => self.leave_old_contents(id),
-            };
+            if (0..blocks).all(|row| self.proves_old(id, row)) {
+                return self.work(id, Some(Work::Recover));
+            }
+            return self.leave_old_contents(id);
         }
         let proved = (0..blocks).all(|row| self.is_proved(id, row));
         let trusts = self.trusts_reads || self.read_only && self.trust_unsettled;

@@ -26,7 +26,7 @@ pub(super) struct UnderTest<'a> {
     pub(super) system: Box<dyn System>,
     /// The system, open for workloads on blocks.
     pub(super) open: Option<Box<dyn Target>>,
-    /// Why nothing that was measured on it counts: it is damaged, or can't be checked.
+    /// Reason for discarding the system's results: it is damaged, or can't be checked.
     pub(super) damage: Option<String>,
 }
 

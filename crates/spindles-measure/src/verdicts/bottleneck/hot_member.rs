@@ -13,7 +13,7 @@ pub(super) static RULE: Rule = Rule {
     explains: &["flushes", "members", "metadata"],
     refuses: false,
     read: |facts| {
-        let (member, level, asked) = odd_one(facts)?;
+        let (member, level, asked) = odd_one(&facts.members)?;
         (asked >= HOT).then(|| Reading {
             level,
             certain: false,

@@ -82,7 +82,7 @@ fn queues(facts: &Facts) -> f64 {
     }
 }
 
-/// Returns true if a member alone was as fast as a link: the link may have limited its measurement.
+/// Returns true if a member alone was as fast as a link, which may have limited the measurement.
 fn fills_a_link(facts: &Facts, member: &MemberFacts) -> bool {
     let alone = member.alone.as_ref().map_or(0, |it| it.read_bytes_per_s);
     let mut links = facts.links.iter().filter_map(|it| it.bytes_per_s_max);

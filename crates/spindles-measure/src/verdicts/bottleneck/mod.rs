@@ -1,5 +1,5 @@
-//! Finds the bottleneck. All rules are in one table, one for each cause. Each rule reads a level
-//! from the facts; 1 means that its cause is at its limit. Then:
+//! Finds the bottleneck. The table [`RULES`] has a rule for each cause. The rule reads a level from
+//! the facts; 1 means that the cause is at its limit. Then:
 //!
 //! 1. A rule that refuses the result ends the search.
 //! 2. Of the readings at 1 or above, the first is chosen: certain ones before others, then in table
@@ -59,7 +59,7 @@ pub struct Reading {
     pub stands_out: bool,
     /// Evidence in words, with the figures.
     pub evidence: String,
-    /// Change that would confirm it.
+    /// Change that would confirm the cause.
     pub intervention: Intervention,
 }
 
@@ -82,7 +82,7 @@ pub static RULES: &[&Rule] = &[
 /// Level from which a reading contradicts another cause.
 pub const NEAR: f64 = 0.9;
 
-/// Reading of one rule.
+/// Level and evidence that a rule found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Look {
     /// Name of the rule.
@@ -99,15 +99,15 @@ pub struct Look {
 pub enum Bottleneck {
     /// One cause explains the readings.
     Named {
-        /// Name of its rule.
+        /// Name of the rule that found the cause.
         cause: &'static str,
         /// The cause, in words.
         words: &'static str,
         /// Evidence in words, with the figures.
         evidence: String,
-        /// Change that would confirm it.
+        /// Change that would confirm the cause.
         intervention: Intervention,
-        /// Readings of all rules.
+        /// The reading of every rule.
         looked_at: Vec<Look>,
     },
     /// No cause explains the readings, or more than one does.
@@ -117,7 +117,7 @@ pub enum Bottleneck {
         /// True if a cause was named, and a trial contradicts it.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         refuted: bool,
-        /// Readings of all rules.
+        /// The reading of every rule.
         looked_at: Vec<Look>,
     },
     /// No bottleneck can be found.
@@ -270,7 +270,7 @@ fn mean_of(facts: &Facts, of: impl Fn(&super::MemberFacts) -> f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LinkFacts, MemberFacts, ThreadFacts};
+    use super::super::{LinkFacts, MemberFacts, RunMembers, ThreadFacts};
     use super::*;
     use crate::MemberRate;
 
@@ -496,6 +496,8 @@ mod tests {
         for (place, (expected, plant)) in CAUSES.iter().enumerate() {
             let mut facts = middling();
             plant(&mut facts);
+            let (members, each) = (facts.members.clone(), facts.each.clone());
+            facts.runs = vec![RunMembers { members, each }];
             let found = decide(&facts);
             assert_eq!(found.cause(), *expected, "{place}: {found:#?}");
         }

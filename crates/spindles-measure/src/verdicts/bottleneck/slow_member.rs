@@ -1,6 +1,6 @@
 //! A member that takes longer for the same work.
 
-use super::super::facts::HOT;
+use super::super::facts::{HOT, asked};
 use super::super::{Facts, Intervention, MemberFacts, percent};
 use super::{Reading, Rule, mean_of};
 
@@ -16,10 +16,10 @@ const SHARE: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "one-slow-member",
     words: "one slow member",
-    when: "one member takes 3 times as long to answer as the others, and half of the actors' time \
-        passes with waiting for that; or it is busy in 90 % of the time, 1.2 times the mean or \
-        without an arm and with 3 times the requests in flight; and it is asked for no more than \
-        others",
+    when: "in most runs one member takes 3 times as long to answer as the others, and half of the \
+        actors' time passes with waiting for that; or it is busy in 90 % of the time, 1.2 times \
+        the mean or without an arm and with 3 times the requests in flight; and it is asked for \
+        no more than others",
     explains: &[
         "cpu",
         "cpu-of-one-thread",
@@ -30,7 +30,8 @@ pub(super) static RULE: Rule = Rule {
     ],
     refuses: false,
     read: |facts| {
-        let odd = odd_one(facts).filter(|(.., asked)| *asked < HOT);
+        let odd = odd_one(&facts.members)
+            .filter(|(member, _, asked)| *asked < HOT && is_odd_in_most_runs(facts, member));
         let Some(straggler) = facts.straggler() else {
             let (member, level, _) = odd?;
             return Some(Reading {
@@ -73,32 +74,46 @@ pub(super) fn evidence(facts: &Facts, member: &MemberFacts) -> String {
 
 /// Returns the member with the most queued requests, its level as a bottleneck, and its load
 /// relative to the mean of the others.
-pub(super) fn odd_one(facts: &Facts) -> Option<(&MemberFacts, f64, f64)> {
-    let member = facts
-        .members
-        .iter()
-        .max_by(|a, b| a.in_flight.total_cmp(&b.in_flight))?;
-    let others: Vec<&MemberFacts> = facts
-        .members
-        .iter()
-        .filter(|it| it.name != member.name)
-        .collect();
+pub(super) fn odd_one(members: &[MemberFacts]) -> Option<(&MemberFacts, f64, f64)> {
+    let most = members.iter();
+    let member = most.max_by(|a, b| a.in_flight.total_cmp(&b.in_flight))?;
+    let others = others(members, member);
     if others.is_empty() {
         return None;
     }
-    let beside = |of: fn(&MemberFacts) -> f64| {
-        let all: Vec<f64> = others.iter().map(|it| of(it)).collect();
-        of(member) / crate::statistics::mean(&all).max(f64::MIN_POSITIVE)
+    let mean = |of: fn(&MemberFacts) -> f64, members: &[&MemberFacts]| {
+        let all: Vec<f64> = members.iter().map(|it| of(it)).collect();
+        crate::statistics::mean(&all).max(f64::MIN_POSITIVE)
     };
-    let asked = beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s));
-    let ratio = member.busy / mean_of(facts, |it| it.busy).max(f64::MIN_POSITIVE);
+    let ratio = member.busy / mean(|it| it.busy, &members.iter().collect::<Vec<_>>());
     let stands_out = (ratio - 1.0) / (RATIO - 1.0);
     // With arms to move, the others would idle meanwhile; the lengths of their queues are chance.
     let waiting = if member.seeks() {
         0.0
     } else {
-        beside(|it| it.in_flight) / WAITING
+        member.in_flight / mean(|it| it.in_flight, &others) / WAITING
     };
     let level = (member.busy / BUSY).min(stands_out.max(waiting));
-    Some((member, level, asked))
+    Some((member, level, asked(member, &others)))
+}
+
+fn others<'a>(members: &'a [MemberFacts], member: &MemberFacts) -> Vec<&'a MemberFacts> {
+    let others = members.iter().filter(|it| it.name != member.name);
+    others.collect()
+}
+
+/// Returns true if the member has the most requests queued in most of the runs in which it took
+/// part and was asked for no more than the others.
+fn is_odd_in_most_runs(facts: &Facts, member: &MemberFacts) -> bool {
+    let (mut odd, mut compared) = (0, 0);
+    for run in &facts.runs {
+        let mut members = run.members.iter();
+        let own = members.find(|it| it.name == member.name && it.busy > 0.0);
+        let own = own.filter(|own| asked(own, &others(&run.members, own)) < HOT);
+        if let (Some(own), Some((most, ..))) = (own, odd_one(&run.members)) {
+            compared += 1;
+            odd += usize::from(most.name == own.name);
+        }
+    }
+    2 * odd > compared
 }

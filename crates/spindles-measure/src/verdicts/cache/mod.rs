@@ -1,5 +1,5 @@
-//! Detects figures that a cache explains: rules C1 to C8, in one table. Each reports what it found
-//! or nothing; several may apply to one cell.
+//! Detects figures that a cache explains: rules C1 to C8, in one table. Several rules may apply to
+//! one cell.
 
 mod above_ceiling;
 mod control_run;
@@ -48,7 +48,7 @@ pub struct CacheVerdict {
     pub grade: Grade,
     /// Evidence in words, with the figures.
     pub evidence: String,
-    /// Change that would confirm it.
+    /// Change that would confirm the verdict.
     pub intervention: Intervention,
 }
 

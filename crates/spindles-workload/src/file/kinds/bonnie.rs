@@ -241,7 +241,7 @@ fn name_of(file: FileId) -> String {
     format!("Bonnie.{}", file.0)
 }
 
-/// One in this many reads of each seeker is written back.
+/// A seeker writes back one in this many of its reads.
 const UPDATE_EVERY: u64 = 10;
 
 /// Seekers draw tickets; a ticket is one random chunk.

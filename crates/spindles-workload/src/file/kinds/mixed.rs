@@ -109,7 +109,7 @@ fn naming(file: FileId) -> String {
 #[derive(Clone, Copy)]
 enum State {
     Closed,
-    /// This many bytes of the file are done.
+    /// Bytes of the file processed so far.
     At(u64),
     Closing,
     Done,
@@ -127,7 +127,7 @@ struct Mixed {
     percent: u64,
     in_place: bool,
     readers: Vec<Reader>,
-    /// Readers that are not done.
+    /// Number of readers still running.
     reading: u32,
     read_bytes: u64,
     writer: State,

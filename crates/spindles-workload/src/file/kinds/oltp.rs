@@ -207,9 +207,9 @@ struct Actor {
     step: Step,
     /// The file of its next operation, round robin.
     file: u32,
-    /// Writes that it queued and that are not done.
+    /// Queued writes still in flight.
     in_flight: u32,
-    /// It continues once at most this many are left.
+    /// The actor continues once at most this many writes are in flight.
     in_flight_max: u32,
     /// Set while it waits for its semaphore.
     asked: bool,

@@ -1,5 +1,5 @@
-//! Runs every workload on files against a file system in memory. Its operations are possible, its
-//! counts are those of the originals, and the same seed gives the same operations.
+//! Runs every workload on files against a file system in memory. Checks that its operations are
+//! possible, that its counts match the originals, and that equal seeds give equal operations.
 
 extern crate std;
 
@@ -368,7 +368,7 @@ fn varmail_counts_13_operations_for_4_that_read_or_write() {
     assert!((324..=326).contains(&ratio), "{ratio}");
     let prealloc = all[0].of(Class::Create);
     assert!((79_500..80_500).contains(&prealloc), "{prealloc}");
-    // Appends are of all sizes below 16 KiB.
+    // Append sizes are uniform below 16 KiB.
     let mean = done.written_bytes / done.of(Class::Append);
     assert!((8_000..8_400).contains(&mean), "{mean}");
 }

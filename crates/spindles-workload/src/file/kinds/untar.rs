@@ -133,7 +133,7 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
             let each = tree.entries.iter();
             let bytes = each.map(|it| entry(it.bytes.unwrap_or(0))).sum();
             let script = super::phases::fill(Script::new(), ARCHIVE, bytes, 1 << 20);
-            // So that none of it is still being written to another disk while it is read.
+            // Flush the archive: writeback to another disk must not overlap with reading it.
             let open = FileIssue::new(Action::Open(ARCHIVE, ONE, Access::ReadWrite));
             let script = script.then(open).then(FileIssue::new(Action::Fsync(ONE)));
             let script = script.then(FileIssue::new(Action::Close(ONE)));

@@ -200,7 +200,7 @@ struct Varmail {
     iosize: u32,
     /// Threads that found no free file.
     waiting: VecDeque<u32>,
-    /// How many of them may try again.
+    /// Number of waiting threads that may retry.
     freed: usize,
 }
 

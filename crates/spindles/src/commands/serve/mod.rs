@@ -29,8 +29,9 @@ use spindles_serve::sandbox::helper::Helper;
 use spindles_serve::{Certificates, Door, DoorOptions, Offer, Readiness, Served, Stopper};
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use targets::What;
 use telling::{States, Teller};
 
@@ -101,20 +102,13 @@ fn serve(
     readiness: &Readiness,
     ui: &Ui,
 ) -> anyhow::Result<()> {
-    let metrics = arguments.metrics.as_deref();
-    let metrics =
-        metrics.map(|address| MetricsServer::bind(address, arguments.safety.allow_plaintext));
-    let metrics = metrics.transpose().map_err(doors::refused)?;
+    let metrics = bind_metrics(arguments)?;
     let mut teller = Teller {
         hook: telling::hook(arguments.on_event.as_ref())?,
         ui,
     };
     let whats = targets::exports(arguments, readiness, ui)?;
-    let options = DoorOptions {
-        watcher: Some(serve_watch::command()?),
-        tell: Some(|told| write_log(&format!("spindles: {told}\n"))),
-        ..arguments.safety.of_doors()?
-    };
+    let options = door_options(arguments)?;
     let mut doors = Doors::bind(matches, &options, whats.len())?;
     let exports = open_all(whats, arguments)?;
     begin_log();
@@ -140,42 +134,15 @@ fn serve(
     let mut states = States::new(&exports);
     let beginnings: Vec<Beginning> = exports.iter().map(Export::beginning).collect();
     let (tells, hears) = channel();
-    let mut gives = Vec::new();
-    let threads = exports.into_iter().zip(commands).enumerate();
-    let threads = threads.map(|(number, (export, commands))| {
-        let (give, ways) = channel();
-        gives.push(give);
-        export.serve(Service {
-            number,
-            ways,
-            commands,
-            tells: tells.clone(),
-        })
-    });
-    let threads: Vec<_> = threads.collect();
+    let (threads, gives) = start(exports, commands, &tells);
     drop(tells);
     let opened = doors.open(&offers);
     match &opened {
         Ok(()) => {
-            for (number, beginning) in beginnings.iter().enumerate() {
-                let addresses = doors.addresses(number, &beginning.name);
-                beginning.tell(&addresses, ui);
-                states.open(number, &addresses);
-                // Each is set only once.
-                seen_at[number].set(addresses).ok();
-            }
-            doors
-                .all()
-                .filter_map(Door::remark)
-                .for_each(|it| ui.note(it));
-            if let Some(page) = &page {
-                for beginning in &beginnings {
-                    ui.note(format!("{} has metrics: {page}", beginning.called));
-                }
-            }
+            note_addresses(&beginnings, &doors, &seen_at, &mut states, ui);
             let certificates = options.certificates.as_ref();
-            if let Some(warning) = certificates.and_then(Certificates::warning) {
-                ui.note(warning);
+            for remark in remarks(&beginnings, &doors, page.as_deref(), certificates) {
+                ui.note(remark);
             }
             for alarm in beginnings.iter().flat_map(|it| &it.alarms) {
                 teller.tell(alarm);
@@ -184,10 +151,7 @@ fn serve(
         }
         Err(_) => beginnings.iter().for_each(|it| it.stopper.stop()),
     }
-    for (give, ways) in gives.into_iter().zip(Ways::of(doors)) {
-        // The thread closes the doors when it ends. If it has panicked, `join` reports that.
-        drop(give.send(ways));
-    }
+    hand_over(doors, gives);
     let ended = until_all_end(&hears, states, &mut teller, readiness);
     for thread in threads {
         thread.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -197,12 +161,87 @@ fn serve(
         helper.close();
     }
     opened?;
-    let mut ended = ended?;
-    ui.json(&match ended.len() {
-        1 => ended.remove(0),
-        _ => json!({ "exports": ended }),
-    });
+    ui.json(&all_documents(ended?));
     Ok(())
+}
+
+/// Binds the address of the metrics page.
+fn bind_metrics(arguments: &Arguments) -> anyhow::Result<Option<MetricsServer>> {
+    let metrics = arguments.metrics.as_deref();
+    let metrics =
+        metrics.map(|address| MetricsServer::bind(address, arguments.safety.allow_plaintext));
+    metrics.transpose().map_err(doors::refused)
+}
+
+/// Returns the options of the doors.
+fn door_options(arguments: &Arguments) -> anyhow::Result<DoorOptions> {
+    Ok(DoorOptions {
+        watcher: Some(serve_watch::command()?),
+        tell: Some(|line| write_log(&format!("spindles: {line}\n"))),
+        ..arguments.safety.of_doors()?
+    })
+}
+
+/// Starts to serve the exports. Returns their threads, and the channels that hand each its doors.
+fn start(
+    exports: Vec<Export>,
+    commands: Vec<Option<Commands>>,
+    tells: &Sender<Told>,
+) -> (Vec<JoinHandle<()>>, Vec<Sender<Ways>>) {
+    let threads = exports.into_iter().zip(commands).enumerate();
+    let threads = threads.map(|(number, (export, commands))| {
+        let (give, ways) = channel();
+        let thread = export.serve(Service {
+            number,
+            ways,
+            commands,
+            tells: tells.clone(),
+        });
+        (thread, give)
+    });
+    threads.unzip()
+}
+
+/// Reports the addresses of the exports, and records them for the status and for commands.
+fn note_addresses(
+    beginnings: &[Beginning],
+    doors: &Doors,
+    seen_at: &[Arc<OnceLock<Vec<String>>>],
+    states: &mut States,
+    ui: &Ui,
+) {
+    for (number, beginning) in beginnings.iter().enumerate() {
+        let addresses = doors.addresses(number, &beginning.name);
+        beginning.tell(&addresses, ui);
+        states.open(number, &addresses);
+        // Each is set only once.
+        seen_at[number].set(addresses).ok();
+    }
+}
+
+/// Lists the remarks of doors, the metrics page of each export, and a warning on certificates.
+fn remarks(
+    beginnings: &[Beginning],
+    doors: &Doors,
+    page: Option<&str>,
+    certificates: Option<&Certificates>,
+) -> Vec<String> {
+    let mut remarks: Vec<String> = doors.all().filter_map(Door::remark).collect();
+    if let Some(page) = page {
+        let called = beginnings.iter().map(|beginning| &beginning.called);
+        remarks.extend(called.map(|called| format!("{called} has metrics: {page}")));
+    }
+    let warning = certificates.and_then(Certificates::warning);
+    remarks.extend(warning.map(str::to_owned));
+    remarks
+}
+
+/// Hands each thread its doors.
+fn hand_over(doors: Doors, gives: Vec<Sender<Ways>>) {
+    for (give, ways) in gives.into_iter().zip(Ways::of(doors)) {
+        // The thread closes the doors when it ends. If it has panicked, `join` reports that.
+        drop(give.send(ways));
+    }
 }
 
 /// Reports the events of exports until the last one has ended. Returns their counts as JSON, in
@@ -258,6 +297,14 @@ fn until_all_end(
     }
     closed.sort_by_key(|(number, _)| *number);
     Ok(closed.into_iter().map(|(_, document)| document).collect())
+}
+
+/// Returns the JSON document of the command, made of those of its exports.
+fn all_documents(mut ended: Vec<Value>) -> Value {
+    match ended.len() {
+        1 => ended.remove(0),
+        _ => json!({ "exports": ended }),
+    }
 }
 
 /// The counts of an export, as JSON.
