@@ -283,7 +283,7 @@ lab_runs() {
 }
 
 lab_measures_ublk_and_btrfs() {
-    lab_runs kernel-peers 0.02 'through ublk' 'btrfs raid5'
+    lab_runs kernel-peers 0.02 'ublk (single' 'btrfs raid5'
 }
 
 # Kernel RAID by mdadm, of the recipe.

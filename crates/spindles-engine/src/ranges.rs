@@ -152,9 +152,9 @@ pub(crate) struct RowsUnderWay {
     pub(crate) overruled: SlotSet,
     /// Slots that refused a repair.
     pub(crate) refused: SlotSet,
-    /// Slots of returning members whose old blocks are read. `None` until the rows can't be filled
+    /// Slots of returning members whose old blocks are read, since the rows can't be filled
     /// otherwise.
-    pub(crate) old_contents: Option<SlotSet>,
+    pub(crate) old_contents: SlotSet,
     /// Slots that count as zeros and are not read: they are lost, logged as zeros, or in blank
     /// rows.
     pub(crate) zeros: SlotSet,
@@ -170,6 +170,8 @@ pub(crate) struct RowsUnderWay {
     pub(crate) state: RowState,
     /// True if blocks of the current write may be in their places.
     pub(crate) placing: bool,
+    /// True if old blocks of returning members were tried.
+    pub(crate) tried_old_contents: bool,
 }
 
 impl RowsUnderWay {
@@ -179,7 +181,7 @@ impl RowsUnderWay {
         checksum_lost: SlotSet::EMPTY,
         overruled: SlotSet::EMPTY,
         refused: SlotSet::EMPTY,
-        old_contents: None,
+        old_contents: SlotSet::EMPTY,
         zeros: SlotSet::EMPTY,
         read_checksums: SlotSet::EMPTY,
         made_checksums: SlotSet::EMPTY,
@@ -188,6 +190,7 @@ impl RowsUnderWay {
         settling: Settling::No,
         state: RowState::Unknown,
         placing: false,
+        tried_old_contents: false,
     };
 }
 
@@ -350,11 +353,6 @@ impl StripeRange {
         self.error = None;
         self.seen = Seen::default();
         self.forget_findings();
-    }
-
-    /// Returns the slots of returning members whose old blocks are read.
-    pub(crate) fn old_contents(&self) -> SlotSet {
-        self.rows.old_contents.unwrap_or(SlotSet::EMPTY)
     }
 
     /// Forgets the state of the current rows.

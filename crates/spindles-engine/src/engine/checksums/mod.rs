@@ -104,7 +104,7 @@ impl Engine {
         if self.halve(id) {
             return self.plan_range(id);
         }
-        if !rotten.and(self.ranges[id].old_contents()).is_empty() {
+        if !rotten.and(self.ranges[id].rows.old_contents).is_empty() {
             // Their checksums may not have reached the member before it went out.
             return self.leave_old_contents(id);
         }

@@ -76,7 +76,7 @@ impl Engine {
     /// that its own member keeps.
     pub(crate) fn recovered(&mut self, id: RangeId) {
         let blocks = self.ranges[id].blocks;
-        if !self.ranges[id].old_contents().is_empty() {
+        if !self.ranges[id].rows.old_contents.is_empty() {
             if (0..blocks).all(|row| self.proves_old(id, row)) {
                 return self.work(id, Some(Work::Recover));
             }

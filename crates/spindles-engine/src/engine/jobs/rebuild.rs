@@ -329,10 +329,10 @@ impl Engine {
         let slots = self.slots_of(id, returning).and(not_held);
         let may_prove = self.has_checksums() && !self.trusts_reads && !self.in_doubt(id);
         let rows = &mut self.ranges[id].rows;
-        if rows.old_contents.is_some() || slots.is_empty() || !may_prove {
+        if rows.tried_old_contents || slots.is_empty() || !may_prove {
             return false;
         }
-        rows.old_contents = Some(slots);
+        (rows.old_contents, rows.tried_old_contents) = (slots, true);
         true
     }
 
@@ -340,14 +340,14 @@ impl Engine {
     pub(crate) fn may_use_old_contents(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let is_proved = |row| self.proves_old(id, row);
-        range.old_contents().is_empty()
+        range.rows.old_contents.is_empty()
             || !range.plan.recover.is_empty()
             || (0..range.blocks).all(is_proved)
     }
 
     /// Returns true if members that were not out prove a row in which old contents stand in.
     pub(crate) fn proves_old(&self, id: RangeId, row: u32) -> bool {
-        let old = self.ranges[id].old_contents();
+        let old = self.ranges[id].rows.old_contents;
         let shape = self.shape(id);
         let present = shape.all().minus(self.missing_slots(id));
         let witnesses = present.minus(old).and(self.ranges[id].rows.unreadable);
@@ -377,7 +377,7 @@ impl Engine {
     /// Gives up old contents that are not proved, and plans the row again without them.
     pub(crate) fn leave_old_contents(&mut self, id: RangeId) {
         let rows = &mut self.ranges[id].rows;
-        rows.old_contents = Some(SlotSet::EMPTY);
+        rows.old_contents = SlotSet::EMPTY;
         rows.made_checksums = SlotSet::EMPTY;
         self.plan_range(id);
     }

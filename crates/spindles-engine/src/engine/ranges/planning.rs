@@ -48,7 +48,7 @@ impl Engine {
             ..
         } = self.ranges[id];
         let not_held = self.slots_not_held(id, low + blocks);
-        let old_contents = self.ranges[id].old_contents();
+        let old_contents = self.ranges[id].rows.old_contents;
         let not_readable = not_held.minus(old_contents);
         let mut unreadable = not_readable.or(self.ranges[id].rows.unreadable);
         if self.overlay.is_some() {
@@ -180,7 +180,7 @@ impl Engine {
         let unused = old_contents.minus(plan.reads);
         if !unused.is_empty() {
             // Only blocks that are read are proved: the plan writes the others.
-            self.ranges[id].rows.old_contents = Some(old_contents.minus(unused));
+            self.ranges[id].rows.old_contents = old_contents.minus(unused);
             return self.plan_range(id);
         }
         if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
