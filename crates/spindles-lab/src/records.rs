@@ -51,6 +51,14 @@ pub struct RecordsFile {
     progress: Progress,
 }
 
+impl Drop for RecordsFile {
+    fn drop(&mut self) {
+        // A child process that is being started has a copy of the file until it runs. Closing the
+        // file alone would leave it the lock.
+        drop(self.file.unlock());
+    }
+}
+
 impl RecordsFile {
     /// Checks that `create` can succeed in `folder`, without creating anything.
     ///
