@@ -84,7 +84,7 @@ fn a_member_whose_superblocks_change_is_refused() {
             "journal add c --array pool --force",
             "replace a pool --onto c --force",
         ];
-        let runs: Vec<Run> = (0..8)
+        let runs: Vec<Run> = (0..100)
             .flat_map(|_| commands.map(|command| run(at, command)))
             .collect();
         ends.store(true, Ordering::Relaxed);
