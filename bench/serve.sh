@@ -7,7 +7,7 @@
 #
 # In each round every server does each cell once, in random order, so that what else happens on the
 # machine meets all alike. The client has one processor and the server another. Everything is written once
-# before, so that no page is missing later. What it prints is explained in docs/benchmarking.md.
+# before, so that no page is missing later. What it prints is explained in docs/guide/comparing.md.
 #
 # SIZE_MIB, ROUNDS, EACH_MS, SYSTEMS (names, between spaces), CELLS (the same), CLIENT_CPU and SERVER_CPU
 # change what is run; SPINDLES and LOAD are the programs; KEEP is a file for the figures of all rounds.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs as a service of the systemd of a guest: our package is installed, and its units do what docs/administration.md says
+# Runs as a service of the systemd of a guest: our package is installed, and its units do what docs/guide/administration.md says
 # that they do, over restarts of the machine. `cargo xtask fleet systemd` starts it. Says what it did, and shows what an
 # administrator sees; ends the machine.
 #
@@ -52,7 +52,7 @@ state_is() {
     [ "$(property "$unit" ActiveState)" = "$1" ]
 }
 
-# A file as docs/administration.md has it.
+# A file as docs/guide/administration.md has it.
 documented() {
     awk -v first="# $1" '/^```/ { taken = 0 } taken; $0 == first { taken = 1 }' /usr/share/doc/spindles/administration.md |
         grep . || fail "the documentation has no $1"

@@ -164,12 +164,15 @@ mod tests {
             Some(Member::Missing { .. }) => "missing",
             Some(Member::Rebuilding { .. }) => "rebuilding",
         };
-        let document = include_str!("../../../docs/states.md");
+        let document = include_str!("../../../docs/design/states.md");
         let mut rows = 0;
         for (from, state) in states {
             for (word, event) in events {
                 let row = std::format!("| {from} | {word} | {} |", name(state.next(event)));
-                assert!(document.contains(&row), "docs/states.md lacks: {row}");
+                assert!(
+                    document.contains(&row),
+                    "docs/design/states.md lacks: {row}"
+                );
                 rows += 1;
             }
         }
@@ -177,6 +180,9 @@ mod tests {
             .lines()
             .skip_while(|line| !line.starts_with("| from"));
         let drawn = table.take_while(|line| line.starts_with('|')).count() - 2;
-        assert_eq!(drawn, rows, "docs/states.md has rows that the code has not");
+        assert_eq!(
+            drawn, rows,
+            "docs/design/states.md has rows that the code has not"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Decides every change of an array's devices, as a whole, before anything is changed: `decide` is
 //! the table. The engine asks it for each command, and drivers ask it before they open, clear or
-//! attach a device. `docs/states.md` prints it.
+//! attach a device. `docs/design/states.md` prints it.
 
 use crate::output::CommandError;
 use crate::role::Role;
@@ -720,11 +720,11 @@ mod tests {
 
     #[test]
     fn the_document_has_the_table() {
-        let document = include_str!("../../../docs/states.md");
+        let document = include_str!("../../../docs/design/states.md");
         let table = table();
         assert!(
             document.contains(&table),
-            "docs/states.md lacks this table:\n{table}"
+            "docs/design/states.md lacks this table:\n{table}"
         );
     }
 

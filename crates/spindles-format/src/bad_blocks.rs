@@ -22,7 +22,7 @@ const CHECKSUM_AT: usize = BAD_BLOCKS_PAGE_BYTES - 4;
 
 const _: () = assert!(ENTRIES_AT + ENTRY_BYTES * BAD_BLOCKS_PAGE_ENTRIES == CHECKSUM_AT - 4);
 
-/// Every field of a page, in order: offset, length, name. The table of `docs/format.md`.
+/// Every field of a page, in order: offset, length, name. The table of `docs/reference/format.md`.
 pub const BAD_BLOCKS_FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
     (8, 16, "array UUID"),

@@ -25,7 +25,7 @@ const CHECKSUM_AT: usize = BITMAP_PAGE_BYTES - 4;
 
 const _: () = assert!(BITS_AT + 8 * BITMAP_PAGE_WORDS == CHECKSUM_AT - 4);
 
-/// Every field of a page, in order: offset, length, name. The table of `docs/format.md`.
+/// Every field of a page, in order: offset, length, name. The table of `docs/reference/format.md`.
 pub const BITMAP_FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
     (8, 16, "array UUID"),

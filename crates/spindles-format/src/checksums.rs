@@ -28,7 +28,7 @@ const SUM_AT: usize = GENERATION_AT + 4;
 
 const _: () = assert!(SUM_AT + 4 == CHECKSUM_PART_BYTES);
 
-/// Every field of a part, in order: offset, length, name. The table of `docs/format.md`.
+/// Every field of a part, in order: offset, length, name. The table of `docs/reference/format.md`.
 pub const CHECKSUM_FIELDS: &[(usize, usize, &str)] = &[
     (0, NUMBER_AT, "entries"),
     (500, 4, "number"),
@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    /// As `docs/format.md` specifies.
+    /// As `docs/reference/format.md` specifies.
     #[test]
     fn every_block_has_its_own_checksum_position() {
         for (entries, bytes, of_part, of_page) in [

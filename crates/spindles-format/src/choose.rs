@@ -13,7 +13,7 @@
 //!   generation.
 //! - If two records diverged and both updates were finished, they are two histories: *split brain*.
 //!
-//! `docs/format.md` has the rules with examples.
+//! `docs/reference/format.md` has the rules with examples.
 
 use alloc::string::String;
 use alloc::vec::Vec;

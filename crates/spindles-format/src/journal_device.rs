@@ -11,7 +11,7 @@ const FIRST_BYTES: u64 = 65536;
 /// The smallest useful device: 64 KiB for each position.
 pub const JOURNAL_DEVICE_BYTES_MIN: u64 = FIRST_BYTES + 65536 * MEMBERS_MAX as u64;
 
-/// Every field, in order: offset, length, name. The table of `docs/format.md`.
+/// Every field, in order: offset, length, name. The table of `docs/reference/format.md`.
 pub const JOURNAL_DEVICE_FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
     (8, 4, "version"),

@@ -1,8 +1,8 @@
 //! The bytes on members: the superblock with its typed area table, encoding and decoding of every
 //! format version, and selecting the current record among the copies that a set of devices carries.
 //!
-//! `docs/format.md` describes the format byte by byte. This crate does no I/O, knows no levels and
-//! generates no random numbers: names are text, and identities come from the caller.
+//! `docs/reference/format.md` describes the format byte by byte. This crate does no I/O, knows no
+//! levels and generates no random numbers: names are text, and identities come from the caller.
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

@@ -18,7 +18,7 @@ const UUID_BYTES: usize = 16;
 
 const _: () = assert!(ARRAYS_AT + SPARE_ARRAYS_MAX * UUID_BYTES <= FIELDS.end);
 
-/// Every field, in order: offset, length, name. The table of `docs/format.md`.
+/// Every field, in order: offset, length, name. The table of `docs/reference/format.md`.
 pub const SPARE_FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
     (8, 4, "version"),

@@ -1,4 +1,4 @@
-//! The tables of `docs/format.md` agree with those of the code.
+//! The tables of `docs/reference/format.md` agree with those of the code.
 
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
@@ -8,7 +8,7 @@ use spindles_format::{
 
 /// Returns the cells of the tables in the section with this heading, one table after another.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
-    let page = include_str!("../../../docs/format.md");
+    let page = include_str!("../../../docs/reference/format.md");
     let from = page.find(heading).expect("the section is there") + heading.len();
     let section = &page[from..];
     let end = section.find("\n#").unwrap_or(section.len());

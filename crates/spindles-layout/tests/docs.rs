@@ -1,14 +1,18 @@
-//! The tables of `docs/levels.md` match the level table. `SPINDLES_UPDATE=1` rewrites them.
+//! The tables of `docs/reference/levels.md` match the level table. `SPINDLES_UPDATE=1` rewrites
+//! them.
 
 use spindles_block::SizeBytes;
 use spindles_layout::{Expression, LEVELS, Level, Redundancy, Table};
 use std::fmt::Write as _;
 
-const LEVELS_MD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/levels.md");
+const LEVELS_MD: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/reference/levels.md"
+);
 
 #[test]
 fn docs_match_the_table_of_levels() {
-    let on_disk = std::fs::read_to_string(LEVELS_MD).expect("docs/levels.md");
+    let on_disk = std::fs::read_to_string(LEVELS_MD).expect("docs/reference/levels.md");
     let mut text = on_disk.clone();
     for (name, part) in [
         ("levels", levels()),
@@ -18,12 +22,12 @@ fn docs_match_the_table_of_levels() {
         text = with_part(&text, name, &part);
     }
     if std::env::var_os("SPINDLES_UPDATE").is_some() {
-        std::fs::write(LEVELS_MD, &text).expect("docs/levels.md is written");
+        std::fs::write(LEVELS_MD, &text).expect("docs/reference/levels.md is written");
         return;
     }
     assert!(
         text == on_disk,
-        "docs/levels.md is stale: SPINDLES_UPDATE=1 cargo test -p spindles-layout"
+        "docs/reference/levels.md is stale: SPINDLES_UPDATE=1 cargo test -p spindles-layout"
     );
 }
 

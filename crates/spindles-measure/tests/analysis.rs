@@ -1698,7 +1698,10 @@ fn every_field_of_a_record_is_documented() {
             names(value, found);
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/design/measuring.md"
+    );
     let document = std::fs::read_to_string(path).unwrap();
     let mut found = Vec::new();
     for record in example::records(1) {
@@ -1714,7 +1717,7 @@ fn every_field_of_a_record_is_documented() {
     for name in found {
         assert!(
             document.contains(&format!("`{name}`")),
-            "docs/measuring.md lacks `{name}`"
+            "docs/design/measuring.md lacks `{name}`"
         );
     }
 }

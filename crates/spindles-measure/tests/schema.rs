@@ -13,7 +13,7 @@ use spindles_measure::{
 fn schema() -> Value {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/records.schema.json"
+        "/../../docs/reference/records.schema.json"
     );
     let text = std::fs::read_to_string(path).expect("the schema is in docs/");
     serde_json::from_str(&text).expect("the schema is JSON")

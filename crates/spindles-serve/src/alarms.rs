@@ -913,10 +913,10 @@ mod tests {
         );
     }
 
-    /// The table in docs/serving.md has one row for each kind, and no others.
+    /// The table in docs/guide/serving.md has one row for each kind, and no others.
     #[test]
     fn all_kinds_are_documented() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/serving.md");
         let page = std::fs::read_to_string(path).expect("it is there");
         let (_, rest) = page.split_once("| event |").expect("the table is there");
         let rows = rest.lines().skip(2).take_while(|line| !line.is_empty());

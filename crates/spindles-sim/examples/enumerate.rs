@@ -1,4 +1,4 @@
-//! Enumerates small arrays, the smallest first, within a time limit: see `docs/testing.md`.
+//! Enumerates small arrays, the smallest first, within a time limit: see `docs/design/testing.md`.
 //!
 //! ```text
 //! enumerate [--short] [--requests N] [--crashes N] [--share N] [--writes N] [--minutes N]

@@ -629,7 +629,7 @@ impl World {
     }
 
     /// Restores corrupt blocks in rows that were being written, after the log is lost. They may be
-    /// mistaken for valid data (docs/consistency.md, the named gaps).
+    /// mistaken for valid data (docs/design/consistency.md, the named gaps).
     pub(crate) fn cure_rows_in_doubt(&mut self) {
         let mut places: Vec<_> = self.stack.decayed.keys().copied().collect();
         places.retain(|&(disk, block)| self.is_row_in_doubt(disk, BlockIndex(block)));
@@ -650,8 +650,8 @@ impl World {
         })
     }
 
-    /// Restores corrupt blocks that may be mistaken for an unfinished write (docs/consistency.md,
-    /// the named gaps), and counts them by gap. `unflushed` are the sectors being written, for
+    /// Restores corrupt blocks that may be mistaken for an unfinished write
+    /// (docs/design/consistency.md, the named gaps), and counts them by gap. `unflushed` are the sectors being written, for
     /// arrays of copies.
     pub(crate) fn cure_gaps(&mut self, unflushed: &BTreeSet<u64>) {
         let mut gaps = BTreeMap::<_, Vec<_>>::new();

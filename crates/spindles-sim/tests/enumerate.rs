@@ -1,4 +1,4 @@
-//! Small arrays, enumerated: see `docs/testing.md`.
+//! Small arrays, enumerated: see `docs/design/testing.md`.
 
 #![allow(clippy::print_stdout, reason = "the figures")]
 

@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::atomic::Ordering;
 
 /// The version of all documents that `--json` prints. It grows when a field is removed or changes
-/// its meaning, but not for a new field. docs/json.md lists all fields.
+/// its meaning, but not for a new field. docs/reference/json.md lists all fields.
 const VERSION: u32 = 1;
 
 /// How a command communicates with its user.

@@ -1,7 +1,7 @@
 //! Kills the server of an array at random moments, takes members away, and serves the array again.
 //! Every acknowledged write is there, flushed or not; unacknowledged writes are old or new, block
 //! by block; nothing else changes. Only with members away may reads fail, and only in blocks that
-//! rule 5 of docs/consistency.md names: the test counts them.
+//! rule 5 of docs/design/consistency.md names: the test counts them.
 //!
 //! The seed decides what a round does, except for the timing of processes.
 

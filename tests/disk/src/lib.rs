@@ -5,7 +5,7 @@
 //! opens an array on them through the library. It writes and reads at random, and logs its requests
 //! and their answers. At some request of a disk it is killed; if the power is lost, the caches are
 //! lost too. Then other clients read the array back, with as many members missing as it survives,
-//! and judge the results by `docs/consistency.md` alone.
+//! and judge the results by `docs/design/consistency.md` alone.
 //!
 //! ```text
 //!   session (server of the disks)          client (a process, killed)

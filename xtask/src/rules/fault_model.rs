@@ -1,4 +1,4 @@
-//! The tests, canaries and checkers that `docs/fault-model.md` names exist.
+//! The tests, canaries and checkers that `docs/design/fault-model.md` names exist.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
@@ -9,7 +9,7 @@ pub(crate) static RULE: Rule = Rule {
     check,
 };
 
-const PAGE: &str = "docs/fault-model.md";
+const PAGE: &str = "docs/design/fault-model.md";
 
 fn is_of_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'

@@ -1,4 +1,5 @@
-//! Names use the words of `docs/glossary.md`, not other projects' words for the same things.
+//! Names use the words of `docs/reference/glossary.md`, not other projects' words for the same
+//! things.
 
 use super::{Problem, Rule};
 use crate::repo::Repo;
@@ -67,7 +68,7 @@ fn check(repo: &Repo) -> Vec<Problem> {
             if let Some((_, instead)) = found
                 && !EXCEPTIONS.contains(&name.as_str())
             {
-                let what = format!("{name}: our word is {instead} (docs/glossary.md)");
+                let what = format!("{name}: our word is {instead} (docs/reference/glossary.md)");
                 problems.push(Problem::new(&file.path, line, what));
             }
         }

@@ -16,7 +16,7 @@ pub(crate) static TASK: Task = Task {
 /// The file of the kept counts: a case and its counts in each line.
 const KEPT: &str = "crates/spindles-engine/instructions.txt";
 const HEADER: &str = "\
-# `cargo xtask instructions --keep` rewrites this file; docs/testing.md says how it is counted.
+# `cargo xtask instructions --keep` rewrites this file; docs/design/testing.md says how.
 
 # Instructions per request through the engine and a driver that does nothing, one request at a time.
 # The test command fails on an increase by more than 3 %.

@@ -27,10 +27,10 @@ pub enum WriteHole {
     /// Nothing is promised after a crash: copies may disagree as well.
     Open,
     /// An array with parity that lacks members is not opened after a crash. Otherwise every promise
-    /// of `docs/consistency.md` holds.
+    /// of `docs/design/consistency.md` holds.
     Refused,
-    /// Every promise of `docs/consistency.md` holds: an array opens by itself if the level survives
-    /// the missing members, and only sectors with a write in flight at the crash may be lost.
+    /// Every promise of `docs/design/consistency.md` holds: an array opens by itself if the level
+    /// survives the missing members, and only sectors with a write in flight at the crash may be lost.
     Closed,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A region is in doubt if writes to the region were under way at a crash: each block may hold new
 //! or old contents. This module decides row by row; `rows` fetches the evidence and carries out the
-//! verdict. The rules come from `docs/consistency.md`.
+//! verdict. The rules come from `docs/design/consistency.md`.
 //!
 //! | evidence | verdict |
 //! |---|---|

@@ -567,8 +567,8 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
 }
 
 /// A corrupt block in a whole stripe that a crash left half written may be taken for a new one: a
-/// known gap (docs/consistency.md). The gap begins with the first block in its place, and concerns
-/// only the corrupt block.
+/// known gap (docs/design/consistency.md). The gap begins with the first block in its place, and
+/// concerns only the corrupt block.
 #[test]
 fn rot_in_a_stripe_is_believed_only_where_a_crash_left_it_half_written() {
     for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {

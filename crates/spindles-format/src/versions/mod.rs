@@ -23,7 +23,7 @@ pub struct Version {
     /// Decodes a superblock whose magic and version are right.
     pub decode: fn(&[u8; SUPERBLOCK_BYTES]) -> Decoded,
     /// Every field of the superblock, in order: offset, length, name. The table of
-    /// `docs/format.md`.
+    /// `docs/reference/format.md`.
     pub fields: &'static [(usize, usize, &'static str)],
     /// A superblock of this version as first released. It never changes.
     pub fixture: &'static [u8; SUPERBLOCK_BYTES],

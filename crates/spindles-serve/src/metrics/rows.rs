@@ -50,7 +50,7 @@ const fn counter(
     }
 }
 
-/// All metrics. docs/serving.md has the table.
+/// All metrics. docs/guide/serving.md has the table.
 pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_build_info",
@@ -442,10 +442,10 @@ mod tests {
         }
     }
 
-    /// The table in docs/serving.md has one row for each metric, and no others.
+    /// The table in docs/guide/serving.md has one row for each metric, and no others.
     #[test]
     fn all_metrics_are_documented() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/serving.md");
         let page = std::fs::read_to_string(path).expect("it is there");
         let (_, rest) = page.split_once("| metric |").expect("the table is there");
         let rows = rest.lines().skip(2).take_while(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! The legal contents of each atom: the rules of `docs/consistency.md` over a few requests,
+//! The legal contents of each atom: the rules of `docs/design/consistency.md` over a few requests,
 //! implemented independently of the history that long runs keep.
 
 use super::scenario::{ATOMS_PER_BLOCK, Event, Scenario};

@@ -438,18 +438,24 @@ mod tests {
         words
     }
 
+    /// The snapshot of all help.
+    const HELP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/help.txt");
+
     /// Examples in the documents are valid command lines.
     #[test]
     fn every_example_is_a_valid_command_line() {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
         let mut pages = vec![std::path::PathBuf::from(docs).join("../README.md")];
-        let docs = std::fs::read_dir(docs).unwrap();
-        pages.extend(docs.map(|entry| entry.unwrap().path()));
-        pages.retain(|page| page.extension().is_some_and(|it| it == "md"));
+        pages.push(std::path::PathBuf::from(HELP));
+        for folder in ["guide", "reference", "design"] {
+            let folder = std::fs::read_dir(std::path::Path::new(docs).join(folder)).unwrap();
+            pages.extend(folder.map(|entry| entry.unwrap().path()));
+        }
+        pages.retain(|page| page.extension().is_some_and(|it| it == "md" || it == "txt"));
         let mut tried = 0;
         for page in &pages {
             let text = std::fs::read_to_string(page).unwrap();
-            let is_help = page.ends_with("commands.md");
+            let is_help = page.ends_with("help.txt");
             for line in text.lines() {
                 let line = line.strip_prefix("$ ").or(is_help.then_some(line));
                 let line =
@@ -478,7 +484,7 @@ mod tests {
         let mut root = command_line().term_width(100);
         root.build();
         add_help(&root, &mut page);
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+        let path = HELP;
         if std::env::var_os("SPINDLES_UPDATE").is_some() {
             std::fs::write(path, &page).unwrap();
         }
@@ -489,7 +495,7 @@ mod tests {
             .find(|(kept, made)| kept != made);
         assert!(
             kept == page,
-            "docs/commands.md is stale, first at {differs:?}: run with SPINDLES_UPDATE=1"
+            "tests/help.txt is stale, first at {differs:?}: run with SPINDLES_UPDATE=1"
         );
     }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// Every command in the help, as `["lab", "run"]`.
 pub(crate) fn commands() -> Vec<Vec<String>> {
-    let page = include_str!("../../../../docs/commands.md");
+    let page = include_str!("../help.txt");
     let headings = page
         .lines()
         .filter_map(|line| line.strip_prefix("## spindles "));

@@ -1,12 +1,12 @@
 //! With `--json` a command prints exactly one JSON document on standard output. The document names
-//! its schema, and docs/json.md lists all of its fields.
+//! its schema, and docs/reference/json.md lists all of its fields.
 
 use crate::cli::binary::spindles;
 use crate::cli::every_command::commands;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-const PAGE: &str = include_str!("../../../../docs/json.md");
+const PAGE: &str = include_str!("../../../../docs/reference/json.md");
 
 /// Fields whose values have names as keys.
 const BY_NAME: &[&str] = &["ceilings", "faults", "latency", "more"];
@@ -47,13 +47,17 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
 fn is_documented(document: &Value) {
     let schema = document["schema"].as_str().expect("it has a schema");
     assert_eq!(document["version"], 1, "{schema}");
-    let section = section(schema).unwrap_or_else(|| panic!("docs/json.md lacks {schema}"));
+    let section =
+        section(schema).unwrap_or_else(|| panic!("docs/reference/json.md lacks {schema}"));
     let mut found = BTreeSet::new();
     fields(document, &mut found);
     for name in found {
         if !["schema", "version", "not_given"].contains(&name.as_str()) {
             let is_named = section.contains(&format!("`{name}`"));
-            assert!(is_named, "docs/json.md, {schema}, does not name `{name}`");
+            assert!(
+                is_named,
+                "docs/reference/json.md, {schema}, does not name `{name}`"
+            );
         }
     }
 }
@@ -166,6 +170,6 @@ fn json_documentation_covers_every_command() {
     for name in &all {
         let below = format!("{name}.");
         let prints = section(name).is_some() || all.iter().any(|it| it.starts_with(&below));
-        assert!(prints, "docs/json.md lacks {name}");
+        assert!(prints, "docs/reference/json.md lacks {name}");
     }
 }

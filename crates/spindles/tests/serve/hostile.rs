@@ -214,7 +214,7 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
     let last = served.resident_bytes();
     println!("{begin} bytes resident, {last} in the end");
     // Requests have room for 128 MiB, clients and their handshakes are limited in number, see
-    // docs/serving.md: with twenty times as many clients, memory is the same.
+    // docs/guide/serving.md: with twenty times as many clients, memory is the same.
     assert!(last < begin + 192 * MIB, "{begin} bytes became {last}");
     let end = Instant::now() + Duration::from_secs(5);
     while served.descriptors() > before && Instant::now() < end {

@@ -183,7 +183,7 @@ fn the_documented_commands_make_certificates() {
     if !has("openssl", "openssl") || !has("nbdinfo", "libnbd-bin") {
         return;
     }
-    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/serving.md");
     let document = fs::read_to_string(document).expect("it is there");
     let commands = document.split("```sh\n").nth(1).expect("commands");
     let commands = commands.split("```").next().expect("their end");

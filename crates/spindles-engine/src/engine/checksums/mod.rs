@@ -1,4 +1,5 @@
-//! Checksums of every block, kept on the members, apart from the blocks (`docs/format.md`).
+//! Checksums of every block, kept on the members, apart from the blocks
+//! (`docs/reference/format.md`).
 //!
 //! Blocks read for a client or a job are verified before they are used. Blocks to be written are
 //! checksummed first, and their checksums change under the same lock that orders reads and writes

@@ -1,7 +1,7 @@
 //! The journal: closes the write hole on the members themselves. The new blocks of a write, and
 //! parity, are durable in the journals of their members before the first of them goes to its place.
 //! Stripe ranges that come together form one *batch*, with one header and one flush for each member
-//! (`docs/format.md`).
+//! (`docs/reference/format.md`).
 //!
 //! ```text
 //!  stripe range:  commit ──▶ waiting ──▶ appending ──▶ flushing ──▶ in place ──▶ acknowledged

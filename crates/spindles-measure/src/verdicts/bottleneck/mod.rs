@@ -534,7 +534,10 @@ mod tests {
     /// The table in the documentation must match the code.
     #[test]
     fn the_decision_table_is_documented() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/design/measuring.md"
+        );
         let document = std::fs::read_to_string(path).unwrap();
         for (place, rule) in RULES.iter().enumerate() {
             let explains = match rule.explains {
@@ -548,7 +551,10 @@ mod tests {
                 rule.name,
                 rule.when
             );
-            assert!(document.contains(&row), "docs/measuring.md lacks\n{row}");
+            assert!(
+                document.contains(&row),
+                "docs/design/measuring.md lacks\n{row}"
+            );
         }
     }
 }

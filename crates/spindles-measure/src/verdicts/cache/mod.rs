@@ -304,11 +304,17 @@ mod tests {
     /// The table in the documentation must match the code.
     #[test]
     fn the_rules_are_documented() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/design/measuring.md"
+        );
         let document = std::fs::read_to_string(path).unwrap();
         for rule in CACHE_RULES {
             let row = format!("| {} | `{}` | {} |", rule.id, rule.name, rule.when);
-            assert!(document.contains(&row), "docs/measuring.md lacks\n{row}");
+            assert!(
+                document.contains(&row),
+                "docs/design/measuring.md lacks\n{row}"
+            );
         }
     }
 }
