@@ -2,8 +2,8 @@
 //! until they are written, and blocks of members that refused to be written, which are not read.
 //!
 //! Arrays with a list keep the same list on all members, in pages
-//! (`docs/reference/format.md`). It is read at opening. Changes are written durably before anything that depends on them is acknowledged, one
-//! block of the list at a time.
+//! (`docs/reference/format.md`). It is read at opening. Changes are written durably before anything
+//! that depends on them is acknowledged, one block of the list at a time.
 
 use crate::{
     config::Persistence,

@@ -651,8 +651,8 @@ impl World {
     }
 
     /// Restores corrupt blocks that may be mistaken for an unfinished write
-    /// (docs/design/consistency.md, the named gaps), and counts them by gap. `unflushed` are the sectors being written, for
-    /// arrays of copies.
+    /// (docs/design/consistency.md, the named gaps), and counts them by gap. `unflushed` are the
+    /// sectors being written, for arrays of copies.
     pub(crate) fn cure_gaps(&mut self, unflushed: &BTreeSet<u64>) {
         let mut gaps = BTreeMap::<_, Vec<_>>::new();
         for &(disk, block) in self.stack.decayed.keys() {

@@ -425,11 +425,11 @@ fn every_planted_fault_and_every_checker_has_its_canary() {
     }
 }
 
-/// The rules of `docs/design/consistency.md`: the flag with which a model of one row leaves the rule
-/// out, if it has one, and the planted fault that breaks it.
+/// The rules of `docs/design/consistency.md`: the flag with which a model of one row leaves the
+/// rule out, if it has one, and the planted fault that breaks it.
 ///
-/// The model's flag `keeplost` has no fault. Without its rule, that blocks written by a replay leave
-/// the list of lost blocks, no legal history changes; an engine test covers it instead.
+/// The model's flag `keeplost` has no fault. Without its rule, that blocks written by a replay
+/// leave the list of lost blocks, no legal history changes; an engine test covers it instead.
 const RULES: &[(&str, &str, Mutation)] = &[
     (
         "norecord",

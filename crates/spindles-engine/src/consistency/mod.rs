@@ -30,7 +30,8 @@ pub enum WriteHole {
     /// of `docs/design/consistency.md` holds.
     Refused,
     /// Every promise of `docs/design/consistency.md` holds: an array opens by itself if the level
-    /// survives the missing members, and only sectors with a write in flight at the crash may be lost.
+    /// survives the missing members, and only sectors with a write in flight at the crash may be
+    /// lost.
     Closed,
 }
 
