@@ -39,75 +39,73 @@ const fn ours(name: &'static str, when: &'static str) -> AlarmKind {
     }
 }
 
-const DEGRADED: AlarmKind = mdadms(
-    "DegradedArray",
-    "the array lacks members where serving begins",
-);
+const DEGRADED: AlarmKind = mdadms("DegradedArray", "serving begins without all members");
 const NOT_CLOSED: AlarmKind = ours(
     "NotClosedInOrder",
     "serving begins, and the array was not closed in order",
 );
 const FAIL: AlarmKind = mdadms("Fail", "a member is out");
-const ARRAY_FAILED: AlarmKind = ours("ArrayFailed", "more is out than the array survives");
+const ARRAY_FAILED: AlarmKind = ours(
+    "ArrayFailed",
+    "more members are out than the array survives",
+);
 const WRITING_STOPPED: AlarmKind = ours(
     "WritingStopped",
-    "nothing more is written before the array is opened anew, though enough members are there",
+    "the array stops writing until it is reopened, though it has enough members",
 );
-const FAIL_JOURNAL: AlarmKind = ours("FailJournal", "the device of the journal is out");
+const FAIL_JOURNAL: AlarmKind = ours("FailJournal", "the journal device is out");
 const SPARE_TAKEN: AlarmKind = ours("SpareTaken", "a spare takes the place of a member");
 const FAIL_SPARE: AlarmKind = mdadms("FailSpare", "a spare could not take a place");
 const REBUILD_STARTED: AlarmKind = mdadms(
     "RebuildStarted",
     "a device is being filled, or a member copied onto another device",
 );
-const REBUILD_FINISHED: AlarmKind = mdadms("RebuildFinished", "that is done");
-const SPARE_ACTIVE: AlarmKind = mdadms("SpareActive", "the device is active, told with that");
-const REBUILD_INCOMPLETE: AlarmKind = ours("RebuildIncomplete", "that ended before all was done");
+const REBUILD_FINISHED: AlarmKind = mdadms(
+    "RebuildFinished",
+    "the device is filled, or the copy is done",
+);
+const SPARE_ACTIVE: AlarmKind = mdadms("SpareActive", "with RebuildFinished: the device is active");
+const REBUILD_INCOMPLETE: AlarmKind = ours("RebuildIncomplete", "the rebuild or copy ended early");
 const NOT_FILLED: AlarmKind = ours(
     "NotFilled",
-    "a part of the device can't be filled; once for each rebuild",
+    "a part of the device can't be filled; once per rebuild",
 );
 const BLOCKS_LOST: AlarmKind = ours(
     "BlocksLost",
-    "a crash took blocks of the array: when the first are found, and with all of them when no more \
-     are looked for",
+    "a crash lost blocks: at the first found, and with all when the search ends",
 );
 const ROT_FOUND: AlarmKind = ours(
     "RotFound",
-    "a place of a member is rotten or can't be read, and was not repaired; once for each member \
-     until the next scrub",
+    "corrupt or unreadable blocks of a member were not repaired; once per member until the next \
+     scrub",
 );
 const ROT_REPAIRED: AlarmKind = ours(
     "RotRepaired",
-    "a place of a member was rotten or could not be read, and is repaired: the first at once, then \
-     the sum, at most once an hour for each member, at the end of a scrub and of serving",
+    "such blocks were repaired: the first; totals at most hourly per member, after a scrub, and at \
+     the end",
 );
-const SCRUB_STARTED: AlarmKind = ours("ScrubStarted", "a scrub begins, or goes on");
+const SCRUB_STARTED: AlarmKind = ours("ScrubStarted", "a scrub begins or continues");
 const SCRUB_FINISHED: AlarmKind = ours("ScrubFinished", "a scrub is done, and found nothing");
-const SCRUB_STOPPED: AlarmKind = ours("ScrubStopped", "a scrub was stopped before its end");
+const SCRUB_STOPPED: AlarmKind = ours("ScrubStopped", "a scrub was stopped early");
 const SCRUB_FINDINGS: AlarmKind = ours("ScrubFindings", "a scrub is done, and found something");
-const RESYNC_STARTED: AlarmKind = ours(
-    "ResyncStarted",
-    "redundancy is made to agree with data, as after a crash",
-);
-const RESYNC_FINISHED: AlarmKind = ours("ResyncFinished", "that is done");
+const RESYNC_STARTED: AlarmKind = ours("ResyncStarted", "a resync begins, as after a crash");
+const RESYNC_FINISHED: AlarmKind = ours("ResyncFinished", "the resync is done");
 const RESYNC_INCOMPLETE: AlarmKind = ours(
     "ResyncIncomplete",
-    "places could not be put in order that a crash left",
+    "the resync could not make all places consistent",
 );
-const GROWTH_STARTED: AlarmKind = ours("GrowthStarted", "the array grows, or grows on");
-const GROWTH_FINISHED: AlarmKind = ours("GrowthFinished", "the array has grown");
-const GROWTH_STUCK: AlarmKind = ours("GrowthStuck", "the array can't grow on for now");
+const GROWTH_STARTED: AlarmKind = ours("GrowthStarted", "a growth begins or continues");
+const GROWTH_FINISHED: AlarmKind = ours("GrowthFinished", "the growth is done");
+const GROWTH_STUCK: AlarmKind = ours("GrowthStuck", "the growth can't continue for now");
 const MEMBER_SLOW: AlarmKind = ours("MemberSlow", "a member is much slower than its peers");
 const NO_SPACE: AlarmKind = ours(
     "NoSpace",
-    "members have no space for writes, which are refused until there is space",
+    "members lack space: writes are refused until they have it",
 );
-const SPACE_AGAIN: AlarmKind = ours("SpaceAgain", "writes get space again");
+const SPACE_AGAIN: AlarmKind = ours("SpaceAgain", "writes have space again");
 const DOOR_UNGUARDED: AlarmKind = ours(
     "DoorUnguarded",
-    "the process has ended that unmounts the file of `--fuse`, or ends the block device of \
-     `--ublk`",
+    "the process that unmounts the file of --fuse, or ends the block device of --ublk, has ended",
 );
 const CLOSED_UNCLEAN: AlarmKind = ours(
     "ClosedUnclean",
@@ -913,19 +911,21 @@ mod tests {
         );
     }
 
-    /// The table in docs/guide/serving.md has one row for each kind, and no others.
+    /// The list in docs/guide/serving.md has one line for each kind, and no others.
     #[test]
     fn all_kinds_are_documented() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/serving.md");
         let page = std::fs::read_to_string(path).expect("it is there");
-        let (_, rest) = page.split_once("| event |").expect("the table is there");
-        let rows = rest.lines().skip(2).take_while(|line| !line.is_empty());
-        let rows: Vec<&str> = rows.collect();
+        let (_, rest) = page
+            .split_once("```text\nDegradedArray")
+            .expect("the list is there");
+        let (list, _) = rest.split_once("\n```").expect("its end");
+        let list = format!("DegradedArray{list}");
         let wanted = ALARM_KINDS.iter().map(|kind| {
-            let mdadm = if kind.is_mdadms { "mdadm's" } else { "" };
-            format!("| `{}` | {mdadm} | {} |", kind.name, kind.when)
+            let name = format!("{}{}", kind.name, if kind.is_mdadms { "*" } else { "" });
+            format!("{name:<18} {}", kind.when)
         });
-        assert_eq!(rows, wanted.collect::<Vec<_>>());
+        assert_eq!(list.lines().collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
     }
 
     #[test]
