@@ -83,21 +83,13 @@ pub(crate) static PURE_TESTS: Step = Step {
     run: || {
         cargo_test(&[
             "--quiet",
-            "--workspace",
-            "--test",
-            "engine",
-            "--test",
-            "format",
-            "--test",
-            "layout",
-            "--test",
-            "codes",
-            "--test",
-            "nbd",
-            "--test",
-            "measure",
-            "--bin",
-            "xtask",
+            "--package=spindles-engine",
+            "--package=spindles-format",
+            "--package=spindles-layout",
+            "--package=spindles-measure",
+            "--package=spindles-nbd",
+            "--package=spindles-parity",
+            "--package=xtask",
         ])
     },
 };

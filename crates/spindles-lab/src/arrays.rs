@@ -1,10 +1,12 @@
 //! Creates and assembles arrays for the lab, and computes how many lost devices they survive.
 
 use crate::targets::Site;
-use spindles_io::assemble::{self, AssembleOptions};
-use spindles_io::create::{self, CreateOptions, Sync};
-use spindles_io::scratch::{self, ScratchOptions};
-use spindles_io::{ArrayFacts, OpenOptions, Target};
+use spindles_admin::assemble::{self, AssembleOptions};
+use spindles_admin::create::{self, CreateOptions, Sync};
+use spindles_admin::scratch::{self, ScratchOptions};
+use spindles_array::Target;
+use spindles_device::ArrayFacts;
+use spindles_device::OpenOptions;
 use spindles_layout::{Expression, Geometry, Layout, Level, Spec};
 
 /// Creates the array as the command `create` does. Overwrites the devices: the caller must have

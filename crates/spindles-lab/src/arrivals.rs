@@ -6,7 +6,8 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use spindles_io::{Readiness, Target, Watch, WatchId};
+use spindles_array::Target;
+use spindles_device::{Readiness, Watch, WatchId};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};

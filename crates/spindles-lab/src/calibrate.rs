@@ -4,7 +4,7 @@
 use crate::execute::{self, Failure, Orders};
 use crate::experiment::{Experiment, WorkloadSpec};
 use crate::{clock, files};
-use spindles_io::{OpenOptions, physical_device_of};
+use spindles_device::{OpenOptions, physical_device_of};
 use spindles_measure::{Calibration, MemberRate};
 use spindles_workload::{Params, by_name};
 use std::path::Path;
@@ -87,7 +87,7 @@ impl Parts<'_> {
     /// nanoseconds it took.
     fn counted(&self, name: &str, workload: &str, ready: &dyn Fn()) -> Result<(u64, u64), Failure> {
         let failed = |why: String| Failure::Failed(why);
-        let opened = spindles_io::open_device(name, self.open);
+        let opened = spindles_array::open_device(name, self.open);
         let mut target = opened.map_err(|error| failed(error.to_string()))?;
         let kind = by_name(workload).expect("a row of the table");
         let params = Params {
@@ -148,7 +148,7 @@ impl Parts<'_> {
                 operations: None,
                 ..work.params(1, 1)
             });
-            let (Ok(plan), Ok(mut target)) = (plan, spindles_io::open_device(&null, self.open))
+            let (Ok(plan), Ok(mut target)) = (plan, spindles_array::open_device(&null, self.open))
             else {
                 return Vec::new();
             };

@@ -1,7 +1,7 @@
 //! Claims the devices and files that a run of the lab overwrites against other runs, for the whole
 //! run: between two systems no process has them open.
 
-use spindles_io::lies_on;
+use spindles_device::lies_on;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;

@@ -7,7 +7,8 @@ use crate::preflight::{
 };
 use crate::runner::RunError;
 use crate::targets;
-use spindles_io::{OpenOptions, wipe};
+use spindles_admin::wipe;
+use spindles_device::OpenOptions;
 use spindles_layout::Expression;
 use spindles_measure::Workload;
 use std::path::PathBuf;

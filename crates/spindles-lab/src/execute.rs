@@ -12,8 +12,9 @@ use crate::late::Watch;
 use crate::recorder::{Clock, Collector, Counted, Recorder};
 use crate::schedule::Draw;
 use crate::whole;
+use spindles_array::{Areas, Target};
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
-use spindles_io::{Areas, Target, TargetFacts};
+use spindles_device::TargetFacts;
 use spindles_measure::{
     Evidence, Histogram, LateMember, MemberUse, Phase, Requests, Series, Traffic,
 };
@@ -683,8 +684,10 @@ impl<'a> Executor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindles_array::{Busy, Managed, open_device};
     use spindles_block::{BufferId, MemberSet, Reply};
-    use spindles_io::{ArrayFacts, Busy, CloseError, Counters, Managed, OpenOptions, open_device};
+    use spindles_device::ArrayFacts;
+    use spindles_device::{CloseError, Counters, OpenOptions};
     use spindles_workload::{KINDS, Params};
 
     /// Memory that answers reads in lent buffers whenever it may.

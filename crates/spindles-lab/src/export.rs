@@ -5,7 +5,7 @@ use crate::left_over::RUNTIME;
 use crate::own_counters::OwnCounters;
 use crate::scratch::Scratch;
 use crate::undo::{self, Undo, What};
-use spindles_io::OpenOptions;
+use spindles_device::OpenOptions;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt as _;
@@ -69,13 +69,12 @@ impl Exported {
         open: &OpenOptions,
         program: &Path,
     ) -> Result<Self, String> {
-        let job_rate = open.job_rate.to_string();
-        let options = [
-            "--read-policy",
-            open.read_policy.name,
-            "--rebuild-rate",
-            &job_rate,
-        ];
+        let job_rate = open.job_rate.map(|rate| rate.to_string());
+        let policy = open.read_policy.map(|policy| ["--read-policy", policy]);
+        let rate = job_rate
+            .as_ref()
+            .map(|rate| ["--rebuild-rate", rate.as_str()]);
+        let options: Vec<&str> = policy.into_iter().chain(rate).flatten().collect();
         Self::served(devices, &options, open, program)
     }
 

@@ -1,7 +1,7 @@
 //! Writes new systems once before anything is measured on them.
 
 use crate::execute::{self, Failure, Orders};
-use spindles_io::Target;
+use spindles_array::Target;
 use spindles_workload::Params;
 use std::sync::atomic::AtomicBool;
 

@@ -3,8 +3,9 @@
 use crate::experiment::WorkloadSpec;
 use crate::targets::System;
 use crate::targets::options::Subject;
+use spindles_array::{PlaceWanted, Target};
+use spindles_device::Seen;
 use spindles_engine::{Repair, Scrub};
-use spindles_io::{PlaceWanted, Seen, Target};
 use spindles_layout::LEVELS;
 use spindles_measure::Stage;
 

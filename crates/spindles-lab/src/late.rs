@@ -1,8 +1,8 @@
 //! Members that answer late while a workload runs.
 
+use spindles_array::Target;
 use spindles_block::MemberIndex;
 use spindles_engine::Event;
-use spindles_io::Target;
 use spindles_measure::LateMember;
 
 /// Collects a target's reports of late members during a period.
@@ -68,9 +68,12 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindles_admin::scratch;
+    use spindles_array::{Busy, Managed};
     use spindles_block::{BufferId, Reply, Request};
+    use spindles_device::TargetFacts;
+    use spindles_device::{CloseError, Counters};
     use spindles_engine::Status;
-    use spindles_io::{Busy, CloseError, Counters, Managed, TargetFacts, scratch};
     use spindles_layout::Expression;
     use std::collections::VecDeque;
 

@@ -186,7 +186,7 @@ pub fn report_command(path: &Path) -> Option<String> {
 pub fn typed(path: &Path) -> Option<String> {
     let name = path.to_str()?;
     let can_be_typed = !name.contains(char::is_control) && !name.starts_with('-');
-    can_be_typed.then(|| spindles_io::scan::shell_word(name).into_owned())
+    can_be_typed.then(|| spindles_admin::scan::shell_word(name).into_owned())
 }
 
 /// Returns the default folder for the results of an experiment:
@@ -199,7 +199,7 @@ pub fn default_folder(name: &str) -> PathBuf {
 
 /// Formats seconds since 1970 as `20261121-204501`, UTC.
 fn timestamp(unix_s: u64) -> String {
-    let digits = spindles_io::utc(unix_s).replace(|c: char| !c.is_ascii_digit(), "");
+    let digits = spindles_device::utc(unix_s).replace(|c: char| !c.is_ascii_digit(), "");
     let (day, time) = digits.split_at("20261121".len());
     format!("{day}-{time}")
 }

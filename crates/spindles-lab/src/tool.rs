@@ -5,7 +5,7 @@ use crate::evidence::Watched;
 use crate::execute::Failure;
 use crate::export::Exported;
 use crate::whole;
-use spindles_io::physical_device_of;
+use spindles_device::physical_device_of;
 use spindles_measure::{Cpu, Io, Run};
 use std::path::Path;
 use std::process::Command;

@@ -4,7 +4,7 @@
 use crate::clock::{self, MachineTicks, TICK_NS};
 use crate::execute::Measured;
 use crate::files;
-use spindles_io::TargetFacts;
+use spindles_device::TargetFacts;
 use spindles_measure::{
     Cpu, Doubt, Evidence, Histogram, Io, LateMember, MemberUse, Phase, Run, Series, Slot, Traffic,
 };

@@ -47,7 +47,7 @@ fn outcome_of(experiment: &Experiment) -> Result<(u32, Vec<Run>), RunError> {
     let options = Options {
         force: true,
         degraded: false,
-        open: spindles_io::OpenOptions::default(),
+        open: spindles_device::OpenOptions::default(),
         program: std::path::PathBuf::new(),
         calibrate: false,
         interrupt: &AtomicBool::new(false),

@@ -43,7 +43,7 @@ fn options(interrupt: &AtomicBool) -> Options<'_> {
     Options {
         force: false,
         degraded: false,
-        open: spindles_io::OpenOptions::default(),
+        open: spindles_device::OpenOptions::default(),
         program: PathBuf::new(),
         calibrate: false,
         interrupt,

@@ -4,7 +4,7 @@
 mod devices;
 mod experiments;
 mod files;
-#[path = "../../spindles-io/tests/common/loop_devices.rs"]
+#[path = "../../spindles-admin/tests/common/loop_devices.rs"]
 mod loop_devices;
 mod runner;
 mod sick_members;

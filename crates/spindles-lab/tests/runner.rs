@@ -1,6 +1,6 @@
 //! Whole experiments on memory and small files: their records, and their clean-up.
 
-use spindles_io::create::{self, CreateOptions};
+use spindles_admin::create::{self, CreateOptions};
 use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError, Work};
 use spindles_layout::Expression;
 use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
@@ -53,9 +53,9 @@ impl Kept {
         let options = Options {
             force,
             degraded: false,
-            open: spindles_io::OpenOptions {
+            open: spindles_device::OpenOptions {
                 busy_timeout: std::time::Duration::from_millis(200),
-                ..spindles_io::OpenOptions::default()
+                ..spindles_device::OpenOptions::default()
             },
             program: std::path::PathBuf::new(),
             calibrate: false,
@@ -646,7 +646,7 @@ fn arrays_of_every_kind_are_targets() {
         (members.as_str(), "raid1(3)", "dd-write", true, 3),
         (members.as_str(), "single", "dd-write", true, 1),
     ] {
-        if target == assembled && !spindles_io::holds_superblock(&a) {
+        if target == assembled && !spindles_device::holds_superblock(&a) {
             make(&named);
         }
         let mut kept = Kept::default();
@@ -654,7 +654,7 @@ fn arrays_of_every_kind_are_targets() {
         let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
         // Arrays of the lab are wiped, others stay.
         assert_eq!(
-            spindles_io::holds_superblock(&a),
+            spindles_device::holds_superblock(&a),
             target == assembled,
             "{target}"
         );
@@ -698,7 +698,7 @@ fn an_interrupted_run_leaves_no_array_on_devices() {
     };
     assert!(kept.run(&text, true).unwrap().interrupted);
     for member in members {
-        assert!(!spindles_io::holds_superblock(&member));
+        assert!(!spindles_device::holds_superblock(&member));
     }
 }
 

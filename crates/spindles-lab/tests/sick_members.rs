@@ -77,7 +77,7 @@ fn analysis(text: &str, trigger: Option<PathBuf>) -> Analysis {
     let options = Options {
         force: true,
         degraded: false,
-        open: spindles_io::OpenOptions::default(),
+        open: spindles_device::OpenOptions::default(),
         program: PathBuf::new(),
         calibrate: true,
         interrupt: &interrupt,

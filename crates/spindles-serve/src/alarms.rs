@@ -3,12 +3,12 @@
 
 use crate::losses::Losses;
 use crate::news::{News, member_of};
+use spindles_admin::scan::shell_word;
+use spindles_array::{ArraySnapshot, SpaceNews, positions, why_out};
 use spindles_block::{MemberIndex, counted};
 use spindles_engine::{
     ArrayState, Event, Fate, Flaw, JOURNAL_DEVICE, ReplaceEnd, ScrubStatus, Status,
 };
-use spindles_io::scan::shell_word;
-use spindles_io::{ArraySnapshot, SpaceNews, positions, why_out};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

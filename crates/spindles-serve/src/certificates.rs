@@ -8,9 +8,9 @@ use rustls::server::{
     NoClientAuth, NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier,
 };
 use rustls::{CertificateError, Error, ServerConfig, ServerConnection};
-use spindles_io::scan::shell_word;
-use spindles_io::tls::pem::{self, AUTHORITY};
-use spindles_io::tls::{CertificatesError, explain};
+use spindles_admin::scan::shell_word;
+use spindles_device::tls::pem::{self, AUTHORITY};
+use spindles_device::tls::{CertificatesError, explain};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;

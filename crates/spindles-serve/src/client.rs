@@ -1,9 +1,9 @@
 //! The server's interface to its clients, independent of their protocol.
 
 use crate::numbers::Origin;
+use spindles_array::Busy;
+use spindles_array::export::{Access, Answer, Export, SlotId};
 use spindles_block::RequestError;
-use spindles_io::Busy;
-use spindles_io::export::{Access, Answer, Export, SlotId};
 use std::fmt::Debug;
 use std::os::fd::RawFd;
 

@@ -7,7 +7,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use spindles_io::sockets::{connect_to, is_full, is_stopped, process_behind};
+use spindles_device::sockets::{connect_to, is_full, is_stopped, process_behind};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};

@@ -1,6 +1,6 @@
 //! Sockets left behind by servers that were not stopped cleanly.
 
-use spindles_io::sockets::connect_to;
+use spindles_device::sockets::connect_to;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};

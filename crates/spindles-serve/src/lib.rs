@@ -42,7 +42,7 @@ pub use numbers::{ClientNumbers, JobPace, Origin, Served, ServerNumbers};
 pub use offer::{ExportFacts, Offer, description_of};
 pub use readiness::Readiness;
 pub use server::{Server, ServerError, ServerLimits};
-pub use spindles_io::tls::CertificatesError;
+pub use spindles_device::tls::CertificatesError;
 pub use stopper::Stopper;
 pub use transports::{
     Bind, Door, DoorError, DoorOptions, Seen, TRANSPORTS, Transport, User, WatcherCommand,

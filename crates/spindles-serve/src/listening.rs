@@ -1,6 +1,6 @@
 //! Messages for failed listening sockets.
 
-use spindles_io::sockets::listens;
+use spindles_device::sockets::listens;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;

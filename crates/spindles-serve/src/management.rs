@@ -3,22 +3,22 @@
 use crate::news::{Listener, News, Newsroom};
 use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
-use spindles_block::{BlockIndex, MemberIndex};
-use spindles_engine::{Command, CommandError, Event, Scrub, Status};
-use spindles_io::assemble::SpareReport;
-use spindles_io::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
-use spindles_io::attach::AttachError;
-use spindles_io::host::{
+use spindles_admin::assemble::SpareReport;
+use spindles_admin::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
+use spindles_admin::host::{
     Reopen, Reopened, Restructure, Served, absolute, belonging, belongs, holds_journal, is_plain,
     is_spare, may_belong, report_of,
 };
-use spindles_io::rebuild::RebuildProgress;
-use spindles_io::scrub::ScrubProgress;
-use spindles_io::spare::Taken;
-use spindles_io::{
-    ArraySnapshot, CloseError, Counters, Incident, LostBytes, Managed, PlaceWanted, PutOut, Seen,
-    Target, TooSmall, is_address,
+use spindles_admin::rebuild::RebuildProgress;
+use spindles_admin::scrub::ScrubProgress;
+use spindles_admin::spare::Taken;
+use spindles_array::errors::AttachError;
+use spindles_array::{
+    ArraySnapshot, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target, TooSmall,
 };
+use spindles_block::{BlockIndex, MemberIndex};
+use spindles_device::{CloseError, Counters, Seen, is_address};
+use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};

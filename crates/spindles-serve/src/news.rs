@@ -1,9 +1,9 @@
 //! Events of a target's arrays, and the event bus that passes them to all subscribers.
 
+use spindles_admin::spare::Taken;
+use spindles_array::{ArraySnapshot, DeviceSnapshot, Managed, SpaceNews, Target};
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, JOURNAL_DEVICE, JournalStatus};
-use spindles_io::spare::Taken;
-use spindles_io::{ArraySnapshot, DeviceSnapshot, Managed, SpaceNews, Target};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -241,8 +241,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindles_admin::Uuid;
+    use spindles_array::MemberSnapshot;
+    use spindles_device::DeviceCounters;
     use spindles_engine::{ArrayState, OutReason, ScrubStatus, Status};
-    use spindles_io::{DeviceCounters, MemberSnapshot, Uuid};
 
     fn array(device: &str) -> ArraySnapshot {
         let status = Status {

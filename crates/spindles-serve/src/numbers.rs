@@ -1,7 +1,7 @@
 //! A server's counters, as reported to administrators.
 
 use crate::client::Moved;
-use spindles_io::export::ExportLatencies;
+use spindles_array::export::ExportLatencies;
 use std::fmt;
 
 /// Totals of a server.

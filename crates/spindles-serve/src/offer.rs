@@ -5,8 +5,8 @@ use crate::client::Client;
 use crate::guard::Guard;
 use crate::numbers::ServerNumbers;
 use crate::stopper::Stopper;
-use spindles_io::Target;
-use spindles_io::export::Export;
+use spindles_array::Target;
+use spindles_array::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,7 +1,7 @@
 //! Speed of jobs: progress over the last half minute, sampled at every tick of the server.
 
 use crate::numbers::JobPace;
-use spindles_io::ArraySnapshot;
+use spindles_array::ArraySnapshot;
 use std::time::{Duration, Instant};
 
 /// Speed is measured from the sample before the last one; samples are at least this long apart.
@@ -98,8 +98,8 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindles_admin::Uuid;
     use spindles_engine::{ArrayState, JobStatus, JournalStatus, ScrubStatus, Status};
-    use spindles_io::Uuid;
 
     fn array(done_bytes: u64) -> ArraySnapshot {
         let job = JobStatus {

@@ -3,7 +3,8 @@
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-use spindles_io::{OpenOptions, Target, open_device};
+use spindles_array::{Target, open_device};
+use spindles_device::OpenOptions;
 use spindles_serve::{
     Door, DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS, WatcherCommand, watch,
 };

@@ -3,7 +3,7 @@
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use spindles_io::REFUSED;
+use spindles_device::REFUSED;
 use spindles_serve::Watch;
 use spindles_serve::sandbox::helper::{Helper, Rules, serve};
 use spindles_serve::sandbox::{Needs, enter};

@@ -1,13 +1,14 @@
 //! How a command ends: done, failed, or used wrongly.
 
-use spindles_io::OpenError;
-use spindles_io::assemble::AssembleError;
-use spindles_io::attach::{AttachError, ChangeError};
-use spindles_io::copy::CopyError;
-use spindles_io::create::CreateError;
-use spindles_io::scratch::ScratchError;
-use spindles_io::scrub::ScrubError;
-use spindles_io::survey;
+use spindles_admin::assemble::AssembleError;
+use spindles_admin::attach::ChangeError;
+use spindles_admin::copy::CopyError;
+use spindles_admin::create::CreateError;
+use spindles_admin::scratch::ScratchError;
+use spindles_admin::scrub::ScrubError;
+use spindles_admin::survey;
+use spindles_array::errors::AttachError;
+use spindles_device::OpenError;
 use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;

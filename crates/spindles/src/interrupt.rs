@@ -28,7 +28,7 @@ pub(crate) fn call(first: impl Fn() + Send + 'static) -> anyhow::Result<()> {
         reason = "whoever presses it twice does not want to wait"
     )]
     ctrlc::set_handler(move || {
-        spindles_io::stop_waiting_for_space();
+        spindles_device::stop_waiting_for_space();
         match asked.get() {
             None => {
                 asked.set(Some(Instant::now()));

@@ -1,6 +1,7 @@
 //! The command line: parses, wires, prints, exits. The other crates do the work.
 
 mod arrays;
+mod bench;
 mod commands;
 mod degraded;
 mod failure;

@@ -10,7 +10,8 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use spindles_io::{Incident, IoChoice, OpenOptions};
+use spindles_array::Incident;
+use spindles_device::{IoChoice, OpenOptions};
 use spindles_lab::{
     Ending, Experiment, Observer, Options, Outcome, RecordsError, RecordsFile, RunError,
 };

@@ -1,6 +1,6 @@
 //! Standard output and standard error, which may be a log.
 
-use spindles_io::rfc3339_now;
+use spindles_device::rfc3339_now;
 use spindles_report::outputs::printable;
 use std::env;
 use std::fmt::Write as _;

@@ -5,9 +5,9 @@ use crate::failure::STATUS_FAILED;
 use crate::served;
 use crate::ui::Ui;
 use serde_json::{Value, json};
-use spindles_io::host::report_of;
-use spindles_io::scan::{self, FoundArray};
-use spindles_io::survey::{Health, Server, server_of};
+use spindles_admin::host::report_of;
+use spindles_admin::scan::{self, FoundArray};
+use spindles_admin::survey::{Health, Server, server_of};
 use spindles_serve::control::Silent;
 
 /// An array in the list.

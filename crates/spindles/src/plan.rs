@@ -4,9 +4,9 @@ use crate::arrays;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use serde_json::json;
+use spindles_admin::create::{Choice, CreateOptions, choices, size_of};
+use spindles_admin::scan::shell_word;
 use spindles_block::{MEMBERS_MAX, SizeBytes, counted};
-use spindles_io::create::{Choice, CreateOptions, choices, size_of};
-use spindles_io::scan::shell_word;
 use std::path::Path;
 
 /// The array's name in the commands shown.

@@ -4,7 +4,7 @@
 use crate::output::write_error;
 use indicatif::{ProgressBar, ProgressStyle};
 use spindles_block::SizeBytes;
-use spindles_io::notice::Notice;
+use spindles_device::notice::Notice;
 use spindles_report::outputs::printable;
 use spindles_serve::control::Answers;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use spindles_block::SizeBytes;
-use spindles_io::OpenOptions;
+use spindles_device::OpenOptions;
 
 // No doc comment: clap would show it as the help of the commands that flatten this.
 #[derive(Args)]
@@ -18,7 +18,7 @@ impl Rate {
     /// Returns the options with which devices are opened.
     pub(crate) fn options(&self) -> OpenOptions {
         OpenOptions {
-            job_rate: self.rebuild_rate.0,
+            job_rate: Some(self.rebuild_rate.0),
             ..OpenOptions::default()
         }
     }

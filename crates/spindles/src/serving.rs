@@ -1,9 +1,9 @@
 //! An array that this process serves, for commands of other processes.
 
 use anyhow::Context as _;
+use spindles_admin::host::Served as _;
+use spindles_admin::scan::Given;
 use spindles_format::Uuid;
-use spindles_io::host::Served as _;
-use spindles_io::scan::Given;
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{Handle, Offer, Origin, Seen, Stopper, User, lasts};
 use std::path::{Path, PathBuf};

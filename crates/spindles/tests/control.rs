@@ -3,8 +3,8 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use serde_json::{Value, json};
+use spindles_array::Target;
 use spindles_engine::Member;
-use spindles_io::Target;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -368,8 +368,8 @@ fn begin_growth(place: &Place, is_recorded: bool) {
     let path = |name: &str| place.path(name).to_str().expect("UTF-8").to_owned();
     let devices = ["a", "b", "c"].map(path);
     let devices = devices.each_ref().map(String::as_str);
-    let options = spindles_io::OpenOptions::default();
-    let begun = spindles_io::grow::begin(&devices, &path("d"), &options);
+    let options = spindles_device::OpenOptions::default();
+    let begun = spindles_admin::grow::begin(&devices, &path("d"), &options);
     let mut begun = begun.expect("it begins");
     let has_joined = |target: &dyn Target| {
         let status = target.status().expect("an array");

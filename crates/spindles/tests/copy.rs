@@ -4,9 +4,9 @@ use crate::loop_devices;
 
 use loop_devices::Loop;
 use serde_json::Value;
+use spindles_admin::create::{CreateOptions, create};
 use spindles_block::BlockSize;
-use spindles_io::OpenOptions;
-use spindles_io::create::{CreateOptions, create};
+use spindles_device::OpenOptions;
 use spindles_layout::Expression;
 use std::path::Path;
 use std::process::Command;

@@ -157,8 +157,9 @@ fn begin(folder: &Path, way: &Way, steps: Option<usize>) {
     let path = |name: String| folder.join(name).display().to_string();
     let all: Vec<String> = devices(way.after).into_iter().map(path).collect();
     let old: Vec<&str> = all[..way.before].iter().map(String::as_str).collect();
-    let open = spindles_io::OpenOptions::default();
-    let mut target = spindles_io::grow::begin(&old, &all[way.before], &open).expect("it can grow");
+    let open = spindles_device::OpenOptions::default();
+    let mut target =
+        spindles_admin::grow::begin(&old, &all[way.before], &open).expect("it can grow");
     let Some(steps) = steps else {
         return;
     };

@@ -4,11 +4,11 @@
 
 #![allow(clippy::print_stdout, reason = "the figures")]
 
+use spindles_admin::assemble::{AssembleOptions, assemble};
+use spindles_admin::create::{CreateOptions, create};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
+use spindles_device::OpenOptions;
 use spindles_format::ChecksumKind;
-use spindles_io::OpenOptions;
-use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::create::{CreateOptions, create};
 use spindles_layout::Expression;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

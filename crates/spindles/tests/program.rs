@@ -12,7 +12,7 @@ mod grow;
 mod kill;
 mod kill_serve;
 mod layout;
-#[path = "../../spindles-io/tests/common/loop_devices.rs"]
+#[path = "../../spindles-admin/tests/common/loop_devices.rs"]
 mod loop_devices;
 mod nested;
 mod ops;

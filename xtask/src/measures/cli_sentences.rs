@@ -48,7 +48,7 @@ mod tests {
         let text =
             "/// By `spindles scrub`.\nfn f() { g(\"do `spindles scrub {}`\"); g(\"spindles\"); }";
         let of = |path| figure(&MEASURE, &[(path, text)]);
-        assert_eq!(of("crates/spindles-io/src/a.rs"), 1);
+        assert_eq!(of("crates/spindles-admin/src/a.rs"), 1);
         assert_eq!(of("crates/spindles/src/a.rs"), 0);
     }
 }

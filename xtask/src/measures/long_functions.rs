@@ -78,7 +78,7 @@ mod tests {
             let text = format!(
                 "{function}impl A {{\n{function}}}\n#[cfg(test)]\nmod tests {{\n{function}}}\n"
             );
-            figure(&MEASURE, &[("crates/spindles-io/src/a.rs", &text)])
+            figure(&MEASURE, &[("crates/spindles-admin/src/a.rs", &text)])
         };
         assert_eq!((of(70), of(71)), (0, 2));
     }

@@ -31,7 +31,7 @@ mod tests {
     fn columns_are_counted_in_characters() {
         let of = |columns: usize| {
             let text = format!("// {}\n", "ä".repeat(columns - 3));
-            figure(&MEASURE, &[("crates/spindles-io/src/a.rs", &text)])
+            figure(&MEASURE, &[("crates/spindles-admin/src/a.rs", &text)])
         };
         assert_eq!((of(100), of(101)), (0, 1));
     }

@@ -43,15 +43,15 @@ mod tests {
     fn methods_in_all_files_count() {
         let files = [
             (
-                "crates/spindles-io/src/a.rs",
+                "crates/spindles-admin/src/a.rs",
                 "impl A { fn a(&self) {} fn b() {} }",
             ),
             (
-                "crates/spindles-io/src/b.rs",
+                "crates/spindles-admin/src/b.rs",
                 "impl A { fn c(&self) {} }\nimpl B { fn d() {} }",
             ),
             (
-                "crates/spindles-io/src/c.rs",
+                "crates/spindles-admin/src/c.rs",
                 "impl Clone for A { fn clone(&self) -> A { A } }",
             ),
         ];

@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_figure_may_only_get_smaller() {
-        let figures = |value| Figures::from([(("long_lines", "spindles-io".to_owned()), value)]);
+        let figures = |value| Figures::from([(("long_lines", "spindles-admin".to_owned()), value)]);
         let kept = kept_text(&figures(3));
         assert_eq!(compare(&figures(3), &kept), Vec::<String>::new());
         assert!(compare(&figures(4), &kept)[0].contains("is 4, and was 3"));

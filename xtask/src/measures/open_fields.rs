@@ -46,7 +46,7 @@ mod tests {
     fn only_fields_of_the_crate_count() {
         let text = "struct A { pub(crate) a: u8, pub b: u8, c: u8, pub(super) d: u8 }\n\
                     struct B(pub(crate) u8);";
-        let files = [("crates/spindles-io/src/a.rs", text)];
+        let files = [("crates/spindles-admin/src/a.rs", text)];
         assert_eq!(figure(&MEASURE, &files), 2);
     }
 }

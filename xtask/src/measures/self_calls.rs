@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn a_circle_through_self_is_found() {
         let low = (
-            "crates/spindles-io/src/a.rs",
+            "crates/spindles-admin/src/a.rs",
             "impl A { fn a(&self) { if x { self.b() } } }",
         );
         let up = "impl A { fn b(&self) {} fn c(&self) { let f = || self.a(); } }";
         let down = "impl A { fn b(&self) {} fn c(&self) { self.b(); other.a(); } }";
-        let path = "crates/spindles-io/src/b.rs";
+        let path = "crates/spindles-admin/src/b.rs";
         assert_eq!(figure(&MEASURE, &[low, (path, up)]), 2);
         assert_eq!(figure(&MEASURE, &[low, (path, down)]), 0);
         let by_path = "impl A { fn b(&self) { Self::a(self) } }";

@@ -66,7 +66,7 @@ mod tests {
     fn each_hit_counts() {
         let text = "// Whoever is told, that is so.\nfn f() { told_of(\"so many\"); }\n";
         assert_eq!(
-            figure(&MEASURE, &[("crates/spindles-io/src/a.rs", text)]),
+            figure(&MEASURE, &[("crates/spindles-admin/src/a.rs", text)]),
             5
         );
     }

@@ -24,7 +24,12 @@ const NO_STD: &[&str] = &[
 ];
 
 /// Crates that may use `unsafe`.
-const UNSAFE: &[&str] = &["spindles-parity", "spindles-io"];
+const UNSAFE: &[&str] = &[
+    "spindles-parity",
+    "spindles-device",
+    "spindles-array",
+    "spindles-ublk",
+];
 
 /// Names that the code of a crate must not use.
 const NEVER: &[(&str, &[&str])] = &[

@@ -19,8 +19,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-engine", &["block", "layout", "format"], &[]),
     ("spindles-nbd", &[], &[]),
     (
-        "spindles-io",
-        &["block", "parity", "layout", "format", "engine", "nbd"],
+        "spindles-device",
+        &["block", "format", "nbd"],
         &[
             "crc-fast",
             "humantime",
@@ -32,8 +32,23 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "spindles-array",
+        &["block", "device", "engine", "format", "layout", "parity"],
+        &["crc-fast", "thiserror"],
+    ),
+    (
+        "spindles-admin",
+        &["array", "block", "device", "engine", "format", "layout"],
+        &["libc", "rustix", "thiserror"],
+    ),
+    (
+        "spindles-ublk",
+        &["block", "device"],
+        &["io-uring", "libc", "rustix"],
+    ),
+    (
         "spindles-serve",
-        &["block", "engine", "io", "nbd"],
+        &["admin", "array", "block", "device", "engine", "nbd", "ublk"],
         &[
             "landlock",
             "libc",
@@ -74,7 +89,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-lab",
         &[
-            "block", "layout", "format", "engine", "io", "workload", "measure",
+            "admin", "array", "block", "device", "layout", "format", "engine", "workload",
+            "measure",
         ],
         &[
             "serde",
@@ -102,8 +118,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles",
         &[
-            "block", "parity", "layout", "format", "engine", "io", "workload", "sim", "measure",
-            "report", "lab", "lab-web", "serve",
+            "admin", "array", "block", "device", "parity", "layout", "format", "engine",
+            "workload", "sim", "measure", "report", "lab", "lab-web", "serve",
         ],
         &[
             "anyhow",
@@ -119,7 +135,9 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-browser", &[], &["serde_json", "tempfile"]),
     (
         "spindles-disk",
-        &["block", "layout", "format", "engine", "io", "workload"],
+        &[
+            "admin", "array", "block", "device", "layout", "format", "engine", "workload",
+        ],
         &[
             "fuser",
             "libc",
@@ -175,7 +193,10 @@ mod tests {
         };
         assert_eq!(check_package(&depends("spindles-layout", Value::Null)), []);
         assert_eq!(check_package(&depends("proptest", json!("dev"))), []);
-        assert_eq!(check_package(&depends("spindles-io", Value::Null)).len(), 1);
+        assert_eq!(
+            check_package(&depends("spindles-admin", Value::Null)).len(),
+            1
+        );
         assert_eq!(check_package(&depends("anyhow", Value::Null)).len(), 1);
         let unknown = json!({ "name": "spindles-new", "dependencies": [] });
         assert_eq!(check_package(&unknown).len(), 1);

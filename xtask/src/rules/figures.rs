@@ -29,14 +29,14 @@ mod tests {
 
     #[test]
     fn it_finds_a_figure_that_got_worse() {
-        let kept = (KEPT, "open_fields spindles-io 1\n");
-        let path = "crates/spindles-io/src/lib.rs";
+        let kept = (KEPT, "open_fields spindles-admin 1\n");
+        let path = "crates/spindles-admin/src/lib.rs";
         let good = [kept, (path, "struct A { pub(crate) a: u8, b: u8 }")];
         let bad = [
             kept,
             (path, "struct A { pub(crate) a: u8, pub(crate) b: u8 }"),
         ];
-        let what = "open_fields of spindles-io is 2, and was 1";
+        let what = "open_fields of spindles-admin is 2, and was 1";
         assert_finds(&RULE, &good, &bad, what);
     }
 }

@@ -11,8 +11,9 @@ use crate::evidence;
 use crate::execute::{self, Failure};
 use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
+use spindles_array::{Areas, Target};
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request};
-use spindles_io::{Areas, Target, ThreadUsage};
+use spindles_device::ThreadUsage;
 use spindles_workload::file::{
     Access, Action, Answer, At, FileId, FileIssue, FileNext, FilePlan, FileWorkload, Layout, Slot,
 };
@@ -539,7 +540,8 @@ fn index(number: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindles_io::{OpenOptions, open_device};
+    use spindles_array::open_device;
+    use spindles_device::OpenOptions;
     use spindles_workload::file::Class;
 
     const FILE: FileId = FileId(0);

@@ -8,7 +8,7 @@ use crate::execute::Failure;
 use crate::recorder::{ClassNs, Clock, Collector, Recorder, named_ns};
 use rustix::fd::AsFd as _;
 use rustix::io::Errno;
-use spindles_io::ThreadUsage;
+use spindles_device::ThreadUsage;
 use spindles_measure::ThreadUse;
 use spindles_workload::file::{
     Answer, Class, FileCounted, FileIssue, FileNext, FilePlan, FileWorkload,
@@ -71,7 +71,7 @@ fn resident_permille(folder: &Path) -> Option<u32> {
             } else if facts.is_file() && files < FILES_MAX {
                 files += 1;
                 bytes += facts.len();
-                let of_file = spindles_io::cached_bytes(&File::open(entry.path()).ok()?)?;
+                let of_file = spindles_device::cached_bytes(&File::open(entry.path()).ok()?)?;
                 cached += of_file.min(facts.len());
             }
         }
@@ -235,7 +235,7 @@ impl Shared<'_> {
     fn run_actor(&self, actor: u32, start: &Start, collector: &Collector) -> Left {
         // A descriptor table of its own, as the classic tools' processes have: a shared one makes
         // each operation slower.
-        drop(spindles_io::use_own_descriptors(self.folder.as_fd()));
+        drop(spindles_device::use_own_descriptors(self.folder.as_fd()));
         let mut hands = Hands::new(self.folder, self.buffer_bytes, self.seed, actor);
         let seat = &self.seats[index(actor)];
         seat.thread.get_or_init(std::thread::current);

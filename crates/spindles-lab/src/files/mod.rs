@@ -12,7 +12,7 @@ pub(crate) use folder::{Course, run as run_in_folder};
 
 use crate::clock::{self, MachineTicks};
 use crate::recorder::{Clock, Collector, Counted, Recorder};
-use spindles_io::ThreadUsage;
+use spindles_device::ThreadUsage;
 use spindles_measure::{Histogram, MemberUse, Series, ThreadUse, Traffic, Usage};
 use spindles_workload::file::{Action, Answer, FileCounted, FileIssue, FileNext, FilePlan};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,7 +1,7 @@
 //! The network interface of a connection: its speed, and its counters.
 
 use serde_json::Value;
-use spindles_io::{TcpCounters, interface_of};
+use spindles_device::{TcpCounters, interface_of};
 use spindles_measure::LinkUse;
 use std::fs;
 use std::net::IpAddr;

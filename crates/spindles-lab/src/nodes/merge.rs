@@ -4,7 +4,7 @@ use super::controller::{NodeDone, Seen};
 use super::wire::Done;
 use crate::evidence::Counters;
 use crate::whole;
-use spindles_io::TcpCounters;
+use spindles_device::TcpCounters;
 use spindles_measure::statistics::fairness;
 use spindles_measure::{
     Cpu, Evidence, Histogram, Io, LinkUse, NodeRun, Phase, Run, Series, THREADS_MAX, ThreadUse,

@@ -15,7 +15,7 @@ use crate::fio::{FioWork, Source};
 use crate::recorder::{Clock, Collector, Recorder, named_ns};
 use crate::scratch::Scratch;
 use crate::{fio as fios, tool, whole};
-use spindles_io::TcpCounters;
+use spindles_device::TcpCounters;
 use spindles_measure::{Cpu, Evidence, Run, Traffic};
 use spindles_workload::file::{self, Class, FilePlan};
 use std::cell::Cell;

@@ -10,7 +10,7 @@ use crate::evidence::Watched;
 use crate::execute::Failure;
 use crate::fio::FioWork;
 use crate::schedule::Draw;
-use spindles_io::TcpCounters;
+use spindles_device::TcpCounters;
 use spindles_measure::{Run, ThreadUse};
 use spindles_workload::file::FilePlan;
 use spindles_workload::network::{CopyPlan, Store};

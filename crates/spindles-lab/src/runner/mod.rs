@@ -18,7 +18,8 @@ use crate::schedule::Draw;
 use crate::targets::commands::Made;
 use crate::targets::mounted::Mounted;
 use crate::targets::{self, Pool, Site};
-use spindles_io::{Incident, OpenOptions};
+use spindles_array::Incident;
+use spindles_device::OpenOptions;
 use spindles_measure::{Analysis, Discard, HALF_WIDTH_TARGET, Record, Run};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -276,10 +277,10 @@ impl<'a> Runner<'a> {
     /// be found as members of incomplete arrays.
     fn wipe(&mut self) {
         for device in self.labelled.take() {
-            if !spindles_io::holds_superblock(&device) {
+            if !spindles_device::holds_superblock(&device) {
                 continue;
             }
-            if let Err(error) = spindles_io::wipe::wipe(&[&device]) {
+            if let Err(error) = spindles_admin::wipe::wipe(&[&device]) {
                 let why =
                     format!("{error}: `spindles wipe` takes off what is left of the lab's array");
                 self.observer.trouble(&device, &why);
@@ -331,8 +332,11 @@ impl<'a> Runner<'a> {
         let spec = &self.sides[side].spec;
         let interrupt = self.options.interrupt;
         let mut open = self.options.open.clone();
-        open.job_rate = spec.rebuild_rate.unwrap_or(open.job_rate);
-        open.read_policy = spec.read_policy.unwrap_or(open.read_policy);
+        open.job_rate = spec.rebuild_rate.or(open.job_rate);
+        open.read_policy = spec
+            .read_policy
+            .map(|policy| policy.name)
+            .or(open.read_policy);
         open.ignore_flushes = spec.ignore_flushes;
         let is_only_read = destroyed_by(self.experiment, spec).is_none();
         let place = Site {

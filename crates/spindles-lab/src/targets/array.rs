@@ -5,8 +5,11 @@ use super::device::named;
 use super::{Kind, Needs, Site, System, facts_of};
 use crate::arrays;
 use crate::export::{self, Exported};
-use spindles_io::assemble::AssembleOptions;
-use spindles_io::{OpenOptions, Seen, Target, TargetFacts, grow};
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::grow;
+use spindles_array::Target;
+use spindles_device::TargetFacts;
+use spindles_device::{OpenOptions, Seen};
 use spindles_layout::Expression;
 use std::path::Path;
 

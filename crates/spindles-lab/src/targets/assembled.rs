@@ -2,8 +2,10 @@
 
 use super::{Kind, Needs, System, facts_of};
 use crate::export::Exported;
-use spindles_io::assemble::AssembleOptions;
-use spindles_io::{Target, TargetFacts, scan};
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::scan;
+use spindles_array::Target;
+use spindles_device::TargetFacts;
 use std::path::Path;
 
 pub(super) static KIND: Kind = Kind {

@@ -2,7 +2,7 @@
 //! hardware controllers and other software's arrays.
 
 use super::{Kind, Needs, Raw};
-use spindles_io::Backend;
+use spindles_device::Backend;
 
 pub(super) static KIND: Kind = Kind {
     name: "device",

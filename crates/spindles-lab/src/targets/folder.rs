@@ -3,7 +3,8 @@
 use super::{Kind, Needs, Place, System, open_raw};
 use crate::evidence::Watched;
 use crate::scratch::Scratch;
-use spindles_io::{OpenOptions, Target, physical_device_of};
+use spindles_array::Target;
+use spindles_device::{OpenOptions, physical_device_of};
 use std::path::{Path, PathBuf};
 
 pub(super) static KIND: Kind = Kind {

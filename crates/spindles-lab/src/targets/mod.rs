@@ -16,9 +16,11 @@ use crate::evidence::Watched;
 use crate::experiment::Members;
 use crate::export::{self, Exported};
 use crate::scratch::{Scratch, hole_bytes, lay_out};
+use spindles_array::Target;
+use spindles_device::OpenOptions;
+use spindles_device::TargetFacts;
 use spindles_engine::Policy;
 use spindles_format::ChecksumKind;
-use spindles_io::{OpenOptions, Target, TargetFacts};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -361,7 +363,7 @@ fn facts_of(target: Box<dyn Target>) -> Result<Option<TargetFacts>, String> {
 
 /// Opens one device without an engine.
 fn open_raw(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, String> {
-    spindles_io::open_device(name, options).map_err(|error| error.to_string())
+    spindles_array::open_device(name, options).map_err(|error| error.to_string())
 }
 
 /// Checks that nothing else uses a device or file: it can be opened for writing.

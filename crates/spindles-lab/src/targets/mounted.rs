@@ -7,7 +7,9 @@ use crate::evidence::Watched;
 use crate::export::Exported;
 use crate::scratch::Scratch;
 use crate::undo::{self, Undo, What};
-use spindles_io::{OpenOptions, Target, TargetFacts, physical_device_of};
+use spindles_array::Target;
+use spindles_device::TargetFacts;
+use spindles_device::{OpenOptions, physical_device_of};
 use std::path::{Path, PathBuf};
 
 /// A kind of file system that the lab can make.

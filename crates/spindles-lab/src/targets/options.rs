@@ -3,7 +3,7 @@
 
 use super::{Kind, array, assembled, device, kind_of, single};
 use crate::experiment::Members;
-use spindles_io::Backend;
+use spindles_device::Backend;
 use spindles_layout::{Expression, LEVELS, Level, Redundancy};
 
 /// An option of systems.

@@ -2,7 +2,8 @@
 
 use crate::numbers::ServerNumbers;
 use crate::offer::Offer;
-use spindles_io::{ArraySnapshot, Latencies};
+use spindles_array::ArraySnapshot;
+use spindles_device::Latencies;
 
 /// The label with the name of the array.
 pub(super) const ARRAY_LABEL: &str = "array";

@@ -1,7 +1,7 @@
 //! The text format of Prometheus, version 0.0.4.
 
 use super::metric::{ARRAY_LABEL, Facts, HistogramMetric, Kind, Metric};
-use spindles_io::Latencies;
+use spindles_device::Latencies;
 use std::fmt::Write as _;
 
 /// The media type of the format.
@@ -92,7 +92,7 @@ fn escaped(value: &str) -> String {
 mod tests {
     use super::*;
     use crate::numbers::{Served, ServerNumbers};
-    use spindles_io::export::ExportLatencies;
+    use spindles_array::export::ExportLatencies;
 
     #[test]
     fn values_are_escaped() {

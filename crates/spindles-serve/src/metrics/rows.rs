@@ -2,8 +2,9 @@
 
 use super::metric::{Facts, HistogramMetric, Kind, Metric, Samples};
 use crate::alarms::state_of;
+use spindles_array::{ArraySnapshot, DeviceSnapshot};
+use spindles_device::DeviceCounters;
 use spindles_engine::{ArrayState, JournalStatus, Member, MemberStatus};
-use spindles_io::{ArraySnapshot, DeviceCounters, DeviceSnapshot};
 
 const SERVER: &[&str] = &["array"];
 const ARRAY: &[&str] = &["array"];

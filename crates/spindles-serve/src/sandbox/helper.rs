@@ -19,7 +19,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::set_name;
-use spindles_io::REFUSED;
+use spindles_device::REFUSED;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -326,7 +326,7 @@ impl Answers {
         // This names the same file even if the path changes.
         let found_at = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
         let reopen = |flags| rustix::fs::open(&found_at, flags | OFlags::CLOEXEC, Mode::empty());
-        let is_ours = || spindles_io::holds_superblock(found_at.to_str().expect("ASCII"));
+        let is_ours = || spindles_device::holds_superblock(found_at.to_str().expect("ASCII"));
         let status = fstat(&found)?;
         let number = status.st_rdev;
         match FileType::from_raw_mode(status.st_mode) {

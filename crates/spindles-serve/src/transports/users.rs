@@ -4,7 +4,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
-use spindles_io::file_system_of_loop;
+use spindles_device::file_system_of_loop;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;

@@ -8,12 +8,12 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::membership::{Added, add};
+use spindles_admin::rebuild::{RebuildOptions, Rebuilt};
+use spindles_admin::scan::shell_word;
+use spindles_admin::spare;
 use spindles_block::{MemberIndex, counted};
-use spindles_io::assemble::AssembleOptions;
-use spindles_io::membership::{Added, add};
-use spindles_io::rebuild::{RebuildOptions, Rebuilt};
-use spindles_io::scan::shell_word;
-use spindles_io::spare;
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",

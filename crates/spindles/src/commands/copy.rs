@@ -11,14 +11,15 @@ use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
+use spindles_admin::assemble::{AssembleError, AssembleOptions, assemble};
+use spindles_admin::copy::{self, CopyEnd, CopyError, Phase, Progress};
+use spindles_admin::reading::assemble_to_read;
+use spindles_admin::scan;
+use spindles_admin::wipe::{Labelled, overwritten};
+use spindles_array::{Incident, Target};
 use spindles_block::{SizeBytes, counted};
-use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
-use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
-use spindles_io::notice::percent;
-use spindles_io::reading::assemble_to_read;
-use spindles_io::scan;
-use spindles_io::wipe::{Labelled, overwritten};
-use spindles_io::{Backend, Incident, OpenOptions, Target};
+use spindles_device::notice::percent;
+use spindles_device::{Backend, OpenOptions};
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -346,7 +347,7 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
         return;
     }
     let mut bar: Option<Bar> = None;
-    let settled = spindles_io::await_resync(target, &mut |done, total| {
+    let settled = spindles_array::await_resync(target, &mut |done, total| {
         bar.get_or_insert_with(|| ui.progress("resync", total, Unit::Bytes))
             .set(done);
         !interrupted.load(Ordering::Relaxed)

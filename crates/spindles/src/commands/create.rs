@@ -9,12 +9,12 @@ use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
+use spindles_admin::create::{CreateError, CreateOptions, Created, Sync, check_rights, create};
+use spindles_admin::scan;
 use spindles_block::{BlockSize, SizeBytes};
+use spindles_device::OpenOptions;
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
-use spindles_io::OpenOptions;
-use spindles_io::create::{CreateError, CreateOptions, Created, Sync, check_rights, create};
-use spindles_io::scan;
 use spindles_layout::{Expression, chunk_blocks};
 
 pub(crate) static COMMAND: Command = Command {

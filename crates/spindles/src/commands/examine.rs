@@ -5,13 +5,13 @@ use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
+use spindles_admin::assemble::{AssembleError, Examined, examine};
+use spindles_device::OpenError;
+use spindles_device::bad_pages::{BadPage, newest};
 use spindles_format::{
     ArrayRecord, BadBlockKind, DecodeError, DeviceRecord, Found, MemberState, SpareRecord, Uuid,
     choose, lost_runs,
 };
-use spindles_io::OpenError;
-use spindles_io::assemble::{AssembleError, Examined, examine};
-use spindles_io::bad_pages::{BadPage, newest};
 use spindles_layout::Level;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;

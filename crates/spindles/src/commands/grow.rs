@@ -8,9 +8,9 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::grow::{GrowOptions, Grown, NewSize, abort, grow};
 use spindles_block::SizeBytes;
-use spindles_io::assemble::AssembleOptions;
-use spindles_io::grow::{GrowOptions, Grown, NewSize, abort, grow};
 use spindles_layout::Level;
 
 pub(crate) static COMMAND: Command = Command {

@@ -38,8 +38,8 @@ use crate::serving::Serving;
 use crate::ui::Ui;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches};
-use spindles_io::host::Served as _;
-use spindles_io::scan::shell_word;
+use spindles_admin::host::Served as _;
+use spindles_admin::scan::shell_word;
 use spindles_serve::control::{Answers, Ask, Silent};
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -177,7 +177,7 @@ fn do_here(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let ui = Ui::new(matches.get_flag("json"), &schema(&matches));
-    spindles_io::report_waits(output::report_waits);
+    spindles_device::report_waits(output::report_waits);
     ui.may_forward(row_of(&matches).forwards);
     let done = run_parsed(&matches, &ui).or_else(|error| match error.downcast_ref::<InServer>() {
         Some(server) => do_in(server, &arguments[1..], &matches, &ui),

@@ -8,12 +8,12 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
+use spindles_admin::assemble::{AssembleOptions, MemberReport};
+use spindles_admin::rebuild::{RebuildOptions, Rebuilt, rebuild};
+use spindles_admin::scan;
+use spindles_array::Incident;
 use spindles_block::{MemberIndex, counted};
 use spindles_format::ChecksumKind;
-use spindles_io::Incident;
-use spindles_io::assemble::{AssembleOptions, MemberReport};
-use spindles_io::rebuild::{RebuildOptions, Rebuilt, rebuild};
-use spindles_io::scan;
 use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {

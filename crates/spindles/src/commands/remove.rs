@@ -5,9 +5,9 @@ use crate::arrays::{self, DeviceOfArray};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::assemble::AssembleOptions;
-use spindles_io::membership::{Out, Removed, remove};
-use spindles_io::scan::shell_word;
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::membership::{Out, Removed, remove};
+use spindles_admin::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",

@@ -7,8 +7,8 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
+use spindles_admin::rename::rename;
 use spindles_format::Uuid;
-use spindles_io::rename::rename;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rename",

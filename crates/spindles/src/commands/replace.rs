@@ -8,10 +8,10 @@ use crate::rate::Rate;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
+use spindles_admin::assemble::{AssembleOptions, examine};
+use spindles_admin::replace::{ReplaceOptions, Replaced, replace};
+use spindles_admin::scan::{self, shell_word};
 use spindles_format::Uuid;
-use spindles_io::assemble::{AssembleOptions, examine};
-use spindles_io::replace::{ReplaceOptions, Replaced, replace};
-use spindles_io::scan::{self, shell_word};
 use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {

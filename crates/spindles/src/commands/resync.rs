@@ -8,9 +8,9 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::assemble::AssembleOptions;
-use spindles_io::no_space;
-use spindles_io::resync::resync;
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::resync::resync;
+use spindles_array::no_space;
 
 pub(crate) static COMMAND: Command = Command {
     name: "resync",

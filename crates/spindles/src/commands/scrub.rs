@@ -8,11 +8,12 @@ use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
+use spindles_admin::assemble::{ArrayReport, AssembleOptions};
+use spindles_admin::scan::shell_word;
+use spindles_admin::scrub::{Finding, SPARE_LABEL, SPARE_LABEL_BYTES, Scrubbed, scrub};
+use spindles_array::{no_space, positions};
+use spindles_device::OpenOptions;
 use spindles_engine::{Fate, Flaw, Repair, Scrub, ScrubStatus};
-use spindles_io::assemble::{ArrayReport, AssembleOptions};
-use spindles_io::scan::shell_word;
-use spindles_io::scrub::{Finding, SPARE_LABEL, SPARE_LABEL_BYTES, Scrubbed, scrub};
-use spindles_io::{OpenOptions, no_space, positions};
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",

@@ -6,9 +6,9 @@ use crate::degraded::Degraded;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 use serde_json::json;
-use spindles_io::assemble::AssembleOptions;
-use spindles_io::host::report_of;
-use spindles_io::settings::set_degraded_writes;
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::host::report_of;
+use spindles_admin::settings::set_degraded_writes;
 
 pub(crate) static COMMAND: Command = Command {
     name: "set",

@@ -9,11 +9,11 @@ use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::OpenOptions;
-use spindles_io::assemble::{AssembleError, AssembleOptions, look};
-use spindles_io::scan::Given;
-use spindles_io::scratch::is_scratch;
-use spindles_io::survey::{Server, server_of, servers_given};
+use spindles_admin::assemble::{AssembleError, AssembleOptions, look};
+use spindles_admin::scan::Given;
+use spindles_admin::scratch::is_scratch;
+use spindles_admin::survey::{Server, server_of, servers_given};
+use spindles_device::OpenOptions;
 use spindles_serve::{User, by_users};
 use std::time::Duration;
 

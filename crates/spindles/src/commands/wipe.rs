@@ -7,8 +7,8 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::survey::freed_by;
-use spindles_io::wipe::{look, wipe};
+use spindles_admin::survey::freed_by;
+use spindles_admin::wipe::{look, wipe};
 
 pub(crate) static COMMAND: Command = Command {
     name: "wipe",

@@ -4,7 +4,7 @@
 use crate::cli::arrays::{Folder, MIB};
 use crate::cli::binary::{Run, spindles_in};
 use crate::loop_devices::Loop;
-use spindles_io::scan;
+use spindles_admin::scan;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;

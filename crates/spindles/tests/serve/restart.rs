@@ -3,9 +3,9 @@
 
 use super::{MIB, Pool, has};
 use serde_json::Value;
-use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::create::{CreateOptions, create};
-use spindles_io::host::{Reopen, Reopened, Served as _};
+use spindles_admin::assemble::{AssembleOptions, assemble};
+use spindles_admin::create::{CreateOptions, create};
+use spindles_admin::host::{Reopen, Reopened, Served as _};
 use spindles_layout::Expression;
 use spindles_serve::{Handle, Server, ServerLimits};
 use std::path::Path;
@@ -199,9 +199,9 @@ fn an_array_reopens_as_it_was_after_a_failed_command() {
     });
     let (handle, stopper) = receives.recv().expect("it serves");
     let brought = copy.clone();
-    let restructure = spindles_io::host::Restructure {
+    let restructure = spindles_admin::host::Restructure {
         more: Some(&copy),
-        ..spindles_io::host::Restructure::default()
+        ..spindles_admin::host::Restructure::default()
     };
     let failing: Reopen = Box::new(move |devices, _| {
         assert!(devices.contains(&brought.as_str()));

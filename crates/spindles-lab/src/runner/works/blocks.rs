@@ -7,7 +7,8 @@ use crate::execute::{self, Failure, Orders};
 use crate::experiment::{BlockWork, WorkloadSpec};
 use crate::jobs::Job;
 use crate::whole::Whole;
-use spindles_io::{OpenOptions, Target};
+use spindles_array::Target;
+use spindles_device::OpenOptions;
 use spindles_measure::{JobShare, Run, Stage};
 use spindles_workload::{Plan, Streams};
 use std::cell::Cell;
@@ -136,7 +137,7 @@ impl UnderTest<'_> {
                 barrier.wait();
             };
             let orders = orders(warmup, interrupt, work, &ready);
-            let result = spindles_io::open_device(name, &open)
+            let result = spindles_array::open_device(name, &open)
                 .map_err(|error| Failure::Failed(error.to_string()))
                 .and_then(|mut target| {
                     let measured = execute::run(target.as_mut(), plan, &orders)?;

@@ -9,7 +9,7 @@ use super::Options;
 use crate::execute::Failure;
 use crate::experiment::{Experiment, Work, WorkloadSpec};
 use crate::targets::System;
-use spindles_io::Target;
+use spindles_array::Target;
 use spindles_measure::Run;
 
 /// A system that is ready, with what its workloads need.

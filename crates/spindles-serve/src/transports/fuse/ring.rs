@@ -8,7 +8,7 @@
 use super::message::{Message, Reply, Violation};
 use super::ring_message::{self, COMMIT_AND_FETCH, REGISTER, RING_HEAD_BYTES};
 use crate::wake::Waker;
-use spindles_io::command_ring::{Arrived, CommandRing, CommandRingLimits};
+use spindles_ublk::command_ring::{Arrived, CommandRing, CommandRingLimits};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::{fs, io};

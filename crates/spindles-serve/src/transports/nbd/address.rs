@@ -4,7 +4,7 @@ use crate::certificates::Certificates;
 use crate::control::folder_of;
 use crate::left_behind::Fleeting;
 use rustix::system::uname;
-use spindles_io::scan::shell_word;
+use spindles_admin::scan::shell_word;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};

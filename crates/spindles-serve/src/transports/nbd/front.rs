@@ -11,7 +11,7 @@ use crate::offer::{ExportFacts, Offer};
 use crate::transports::{Door, DoorOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use spindles_io::tls::{explain, explain_io};
+use spindles_device::tls::{explain, explain_io};
 use spindles_nbd::handshake::{Server, Step, Tls};
 use spindles_nbd::{TransmissionFlags, Violation, handshake};
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,8 +1,8 @@
 //! Requests of a connection, from the header to the last byte of the reply.
 
 use crate::client::why;
+use spindles_array::export::{Export, SlotId};
 use spindles_block::RequestError;
-use spindles_io::export::{Export, SlotId};
 use spindles_nbd::transmission::{Command, Failure, Request};
 
 /// Progress of a request:

@@ -7,7 +7,7 @@
 
 use crate::offer::ExportFacts;
 use rustix::io::Errno;
-use spindles_io::ublk::{
+use spindles_ublk::{
     Control, DeviceInfo, DeviceState, NewDevice, Parameters, block_device, features,
 };
 use std::fmt;

@@ -7,7 +7,7 @@ use crate::guard::Guard;
 use crate::stopper::Stopper;
 use crate::transports::watcher::Watcher;
 use crate::transports::{Seen, User};
-use spindles_io::ublk::block_device;
+use spindles_ublk::block_device;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

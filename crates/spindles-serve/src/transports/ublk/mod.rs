@@ -24,7 +24,7 @@ use crate::offer::Offer;
 use client::Kernel;
 use device::{Asked, Device};
 use leaving::Leaving;
-use spindles_io::ublk::{Control, Queue, block_device};
+use spindles_ublk::{Control, Queue, block_device};
 use std::ffi::OsStr;
 use std::io;
 use std::sync::mpsc::channel;

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getppid};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use spindles_io::ublk::{Control, block_device};
+use spindles_ublk::{Control, block_device};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! `spindles bench engine`: measures how many requests the engine and its driver carry on one core.
 
 use super::Command;
+use crate::bench::engine::{ARRAYS, Bench, Case, Effort, Figure, Members, Work, cases};
 use crate::progress::Unit;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
-use spindles_io::bench::engine::{ARRAYS, Bench, Case, Effort, Figure, Members, Work, cases};
 
 pub(crate) static COMMAND: Command = Command {
     name: "engine",

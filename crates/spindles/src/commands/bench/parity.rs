@@ -1,12 +1,12 @@
 //! `spindles bench parity`: measures the parity kernels on this machine.
 
 use super::Command;
+use crate::bench::parity::{CHUNK_BYTES_MAX, DATA_CHUNKS_MAX, Options, Report, measure};
 use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
-use spindles_io::bench::parity::{CHUNK_BYTES_MAX, DATA_CHUNKS_MAX, Options, Report, measure};
 use spindles_parity::best_kernel;
 
 pub(crate) static COMMAND: Command = Command {

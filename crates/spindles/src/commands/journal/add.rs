@@ -7,7 +7,7 @@ use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::journal::add;
+use spindles_admin::journal::add;
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",

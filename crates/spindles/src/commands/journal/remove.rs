@@ -7,9 +7,9 @@ use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::assemble::JournalReport;
-use spindles_io::journal::remove;
-use spindles_io::scan::shell_word;
+use spindles_admin::assemble::JournalReport;
+use spindles_admin::journal::remove;
+use spindles_admin::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",

@@ -4,7 +4,7 @@ use super::doors::Doors;
 use super::export::Export;
 use crate::commands::outside;
 use anyhow::Context as _;
-use spindles_io::notice;
+use spindles_device::notice;
 use spindles_serve::Door;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::sandbox::{self, Needs, Sandbox};
@@ -29,13 +29,13 @@ pub(super) fn enter(
     let helper = Arc::new(helper);
     let asked = Arc::clone(&helper);
     let opener = move |name: &str, flags| asked.open(Path::new(name), flags);
-    spindles_io::open_devices_by(Box::new(opener));
+    spindles_device::open_devices_by(Box::new(opener));
     let of_doors = doors.all().filter_map(Door::folder).map(Path::to_owned);
     let needs = Needs {
         writes_in: notice::own_folder().into_iter().collect(),
         removes_from: of_doors.chain(sockets).collect(),
         // For reconnecting after a lost connection.
-        connects: devices().any(|name| spindles_io::is_address(name)),
+        connects: devices().any(|name| spindles_device::is_address(name)),
         exceeds_locked_memory: doors.all().any(Door::needs_ipc_lock),
     };
     let threads = exports.iter().map(|export| export.confine(&needs));
@@ -47,7 +47,7 @@ pub(super) fn enter(
 
 /// Returns the folder of a file that is a device or backs a loop device; `None` for other devices.
 fn folder_of(device: &str) -> Option<PathBuf> {
-    let file = spindles_io::file_of_loop(device);
+    let file = spindles_device::file_of_loop(device);
     let path = Path::new(file.as_deref().unwrap_or(device));
     let path = path.canonicalize().ok()?;
     let is_file = path.metadata().is_ok_and(|it| it.is_file());

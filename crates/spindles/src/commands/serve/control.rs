@@ -3,8 +3,8 @@
 use crate::commands::answer;
 use crate::serving::Serving;
 use anyhow::Context as _;
+use spindles_device::notice::{self, Named};
 use spindles_format::Uuid;
-use spindles_io::notice::{self, Named};
 use spindles_serve::control::{Control, OpenControl};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

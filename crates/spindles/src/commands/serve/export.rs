@@ -12,9 +12,9 @@ use super::doors::Ways;
 use super::subject::{self, Subject};
 use super::targets::What;
 use crate::ui::Ui;
+use spindles_admin::assemble::{ArrayReport, AssembleOptions};
+use spindles_array::ArraySnapshot;
 use spindles_format::Uuid;
-use spindles_io::ArraySnapshot;
-use spindles_io::assemble::{ArrayReport, AssembleOptions};
 use spindles_serve::sandbox::{Needs, Sandbox, enter_thread};
 use spindles_serve::{
     Alarm, Handle, Newsroom, Offer, Served, Server, ServerLimits, Stopper, Watch, state_line,

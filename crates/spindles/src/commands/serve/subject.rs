@@ -3,9 +3,11 @@
 use super::arguments::{Arguments, FLUSHES};
 use super::targets::What;
 use crate::arrays;
-use spindles_io::assemble::{ArrayReport, AssembleOptions, assemble, look};
-use spindles_io::create::CreateOptions;
-use spindles_io::{Locks, OpenOptions, Target, open_device, scratch, wipe};
+use spindles_admin::assemble::{ArrayReport, AssembleOptions, assemble, look};
+use spindles_admin::create::CreateOptions;
+use spindles_admin::{scratch, wipe};
+use spindles_array::{Target, open_device};
+use spindles_device::{Locks, OpenOptions};
 use spindles_layout::Expression;
 use spindles_serve::description_of;
 use std::path::Path;
@@ -31,7 +33,7 @@ pub(super) struct Subject {
 fn open_options(arguments: &Arguments) -> OpenOptions {
     OpenOptions {
         read_only: arguments.read_only,
-        read_policy: arguments.read_policy(),
+        read_policy: Some(arguments.read_policy().name),
         ignore_flushes: arguments.flushes == FLUSHES[1],
         ..arguments.rate.options()
     }

@@ -5,8 +5,8 @@ use crate::commands::Command;
 use crate::ui::Ui;
 use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_io::scan::shell_word;
-use spindles_io::spare::{For, Taken, add};
+use spindles_admin::scan::shell_word;
+use spindles_admin::spare::{For, Taken, add};
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",

@@ -6,7 +6,7 @@ use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::spare::{Removed, remove};
+use spindles_admin::spare::{Removed, remove};
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",

@@ -1,0 +1,72 @@
+//! The engine configuration of an array with superblocks.
+
+use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
+use spindles_device::OpenOptions;
+use spindles_device::clock::since_1970_s;
+use spindles_engine::{Config, JOB_RATE, Limits, Persistence, Policy, READ_POLICIES, ReadPolicy};
+use spindles_format::{ArrayRecord, DeviceRecord};
+use spindles_layout::Geometry;
+
+/// Returns the guaranteed rate of jobs, in bytes of each member per second.
+pub(crate) fn job_rate(open: &OpenOptions) -> u64 {
+    open.job_rate.unwrap_or(JOB_RATE)
+}
+
+/// Returns the policy by which reads of mirrors choose a copy.
+pub(crate) fn read_policy(open: &OpenOptions) -> &'static ReadPolicy {
+    let named = open
+        .read_policy
+        .map(|name| ReadPolicy::by_name(name).expect("a policy's name"));
+    named.unwrap_or(READ_POLICIES[0])
+}
+
+/// Returns the engine configuration of an array with superblocks.
+pub(crate) fn config(
+    array: &ArrayRecord,
+    records: Vec<Option<DeviceRecord>>,
+    geometry: Geometry,
+    policy: &'static Policy,
+    nonce: u64,
+    requests_max: u32,
+) -> Config {
+    let data_start = |record: &Option<DeviceRecord>| {
+        let start = record.as_ref().map(DeviceRecord::data_start);
+        start.unwrap_or(BlockIndex(0))
+    };
+    Config {
+        geometry,
+        block_size: array.block_size,
+        missing: (0_u8..)
+            .zip(&records)
+            .filter(|(_, record)| record.is_none())
+            .map(|(member, _)| MemberIndex(member))
+            .collect(),
+        zeroes_without_moving_bytes: MemberSet::EMPTY,
+        thin: MemberSet::EMPTY,
+        data_start: records.iter().map(data_start).collect(),
+        persistence: Some(Persistence {
+            array: Box::new(array.clone()),
+            devices: records,
+            changed: false,
+            extends: None,
+            journal_device: None,
+            nonce,
+            opened_s: Some(since_1970_s()),
+        }),
+        clean: array.clean,
+        read_only: false,
+        look_only: false,
+        beyond_tolerance: false,
+        only_recovers: false,
+        tears: false,
+        force: false,
+        consistency: policy,
+        read_policy: READ_POLICIES[0],
+        write_mostly: MemberSet::EMPTY,
+        job_rate: JOB_RATE,
+        faults: spindles_engine::FaultLimits::DEFAULT,
+        limits: Limits::for_depth(requests_max, array.block_size),
+        scratch: BufferId::NONE,
+        metadata: BufferId::NONE,
+    }
+}

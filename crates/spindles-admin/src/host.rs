@@ -1,0 +1,453 @@
+//! Selects where a command finds its array: on devices that the command opens itself, or in a
+//! server that keeps serving the array meanwhile.
+
+pub use crate::assemble::Change;
+use crate::assemble::{
+    self, ArrayReport, AssembleError, AssembleOptions, Assembled, assemble, assemble_to_change,
+};
+use crate::left_over;
+use spindles_array::{Managed, Target};
+use spindles_device::identity::share_bytes;
+use spindles_device::is_address;
+use spindles_device::probe::Probe;
+use spindles_device::{CloseError, OpenError, OpenOptions};
+use spindles_format::{ArrayRecord, Found};
+use std::fmt::{self, Debug};
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Location of an array.
+#[derive(Clone, Copy, Debug)]
+pub enum Host<'a> {
+    /// On these devices, in any order; no other process has the array open.
+    Devices(&'a [&'a str]),
+    /// Open in a server.
+    Served(&'a dyn Served),
+}
+
+/// An array that a server has open.
+pub trait Served: Debug {
+    /// Returns the devices that the array was assembled from, and devices added later.
+    fn devices(&self) -> Vec<String>;
+
+    /// Returns a handle to manage it.
+    fn managed(&self) -> Box<dyn Managed>;
+
+    /// Returns what the superblocks say now, or what they said when last readable if too many
+    /// devices are missing.
+    fn report(&self) -> ArrayReport;
+
+    /// Records a device that belongs to the array but can't be used yet.
+    fn remember(&self, device: &str);
+
+    /// Closes the array, runs `reopen`, and serves the result. Client requests wait meanwhile.
+    /// `reopen` gets the array's devices, with `more` added and `without` removed. If it fails, the
+    /// server opens the array from its previous devices.
+    ///
+    /// # Errors
+    ///
+    /// The change must wait, or the array can't be closed. In both cases the server still serves it
+    /// unchanged.
+    fn reopen(&self, restructure: Restructure<'_>, reopen: Reopen) -> Result<(), AssembleError>;
+}
+
+/// What changes in an array while its server has it closed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restructure<'a> {
+    /// The device to add.
+    pub more: Option<&'a str>,
+    /// The device to remove.
+    pub without: Option<&'a str>,
+    /// True if the data or the journal moves. A growing array can't do this.
+    pub moves: bool,
+}
+
+/// Works on the devices of an array that its server has closed; gets the options with which the
+/// server opens it.
+pub type Reopen = Box<dyn FnOnce(&[&str], &AssembleOptions) -> Reopened + Send>;
+
+/// State in which a command leaves an array that its server closed for it.
+pub enum Reopened {
+    /// The array is open.
+    Open(Box<dyn Target>),
+    /// The array is changed and closed. The server opens it in its new form.
+    Closed,
+    /// The command failed. The server opens the array from its previous devices.
+    AsBefore,
+}
+
+impl Debug for Reopened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open(_) => "Open",
+            Self::Closed => "Closed",
+            Self::AsBefore => "AsBefore",
+        })
+    }
+}
+
+/// Labels a device that is to be added to an array.
+pub(crate) type Prepare = Box<dyn FnOnce() -> Result<(), OpenError> + Send>;
+
+/// Runs `work` while the server has the array closed; returns its result. `work` returns the target
+/// if it leaves the array open.
+pub(crate) fn while_closed<T, E>(
+    served: &dyn Served,
+    restructure: Restructure<'_>,
+    work: impl FnOnce(&[&str], &AssembleOptions) -> Result<(Option<Box<dyn Target>>, T), E>
+    + Send
+    + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<AssembleError> + Send + 'static,
+{
+    let (done, result) = channel();
+    let reopen = move |devices: &[&str], options: &AssembleOptions| {
+        let (reopened, told) = match work(devices, options) {
+            Ok((Some(target), told)) => (Reopened::Open(target), Ok(told)),
+            Ok((None, told)) => (Reopened::Closed, Ok(told)),
+            Err(error) => (Reopened::AsBefore, Err(error)),
+        };
+        // The caller may have given up.
+        drop(done.send(told));
+        reopened
+    };
+    served.reopen(restructure, Box::new(reopen))?;
+    // If the server ended first, `work` never ran and nothing changed.
+    let result = result.recv();
+    result.unwrap_or_else(|_| Err(AssembleError::Changed.into()))
+}
+
+/// Returns the absolute name of a device, which means the same in every working directory. Resolves
+/// links in its folder, but keeps a link to the device itself: links in `/dev/disk/by-id` survive
+/// when disks swap names. Returns any name that is not a path unchanged, such as an address or a
+/// bare name that does not exist here.
+#[must_use]
+pub fn absolute(device: &str) -> String {
+    let path = Path::new(device);
+    let is_path = || path.exists() || (device.contains('/') && !is_address(device));
+    let whole = || {
+        let name = path.file_name().filter(|_| is_path())?;
+        let folder = path.parent()?.to_owned();
+        let folder = Path::new(".").join(folder).canonicalize().ok()?;
+        folder.join(name).into_os_string().into_string().ok()
+    };
+    whole().unwrap_or_else(|| device.to_owned())
+}
+
+impl<'a, const N: usize> From<&'a [&'a str; N]> for Host<'a> {
+    fn from(devices: &'a [&'a str; N]) -> Self {
+        Self::Devices(devices)
+    }
+}
+
+impl<'a> From<&'a [&'a str]> for Host<'a> {
+    fn from(devices: &'a [&'a str]) -> Self {
+        Self::Devices(devices)
+    }
+}
+
+impl<'a> From<&'a Vec<&'a str>> for Host<'a> {
+    fn from(devices: &'a Vec<&'a str>) -> Self {
+        Self::Devices(devices)
+    }
+}
+
+/// An array that is open here or in a server.
+pub(crate) struct Opened {
+    pub(crate) target: Box<dyn Managed>,
+    pub(crate) report: ArrayReport,
+}
+
+impl Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Opened({})", self.report.name)
+    }
+}
+
+impl From<Assembled> for Opened {
+    fn from(assembled: Assembled) -> Self {
+        Self {
+            target: assembled.target,
+            report: assembled.report,
+        }
+    }
+}
+
+impl Opened {
+    /// Returns an array in a server.
+    pub(crate) fn served(served: &dyn Served) -> Self {
+        Self::by(served, served.managed())
+    }
+
+    /// Returns an array in a server, managed through `target`.
+    pub(crate) fn by(served: &dyn Served, target: Box<dyn Managed>) -> Self {
+        let mut report = served.report();
+        // Superblocks of an open array look like those after a crash.
+        let (in_sync, total) = target.in_sync_bytes();
+        report.note_open(in_sync == total);
+        report.note_members(&target.snapshot());
+        Self { target, report }
+    }
+
+    /// Closes the array, unless others still use it. The report gets the spares that were taken
+    /// meanwhile, and any failures.
+    pub(crate) fn close(self) -> Result<ArrayReport, CloseError> {
+        let Self { target, mut report } = self;
+        assemble::close(target, &mut report)?;
+        Ok(report)
+    }
+}
+
+impl<'a> Host<'a> {
+    /// Returns these devices as the location, unless a server has the array.
+    pub(crate) fn or_on(self, devices: &'a [&'a str]) -> Self {
+        match self {
+            Self::Devices(_) => Self::Devices(devices),
+            Self::Served(_) => self,
+        }
+    }
+
+    /// Returns the devices of the array.
+    pub(crate) fn devices(&self) -> Vec<String> {
+        match self {
+            Self::Devices(devices) => devices.iter().map(|&it| it.to_owned()).collect(),
+            Self::Served(served) => served.devices(),
+        }
+    }
+
+    /// Returns the array's devices except `apart`, the ones with another role in the command.
+    pub(crate) fn devices_but(&self, apart: &[&str]) -> Vec<String> {
+        let mut devices = self.devices();
+        if let Self::Served(_) = self {
+            devices.retain(|device| !apart.iter().any(|apart| share_bytes(apart, device)));
+        }
+        devices
+    }
+
+    /// Asks a server to close the devices of members that are out. While the server has a device
+    /// open, no other process can open it.
+    pub(crate) fn let_go(&self, devices: &[&str]) {
+        if let Self::Served(served) = self {
+            for device in devices {
+                // Most were never members.
+                drop(served.managed().let_go(device));
+            }
+        }
+    }
+
+    /// Opens the array read-only, so that errors surface before anything is written.
+    pub(crate) fn look(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
+        match self {
+            Self::Devices(devices) => {
+                let mut looking = options.clone();
+                looking.open.read_only = true;
+                assemble(devices, &looking).map(Opened::from)
+            }
+            Self::Served(served) => Ok(Opened::served(*served)),
+        }
+    }
+
+    /// Opens the array for writing.
+    pub(crate) fn open(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
+        match self {
+            Self::Devices(devices) => assemble(devices, options).map(Opened::from),
+            Self::Served(served) => Ok(Opened::served(*served)),
+        }
+    }
+
+    /// Checks that the array can make `change`. In a server it stays open meanwhile.
+    pub(crate) fn may_change(
+        &self,
+        options: &AssembleOptions,
+        change: &Change,
+    ) -> Result<(), AssembleError> {
+        match self {
+            Self::Devices(devices) => {
+                let mut looking = options.clone();
+                looking.open.read_only = true;
+                assemble_to_change(devices, &looking, change).map(drop)
+            }
+            Self::Served(served) => retry_while_changing(|| {
+                let devices = served.devices();
+                let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+                assemble::may_become(&devices, change)
+            }),
+        }
+    }
+
+    /// Opens the array and applies `change`.
+    pub(crate) fn change(
+        &self,
+        options: &AssembleOptions,
+        change: &Change,
+    ) -> Result<Opened, AssembleError> {
+        self.change_devices(options, change, None, None)
+    }
+
+    /// Like `change`, but also adds or removes a device. Prepares the added device before the
+    /// change.
+    pub(crate) fn change_devices(
+        &self,
+        options: &AssembleOptions,
+        change: &Change,
+        coming: Option<(&str, Prepare)>,
+        without: Option<&str>,
+    ) -> Result<Opened, AssembleError> {
+        let (more, prepare) = coming.unzip();
+        match self {
+            Self::Devices(devices) => {
+                prepare.map_or(Ok(()), |prepare| prepare())?;
+                assemble_to_change(devices, options, change).map(Opened::from)
+            }
+            Self::Served(served) => {
+                let change = change.clone();
+                let restructure = Restructure {
+                    more,
+                    without,
+                    moves: matches!(
+                        change,
+                        Change::Grow(_) | Change::Size(_) | Change::Journal(_)
+                    ),
+                };
+                while_closed(*served, restructure, move |devices, options| {
+                    prepare.map_or(Ok(()), |prepare| prepare())?;
+                    let changed = assemble_to_change(devices, options, &change)?.target;
+                    if let Change::Grow(_) = change {
+                        // The growth has begun and continues on the open array.
+                        return Ok((Some(changed), ()));
+                    }
+                    // The close writes the change to the superblocks.
+                    changed.close()?;
+                    Ok::<_, AssembleError>((None, ()))
+                })?;
+                Ok(Opened::served(*served))
+            }
+        }
+    }
+}
+
+/// Returns true if the superblocks of a device name an array: as a member, a spare or a journal
+/// device.
+#[must_use]
+pub fn belongs(device: &str) -> bool {
+    says_so(device).unwrap_or(false)
+}
+
+/// Returns true if a device says that it belongs to an array, or is an export that does not answer
+/// now.
+#[must_use]
+pub fn may_belong(device: &str) -> bool {
+    says_so(device).unwrap_or_else(|| is_address(device))
+}
+
+/// Selects from `devices` the members of this array or of an array inside it, and all spares and
+/// journal devices. Leaves out a former member whose place another device has taken. Devices in
+/// `open` belong even if they name another array or can't be read.
+#[must_use]
+pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Vec<String> {
+    let arrays = array.uuids();
+    let is_one = |own: &ArrayRecord| arrays.contains(&own.uuid) || arrays.contains(&own.parent);
+    let found = |device: &String| Some(Probe::glance(device)?.found());
+    let mut found: Vec<Found> = devices.iter().filter_map(found).collect();
+    found.retain(|found| {
+        let is_here = || open.contains(&found.name);
+        is_marked(found)
+            || found
+                .record()
+                .is_ok_and(|(own, _)| is_one(own) || is_here())
+    });
+    let left_over = left_over::set_apart(&mut found);
+    let in_use = left_over.into_iter().filter(|it| open.contains(&it.name));
+    let mut belonging: Vec<String> = found.into_iter().chain(in_use).map(|it| it.name).collect();
+    // Keep unreadable devices of `open`, such as a file that was moved away.
+    let is_unreadable =
+        |device: &&String| open.contains(*device) && Probe::glance(device).is_none();
+    belonging.extend(devices.iter().filter(is_unreadable).cloned());
+    belonging.sort_by_key(|name| devices.iter().position(|device| device == name));
+    belonging
+}
+
+/// Returns true if a device can be read and belongs to no array.
+#[must_use]
+pub fn is_plain(device: &str) -> bool {
+    says_so(device).is_some_and(|belongs| !belongs)
+}
+
+fn says_so(device: &str) -> Option<bool> {
+    let found = Probe::glance(device)?.found();
+    Some(is_marked(&found) || found.record().is_ok())
+}
+
+fn is_marked(found: &Found) -> bool {
+    found.spare().is_some() || found.journal_device().is_some()
+}
+
+/// Returns true if a device is labeled as a spare.
+#[must_use]
+pub fn is_spare(device: &str) -> bool {
+    Probe::glance(device).is_some_and(|probe| probe.found().spare().is_some())
+}
+
+/// Returns true if a device holds the journal of an array.
+#[must_use]
+pub fn holds_journal(device: &str) -> bool {
+    Probe::glance(device).is_some_and(|probe| probe.found().journal_device().is_some())
+}
+
+/// How often to read superblocks again that change meanwhile.
+const LOOKS_MAX: u32 = 40;
+/// Time between two reads.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// Reads the superblocks of an array that another process has open. Skips `devices` that are
+/// missing or belong to no array.
+///
+/// # Errors
+///
+/// The superblocks can't be read.
+pub fn report_of(devices: &[String]) -> Result<ArrayReport, AssembleError> {
+    describe(devices, belongs)
+}
+
+/// Checks that these devices all belong to one array. Works while another process has the array
+/// open.
+///
+/// # Errors
+///
+/// The same as when opening the array from these devices.
+pub fn check_one_array(devices: &[String]) -> Result<(), AssembleError> {
+    describe(devices, |_| true).map(drop)
+}
+
+fn describe(devices: &[String], takes: fn(&str) -> bool) -> Result<ArrayReport, AssembleError> {
+    let open = OpenOptions::looking();
+    retry_while_changing(|| {
+        let devices: Vec<&str> = devices
+            .iter()
+            .map(String::as_str)
+            .filter(|it| takes(it))
+            .collect();
+        Ok(assemble::describe(&devices, &open)?.remove(0))
+    })
+}
+
+/// Looks again if superblocks change meanwhile: the process that has the array open may be writing
+/// them.
+fn retry_while_changing<T>(
+    look: impl Fn() -> Result<T, AssembleError>,
+) -> Result<T, AssembleError> {
+    let mut looks = 0;
+    loop {
+        match look() {
+            Err(AssembleError::Changed) if looks < LOOKS_MAX => {
+                looks += 1;
+                sleep(PAUSE);
+            }
+            looked => return looked,
+        }
+    }
+}

@@ -1,0 +1,1156 @@
+//! Describes an array and its members for users.
+
+use crate::errors::ChangeError;
+use spindles_array::positions::positions;
+use spindles_array::shell::shell_word;
+use spindles_array::snapshot::ArraySnapshot;
+use spindles_array::spare_report::{SpareReport, Taken};
+use spindles_array::{Incident, LostBytes};
+use spindles_block::{MemberIndex, MemberSet, SizeBytes};
+use spindles_device::clock::utc;
+use spindles_device::is_address;
+use spindles_device::notice::percent;
+use spindles_engine::{
+    ArrayState, JournalStatus, Member, MemberFaults, MemberStatus, Policy, Status, WriteHole,
+};
+use spindles_format::{DecodeError, ErrorCounts, Uuid};
+use spindles_layout::{Level, Redundancy};
+use std::fmt;
+use std::path::Path;
+
+/// An array and its members, as found at assembly.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the array"
+)]
+pub struct ArrayReport {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub uuid: Uuid,
+    /// Its level.
+    pub level: &'static Level,
+    /// The layout's name; empty if the level has only one.
+    pub layout: String,
+    /// The consistency policy's name.
+    pub consistency: &'static str,
+    /// The checksum of every block.
+    pub checksum: &'static str,
+    /// The chunk size.
+    pub chunk_bytes: u64,
+    /// The block size.
+    pub block_bytes: u32,
+    /// The capacity.
+    pub bytes: u64,
+    /// The capacity that the members have room for. `None` if that is not more than `bytes`.
+    pub room_bytes: Option<u64>,
+    /// The generation of its superblocks.
+    pub generation: u64,
+    /// When its superblocks were last written, in seconds since 1970; 0 if unknown.
+    pub last_written_s: u64,
+    /// When the last scrub finished, in seconds since 1970; 0 for never.
+    pub last_scrub_s: u64,
+    /// Bytes that the last scrub found wrong and could not repair. A lower bound if that scrub was
+    /// stopped.
+    pub scrub_left_bytes: u64,
+    /// Bytes lost and not written since. Counted only by a survey and a scrub.
+    pub lost_bytes: u64,
+    /// True if it was closed in order.
+    pub clean: bool,
+    /// Where a stopped scrub resumes; 0 if none was stopped.
+    pub scrub_stopped_bytes: u64,
+    /// True if more members are missing than the level survives, so the array can't be opened.
+    pub failed: bool,
+    /// True if an open array stopped writing although it has enough members: data that must be
+    /// durable first could not be made durable.
+    pub stopped_writing: bool,
+    /// True if missing devices may be present but unreadable. A failure is then uncertain.
+    pub hides_devices: bool,
+    /// True if a server that does not answer may have its members.
+    pub is_elsewhere: bool,
+    /// The number of further members that may be lost, in any combination. Missing and unfilled
+    /// members are already subtracted.
+    pub survives_more: u8,
+    /// True if a feature in use allows only reading.
+    pub read_only: bool,
+    /// True if it is open for writing.
+    pub for_writing: bool,
+    /// True if another process has it open and continues its pending work.
+    pub(crate) is_open: bool,
+    /// Missing members that it counted on at the last write.
+    pub away: MemberSet,
+    /// What a write without the missing members discards.
+    pub given_up: GivenUp,
+    /// True if writes may discard that without `--degraded`.
+    pub degraded_writes: bool,
+    /// `Some` while it grows: its earlier shape.
+    pub growing: Option<Growing>,
+    /// The placement of the journal.
+    pub journal: JournalReport,
+    /// `Some` while an outer array rebuilds this one: bytes of the outer array done so far.
+    pub filled_bytes: Option<u64>,
+    /// The member at every position.
+    pub members: Vec<MemberReport>,
+    /// Devices and arrays that can't take part, each with the reason.
+    pub refused: Vec<String>,
+    /// Entries of `refused` for members whose position another device took.
+    pub replaced: Vec<String>,
+    /// Devices with one damaged superblock of two, and the damage.
+    pub damaged: Vec<(String, DecodeError)>,
+    /// Refused members that catch up as soon as the array is open for writing, with their devices.
+    pub returning: Vec<(MemberIndex, String)>,
+    /// Refused members that a command took out, with their devices. They catch up when they are
+    /// added.
+    pub held_out: Vec<(MemberIndex, String)>,
+    /// Refused devices with an older state of a member: an old copy, or a member that the array
+    /// continued without.
+    pub stale: Vec<(MemberIndex, String)>,
+    /// Refused devices that are shorter than when they became members, with their length then.
+    pub truncated: Vec<(MemberIndex, String, SizeBytes)>,
+    /// Spares available to it and to the arrays inside it.
+    pub spares: Vec<SpareReport>,
+    /// Spares that took a place since it was opened.
+    pub taken: Vec<Taken>,
+    /// Errors of its devices, and of the devices of arrays inside it, while it was open.
+    pub incidents: Vec<Incident>,
+}
+
+/// Missing members, by the data that a write without them discards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Missing members that hold all data of the array by themselves, and may have been written
+    /// since.
+    pub newer: MemberSet,
+    /// Members that were present before an unclean end. They alone may hold blocks of the last
+    /// writes.
+    pub last_writes: MemberSet,
+}
+
+impl GivenUp {
+    /// Returns true if no data is discarded.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        self.newer.union(self.last_writes).is_empty()
+    }
+}
+
+impl ArrayReport {
+    /// Returns the missing members.
+    #[must_use]
+    pub fn missing(&self) -> MemberSet {
+        let members = (0_u8..).zip(&self.members);
+        members
+            .filter(|(_, member)| matches!(member, MemberReport::Missing { .. }))
+            .map(|(index, _)| MemberIndex(index))
+            .collect()
+    }
+
+    /// Describes the missing members that this array and the arrays inside it still count on.
+    /// Members taken out are not counted on. `None` if none is missing.
+    #[must_use]
+    pub fn awaited(&self) -> Option<String> {
+        self.lacks(|member| {
+            matches!(
+                member,
+                MemberReport::Missing {
+                    out_since: None,
+                    ..
+                }
+            )
+        })
+    }
+
+    /// Describes the members, of this array and of the arrays inside it, that `is_so` selects.
+    fn lacks(&self, is_so: impl Fn(&MemberReport) -> bool) -> Option<String> {
+        let of_array = |array: &Self| {
+            let members = (0_u8..).zip(&array.members);
+            let lacking = members.filter(|(_, member)| is_so(member));
+            let lacking: MemberSet = lacking.map(|(index, _)| MemberIndex(index)).collect();
+            let name = &array.name;
+            (!lacking.is_empty()).then(|| format!("array '{name}' lacks {}", positions(lacking)))
+        };
+        let lacking: Vec<String> = self.arrays().into_iter().filter_map(of_array).collect();
+        (!lacking.is_empty()).then(|| lacking.join(", "))
+    }
+
+    /// Returns the error that nothing fills the missing places, with a remedy.
+    pub(crate) fn nothing_to_rebuild(&self) -> ChangeError {
+        let held_out = || self.arrays().into_iter().flat_map(|array| &array.held_out);
+        // Skip the devices that the remedy already names.
+        let is_named = |refused: &&String| {
+            let mut held_out = held_out();
+            !held_out.any(|(_, device)| refused.starts_with(&format!("{device}: ")))
+        };
+        let name = shell_word(&self.name);
+        ChangeError::NothingToRebuild {
+            lacks: (self.lacks(|member| matches!(member, MemberReport::Missing { .. })))
+                .unwrap_or_else(|| format!("array '{}' is not whole", self.name)),
+            remedy: (self.remedy())
+                .unwrap_or_else(|| format!("`spindles status {name}` shows how it is")),
+            refused: self.refused.iter().filter(is_named).cloned().collect(),
+        }
+    }
+
+    /// Names a member by its device, or by its number if no device is in its position.
+    #[must_use]
+    pub fn name_of(&self, member: MemberIndex) -> String {
+        match self.members.get(usize::from(member.0)) {
+            Some(MemberReport::Device { name, .. }) => name.clone(),
+            Some(MemberReport::Array(_) | MemberReport::Missing { .. }) | None => {
+                format!("member {member}")
+            }
+        }
+    }
+
+    /// Returns the members that are missing or not filled yet.
+    #[must_use]
+    pub fn lacking(&self) -> MemberSet {
+        let members = (0_u8..)
+            .zip(&self.members)
+            .filter(|(_, member)| match member {
+                MemberReport::Missing { .. } => true,
+                MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
+                MemberReport::Array(_) => false,
+            });
+        members.map(|(index, _)| MemberIndex(index)).collect()
+    }
+
+    /// Returns true if this array or one inside it lacks members.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.members.iter().any(|member| match member {
+            MemberReport::Missing { .. } => true,
+            MemberReport::Array(inner) => {
+                inner.filled_bytes.is_some() || inner.stopped_writing || inner.is_degraded()
+            }
+            MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
+        })
+    }
+
+    /// Returns the health in one word.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let lacks = |array: &&Self| array.journal == JournalReport::DeviceMissing;
+        let lacks = self.arrays().iter().any(lacks)
+            || !self.left_by_scrub().is_empty()
+            || self.arrays().iter().any(|array| array.lost_bytes > 0);
+        match (self.failed || self.stopped_writing, self.is_degraded()) {
+            (true, _) if self.hides_devices && !self.stopped_writing => Health::Unknown,
+            (true, _) => Health::Failed,
+            (false, true) if self.is_elsewhere => Health::Unknown,
+            (false, true) => Health::Degraded,
+            (false, false) if lacks => Health::Degraded,
+            (false, false) => Health::Healthy,
+        }
+    }
+
+    /// Notes that missing members may be present but unseen, in a server that does not answer.
+    pub fn note_members_elsewhere(&mut self) {
+        self.note_hidden_devices();
+        self.is_elsewhere = true;
+    }
+
+    /// Notes that devices missing from it, or from an array inside it, may be present.
+    pub fn note_hidden_devices(&mut self) {
+        self.hides_devices = true;
+        for member in &mut self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.note_hidden_devices();
+            }
+        }
+    }
+
+    /// Returns true if a member of this array, or of one inside it, is about to catch up.
+    pub(crate) fn has_returning(&self) -> bool {
+        !self.returning.is_empty()
+            || self.members.iter().any(|member| match member {
+                MemberReport::Array(inner) => inner.has_returning(),
+                MemberReport::Device { .. } | MemberReport::Missing { .. } => false,
+            })
+    }
+
+    /// Returns this array and those inside it.
+    #[must_use]
+    pub fn arrays(&self) -> Vec<&Self> {
+        let mut arrays = vec![self];
+        for member in &self.members {
+            if let MemberReport::Array(inner) = member {
+                arrays.extend(inner.arrays());
+            }
+        }
+        arrays
+    }
+
+    /// Returns the identities of this array and of those inside it.
+    pub(crate) fn uuids(&self) -> Vec<Uuid> {
+        self.arrays().iter().map(|array| array.uuid).collect()
+    }
+
+    /// Returns member devices whose path is gone. Only a server that has such a device open still
+    /// reaches it.
+    #[must_use]
+    pub fn moved_devices(&self) -> Vec<&str> {
+        let mut devices = self.devices();
+        devices.retain(|device| was_moved(device));
+        devices
+    }
+
+    /// Returns the member devices of this array and of those inside it.
+    #[must_use]
+    pub fn devices(&self) -> Vec<&str> {
+        let members = self.members.iter().flat_map(|member| match member {
+            MemberReport::Device { name, .. } => vec![name.as_str()],
+            MemberReport::Array(inner) => inner.devices(),
+            MemberReport::Missing { .. } => Vec::new(),
+        });
+        members.collect()
+    }
+
+    /// Returns true if a write discards data and `degraded_writes` does not allow it.
+    pub(crate) fn must_ask_to_write(&self) -> bool {
+        !self.given_up.is_nothing() && !self.degraded_writes
+    }
+
+    /// Adds the incidents of the device that another one replaced at `member`.
+    pub(crate) fn note_replaced(
+        &mut self,
+        array: &str,
+        member: MemberIndex,
+        device: &str,
+        faults: MemberFaults,
+        status: &Status,
+    ) {
+        let block_bytes = self
+            .find(array)
+            .map_or(self.block_bytes, |it| it.block_bytes);
+        let Some(now) = status.members.iter().find(|it| it.member == member) else {
+            return;
+        };
+        let before = MemberStatus {
+            faults,
+            slow: false,
+            hedged_reads: 0,
+            ..*now
+        };
+        let incident = Incident::of_member(array, Some(device.to_owned()), before, block_bytes);
+        self.incidents.extend(incident);
+    }
+
+    /// Finds an array by name, among this array and all arrays inside it.
+    pub(crate) fn find(&self, name: &str) -> Option<&Self> {
+        if self.name == name {
+            return Some(self);
+        }
+        self.members.iter().find_map(|member| match member {
+            MemberReport::Array(inner) => inner.find(name),
+            MemberReport::Device { .. } | MemberReport::Missing { .. } => None,
+        })
+    }
+
+    /// Copies from an earlier report the inner arrays that the server has open and whose devices
+    /// have lost their names. Superblocks of these devices can't be read by name.
+    pub fn keep_open(&mut self, before: &Self, open: &[ArraySnapshot]) {
+        let Some(now) = open.iter().find(|array| array.uuid == self.uuid) else {
+            return;
+        };
+        let members = now.status.members.iter().zip(&mut self.members);
+        for ((status, found), before) in members.zip(&before.members) {
+            let MemberReport::Array(before) = before else {
+                continue;
+            };
+            match (found, status.state) {
+                (_, Member::Missing { .. }) => {}
+                (MemberReport::Array(inner), _) => inner.keep_open(before, open),
+                (found, _) if !before.moved_devices().is_empty() => {
+                    let left_out = format!("array '{}' ", before.name);
+                    self.refused
+                        .retain(|refused| !refused.starts_with(&left_out));
+                    let kept = MemberSet::EMPTY.with(status.member);
+                    self.away = self.away.difference(kept);
+                    self.given_up.newer = self.given_up.newer.difference(kept);
+                    self.given_up.last_writes = self.given_up.last_writes.difference(kept);
+                    *found = MemberReport::Array(before.clone());
+                }
+                // Its devices now hold other data. The server drops the array once it reads that.
+                _ => {}
+            }
+        }
+    }
+
+    /// Updates the report from the process that has the array open, which knows more than the
+    /// superblocks. A failed array no longer writes superblocks, superblocks lag behind when a
+    /// device has just come or gone, and devices may have lost their names.
+    ///
+    /// The open array knows the device at each position: take both its name and its state from
+    /// there.
+    pub(crate) fn note_members(&mut self, open: &[ArraySnapshot]) {
+        for member in &mut self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.note_members(open);
+            }
+        }
+        self.spares
+            .retain(|spare| !open.iter().any(|array| array.uses(&spare.name)));
+        let Some(now) = open.iter().find(|array| array.uuid == self.uuid) else {
+            return;
+        };
+        self.failed = now.status.state == ArrayState::Failed;
+        self.survives_more = now.status.survives_more;
+        self.stopped_writing = now.status.stopped_writing && !self.failed;
+        match (now.status.journal, &now.journal) {
+            (JournalStatus::DeviceOut, _) => self.journal = JournalReport::DeviceMissing,
+            (JournalStatus::Device, Some(device)) => {
+                self.journal = JournalReport::Device(device.name.clone());
+            }
+            _ => {}
+        }
+        let block_bytes = u64::from(self.block_bytes);
+        for (status, found) in now.status.members.iter().zip(&mut self.members) {
+            let filled = match status.state {
+                Member::Active => None,
+                Member::Rebuilding { mark } => Some(mark.0 * block_bytes),
+                Member::Missing { .. } => {
+                    if let MemberReport::Device { .. } = found {
+                        *found = MemberReport::Missing {
+                            out_since: None,
+                            held_out: false,
+                        };
+                    }
+                    continue;
+                }
+            };
+            match (&mut *found, now.device(status.member)) {
+                (_, Some(device)) => {
+                    *found = MemberReport::Device {
+                        name: device.name.clone(),
+                        lagging: false,
+                        filled_bytes: filled,
+                        errors: status.errors,
+                    };
+                }
+                (MemberReport::Array(inner), None) => inner.filled_bytes = filled,
+                (MemberReport::Device { .. } | MemberReport::Missing { .. }, None) => {}
+            }
+        }
+    }
+
+    /// Notes that the array is open, and whether redundancy agrees with data.
+    pub(crate) fn note_open(&mut self, in_sync: bool) {
+        self.clean = in_sync;
+        self.is_open = true;
+        for member in &mut self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.note_open(in_sync);
+            }
+        }
+    }
+
+    /// Returns true if it and all arrays inside it were closed in order.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.clean
+            && self.members.iter().all(|member| match member {
+                MemberReport::Array(inner) => inner.is_clean(),
+                MemberReport::Device { .. } | MemberReport::Missing { .. } => true,
+            })
+    }
+
+    /// Returns true if this array, or one inside it, may return wrong bytes near the last writes
+    /// before a crash. Opening it takes `--force`.
+    #[must_use]
+    pub fn may_be_wrong(&self) -> bool {
+        self.arrays().into_iter().any(Self::hides_the_write_hole)
+    }
+
+    /// Returns true if that holds for this array alone.
+    fn hides_the_write_hole(&self) -> bool {
+        let logs = self.write_hole() == Some(WriteHole::Closed)
+            && self.journal != JournalReport::DeviceMissing;
+        !self.clean && !self.failed && !self.missing().is_empty() && self.has_parity() && !logs
+    }
+
+    fn has_parity(&self) -> bool {
+        matches!(self.level.redundancy, Redundancy::Parity(_))
+    }
+
+    fn write_hole(&self) -> Option<WriteHole> {
+        Policy::by_name(self.consistency).map(|policy| policy.write_hole)
+    }
+
+    /// Returns the arguments that name this array to a writing command: its name, and `--degraded`
+    /// if a write discards data of missing members.
+    #[must_use]
+    pub fn as_written(&self) -> String {
+        // An array open for writing has already marked the missing members out of date.
+        let asks = !self.for_writing && self.arrays().iter().any(|array| array.must_ask_to_write());
+        let option = if asks { " --degraded" } else { "" };
+        format!("{}{option}", shell_word(&self.name))
+    }
+
+    pub(crate) fn must_read_only(&self) -> bool {
+        self.read_only
+            || self.members.iter().any(|member| match member {
+                MemberReport::Array(inner) => inner.must_read_only(),
+                MemberReport::Device { .. } | MemberReport::Missing { .. } => false,
+            })
+    }
+
+    /// Describes how current the present members are, as far as known.
+    fn age(&self) -> String {
+        let written = match self.last_written_s {
+            0 => "written at a time that is not known".to_owned(),
+            seconds => format!("last written {}", utc(seconds)),
+        };
+        if !self.given_up.newer.is_empty() {
+            return format!(
+                "what is here was {written}; what is away could have gone on alone, and may be \
+                 newer"
+            );
+        }
+        if self.clean {
+            format!("it is clean, {written}")
+        } else {
+            format!("it was {written}")
+        }
+    }
+
+    /// Describes when pending work of an unused array continues: now, or with the command `by`.
+    /// `outermost` is the argument that command takes.
+    fn when(&self, by: &str, outermost: &str) -> String {
+        if self.for_writing {
+            "now".to_owned()
+        } else {
+            format!(
+                "with `spindles {by} {outermost}`, or by itself when the array is next open for \
+                 writing"
+            )
+        }
+    }
+
+    /// Returns one line for each problem of the array that a user must know, inner arrays first.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings_while(self.is_open, &self.as_written())
+    }
+
+    /// Describes replaced devices that still hold a superblock of this array or of one inside it.
+    /// These devices do not affect commands on the array. For arrays that lack members, `warnings`
+    /// lists them.
+    #[must_use]
+    pub fn replaced_texts(&self) -> Vec<String> {
+        let whole = self.arrays().into_iter().filter(|it| !it.is_degraded());
+        let replaced = whole.flat_map(|it| &it.replaced);
+        replaced.map(|text| format!("left out: {text}")).collect()
+    }
+
+    /// Returns the same lines while another program has the array, without that program's current
+    /// or pending work.
+    #[must_use]
+    pub fn warnings_in_use(&self) -> Vec<String> {
+        self.warnings_while(true, &self.as_written())
+    }
+
+    fn warnings_while(&self, in_use: bool, outermost: &str) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .members
+            .iter()
+            .filter_map(|member| match member {
+                MemberReport::Array(inner) => Some(inner.warnings_while(in_use, outermost)),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let name = &self.name;
+        lines.extend(
+            self.refused
+                .iter()
+                .filter(|refused| self.is_degraded() || !self.replaced.contains(refused))
+                .map(|refused| format!("left out: {refused}")),
+        );
+        let again = if self.for_writing {
+            "now"
+        } else {
+            "when the array is next written"
+        };
+        // The program that has the array may be writing a superblock just now.
+        let damaged = self.damaged.iter().filter(|_| !in_use);
+        lines.extend(damaged.map(|(device, why)| {
+            format!(
+                "{device}: one of its two superblocks is damaged ({why}), and written anew \
+                 {again}; the other one counts"
+            )
+        }));
+        lines.extend(self.loss(in_use));
+        if self.stopped_writing {
+            let missing = self.missing();
+            let missing = if missing.is_empty() {
+                String::new()
+            } else {
+                let count = self.members.len();
+                format!(" ({} of {count} missing)", positions(missing))
+            };
+            lines.push(format!(
+                "array '{name}' has failed{missing}, and writes nothing any more: what must be \
+                 durable first could not be written, for want of space or as devices failed; mend \
+                 that, then stop the server, and serve it again; served with --read-only, all of \
+                 it that enough members hold can be read before that"
+            ));
+        }
+        lines.extend(self.taken.iter().map(ToString::to_string));
+        if !in_use {
+            lines.extend(self.unfinished(outermost));
+        }
+        if self.journal == JournalReport::DeviceMissing {
+            lines.push(format!(
+                "array '{name}' is degraded: it has a device for its journal that is not there, \
+                 and its members log meanwhile; give that device too, or give the array another \
+                 one with `spindles journal add DEV --array {outermost}`, or none with `spindles \
+                 journal remove --array {outermost}`"
+            ));
+        }
+        if self.read_only {
+            lines.push(format!(
+                "array '{name}' uses a feature that this version can't write: it is open for \
+                 reading only"
+            ));
+        }
+        lines
+    }
+
+    /// Returns the members that `is_so` selects.
+    fn selected(&self, is_so: impl Fn(&MemberReport) -> bool) -> MemberSet {
+        let members = (0_u8..).zip(&self.members);
+        let selected = members.filter(|(_, member)| is_so(member));
+        selected.map(|(index, _)| MemberIndex(index)).collect()
+    }
+
+    /// Describes the missing members, if any, or the ones that are not filled yet.
+    fn loss(&self, in_use: bool) -> Option<String> {
+        let name = &self.name;
+        let lost = self.selected(MemberReport::is_lost);
+        let filling = self.selected(MemberReport::is_filling);
+        if self.failed {
+            let survives = match &self.growing {
+                Some(growing) => format!("it survives while it grows from {}", growing.level),
+                None => format!("{} survives", self.level.name),
+            };
+            let then = match (in_use, self.clean) {
+                // An open array does not take members back.
+                (true, _) => ", then stop the server, and serve it again,",
+                (false, true) => ", copy what can still be read with `spindles copy --rescue`,",
+                (false, false) => "",
+            };
+            Some(format!(
+                "array '{name}' has failed: {} of {} missing, more than {survives}; bring back \
+                 enough of them{then} or restore it from a backup",
+                positions(lost),
+                self.members.len(),
+            ))
+        } else if !lost.is_empty() && !self.stopped_writing {
+            Some(format!(
+                "array '{name}' is degraded: {} of {} missing; {}; {}",
+                positions(lost),
+                self.members.len(),
+                self.age(),
+                survives_more(self.survives_more),
+            ))
+        } else if !filling.is_empty() && !self.stopped_writing && self.survives_more == 0 {
+            Some(format!(
+                "array '{name}' is degraded: {} of {} not filled yet; {}",
+                positions(filling),
+                self.members.len(),
+                survives_more(0),
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// Describes the work that continues when the array is next open for writing.
+    fn unfinished(&self, outermost: &str) -> Vec<String> {
+        let name = &self.name;
+        let mut lines = Vec::new();
+        for (index, member) in self.members.iter().enumerate() {
+            if let MemberReport::Device {
+                filled_bytes: Some(filled),
+                ..
+            } = member
+            {
+                let percent = percent(*filled, self.bytes);
+                lines.push(format!(
+                    "array '{name}' is degraded: member {index} is being rebuilt, {percent} % is \
+                     done; that goes on {}",
+                    self.when("rebuild", outermost)
+                ));
+            }
+        }
+        if let Some(growing) = &self.growing {
+            let percent = percent(growing.moved_bytes, self.bytes);
+            lines.push(format!(
+                "array '{name}' grows from {} on {} members in chunks of {}: {percent} % is moved; \
+                 that goes on {}",
+                growing.level,
+                growing.members,
+                SizeBytes(growing.chunk_bytes),
+                if self.for_writing {
+                    "while the array is open, when no other job does".to_owned()
+                } else {
+                    self.when("grow", outermost)
+                }
+            ));
+        }
+        lines.extend(self.in_doubt(outermost));
+        lines
+    }
+
+    /// Describes what an array that was not closed in order may have wrong; `None` if nothing.
+    fn in_doubt(&self, outermost: &str) -> Option<String> {
+        let name = &self.name;
+        if self.hides_the_write_hole() {
+            let when = if self.for_writing {
+                "what its members disagree on is settled now, right or wrong".to_owned()
+            } else {
+                format!(
+                    "bring it back, or have that settled, right or wrong, with `spindles resync \
+                     {outermost} --force`"
+                )
+            };
+            Some(format!(
+                "array '{name}' was not closed in order and lacks {}: bytes near what was being \
+                 written may be wrong, and no error says so; {when}",
+                positions(self.missing())
+            ))
+        } else if !self.given_up.last_writes.is_empty() && !self.failed && !self.for_writing {
+            let away = positions(self.given_up.last_writes);
+            let by_itself = if self.degraded_writes {
+                ", by any command: --degraded-writes is allow"
+            } else {
+                ""
+            };
+            Some(format!(
+                "array '{name}' was not closed in order, and lacks {away}, which it had until \
+                 then: bring {away} back first; blocks of the last writes that {away} alone may \
+                 hold are lost for good as soon as the array is written{by_itself}; `spindles \
+                 resync {outermost}` gives them up, and puts the rest in order"
+            ))
+        } else if !self.clean && !self.failed && self.level.redundancy != Redundancy::None {
+            Some(format!(
+                "array '{name}' was not closed in order, by a crash or a command that was killed: \
+                 what its members disagree on since is settled {}",
+                if self.for_writing {
+                    format!(
+                        "while this command runs; `spindles resync {outermost}` finishes what is \
+                         left then"
+                    )
+                } else {
+                    self.when("resync", outermost)
+                }
+            ))
+        } else {
+            None
+        }
+    }
+}
+
+impl ArrayReport {
+    /// Returns the arrays in which the last scrub left something unrepaired. Skips arrays without
+    /// redundancy inside a redundant one: the outer array counts the blocks that it uses of them
+    /// and can't repair.
+    fn with_left(&self, is_redundant_above: bool) -> Vec<&Self> {
+        let is_redundant = self.level.redundancy != Redundancy::None;
+        let counts = self.scrub_left_bytes > 0 && (is_redundant || !is_redundant_above);
+        let mut arrays: Vec<&Self> = counts.then_some(self).into_iter().collect();
+        for member in &self.members {
+            if let MemberReport::Array(inner) = member {
+                arrays.extend(inner.with_left(is_redundant || is_redundant_above));
+            }
+        }
+        arrays
+    }
+
+    /// Describes what the last scrub of this array and of those inside it could not repair.
+    #[must_use]
+    pub fn left_by_scrub(&self) -> Vec<String> {
+        let arrays = self.with_left(false).into_iter();
+        arrays.map(|array| {
+            let first = if self.lacks_members() {
+                "bring back what is missing, or "
+            } else {
+                ""
+            };
+            format!(
+                "array '{}' is degraded: {} that was found wrong could not be repaired; spindles \
+                 scrub names the places and looks again: {first}write anew from a backup what is \
+                 lost",
+                array.name,
+                SizeBytes(array.scrub_left_bytes).rounded()
+            )
+        })
+        .collect()
+    }
+
+    /// Records the lost bytes of this array and of those inside it.
+    pub(crate) fn note_lost(&mut self, lost: &[LostBytes]) {
+        let of_it = lost.iter().filter(|lost| lost.array == self.name);
+        self.lost_bytes = of_it.map(LostBytes::count).sum();
+        for member in &mut self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.note_lost(lost);
+            }
+        }
+    }
+
+    /// Describes the lost bytes of this array and of those inside it, with remedies.
+    #[must_use]
+    pub fn lost_texts(&self) -> Vec<String> {
+        self.lost_texts_in(&self.name, false)
+    }
+
+    fn lost_texts_in(&self, outermost: &str, is_redundant_above: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.lost_bytes > 0 {
+            let outermost = shell_word(outermost);
+            let remedy = if is_redundant_above {
+                format!(
+                    "`spindles scrub {outermost}` writes anew what the arrays around it still know"
+                )
+            } else {
+                format!(
+                    "write these places anew from a backup, `spindles examine {outermost}` lists \
+                     them"
+                )
+            };
+            lines.push(format!(
+                "array '{}' is degraded: {} of it lost, which can't be read until it is written: \
+                 {remedy}",
+                self.name,
+                SizeBytes(self.lost_bytes).rounded()
+            ));
+        }
+        let is_redundant = self.level.redundancy != Redundancy::None;
+        for member in &self.members {
+            if let MemberReport::Array(inner) = member {
+                lines.extend(inner.lost_texts_in(outermost, is_redundant || is_redundant_above));
+            }
+        }
+        lines
+    }
+
+    /// Returns the remedy for missing members of an unused array.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        let name = &self.name;
+        if self.failed || self.stopped_writing || !self.lacks_members() {
+            return None;
+        }
+        let outermost = self.as_written();
+        let arrays = self.arrays();
+        let gives_up = |array: &&&Self| !array.given_up.last_writes.is_empty();
+        if let Some(array) = arrays.iter().find(gives_up) {
+            let away = positions(array.given_up.last_writes);
+            let onto = if self.spares.is_empty() {
+                " --onto DEV"
+            } else {
+                ""
+            };
+            return Some(format!(
+                "to lose nothing, bring {away} of array '{}' back before anything is written; if \
+                 that can't be, `spindles rebuild {outermost}{onto}` fills a new device, and gives \
+                 up what {away} alone may hold of the last writes",
+                array.name
+            ));
+        }
+        let steps = self.steps_to_fill(&outermost).join("; ");
+        Some(format!("to make array '{name}' safe again: {steps}"))
+    }
+
+    /// Returns what each missing member needs: of this array, and of those inside it. `outermost`
+    /// is the argument that commands take.
+    fn steps_to_fill(&self, outermost: &str) -> Vec<String> {
+        let rebuild = format!("spindles rebuild {outermost}");
+        let arrays = self.arrays();
+        let held_out: Vec<&str> = (arrays.iter().flat_map(|array| &array.held_out))
+            .map(|(_, device)| device.as_str())
+            .collect();
+        let returning: Vec<&str> = (arrays.iter().flat_map(|array| &array.returning))
+            .map(|(_, device)| device.as_str())
+            .collect();
+        let lost: Vec<(&Self, MemberSet)> = (arrays.iter())
+            .map(|array| (*array, array.missing().difference(array.known())))
+            .filter(|(_, lost)| !lost.is_empty())
+            .collect();
+        let lost_count = lost.iter().map(|(_, lost)| lost.iter().count()).sum();
+        let spares: Vec<&str> = (self.spares.iter().take(lost_count))
+            .map(|spare| spare.name.as_str())
+            .collect();
+        let mut steps = Vec::new();
+        for device in &held_out {
+            let device = shell_word(device);
+            steps.push(format!(
+                "`spindles add {device} {outermost}` takes {device} back"
+            ));
+        }
+        if !returning.is_empty() {
+            steps.push(format!(
+                "`{rebuild}` brings {} up to date",
+                returning.join(", ")
+            ));
+        }
+        if lost_count > spares.len() {
+            let is_only = steps.is_empty() && lost_count == 1;
+            for (array, members) in &lost {
+                let is_inner = array.uuid != self.uuid;
+                // `--member` does not tell inner arrays apart.
+                let may_name = !is_only && lost.len() == 1 && !is_inner;
+                steps.extend(array.steps_without_spare(*members, outermost, is_inner, may_name));
+            }
+        }
+        if let [first, ..] = spares.as_slice() {
+            let (take, they) = match spares.len() {
+                1 => (format!("spare {first} takes a place"), "it is"),
+                _ => (
+                    format!("spares {} take places", spares.join(", ")),
+                    "they are",
+                ),
+            };
+            steps.push(format!(
+                "{take} in array '{}' as soon as that is used for writing, and at once with \
+                 `{rebuild}`, if {they} large enough",
+                self.name
+            ));
+        }
+        if let ([_, rest @ ..], 0) = (held_out.as_slice(), lost_count) {
+            let place = if rest.is_empty() {
+                "its place"
+            } else {
+                "the place of each"
+            };
+            steps.push(match self.spares.first() {
+                Some(spare) => format!("or `{rebuild}` fills spare {}", spare.name),
+                None => format!("or put a new device in {place}: `{rebuild} --onto DEV`"),
+            });
+        }
+        steps
+    }
+
+    /// Returns the members with a known device that gets only what it missed.
+    fn known(&self) -> MemberSet {
+        let devices = self.returning.iter().chain(&self.held_out);
+        devices.map(|(member, _)| *member).collect()
+    }
+
+    /// Returns what missing members of this array need that no spare replaces. With `may_name`, the
+    /// commands name the members.
+    fn steps_without_spare(
+        &self,
+        members: MemberSet,
+        outermost: &str,
+        is_inner: bool,
+        may_name: bool,
+    ) -> Vec<String> {
+        let rebuild = format!("spindles rebuild {outermost}");
+        let named = |member: &dyn fmt::Display| {
+            let member = may_name.then(|| format!(" --member {member}"));
+            member.unwrap_or_default()
+        };
+        let mut steps = Vec::new();
+        let mut left = members;
+        let truncated = self.truncated.iter();
+        for (member, device, bytes) in truncated.filter(|(member, ..)| members.contains(*member)) {
+            let (device, named) = (shell_word(device), named(member));
+            left = left.without(*member);
+            steps.push(format!(
+                "make {device} {bytes} long again, then `spindles wipe {device} --force` empties \
+                 it, and `{rebuild} --onto {device}{named} --force` fills it"
+            ));
+        }
+        let stale = self.stale.iter();
+        for (member, device) in stale.filter(|(member, _)| members.contains(*member)) {
+            let (device, named) = (shell_word(device), named(member));
+            left = left.without(*member);
+            steps.push(format!(
+                "bring back the device that {device} is an older state of, or overwrite {device} \
+                 with what the others hold: `{rebuild} --onto {device}{named} --force`"
+            ));
+        }
+        let numbers: Vec<MemberIndex> = left.iter().collect();
+        let (place, named) = match numbers.as_slice() {
+            [] => return steps,
+            [one] => ("its place", named(one)),
+            _ => ("the place of each", named(&"N")),
+        };
+        let of = is_inner.then(|| format!(" of array '{}'", self.name));
+        steps.push(format!(
+            "bring back {}{}, with `spindles add DEV {outermost}` while the array is served, or \
+             put a new device in {place}: `{rebuild} --onto DEV{named}`",
+            positions(left),
+            of.unwrap_or_default()
+        ));
+        steps
+    }
+
+    /// Returns true if a position of this array, or of one inside it, is empty.
+    fn lacks_members(&self) -> bool {
+        self.members.iter().any(|member| match member {
+            MemberReport::Missing { .. } => true,
+            MemberReport::Array(inner) => inner.lacks_members(),
+            MemberReport::Device { .. } => false,
+        })
+    }
+}
+
+/// Returns true if a file or device is no longer at its path.
+fn was_moved(device: &str) -> bool {
+    !is_address(device) && !Path::new(device).exists()
+}
+
+/// Says how many more members may be lost.
+pub(crate) fn survives_more(members: u8) -> String {
+    match members {
+        0 => "it is not safe from further losses".to_owned(),
+        1 => "it survives the loss of one member more".to_owned(),
+        more => format!("it survives the loss of {more} members more"),
+    }
+}
+
+/// A growing array: its earlier shape, and its progress.
+#[derive(Clone, Debug)]
+pub struct Growing {
+    /// The earlier level.
+    pub level: String,
+    /// The earlier number of members.
+    pub members: usize,
+    /// The earlier chunk size.
+    pub chunk_bytes: u64,
+    /// Bytes of the array that are already at their final places.
+    pub moved_bytes: u64,
+}
+
+/// The placement of an array's journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalReport {
+    /// On its members.
+    Members,
+    /// On a separate device.
+    Device(String),
+    /// On its members, because its journal device is missing.
+    DeviceMissing,
+}
+
+/// The member at a position.
+#[derive(Clone, Debug)]
+pub enum MemberReport {
+    /// A device.
+    Device {
+        /// Its name.
+        name: String,
+        /// True if it missed the last superblock write before a crash; its data is complete.
+        lagging: bool,
+        /// `Some` while the device is being filled: it is valid below this byte of the array.
+        filled_bytes: Option<u64>,
+        /// Its errors since it became a member, or since they were cleared.
+        errors: ErrorCounts,
+    },
+    /// An array.
+    Array(Box<ArrayReport>),
+    /// No device.
+    Missing {
+        /// The generation at which it went out, if the superblocks record one; `None` if the array
+        /// still counts on it.
+        out_since: Option<u64>,
+        /// True if an administrator took the member out. Only `add` brings it back.
+        held_out: bool,
+    },
+}
+
+impl MemberReport {
+    /// Returns true if the member provides no data: it is missing, or a failed array.
+    fn is_lost(&self) -> bool {
+        match self {
+            Self::Device { .. } => false,
+            Self::Array(inner) => inner.failed,
+            Self::Missing { .. } => true,
+        }
+    }
+
+    /// Returns true if the member is not filled yet.
+    fn is_filling(&self) -> bool {
+        match self {
+            Self::Device { filled_bytes, .. } => filled_bytes.is_some(),
+            Self::Array(inner) => inner.filled_bytes.is_some(),
+            Self::Missing { .. } => false,
+        }
+    }
+}
+
+/// The health of an array, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// Full redundancy is present.
+    Healthy,
+    /// Too few devices could be read to decide.
+    Unknown,
+    /// Members are missing or not filled yet; all data can be read.
+    Degraded,
+    /// Too many members are missing.
+    Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MemberReport;
+    use crate::assemble::{AssembleOptions, assemble};
+    use crate::create::{CreateOptions, create};
+    use spindles_layout::Expression;
+
+    /// The engine is newer than superblocks that were read before a spare took a place. Its answer
+    /// wins, for a device's name and for its state.
+    #[test]
+    fn a_new_member_is_reported_under_its_own_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let devices = ["old", "other", "spare"].map(|name| {
+            let path = folder.path().join(name);
+            let file = std::fs::File::create(&path).expect("a file");
+            file.set_len(8 << 20).expect("its length");
+            path.into_os_string().into_string().expect("UTF-8")
+        });
+        let [old, other, spare] = devices.each_ref().map(String::as_str);
+        let expression = Expression::parse(&format!("raid1({old},{other})"));
+        let options = CreateOptions {
+            spares: vec![spare.to_owned()],
+            ..CreateOptions::new("pool")
+        };
+        let created = create(&expression.expect("one"), &options, &mut |_, _| true);
+        created.expect("it is created");
+        let assembled = assemble(&[old, other, spare], &AssembleOptions::default());
+        let assembled = assembled.expect("it is there");
+        let (mut report, mut target) = (assembled.report, assembled.target);
+        assert_eq!(
+            (report.devices(), report.spares.len()),
+            (vec![old, other], 1)
+        );
+        // As after a rename that the superblocks do not show yet.
+        report.name = "lake".to_owned();
+        target.fail(old).expect("it is a member");
+        while target.work() {}
+        report.note_members(&target.snapshot());
+        assert_eq!(
+            (report.devices(), report.spares.len()),
+            (vec![spare, other], 0)
+        );
+        assert!(!report.is_degraded(), "{report:?}");
+        // An array that stopped writing has failed; it is not merely degraded.
+        report.stopped_writing = true;
+        report.members[0] = MemberReport::Missing {
+            out_since: None,
+            held_out: false,
+        };
+        let message = report.warnings().join("\n");
+        assert!(
+            message.contains("'lake' has failed (member 0 of 2 missing)"),
+            "{message}"
+        );
+        assert!(!message.contains("degraded"), "{message}");
+    }
+}

@@ -1,0 +1,320 @@
+//! Manages spares: devices reserved for arrays, which take the place of a lost member.
+
+use crate::assemble::{AssembleOptions, SpareReport};
+use crate::attach::{self, ChangeError, Use};
+use crate::create;
+use crate::host::{Host, Opened};
+use spindles_array::labels::Before;
+pub use spindles_array::spare_report::Taken;
+use spindles_array::{TooSmall, labels};
+use spindles_block::{BlockSize, MemberIndex};
+use spindles_device::errors::failed;
+use spindles_device::probe::Probe;
+use spindles_device::seen::Seen;
+use spindles_device::{OpenOptions, backends, clearing, random};
+use spindles_format::{SpareRecord, Uuid, areas_for};
+
+/// The arrays that spares serve.
+#[derive(Clone, Copy, Debug)]
+pub enum For<'a> {
+    /// Any array.
+    All,
+    /// This array.
+    Array(Host<'a>),
+}
+
+/// The result of adding spares.
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// Name and UUID of their array; `None` for shared spares.
+    pub array: Option<(String, Uuid)>,
+    /// Warnings about that array and the devices given for it.
+    pub warnings: Vec<String>,
+    /// True if that array has vacant places for spares.
+    pub is_degraded: bool,
+    /// Spares that took such a place at once, or tried to. Only for a served array.
+    pub taken: Vec<Taken>,
+    /// The spares. A shared spare stays shared.
+    pub spares: Vec<SpareReport>,
+    /// Overwritten data: each device, and a description.
+    pub wiped: Vec<(String, String)>,
+}
+
+/// Makes spares of devices. An existing spare serves the array in addition to its earlier ones.
+///
+/// # Errors
+///
+/// No device was written, unless the operating system refused a write.
+pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, ChangeError> {
+    let members = match whose {
+        For::All => Vec::new(),
+        For::Array(host) => {
+            host.let_go(devices);
+            host.devices_but(devices)
+        }
+    };
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    let seen = attach::look_at_new(
+        &members,
+        devices,
+        Use::Spare,
+        overwrite,
+        &OpenOptions::default(),
+    )?;
+    let mut array = match whose {
+        For::All => None,
+        For::Array(host) => {
+            let looking = AssembleOptions {
+                force: true,
+                ..AssembleOptions::default()
+            };
+            Some(host.look(&looking)?)
+        }
+    };
+    let labels = PlannedLabels::plan(devices, array.as_ref(), overwrite)?;
+    for device in devices {
+        labels::may_write(device)?;
+    }
+    let spares = write_labels(labels.planned, seen, overwrite)?;
+    let mut taken = Vec::new();
+    if let (For::Array(Host::Served(_)), Some(array)) = (whose, &mut array) {
+        taken = provide(devices, array)?;
+    }
+    let is_degraded = array
+        .as_ref()
+        .is_some_and(|array| array.report.is_degraded());
+    let array = array.map(|array| (array.report.name, array.report.uuid));
+    Ok(Added {
+        array,
+        is_degraded,
+        taken,
+        warnings: labels.warnings,
+        spares,
+        wiped: labels.wiped,
+    })
+}
+
+/// The labels that make spares of devices.
+struct PlannedLabels<'a> {
+    planned: Vec<PlannedLabel<'a>>,
+    /// Warnings about the array and the devices.
+    warnings: Vec<String>,
+    /// Overwritten data: each device, and a description.
+    wiped: Vec<(String, String)>,
+}
+
+/// The label that makes a spare of a device.
+struct PlannedLabel<'a> {
+    device: &'a str,
+    /// True if the device is a spare already.
+    is_spare: bool,
+    record: SpareRecord,
+}
+
+impl<'a> PlannedLabels<'a> {
+    /// Plans the labels of spares for an array, or for any array, without writing.
+    fn plan(
+        devices: &[&'a str],
+        array: Option<&Opened>,
+        overwrite: bool,
+    ) -> Result<Self, ChangeError> {
+        let uuid = array.map(|array| array.report.uuid);
+        let mut labels = Self {
+            planned: Vec::new(),
+            warnings: array.map_or_else(Vec::new, |array| array.report.warnings()),
+            wiped: Vec::new(),
+        };
+        let probes = labels.look(devices, array)?;
+        for (device, probe) in devices.iter().zip(probes) {
+            let known = probe.found().spare().cloned();
+            let record = if let Some(known) = &known {
+                if uuid.is_none() && !known.is_shared() {
+                    labels.warnings.push(format!(
+                        "{device} was the spare of an array, which found it by itself; from now on \
+                         it is given with the devices of each array that may take it"
+                    ));
+                }
+                serving_too(known, device, uuid)?
+            } else {
+                labels.wiped.extend(create::may_overwrite(
+                    device,
+                    overwrite,
+                    &OpenOptions::default(),
+                )?);
+                SpareRecord {
+                    device_uuid: random::uuid()?,
+                    device_bytes: 0,
+                    arrays: uuid.into_iter().collect(),
+                }
+            };
+            labels.planned.push(PlannedLabel {
+                device,
+                is_spare: known.is_some(),
+                record: SpareRecord {
+                    device_bytes: probe.bytes,
+                    ..record
+                },
+            });
+        }
+        Ok(labels)
+    }
+
+    /// Examines the devices, checks that they are large enough, and warns about those too small for
+    /// some members.
+    fn look(
+        &mut self,
+        devices: &[&str],
+        array: Option<&Opened>,
+    ) -> Result<Vec<Probe>, ChangeError> {
+        let mut probes = Vec::new();
+        for device in devices {
+            let probe = create::look(device, &OpenOptions::default())?;
+            if let Some(array) = array {
+                let unfit = array.target.may_be_spare(device)?;
+                self.warnings.extend(unfit.iter().map(ToString::to_string));
+            } else {
+                // Large enough for the smallest possible member.
+                let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
+                areas.map_err(TooSmall::of(device))?;
+            }
+            probes.push(probe);
+        }
+        Ok(probes)
+    }
+}
+
+/// Writes the labels to their devices, which must still be as they were seen.
+fn write_labels(
+    planned: Vec<PlannedLabel<'_>>,
+    seen: Vec<Seen>,
+    overwrite: bool,
+) -> Result<Vec<SpareReport>, ChangeError> {
+    let mut spares = Vec::new();
+    for (label, seen) in planned.into_iter().zip(seen) {
+        let before = if label.is_spare {
+            Before::Labelled
+        } else {
+            Before::unless(overwrite)
+        };
+        labels::make(label.device, before, seen, &label.record.encode())?;
+        spares.push(SpareReport {
+            name: label.device.to_owned(),
+            bytes: label.record.device_bytes,
+            shared: label.record.is_shared(),
+            record: label.record,
+        });
+    }
+    Ok(spares)
+}
+
+/// Provides the spares to a served array; returns those that took a place at once, or tried to.
+fn provide(devices: &[&str], array: &mut Opened) -> Result<Vec<Taken>, ChangeError> {
+    let mut taken = Vec::new();
+    for device in devices {
+        let at_once = array.target.provide_spare(device)?;
+        // The server reports it under its absolute name.
+        taken.extend(at_once.map(|taken| Taken {
+            device: (*device).to_owned(),
+            ..taken
+        }));
+    }
+    Ok(taken)
+}
+
+/// Returns the record of a spare that serves an array in addition to its earlier ones, or any
+/// array.
+fn serving_too(
+    known: &SpareRecord,
+    device: &str,
+    array: Option<Uuid>,
+) -> Result<SpareRecord, ChangeError> {
+    match array {
+        None => Ok(known.serving_all()),
+        Some(uuid) => known
+            .serving(uuid)
+            .ok_or_else(|| ChangeError::TooManyArrays {
+                device: device.to_owned(),
+            }),
+    }
+}
+
+/// The result of removing a spare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// The device is a plain device now.
+    Plain,
+    /// The array with this name no longer takes the device; other arrays may.
+    Of(String),
+}
+
+/// Makes plain devices of spares. If an array is given, all devices must be its spares; a spare
+/// that also serves other arrays stays a spare of those.
+///
+/// # Errors
+///
+/// No device was written, unless the operating system refused a write.
+pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, ChangeError> {
+    let looking = AssembleOptions {
+        force: true,
+        ..AssembleOptions::default()
+    };
+    let mut spares = Vec::new();
+    for device in devices {
+        // A server has its spares open, like its members; don't wait for these.
+        let found = match Probe::glance(device) {
+            Some(probe) => probe.found(),
+            None => Probe::open(device)?.found(),
+        };
+        let device = (*device).to_owned();
+        spares.push((found.spare().cloned()).ok_or(ChangeError::NoSpare { device })?);
+    }
+    if let Some(Host::Served(served)) = of {
+        let target = served.managed();
+        for device in devices {
+            target.may_leave(device)?;
+        }
+    }
+    // All devices were checked above to be spares. A member among them would make this opening fail
+    // with a less useful error.
+    let mut array = of.map(|host| host.look(&looking)).transpose()?;
+    let mut left = Vec::new();
+    for (device, spare) in devices.iter().zip(spares) {
+        let name = || (*device).to_owned();
+        let others = match &array {
+            None => Vec::new(),
+            Some(array) => {
+                let others = spare.arrays_but(array.report.uuid);
+                // A shared spare that a server has belongs to its array.
+                let is_its = matches!(of, Some(Host::Served(_))) && spare.is_shared();
+                let others = others.or_else(|| is_its.then(Vec::new));
+                others.ok_or_else(|| ChangeError::NoSpareOf {
+                    device: name(),
+                    array: array.report.name.clone(),
+                    shared: spare.is_shared(),
+                })?
+            }
+        };
+        // An empty list would make it a shared spare.
+        left.push((!others.is_empty()).then(|| SpareRecord {
+            arrays: others,
+            ..spare.clone()
+        }));
+        labels::may_write(device)?;
+    }
+    let mut removed = Vec::new();
+    for (device, left) in devices.iter().zip(left) {
+        if let (Some(Host::Served(_)), Some(array)) = (of, &mut array) {
+            array.target.withdraw_spare(device);
+        }
+        removed.push(if let (Some(left), Some(array)) = (left, &array) {
+            labels::make(device, Before::Labelled, Seen::default(), &left.encode())?;
+            Removed::Of(array.report.name.clone())
+        } else {
+            let held = backends::open(device, &OpenOptions::default())?;
+            clearing::forget(device).map_err(|source| failed(device, "clear", source))?;
+            drop(held);
+            Removed::Plain
+        });
+    }
+    Ok(removed)
+}

@@ -1,0 +1,263 @@
+//! Surveys the state of an array, in use or not. The engine reports it if the array can be opened.
+//! If another program has it, or too many members are missing, the superblocks alone describe it.
+//! Writes nothing.
+
+use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe, look};
+use crate::host::{Host, Served, report_of};
+pub use crate::report::Health;
+use crate::scan;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+use spindles_array::ArraySnapshot;
+use spindles_array::shell::shell_word;
+pub use spindles_device::holders::{Server, User, another_owner, server_of, servers_given};
+use spindles_device::holders::{command_of, holders};
+use spindles_device::identity::{Identity, identity, share_bytes};
+use spindles_device::notice::work_on;
+use spindles_device::{OpenError, OpenOptions};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Most attempts while superblocks keep changing.
+const LOOKS_MAX: u32 = 40;
+/// Pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The state of an array.
+pub struct Survey {
+    /// The array. Several only if too many members are missing to know the outer array.
+    pub reports: Vec<ArrayReport>,
+    /// A snapshot of the array and of each one inside it. Empty if it can't be opened, or another
+    /// program has it.
+    pub open: Vec<ArraySnapshot>,
+    /// The programs that have the array's devices open.
+    pub users: Vec<User>,
+    /// Why it can't be opened for use without force; `None` if it can.
+    pub needs_force: Option<String>,
+}
+
+impl std::fmt::Debug for Survey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Survey")
+            .field("reports", &self.reports)
+            .field("users", &self.users)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Survey {
+    /// Notes that devices which the array lacks may be present.
+    pub fn note_hidden_devices(&mut self) {
+        for report in &mut self.reports {
+            report.note_hidden_devices();
+        }
+    }
+
+    /// Notes that missing members are elsewhere: they were not given, or a server has them and does
+    /// not answer.
+    pub fn note_members_elsewhere(&mut self) {
+        self.reports
+            .iter_mut()
+            .for_each(ArrayReport::note_members_elsewhere);
+    }
+
+    /// Returns the worst health of the reports.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let health = self.reports.iter().map(ArrayReport::health);
+        health.max().unwrap_or(Health::Healthy)
+    }
+}
+
+/// Returns the command that makes a server release a device of its array. `None` if no other
+/// process serves it, or its array can't be found.
+#[must_use]
+pub fn freed_by(device: &str) -> Option<String> {
+    let server = server_of(&[device])?;
+    if server.pid == std::process::id() || server.another.is_some() {
+        return None;
+    }
+    let path = Path::new(device);
+    // Block devices are always searched.
+    let folder = path.parent().and_then(Path::to_str);
+    let folder = folder.filter(|_| path.is_file());
+    let folder = folder.map(|it| if it.is_empty() { "." } else { it }.to_owned());
+    let array = scan::array_of(device, folder.as_slice())?;
+    let name = array.name?;
+    let is_it = |other: &String| share_bytes(other, device);
+    let is_out = report_of(&array.devices).is_ok_and(|report| {
+        let mut arrays = report.arrays().into_iter();
+        arrays.any(|array| {
+            let mut out = array.held_out.iter().chain(&array.returning);
+            out.any(|(_, device)| is_it(device))
+        })
+    });
+    let name = shell_word(&name);
+    Some(if is_out {
+        format!("spindles remove {} {name}", shell_word(device))
+    } else {
+        format!("spindles stop {name}")
+    })
+}
+
+/// Surveys an array. Missing members are no error.
+///
+/// # Errors
+///
+/// If the devices make no array.
+pub fn survey<'a>(host: impl Into<Host<'a>>) -> Result<Survey, AssembleError> {
+    match host.into() {
+        Host::Devices(devices) => of_devices(devices),
+        Host::Served(served) => Ok(of_served(served)),
+    }
+}
+
+/// Surveys a served array, of which the server knows more than the superblocks show.
+fn of_served(served: &dyn Served) -> Survey {
+    let (mut report, target) = (served.report(), served.managed());
+    let open = target.snapshot();
+    report.note_members(&open);
+    report.note_lost(&target.lost());
+    let mut users = users_by_notice(std::slice::from_ref(&report));
+    if users.is_empty() {
+        users.push(User::silent(std::process::id()));
+    }
+    Survey {
+        users,
+        reports: vec![report],
+        open,
+        needs_force: None,
+    }
+}
+
+fn of_devices(devices: &[&str]) -> Result<Survey, AssembleError> {
+    let mut looks = 0;
+    loop {
+        let surveyed = if is_in_use(devices) {
+            in_use(devices)
+        } else {
+            free(devices)
+        };
+        match surveyed {
+            // Another process writes superblocks, or has just begun to use the array.
+            Err(AssembleError::Changed | AssembleError::Open(OpenError::Busy { .. }))
+                if looks < LOOKS_MAX =>
+            {
+                looks += 1;
+                sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn in_use(devices: &[&str]) -> Result<Survey, AssembleError> {
+    let open = OpenOptions::looking();
+    let reports = describe(devices, &open)?;
+    let users = users(devices, &reports);
+    if users.iter().all(|user| user.pid.is_none()) && !is_in_use(devices) {
+        // The other process has released the array meanwhile.
+        return Err(AssembleError::Changed);
+    }
+    Ok(Survey {
+        users,
+        reports,
+        open: Vec::new(),
+        needs_force: None,
+    })
+}
+
+fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
+    let mut options = AssembleOptions {
+        open: OpenOptions {
+            read_only: true,
+            busy_timeout: Duration::ZERO,
+            ..OpenOptions::default()
+        },
+        ..AssembleOptions::default()
+    };
+    let mut assembled = assemble(devices, &options);
+    let mut needs_force = None;
+    if let Err(error @ AssembleError::UncleanDegraded { .. }) = &assembled {
+        // The message is for a later opening with writes.
+        options.open.read_only = false;
+        let to_write = look(devices, &options).err();
+        options.open.read_only = true;
+        needs_force = Some(to_write.as_ref().unwrap_or(error).to_string());
+        // Only to describe it; its data can't be trusted.
+        options.force = true;
+        assembled = assemble(devices, &options);
+    }
+    let (reports, open) = match assembled {
+        Ok(mut assembled) => {
+            while assembled.target.work() {}
+            assembled.report.note_lost(&assembled.target.lost());
+            (vec![assembled.report], assembled.target.snapshot())
+        }
+        Err(AssembleError::Incomplete { .. } | AssembleError::NothingLeft { .. }) => {
+            (describe(devices, &options.open)?, Vec::new())
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Survey {
+        users: users_by_notice(&reports),
+        reports,
+        open,
+        needs_force,
+    })
+}
+
+/// Returns true if another program holds one of the devices exclusively. Checks twice, since a
+/// program that only examines a device holds it for a moment.
+fn is_in_use(devices: &[&str]) -> bool {
+    let mut busy = devices.iter().filter(|device| is_busy(device)).peekable();
+    if busy.peek().is_none() {
+        return false;
+    }
+    sleep(PAUSE);
+    busy.any(|device| is_busy(device))
+}
+
+fn is_busy(device: &str) -> bool {
+    let Some(identity) = identity(device) else {
+        return false;
+    };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if matches!(identity, Identity::Block { .. }) {
+        return open(device, flags | OFlags::EXCL, Mode::empty()).err() == Some(Errno::BUSY);
+    }
+    let Ok(file) = open(device, flags, Mode::empty()) else {
+        return false;
+    };
+    flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+}
+
+/// Finds the programs that have the devices, with the work they published.
+fn users(devices: &[&str], reports: &[ArrayReport]) -> Vec<User> {
+    let mut users = users_by_notice(reports);
+    for user in holders(devices) {
+        if users.iter().all(|other| other.pid != user.pid) {
+            users.push(user);
+        }
+    }
+    if users.is_empty() {
+        users.push(User {
+            pid: None,
+            command: None,
+            work: None,
+        });
+    }
+    users
+}
+
+fn users_by_notice(reports: &[ArrayReport]) -> Vec<User> {
+    let arrays: Vec<_> = reports.iter().flat_map(ArrayReport::uuids).collect();
+    let works = work_on(&arrays).into_iter();
+    let users = works.map(|work| User {
+        pid: Some(work.pid),
+        command: command_of(work.pid),
+        work: Some(work),
+    });
+    users.collect()
+}

@@ -1,0 +1,134 @@
+//! After open, nothing on the data path allocates: neither the engine, nor the driver, nor the
+//! queues.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
+
+mod common;
+
+use spindles_admin::scratch::{self, ScratchOptions};
+use spindles_array::Target;
+use spindles_block::{BlockIndex, BufferSlice, Operation, Request};
+use spindles_device::{IoChoice, OpenOptions};
+use spindles_layout::Expression;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// Counts the allocations of the calling thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on unchanged to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: guaranteed by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Returns the number of allocations while the target runs many requests of all kinds, as many at
+/// once as it takes.
+fn allocations(target: &mut dyn Target, requests: u64) -> u64 {
+    let depth = u64::from(target.facts().requests_max);
+    let blocks = 48;
+    let buffer = target.allocate(blocks);
+    let places = target.facts().blocks - u64::from(blocks);
+    let before = ALLOCATIONS.with(Cell::get);
+    for token in 0..requests {
+        let operation = match token % 7 {
+            0..=2 => Operation::Read,
+            3 | 4 => Operation::Write { fua: false },
+            5 => Operation::WriteZeroes { fua: false },
+            _ => Operation::Discard,
+        };
+        let request = Request {
+            token,
+            operation,
+            block: BlockIndex(token * 7919 % places),
+            blocks: 1 + u32::try_from(token * 31 % u64::from(blocks)).unwrap(),
+            buffer: BufferSlice {
+                buffer,
+                first_block: 0,
+            },
+        };
+        if token >= depth {
+            assert_eq!(target.poll(true).unwrap().result, Ok(()));
+        }
+        target.submit(request).unwrap();
+    }
+    while target.poll(true).is_some() {}
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+fn check(array: &str, io: IoChoice, device: &str) {
+    let options = ScratchOptions {
+        open: OpenOptions {
+            io,
+            requests_max: 32,
+            ..OpenOptions::default()
+        },
+        chunk_bytes: Some(16 << 10),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let counted = Expression::parse_counted(array).unwrap();
+    let text = counted.to_string();
+    let mut named = text.clone();
+    for index in 0..counted.leaves().len() {
+        let leaf = if device == "file" {
+            let path = folder.path().join(index.to_string());
+            std::fs::File::create_new(&path)
+                .unwrap()
+                .set_len(2 << 20)
+                .unwrap();
+            path.to_str().unwrap().to_owned()
+        } else {
+            device.to_owned()
+        };
+        for (open, close) in [('(', ','), ('(', ')'), (',', ','), (',', ')')] {
+            let from = format!("{open}{index}{close}");
+            named = named.replace(&from, &format!("{open}{leaf}{close}"));
+        }
+    }
+    let expression = Expression::parse(&named).unwrap();
+    let before = ALLOCATIONS.with(Cell::get);
+    let mut target = scratch::open(&expression, &options).unwrap();
+    assert!(
+        ALLOCATIONS.with(Cell::get) > before,
+        "allocations are counted"
+    );
+    // Files are slow, and a few hundred requests fill every queue often enough.
+    let requests = if device == "file" { 300 } else { 2000 };
+    assert_eq!(allocations(target.as_mut(), requests), 0, "{named}");
+    target.close().unwrap();
+}
+
+#[test]
+fn nothing_allocates_after_open() {
+    for array in [
+        "raid0(3)",
+        "raid1(2)",
+        "raid5(4)",
+        "raid6(5)",
+        "raid0(raid5(3),raid1(2))",
+    ] {
+        for device in ["null:2M", "mem:2M"] {
+            check(array, IoChoice::Auto, device);
+        }
+    }
+    for io in [IoChoice::Uring, IoChoice::Threads] {
+        check("raid5(4)", io, "file");
+        check("raid0(raid5(3),raid1(2))", io, "file");
+    }
+}

@@ -1,0 +1,103 @@
+//! The single-threaded core: arrays, devices, and the spares of the arrays.
+
+mod carry;
+pub mod manage;
+pub(crate) mod progress;
+mod space;
+pub(crate) mod spares;
+pub(crate) mod tree;
+
+pub(crate) use carry::{ArrayIndex, Carry, Node};
+
+use crate::ArraySnapshot;
+use crate::incidents::SpaceNews;
+use crate::labels::Spare;
+use carry::Full;
+use space::{Space, Waiting};
+use spares::Spares;
+use spindles_block::{Request, RequestError};
+use spindles_device::{OpenError, OpenOptions};
+
+/// All arrays, devices and spares of this thread.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) carry: Carry,
+    pub(crate) spares: Spares,
+    space: Space,
+}
+
+impl Core {
+    pub(crate) fn new(options: &OpenOptions) -> Result<Self, OpenError> {
+        Ok(Self {
+            carry: Carry::new(options)?,
+            spares: Spares::default(),
+            space: Space::default(),
+        })
+    }
+
+    /// Gives the arrays spares for members that are missing now or later.
+    pub(crate) fn provide_spares(&mut self, spares: Vec<Spare>) {
+        self.spares.provide(&mut self.carry, spares);
+    }
+
+    /// Submits a client's request to a node. With `exchangeable`, the reply may name other memory.
+    pub(crate) fn submit(
+        &mut self,
+        node: Node,
+        request: Request,
+        exchangeable: bool,
+    ) -> Result<(), Full> {
+        if !self.space.take(&mut self.carry, node, &request) {
+            self.lacks_space(Waiting {
+                node,
+                request,
+                exchangeable,
+            });
+            return Ok(());
+        }
+        self.carry.submit(node, request, exchangeable)
+    }
+
+    fn lacks_space(&mut self, write: Waiting) {
+        if let Some(write) = self.space.wait(write) {
+            self.carry.refuse(&write.request, RequestError::NoSpace);
+        }
+    }
+
+    /// Returns the changes in space for writes since the last call.
+    pub(crate) fn space_news(&mut self) -> Vec<SpaceNews> {
+        self.space.news()
+    }
+
+    /// Returns the current state of all arrays in use, each before its inner arrays.
+    pub(crate) fn snapshot(&self) -> Vec<ArraySnapshot> {
+        progress::snapshot(&self.carry, self.space.lacking(&self.carry))
+    }
+
+    /// Returns true if an operation is in flight, an engine waits for a timeout, or a write waits
+    /// for space.
+    pub(crate) fn busy(&self) -> bool {
+        self.carry.busy() || self.space.is_waited_for()
+    }
+
+    /// Submits started operations, waits if asked to, and carries completed ones as far up as they
+    /// go. Spares take the places of members that went out.
+    pub(crate) fn turn(&mut self, wait: bool) {
+        self.carry.turn(wait, self.space.next_try());
+        for write in self.space.tried_again() {
+            if !self.space.take(&mut self.carry, write.node, &write.request) {
+                self.lacks_space(write);
+                continue;
+            }
+            let taken = self
+                .carry
+                .submit(write.node, write.request, write.exchangeable);
+            if taken.is_err() {
+                self.space.keep(write);
+            }
+        }
+        if self.carry.lost_members() {
+            self.spares.take_places(&mut self.carry);
+        }
+    }
+}

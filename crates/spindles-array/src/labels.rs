@@ -1,0 +1,157 @@
+//! Labels of devices that belong to arrays but are no members: spares and journals.
+
+use spindles_device::at_rest::Access;
+use spindles_device::errors::failed;
+use spindles_device::probe::Probe;
+use spindles_device::seen::Seen;
+use spindles_device::{OpenError, OpenOptions, backends, clearing, random};
+use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
+use std::io;
+
+/// A spare device.
+#[derive(Clone, Debug)]
+pub struct Spare {
+    /// The device.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its label.
+    pub record: SpareRecord,
+}
+
+/// Checks that a device could be written now. Callers check all devices before the first write.
+pub fn may_write(device: &str) -> Result<(), OpenError> {
+    backends::open(device, &OpenOptions::default()).map(drop)
+}
+
+/// The state of a device when it was examined, before it is labelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// The device has a label. `make` replaces the label and keeps the other contents.
+    Labelled,
+    /// The device has no Spindles label. `make` checks this again, because another command may have
+    /// labelled the device meanwhile.
+    Unlabelled,
+    /// The device may hold any contents; `make` overwrites them.
+    Anything,
+}
+
+impl Before {
+    /// Expects a device without a label, unless its data may be overwritten.
+    pub fn unless(overwrite: bool) -> Self {
+        if overwrite {
+            Self::Anything
+        } else {
+            Self::Unlabelled
+        }
+    }
+}
+
+/// Writes the label of a device. Clears its other contents first, unless it was labelled before.
+/// `seen`: the device as it was examined.
+pub fn make(
+    device: &str,
+    before: Before,
+    seen: Seen,
+    page: &[u8; SUPERBLOCK_BYTES],
+) -> Result<(), OpenError> {
+    // Hold the device during the writes, so that no other program can open it.
+    let held = backends::open(device, &OpenOptions::default())?;
+    seen.is_unchanged(device)?;
+    let found = Probe::held(device).map_err(|source| failed(device, "read", source))?;
+    let found = found.found();
+    let is_labelled =
+        found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some();
+    if before == Before::Unlabelled && is_labelled {
+        return Err(OpenError::Labelled {
+            device: device.to_owned(),
+        });
+    }
+    let forgotten = if before == Before::Labelled {
+        Ok(())
+    } else {
+        clearing::forget(device)
+    };
+    let written = forgotten.and_then(|()| put(device, page));
+    drop(held);
+    written.map_err(|source| failed(device, "write to", source))
+}
+
+/// Labels a held device as a dedicated spare of this array, and clears it for its place there.
+pub(crate) fn reserve(device: &str, array: Uuid, areas: &DeviceRecord) -> io::Result<()> {
+    clearing::clear(device, areas)?;
+    let spare = SpareRecord {
+        device_uuid: random::uuid().map_err(io::Error::other)?,
+        device_bytes: areas.device_bytes,
+        arrays: vec![array],
+    };
+    put(device, &spare.encode())
+}
+
+/// Labels a held spare as this array's alone, durably, and then clears it for its place there.
+pub(crate) fn claim(
+    device: &str,
+    spare: &SpareRecord,
+    array: Uuid,
+    areas: &DeviceRecord,
+) -> io::Result<()> {
+    put(device, &spare.claimed_by(array).encode())?;
+    clearing::clear_spare(device, areas)
+}
+
+/// Rewrites the damaged label of a held spare.
+pub fn repair(device: &str, spare: &SpareRecord) -> io::Result<()> {
+    put(device, &spare.encode())
+}
+
+/// Writes a label, durably.
+fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
+    let device = backends::at_rest(device, Access::Write)?;
+    device.write(page, SLOT_BYTES[0])?;
+    device.sync()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_block::{BlockSize, MemberIndex};
+    use spindles_format::{AreaKind, areas_for};
+
+    /// No other array takes it, even if it never becomes a member.
+    #[test]
+    fn a_claimed_spare_belongs_to_one_array_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s").to_str().unwrap().to_owned();
+        std::fs::write(&path, vec![0x5a; 1 << 20]).unwrap();
+        let [one, other, own] = [1, 2, 3].map(|of| Uuid::from_random([of; 16]));
+        for arrays in [Vec::new(), vec![one, other]] {
+            let spare = SpareRecord {
+                device_uuid: own,
+                device_bytes: 1 << 20,
+                arrays,
+            };
+            let again = make(&path, Before::Unlabelled, Seen::default(), &spare.encode());
+            assert_eq!(
+                again.is_err(),
+                !spare.arrays.is_empty(),
+                "it is labelled by then"
+            );
+            make(&path, Before::Anything, Seen::default(), &spare.encode()).unwrap();
+            let found = Probe::open(&path).unwrap().found();
+            assert_eq!(found.spare(), Some(&spare));
+            let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();
+            claim(&path, &spare, one, &areas).unwrap();
+            let found = Probe::open(&path).unwrap().found();
+            assert_eq!(found.spare().map(|spare| &spare.arrays), Some(&vec![one]));
+            let bytes = std::fs::read(&path).unwrap();
+            let checksums = areas.area(AreaKind::CHECKSUMS).unwrap();
+            for (from, length) in [
+                (SLOT_BYTES[1], 4096),
+                (checksums.offset_bytes, checksums.length_bytes),
+            ] {
+                let range = usize::try_from(from).unwrap()..usize::try_from(from + length).unwrap();
+                assert!(bytes[range].iter().all(|byte| *byte == 0));
+            }
+        }
+    }
+}

@@ -1,0 +1,638 @@
+//! The devices at the leaves, with their shared buffers and queue.
+
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, Instant as Moment, MemberError, MemberResult,
+    Operation,
+};
+use spindles_device::backends::{self, Inline, Medium, Opened};
+use spindles_device::buffers::Buffers;
+use spindles_device::holes::Holes;
+use spindles_device::later::{Job, LOOKOUTS, Later};
+use spindles_device::locks::Held;
+use spindles_device::queues::{self, Chosen, Wait, Watch, WatchId};
+use spindles_device::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
+use spindles_device::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// A device at a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceIndex(pub(crate) u16);
+
+impl DeviceIndex {
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// How to reach a device.
+#[derive(Debug)]
+enum Reach {
+    Inline(Box<dyn Inline>),
+    File(FileIndex),
+    Later(Box<dyn Later>),
+    /// Closed, but the owner may still poll one of the descriptors.
+    Left(Box<dyn Later>),
+    /// Closed.
+    Nothing,
+}
+
+/// First watch id of the devices with a `Later`. Lower ids belong to the owner of the target.
+const OWN_WATCHES: u32 = 1 << 31;
+/// How long the kernel may take to close a removed file; `PAUSE` is the time between two tries.
+const CLOSED_WITHIN: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+struct Device {
+    facts: DeviceFacts,
+    reach: Reach,
+    counters: DeviceCounters,
+    /// Operations in flight. `counters.busy_ns` counts them up to `counted_until`.
+    in_flight: u32,
+    counted_until: Moment,
+    had_no_space: bool,
+    /// `Some` if writing the device takes space.
+    holes: Option<Holes>,
+    /// Files held while the device is open, such as the file below a loop device.
+    held: Vec<Held>,
+}
+
+/// One operation on a device, in its blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceIo {
+    pub(crate) operation: Operation,
+    pub(crate) block: BlockIndex,
+    pub(crate) blocks: u32,
+    pub(crate) buffer: BufferSlice,
+}
+
+/// An operation in flight; its index in `Members::started` is its tag in the queue.
+#[derive(Clone, Copy, Debug)]
+struct Started {
+    tag: Tag,
+    device: DeviceIndex,
+    operation: Operation,
+    at: Moment,
+}
+
+/// Initial capacity for operations in flight; only the largest arrays exceed it.
+const STARTED_MAX: usize = 1024;
+
+/// All devices of a target, their buffers and their queue.
+#[derive(Debug)]
+pub(crate) struct Members {
+    /// Dropped before the buffers: the queue waits until the kernel no longer uses them.
+    queue: Option<Chosen>,
+    pub(crate) buffers: Buffers,
+    devices: Vec<Device>,
+    /// Operations in flight, and the free indices among them.
+    started: Vec<Started>,
+    free: Vec<u32>,
+    /// Devices with a `Later`.
+    later: Vec<DeviceIndex>,
+    /// Ready watches of the target's owner.
+    ready: VecDeque<WatchId>,
+    /// Set after a file was removed, while the kernel may not have closed it yet.
+    lets_go: bool,
+    block_size: BlockSize,
+    options: OpenOptions,
+}
+
+impl Members {
+    pub(crate) fn new(options: &OpenOptions) -> Result<Self, OpenError> {
+        let block_size = options.block_size.unwrap_or(BlockSize::B4096);
+        let buffers = Buffers::new(block_size).map_err(|source| OpenError::Io {
+            device: "buffers".to_owned(),
+            action: "take the memory for",
+            source,
+        })?;
+        Ok(Self {
+            queue: None,
+            buffers,
+            devices: Vec::new(),
+            started: Vec::with_capacity(STARTED_MAX),
+            free: Vec::with_capacity(STARTED_MAX),
+            later: Vec::new(),
+            ready: VecDeque::new(),
+            lets_go: false,
+            block_size,
+            options: options.clone(),
+        })
+    }
+
+    pub(crate) fn options(&self) -> &OpenOptions {
+        &self.options
+    }
+
+    pub(crate) fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// Opens a device; retries a busy one for up to `busy_timeout`.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        busy_timeout: Duration,
+    ) -> Result<DeviceIndex, OpenError> {
+        let opened = self.open(name, busy_timeout)?;
+        backends::check_blocks(&opened.facts, self.block_size)?;
+        let block_bytes = self.block_size.bytes();
+        if opened.facts.bytes < u64::from(block_bytes) {
+            return Err(OpenError::TooSmall {
+                device: name.to_owned(),
+                bytes: opened.facts.bytes,
+                block_bytes,
+            });
+        }
+        let holes = match &opened.medium {
+            Medium::File(file) if opened.facts.has_holes() && !self.options.read_only => {
+                Holes::of(file).ok()
+            }
+            _ => None,
+        };
+        let reach = match opened.medium {
+            Medium::Inline(inline) => Reach::Inline(inline),
+            Medium::File(file) => {
+                let queue = self.queue()?;
+                let file = queue.queue.add_file(file).map_err(|source| OpenError::Io {
+                    device: name.to_owned(),
+                    action: "hand to the kernel",
+                    source,
+                })?;
+                Reach::File(file)
+            }
+            Medium::Later(mut later) => {
+                self.queue()?;
+                let prepared = later.prepare(self.buffers.memory(BufferSlice::ZEROS, 0, false));
+                prepared.map_err(|source| OpenError::Io {
+                    device: name.to_owned(),
+                    action: "read",
+                    source,
+                })?;
+                Reach::Later(later)
+            }
+        };
+        let index = u16::try_from(self.devices.len()).expect("few devices");
+        if matches!(reach, Reach::Later(_)) {
+            self.later.push(DeviceIndex(index));
+        }
+        self.devices.push(Device {
+            facts: opened.facts,
+            reach,
+            held: opened.held,
+            counters: DeviceCounters::default(),
+            in_flight: 0,
+            counted_until: Moment(0),
+            had_no_space: false,
+            holes,
+        });
+        Ok(DeviceIndex(index))
+    }
+
+    /// Opens a device. Before Linux 6.13 the kernel closes a removed file only after all earlier
+    /// completions are collected. So a retry after a removal must collect completions while it
+    /// waits.
+    fn open(&mut self, name: &str, busy_timeout: Duration) -> Result<Opened, OpenError> {
+        let end = Instant::now() + CLOSED_WITHIN;
+        let waiting = |busy_timeout| OpenOptions {
+            busy_timeout,
+            ..self.options.clone()
+        };
+        let (at_once, patient) = (waiting(Duration::ZERO), waiting(busy_timeout));
+        while std::mem::take(&mut self.lets_go) {
+            match backends::open(name, &at_once) {
+                Err(OpenError::Busy { .. }) if Instant::now() < end => {
+                    self.turn(Wait::AtMost(PAUSE));
+                    self.lets_go = true;
+                }
+                Err(OpenError::Busy { .. }) => {}
+                opened => return opened,
+            }
+        }
+        backends::open(name, &patient)
+    }
+
+    /// Adds a test's own device.
+    #[cfg(test)]
+    pub(crate) fn add_inline(
+        &mut self,
+        facts: DeviceFacts,
+        inline: Box<dyn Inline>,
+    ) -> DeviceIndex {
+        let index = u16::try_from(self.devices.len()).expect("few devices");
+        self.devices.push(Device {
+            facts,
+            reach: Reach::Inline(inline),
+            held: Vec::new(),
+            counters: DeviceCounters::default(),
+            in_flight: 0,
+            counted_until: Moment(0),
+            had_no_space: false,
+            holes: None,
+        });
+        DeviceIndex(index)
+    }
+
+    /// Wraps the queue that carries file I/O in another one.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn wrap_queue(
+        &mut self,
+        wrap: impl FnOnce(Box<dyn queues::Queue>) -> Box<dyn queues::Queue>,
+    ) {
+        let Chosen { queue, reason } = self.queue.take().expect("there are files");
+        let queue = wrap(queue);
+        self.queue = Some(Chosen { queue, reason });
+    }
+
+    /// Returns the queue; opens it on the first call.
+    fn queue(&mut self) -> Result<&mut Chosen, OpenError> {
+        if self.queue.is_none() {
+            let blocks =
+                u32::try_from(ZEROS_BYTES_MAX).expect("a few MiB") / self.block_size.bytes();
+            let zeros = self.buffers.memory(BufferSlice::ZEROS, blocks, false);
+            let mut chosen = queues::open(self.options.io, zeros)?;
+            for buffer in self.buffers.ids() {
+                let (start, bytes) = self.buffers.extent(buffer);
+                if bytes == 0 {
+                    continue;
+                }
+                chosen.queue.add_buffer(buffer, start, bytes);
+            }
+            self.queue = Some(chosen);
+        }
+        Ok(self.queue.as_mut().expect("just opened"))
+    }
+
+    /// Closes a device that the array no longer uses, so that others may open it.
+    pub(crate) fn let_go(&mut self, device: DeviceIndex) {
+        let device = &mut self.devices[device.index()];
+        device.reach = match std::mem::replace(&mut device.reach, Reach::Nothing) {
+            Reach::File(file) => {
+                let chosen = self.queue.as_mut().expect("opened for the file");
+                chosen.queue.remove_file(file);
+                self.lets_go = true;
+                Reach::Nothing
+            }
+            Reach::Later(mut later) => {
+                later.end();
+                Reach::Left(later)
+            }
+            Reach::Inline(_) | Reach::Left(_) | Reach::Nothing => Reach::Nothing,
+        };
+        device.held.clear();
+        device.holes = None;
+    }
+
+    /// Returns all devices, including closed ones.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = DeviceIndex> + use<> {
+        let count = u16::try_from(self.devices.len()).expect("few devices");
+        (0..count).map(DeviceIndex)
+    }
+
+    /// Returns true if a device was closed.
+    pub(crate) fn is_gone(&self, device: DeviceIndex) -> bool {
+        let reach = &self.devices[device.index()].reach;
+        matches!(reach, Reach::Left(_) | Reach::Nothing)
+    }
+
+    /// Returns the name of the I/O queue, and the reason if it is not `io_uring`.
+    pub(crate) fn io(&self) -> (&'static str, Option<String>) {
+        match &self.queue {
+            None => ("inline", None),
+            Some(chosen) => (chosen.queue.name(), chosen.reason.clone()),
+        }
+    }
+
+    /// Allocates a buffer of zeros.
+    pub(crate) fn allocate(&mut self, blocks: u32) -> BufferId {
+        let buffer = self.buffers.allocate(blocks).expect("memory for buffers");
+        if let Some(chosen) = &mut self.queue {
+            let (start, bytes) = self.buffers.extent(buffer);
+            chosen.queue.add_buffer(buffer, start, bytes);
+        }
+        buffer
+    }
+
+    /// Returns the name of a buffer whose memory `provide` adds later.
+    pub(crate) fn reserve(&mut self) -> BufferId {
+        self.buffers.allocate(0).expect("memory for buffers")
+    }
+
+    /// Gives a reserved buffer its memory.
+    pub(crate) fn provide(&mut self, buffer: BufferId, blocks: u32) {
+        self.buffers
+            .replace(buffer, blocks)
+            .expect("memory for buffers");
+        if let Some(chosen) = &mut self.queue {
+            let (start, bytes) = self.buffers.extent(buffer);
+            chosen.queue.add_buffer(buffer, start, bytes);
+        }
+    }
+
+    pub(crate) fn facts(&self, device: DeviceIndex) -> &DeviceFacts {
+        &self.devices[device.index()].facts
+    }
+
+    pub(crate) fn counters(&self, device: DeviceIndex) -> DeviceCounters {
+        self.devices[device.index()].counters
+    }
+
+    /// Returns the device's size.
+    pub(crate) fn blocks(&self, device: DeviceIndex) -> u64 {
+        self.facts(device).bytes / u64::from(self.block_size.bytes())
+    }
+
+    /// Starts an operation. Returns the result if the device is synchronous; otherwise `next_done`
+    /// returns it later.
+    pub(crate) fn start(
+        &mut self,
+        tag: Tag,
+        device: DeviceIndex,
+        io: &DeviceIo,
+        now: Moment,
+    ) -> Option<MemberResult> {
+        let index = device;
+        let block_bytes = u64::from(self.block_size.bytes());
+        let offset_bytes = io.block.0 * block_bytes;
+        let bytes = u64::from(io.blocks) * block_bytes;
+        let device = &mut self.devices[device.index()];
+        device.counters.count(io.operation, bytes);
+        let mut io = *io;
+        if self.options.ignore_flushes {
+            let Some(operation) = unflushed(io.operation) else {
+                return Some(Ok(()));
+            };
+            io.operation = operation;
+        }
+        let inline = match &mut device.reach {
+            Reach::Inline(inline) => inline,
+            Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
+            Reach::File(file) => {
+                let to_fill = io.operation == Operation::Read;
+                let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);
+                let at = Started {
+                    tag,
+                    device: index,
+                    operation: io.operation,
+                    at: now,
+                };
+                let tag = keep(&mut self.started, &mut self.free, at);
+                let transfer = Transfer::new(tag, *file, io.operation, offset_bytes, bytes, memory);
+                device.begin(now);
+                let chosen = self.queue.as_mut().expect("opened for the file");
+                chosen.queue.start(transfer);
+                return None;
+            }
+            Reach::Later(later) => {
+                let to_fill = io.operation == Operation::Read;
+                let at = Started {
+                    tag,
+                    device: index,
+                    operation: io.operation,
+                    at: now,
+                };
+                later.start(Job {
+                    tag: keep(&mut self.started, &mut self.free, at),
+                    operation: io.operation,
+                    offset_bytes,
+                    bytes,
+                    memory: self.buffers.memory(io.buffer, io.blocks, to_fill),
+                });
+                device.begin(now);
+                return None;
+            }
+        };
+        let result = execute(inline.as_mut(), &mut self.buffers, &io, offset_bytes, bytes);
+        if result.is_err() {
+            device.counters.errors += 1;
+        }
+        Some(result)
+    }
+
+    /// Submits started operations without waiting for them.
+    pub(crate) fn hand_over(&mut self) {
+        self.advance();
+        if let Some(chosen) = &mut self.queue {
+            chosen.queue.hand_over();
+        }
+    }
+
+    /// Returns the next completed operation.
+    pub(crate) fn next_done(&mut self, now: Moment) -> Option<(Tag, MemberResult)> {
+        let done = self.queue.as_mut()?.queue.next_done();
+        let done = done.or_else(|| self.later().find_map(|later| later.next_done()));
+        let (Tag(number), result) = done?;
+        let number = u32::try_from(number).expect("as it was given");
+        let started = self.started[usize::try_from(number).expect("64 bits")];
+        self.free.push(number);
+        self.devices[started.device.index()].end(&started, now);
+        Some((started.tag, result))
+    }
+
+    /// Counts an error that `next_done` returned for an operation of the device.
+    pub(crate) fn count_error(&mut self, device: DeviceIndex, error: MemberError) {
+        let device = &mut self.devices[device.index()];
+        device.counters.errors += 1;
+        device.had_no_space |= error == MemberError::NoSpace;
+    }
+
+    /// Returns true if a write failed because the storage below the device was full.
+    pub(crate) fn had_no_space(&self, device: DeviceIndex) -> bool {
+        self.devices[device.index()].had_no_space
+    }
+
+    /// Records that the storage below the device has no space for a write.
+    pub(crate) fn lacks_space(&mut self, device: DeviceIndex) {
+        self.devices[device.index()].had_no_space = true;
+    }
+
+    /// Returns true if writing any device takes space.
+    pub(crate) fn has_holes(&self) -> bool {
+        self.devices.iter().any(|device| device.holes.is_some())
+    }
+
+    /// Returns the device's holes; `None` if writing it takes no space.
+    pub(crate) fn holes(&self, device: DeviceIndex) -> Option<&Holes> {
+        self.devices[device.index()].holes.as_ref()
+    }
+
+    /// Submits started operations, and collects completed ones.
+    pub(crate) fn turn(&mut self, wait: Wait) {
+        self.advance();
+        let wait = self.limited(wait);
+        match (&mut self.queue, wait) {
+            (Some(chosen), wait) => chosen.queue.turn(wait),
+            (None, Wait::AtMost(time)) => std::thread::sleep(time),
+            (None, Wait::No | Wait::Forever) => {}
+        }
+        let mut is_own = false;
+        while let Some(id) = self.queue.as_mut().and_then(|it| it.queue.next_ready()) {
+            let Some(own) = id.0.checked_sub(OWN_WATCHES) else {
+                self.ready.push_back(id);
+                continue;
+            };
+            is_own = true;
+            let own = usize::try_from(own).expect("64 bits");
+            let device = self.later[own / LOOKOUTS];
+            let reach = &mut self.devices[device.index()].reach;
+            if let Reach::Later(later) | Reach::Left(later) = reach {
+                later.ready(own % LOOKOUTS);
+            }
+        }
+        if is_own {
+            self.advance();
+        }
+    }
+
+    /// Returns the devices with a `Later` that are not closed.
+    fn later(&mut self) -> impl Iterator<Item = &mut Box<dyn Later>> {
+        let devices = self.devices.iter_mut();
+        devices.filter_map(|device| match &mut device.reach {
+            Reach::Later(later) => Some(later),
+            _ => None,
+        })
+    }
+
+    /// Lets each `Later` device make progress, and polls the descriptors that it waits for.
+    fn advance(&mut self) {
+        for (own, device) in (0..).zip(&self.later) {
+            let Reach::Later(later) = &mut self.devices[device.index()].reach else {
+                continue;
+            };
+            later.advance();
+            let chosen = self.queue.as_mut().expect("opened for the device");
+            for place in 0..LOOKOUTS {
+                let Some((descriptor, readiness)) = later.next_watch(place) else {
+                    continue;
+                };
+                let place = own * LOOKOUTS + place;
+                let watched = chosen.queue.watch(Watch {
+                    descriptor,
+                    readiness,
+                    id: WatchId(OWN_WATCHES + u32::try_from(place).expect("few devices")),
+                });
+                watched.expect("it was looked out for connections before");
+            }
+        }
+    }
+
+    /// Limits the wait of a turn, so that no `Later` device misses its wake-up time.
+    fn limited(&mut self, wait: Wait) -> Wait {
+        if wait == Wait::No || self.later.is_empty() {
+            return wait;
+        }
+        let mut wake_at = None;
+        for later in self.later() {
+            if later.has_done() {
+                return Wait::No;
+            }
+            wake_at = [wake_at, later.wake_at()].into_iter().flatten().min();
+        }
+        let left = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
+        match (wait, left) {
+            (Wait::Forever, Some(left)) => Wait::AtMost(left),
+            (Wait::AtMost(time), Some(left)) => Wait::AtMost(Duration::min(time, left)),
+            (wait, _) => wait,
+        }
+    }
+
+    /// Polls a descriptor in the following turns, until it is ready.
+    pub(crate) fn watch(&mut self, watch: Watch) -> Result<(), OpenError> {
+        let watched = self.queue()?.queue.watch(watch);
+        watched.map_err(|source| OpenError::Io {
+            device: "a connection".to_owned(),
+            action: "look out for",
+            source,
+        })
+    }
+
+    /// Restarts the threads that carry operations, so that they inherit the calling thread's
+    /// restrictions.
+    pub(crate) fn restart_threads(&mut self) -> std::io::Result<()> {
+        let chosen = self.queue.as_mut();
+        chosen.map_or(Ok(()), |chosen| chosen.queue.restart_threads())
+    }
+
+    /// Returns the next descriptor that a turn found ready.
+    pub(crate) fn next_ready(&mut self) -> Option<WatchId> {
+        self.ready.pop_front()
+    }
+
+    /// Returns true if a descriptor is polled or ready.
+    pub(crate) fn watches(&self) -> bool {
+        let chosen = self.queue.as_ref();
+        !self.ready.is_empty() || chosen.is_some_and(|chosen| chosen.queue.watches())
+    }
+
+    /// Returns true if an operation was started and `next_done` has not returned it yet.
+    pub(crate) fn busy(&self) -> bool {
+        let queue = self.queue.as_ref();
+        queue.is_some_and(|chosen| chosen.queue.in_flight() > 0)
+            || self.later.iter().any(|device| {
+                let reach = &self.devices[device.index()].reach;
+                matches!(reach, Reach::Later(later) if later.in_flight() > 0)
+            })
+    }
+}
+
+/// Executes an operation of `bytes` at `offset_bytes` on a synchronous device.
+#[inline]
+fn execute(
+    device: &mut dyn Inline,
+    buffers: &mut Buffers,
+    io: &DeviceIo,
+    offset_bytes: u64,
+    bytes: u64,
+) -> MemberResult {
+    match io.operation {
+        Operation::Read => device.read(offset_bytes, buffers.slice_mut(io.buffer, io.blocks)),
+        Operation::Write { .. } => device.write(offset_bytes, buffers.slice(io.buffer, io.blocks)),
+        Operation::Flush => device.flush(),
+        Operation::Discard | Operation::WriteZeroes { .. } => device.zero(offset_bytes, bytes),
+    }
+}
+
+/// Stores an operation in flight; returns its tag in the queue.
+#[inline]
+fn keep(all: &mut Vec<Started>, free: &mut Vec<u32>, started: Started) -> Tag {
+    if let Some(number) = free.pop() {
+        all[usize::try_from(number).expect("64 bits")] = started;
+        return Tag(number.into());
+    }
+    all.push(started);
+    Tag(u64::try_from(all.len() - 1).expect("64 bits"))
+}
+
+impl Device {
+    #[inline]
+    fn begin(&mut self, now: Moment) {
+        if self.in_flight == 0 {
+            self.counted_until = now;
+        }
+        self.in_flight += 1;
+    }
+
+    #[inline]
+    fn end(&mut self, started: &Started, now: Moment) {
+        self.in_flight -= 1;
+        self.counters.busy_ns += now.ns_since(self.counted_until);
+        self.counted_until = now;
+        let took_ns = now.ns_since(started.at);
+        match started.operation {
+            Operation::Read => self.counters.read_latencies.add(took_ns),
+            Operation::Write { .. } => self.counters.write_latencies.add(took_ns),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the operation without its durability request; `None` if nothing else is left of it.
+fn unflushed(operation: Operation) -> Option<Operation> {
+    match operation {
+        Operation::Flush => None,
+        Operation::Write { .. } => Some(Operation::Write { fua: false }),
+        Operation::WriteZeroes { .. } => Some(Operation::WriteZeroes { fua: false }),
+        Operation::Read | Operation::Discard => Some(operation),
+    }
+}

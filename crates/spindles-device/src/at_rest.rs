@@ -1,0 +1,62 @@
+//! Blocking access to a device, used for superblocks and labels.
+
+use crate::{positioned, zeros};
+use rustix::fs::{SeekFrom, ioctl_blksszget, seek};
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+
+/// The access a device is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// For reading.
+    Read,
+    /// For writing. Reads too: a copy is read back for comparison.
+    Write,
+}
+
+/// A device whose operations block until done, at any offset and of any length.
+pub trait AtRest: Debug {
+    /// Returns its length.
+    fn bytes(&self) -> io::Result<u64>;
+    /// Fills the buffer.
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all bytes.
+    fn write(&self, from: &[u8], offset: u64) -> io::Result<()>;
+    /// Zeroes a range, as cheaply as possible.
+    fn make_zeros(&self, from: u64, bytes: u64) -> io::Result<()>;
+    /// Makes written data durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Returns it as a file, if it is a regular file.
+    fn as_file(&self) -> Option<&File>;
+}
+
+impl AtRest for File {
+    fn bytes(&self) -> io::Result<u64> {
+        let bytes = seek(self, SeekFrom::End(0))?;
+        // A block device may end within a sector, which can't be read. Files have no sectors.
+        let sector_bytes = ioctl_blksszget(self).map_or(1, u64::from);
+        Ok(bytes - bytes % sector_bytes.max(1))
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        positioned::read_exact_at(self, into, offset)
+    }
+
+    fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
+        positioned::write_all_at(self, from, offset)
+    }
+
+    fn make_zeros(&self, from: u64, bytes: u64) -> io::Result<()> {
+        zeros::make(self, from, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_all()
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        let is_file = self.metadata().is_ok_and(|it| it.is_file());
+        is_file.then_some(self)
+    }
+}

@@ -1,0 +1,194 @@
+//! The locks of an array's devices, which stay while a server closes the array and opens it again.
+//!
+//! A lock belongs to an open file: the kernel releases it only when all I/O of that file has ended,
+//! also after the process was killed. So the next opening takes over the open file.
+
+use crate::identity::{Identity, identity, identity_of};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The locks of one array, to keep between two openings. The default keeps none.
+#[derive(Clone, Debug, Default)]
+pub struct Locks(Option<Arc<Mutex<State>>>);
+
+#[derive(Debug, Default)]
+struct State {
+    keeps: bool,
+    kept: Vec<(Identity, Locked)>,
+}
+
+/// An open file whose lock excludes other programs.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    pub(crate) file: OwnedFd,
+    /// Why its I/O goes through the page cache, if it does.
+    pub(crate) direct_reason: Option<String>,
+}
+
+/// A locked file that is held. Dropping it releases the lock, unless the locks of the array are
+/// kept.
+#[derive(Debug)]
+pub struct Held {
+    /// `Some` until it is dropped.
+    locked: Option<Locked>,
+    locks: Locks,
+}
+
+/// Keeps the locks of an array while its devices are closed. Dropping it releases the locks that no
+/// device took over.
+#[derive(Debug)]
+#[must_use]
+pub struct Keeping(Locks);
+
+impl Locks {
+    /// Returns the locks of an array that its server may have to close and open again.
+    #[must_use]
+    pub fn of_served_array() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Keeps the locks of the devices that are closed from here on.
+    pub fn keep(&self) -> Keeping {
+        self.with(|state| state.keeps = true);
+        Keeping(self.clone())
+    }
+
+    /// Returns true if locks may have to be kept.
+    pub(crate) fn may_keep(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Holds a locked file.
+    pub(crate) fn hold(&self, file: OwnedFd) -> Held {
+        self.hold_locked(Locked {
+            file,
+            direct_reason: None,
+        })
+    }
+
+    pub(crate) fn hold_locked(&self, locked: Locked) -> Held {
+        Held {
+            locked: Some(locked),
+            locks: self.clone(),
+        }
+    }
+
+    /// Takes over the kept file of this name.
+    pub(crate) fn take(&self, name: &str) -> Option<Locked> {
+        self.take_identity(&identity(name)?)
+    }
+
+    /// Takes over the kept file with the identity of an open file.
+    pub(crate) fn take_same(&self, file: &impl AsFd) -> Option<Locked> {
+        self.take_identity(&identity_of(file)?)
+    }
+
+    fn take_identity(&self, identity: &Identity) -> Option<Locked> {
+        self.with(|state| {
+            let at = state.kept.iter().position(|(kept, _)| kept == identity)?;
+            Some(state.kept.swap_remove(at).1)
+        })?
+    }
+
+    /// Returns true if the lock of this file is kept.
+    pub(crate) fn keeps(&self, file: &impl AsFd) -> bool {
+        let is_kept = |identity: Identity| {
+            self.with(|state| state.kept.iter().any(|(kept, _)| *kept == identity))
+        };
+        self.may_keep() && identity_of(file).and_then(is_kept).unwrap_or(false)
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+        let state = self.0.as_ref()?.lock();
+        Some(work(&mut state.unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+impl PartialEq for Locks {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (own, other) => own.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for Locks {}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let locked = self.locked.take().expect("it is held");
+        self.locks.with(|state| {
+            if state.keeps
+                && let Some(identity) = identity_of(&locked.file)
+            {
+                state.kept.push((identity, locked));
+            }
+        });
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        self.0.with(|state| *state = State::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{FlockOperation, flock};
+    use std::fs::File;
+    use std::path::Path;
+
+    fn open(path: &Path) -> OwnedFd {
+        File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .unwrap()
+            .into()
+    }
+
+    fn is_free(path: &Path) -> bool {
+        flock(open(path), FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    #[test]
+    fn a_lock_is_kept_between_two_openings() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let name = path.to_str().unwrap();
+        File::create(&path).unwrap();
+        let locks = Locks::of_served_array();
+        let lock = |locks: &Locks| {
+            let file = open(&path);
+            flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+            locks.hold(file)
+        };
+        drop(lock(&locks));
+        assert!(is_free(&path), "nothing is kept yet");
+        let held = lock(&locks);
+        let keeping = locks.keep();
+        assert!(!locks.keeps(&open(&path)), "it is in use");
+        assert!(locks.take(name).is_none(), "it is in use");
+        drop(held);
+        assert!(!is_free(&path));
+        assert!(locks.keeps(&open(&path)));
+        assert!(
+            Locks::of_served_array().take(name).is_none(),
+            "another array's"
+        );
+        let again = locks.hold_locked(locks.take(name).unwrap());
+        assert!(locks.take(name).is_none(), "one has it");
+        drop(keeping);
+        assert!(!is_free(&path), "taken over in time");
+        drop(again);
+        assert!(is_free(&path));
+        let held = lock(&locks);
+        let keeping = locks.keep();
+        drop(held);
+        drop(keeping);
+        assert!(is_free(&path), "the end of the keeping releases it");
+    }
+}

@@ -1,4 +1,0 @@
-//! The measurements of `spindles bench` that run no workload.
-
-pub mod engine;
-pub mod parity;
