@@ -44,11 +44,6 @@ pub(crate) static STEPS: &[&Step] = &[
         run: deb,
     },
     &Step {
-        name: "canaries",
-        about: "the simulator finds planted faults",
-        run: canaries,
-    },
-    &Step {
         name: "doc",
         about: "the documentation builds without a warning",
         run: doc,
@@ -282,20 +277,6 @@ fn deb() -> Outcome {
         },
         Err(error) => Outcome::failed(error),
     }
-}
-
-fn canaries() -> Outcome {
-    cargo_test(&[
-        "--quiet",
-        // Same packages as in the step `tests`, so cargo rebuilds only the crates that the canaries
-        // change.
-        "--workspace",
-        "--features",
-        "spindles-sim/canary",
-        "--test",
-        "simulation",
-        "planted_fault", // The other tests ran without canaries.
-    ])
 }
 
 fn doc() -> Outcome {

@@ -6,7 +6,7 @@ use crate::create::{self, CreateError, CreateOptions};
 use spindles_array::{NodeId, Stack, Target, open_device};
 use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
 use spindles_device::{Backend, OpenError, OpenOptions};
-use spindles_engine::{Config, Limits, POLICIES};
+use spindles_engine::{Config, Limits, Mutation, POLICIES};
 use spindles_layout::{Expression, ExpressionError, Geometry, GeometryError, Spec, chunk_blocks};
 use thiserror::Error;
 
@@ -226,6 +226,7 @@ fn plain_config(
         limits: Limits::for_depth(options.open.requests_max, block_size),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,
+        mutation: Mutation::None,
         geometry,
     }
 }

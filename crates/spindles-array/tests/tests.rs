@@ -8,7 +8,9 @@ use spindles_block::{
 };
 use spindles_device::backends::Inline;
 use spindles_device::{BackendFacts, DeviceFacts, OpenOptions};
-use spindles_engine::{ArrayState, Config, Event, Limits, OutReason, POLICIES, READ_POLICIES};
+use spindles_engine::{
+    ArrayState, Config, Event, Limits, Mutation, OutReason, POLICIES, READ_POLICIES,
+};
 use spindles_layout::{Geometry, Level, Spec};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -104,6 +106,7 @@ pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
         limits: Limits::for_depth(depth, BlockSize::B4096),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,
+        mutation: Mutation::None,
     }
 }
 

@@ -168,8 +168,7 @@ pub struct Config {
     pub scratch: BufferId,
     /// The driver's id for `Engine::metadata`.
     pub metadata: BufferId,
-    /// The fault to inject.
-    #[cfg(feature = "canary")]
+    /// The planted fault. Only a build with the feature `canary` acts on it.
     pub mutation: crate::mutation::Mutation,
 }
 

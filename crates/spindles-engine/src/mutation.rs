@@ -1,5 +1,5 @@
 //! Faults planted in the engine, one at a time, so that the simulator can prove that its checkers
-//! would find them. Exists only with the feature `canary`.
+//! would find them. Without the feature `canary` the engine never has one.
 
 /// A planted fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

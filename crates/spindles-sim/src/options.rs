@@ -256,8 +256,7 @@ pub struct Options {
     pub beyond: bool,
     /// The sessions. After them the array is opened once more and checked as a whole.
     pub sessions: Vec<Session>,
-    /// A defect planted in the engine.
-    #[cfg(feature = "canary")]
+    /// A defect planted in the engine. Builds without its feature `canary` ignore it.
     pub mutation: spindles_engine::Mutation,
 }
 
@@ -367,7 +366,6 @@ impl Options {
             beyond,
             sessions,
             tree,
-            #[cfg(feature = "canary")]
             mutation: spindles_engine::Mutation::None,
         }
     }

@@ -11,7 +11,6 @@ use crate::places::Places;
 use crate::stack::{Below, View};
 use crate::world::{Failure, World};
 use spindles_block::{BlockIndex, BufferId, Instant, MemberIndex, MemberSet, Operation};
-#[cfg(feature = "canary")]
 use spindles_engine::Mutation;
 use spindles_engine::{
     ArrayState, Command, Config, Engine, FaultLimits, Limits, OpenError, POLICIES, Persistence,
@@ -786,7 +785,6 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         zeroes_without_moving_bytes: options.zeroes_without_moving_bytes,
         thin: options.thin,
         tears: options.sector_bytes < options.block_size.bytes(),
-        #[cfg(feature = "canary")]
         mutation: options.mutation,
         ..plain
     }
@@ -840,7 +838,6 @@ pub(crate) fn plain_config(
         limits,
         scratch,
         metadata,
-        #[cfg(feature = "canary")]
         mutation: Mutation::None,
     }
 }

@@ -1,8 +1,6 @@
 //! Engines with one planted fault: the checker meant for it finds it within a bounded number of
 //! seeds, and the engine without it passes the same seeds.
 
-#![cfg(feature = "canary")]
-
 use spindles_engine::Mutation;
 use spindles_engine::mutation::MUTATIONS;
 use spindles_layout::Level;

@@ -38,7 +38,6 @@ fn enumerate(all: Vec<(Scenario, Bounds)>) -> Summary {
 }
 
 /// The smallest array with a rotating parity.
-#[cfg(feature = "canary")]
 const ARRAY: &str = "raid5:left-symmetric(3) journal regions checksums";
 
 /// The scenarios that the test command explores beyond `Bounds::SHORT`, each with its number of
@@ -329,7 +328,6 @@ fn one_corrupt_block_is_survived_outside_the_known_gaps() {
 }
 
 /// An engine that does not verify checksums.
-#[cfg(feature = "canary")]
 #[test]
 fn a_planted_fault_that_misses_corruption_is_found() {
     let bounds = Bounds {
@@ -343,7 +341,6 @@ fn a_planted_fault_that_misses_corruption_is_found() {
 }
 
 /// Replays of a durable record with a corrupt block or header.
-#[cfg(feature = "canary")]
 #[test]
 fn planted_faults_of_a_corrupt_log_are_found() {
     use spindles_engine::Mutation;
@@ -449,7 +446,6 @@ fn an_enumeration_is_deterministic() {
 
 /// Planted faults that show in what a crash leaves. Each is found in the scenarios of the smallest
 /// array, which the engine without a fault passes.
-#[cfg(feature = "canary")]
 #[test]
 fn planted_faults_are_found() {
     use spindles_engine::Mutation;
@@ -491,7 +487,6 @@ fn planted_faults_are_found() {
 
 /// Faults planted in bitmaps, rebuilds and journal devices. Each is found in its named scenario,
 /// which the engine without a fault passes. Some need more of the second crashes.
-#[cfg(feature = "canary")]
 #[test]
 fn planted_faults_of_regions_and_devices_are_found() {
     use spindles_engine::Mutation;
@@ -548,7 +543,6 @@ fn planted_faults_of_regions_and_devices_are_found() {
 
 /// Faults planted in the logging of stripes show in few scenarios. Each is found in its named one,
 /// which the engine without a fault passes.
-#[cfg(feature = "canary")]
 #[test]
 fn planted_faults_of_the_journal_are_found() {
     use spindles_engine::Mutation;

@@ -3,7 +3,9 @@
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
 use spindles_device::OpenOptions;
 use spindles_device::clock::since_1970_s;
-use spindles_engine::{Config, JOB_RATE, Limits, Persistence, Policy, READ_POLICIES, ReadPolicy};
+use spindles_engine::{
+    Config, JOB_RATE, Limits, Mutation, Persistence, Policy, READ_POLICIES, ReadPolicy,
+};
 use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::Geometry;
 
@@ -68,5 +70,6 @@ pub(crate) fn config(
         limits: Limits::for_depth(requests_max, array.block_size),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,
+        mutation: Mutation::None,
     }
 }

@@ -50,22 +50,23 @@ pub(crate) fn rebuild(carry: &Carry) -> Option<RebuildProgress> {
     all
 }
 
-/// Returns the progress of the scrubs of all arrays that can be scrubbed, and what they found.
+/// Returns the progress of the scrubs of all arrays, and the findings. Arrays of which a scrub
+/// inspects only the metadata count no bytes.
 pub(crate) fn scrub(carry: &Carry) -> ScrubProgress {
     let mut all = ScrubProgress::default();
     for (_, array) in in_use(carry) {
         let geometry = array.engine().geometry();
-        if !array.engine().can_scrub() {
-            continue;
-        }
-        let bytes = geometry.blocks() * u64::from(array.engine().block_size().bytes());
+        let bytes = match array.engine().compares() {
+            true => geometry.blocks() * u64::from(array.engine().block_size().bytes()),
+            false => 0,
+        };
         let status = array.engine().status();
         all.total_bytes += bytes;
         all.done_bytes += bytes;
         if let Some(job) = status.job("scrub") {
             all.going |= job.going;
             all.failed += job.failed;
-            all.done_bytes -= bytes - job.done_bytes;
+            all.done_bytes -= bytes.saturating_sub(job.done_bytes);
         }
         all.found.repaired_blocks += status.scrub.repaired_blocks;
         all.found.metadata_repaired_blocks += status.scrub.metadata_repaired_blocks;

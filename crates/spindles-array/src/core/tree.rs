@@ -118,7 +118,7 @@ pub(super) fn arrays_above(
 /// no redundancy, and the outer array has redundancy.
 fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
     let redundant = |array: ArrayIndex| carry.array(array).engine().geometry().redundancy() > 0;
-    carry.array(array).engine().can_scrub()
+    carry.array(array).engine().compares()
         && !redundant(array)
         && arrays_above(carry, array).any(redundant)
 }
@@ -132,12 +132,13 @@ pub(crate) enum Pass {
     Below,
 }
 
-/// Returns the arrays that one pass of a scrub covers. Leaves out a failed inner array: the outer
-/// array reports the data lost with it.
+/// Returns the arrays that one pass of a scrub covers. Of an array without redundancy and checksums
+/// only the metadata is inspected. Leaves out a failed inner array: the outer array reports the
+/// data lost with it.
 ///
 /// # Errors
 ///
-/// No array can be scrubbed, or an array is busy with another job; then no scrub may begin.
+/// No array has anything to compare, or an array is busy with another job; then no scrub may begin.
 pub(crate) fn to_scrub(carry: &Carry, pass: Pass) -> Result<Vec<ArrayIndex>, CommandError> {
     let mut all = Vec::new();
     let mut why_none = CommandError::NoRedundancy;
@@ -154,7 +155,10 @@ pub(crate) fn to_scrub(carry: &Carry, pass: Pass) -> Result<Vec<ArrayIndex>, Com
             Err(other) => return Err(other),
         }
     }
-    if all.is_empty() {
+    if !all
+        .iter()
+        .any(|array| carry.array(*array).engine().compares())
+    {
         return Err(why_none);
     }
     Ok(all)

@@ -114,7 +114,6 @@ impl Setup {
             limits: Limits::for_depth(self.depth, BLOCK_SIZE),
             scratch: SCRATCH,
             metadata: METADATA,
-            #[cfg(feature = "canary")]
             mutation: spindles_engine::Mutation::None,
         };
         let now = Instant(0);

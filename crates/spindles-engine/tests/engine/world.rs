@@ -228,7 +228,6 @@ impl Setup {
                 },
                 scratch: SCRATCH,
                 metadata: METADATA,
-                #[cfg(feature = "canary")]
                 mutation: spindles_engine::Mutation::None,
             },
         )?;

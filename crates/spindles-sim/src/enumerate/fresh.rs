@@ -223,10 +223,7 @@ impl Explorer<'_> {
             persistence.journal_device = device;
         }
         config.read_only = read_only;
-        #[cfg(feature = "canary")]
-        {
-            config.mutation = self.bounds.mutation;
-        }
+        config.mutation = self.bounds.mutation;
         let mut machine = Machine::open(
             &mut self.store,
             &self.scenario.geometry,

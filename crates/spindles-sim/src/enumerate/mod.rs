@@ -45,7 +45,7 @@ pub struct Bounds {
     pub states_max: u64,
     /// Set to include larger arrays, and all requests for each layout.
     pub all_arrays: bool,
-    /// The defect planted in the engine; needs the feature `canary`.
+    /// The defect planted in the engine. Builds without its feature `canary` ignore it.
     pub mutation: Mutation,
 }
 

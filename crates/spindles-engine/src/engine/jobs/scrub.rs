@@ -49,7 +49,8 @@ impl Engine {
     }
 
     /// Returns true if redundancy or checksums exist to compare the contents of members with.
-    pub fn can_scrub(&self) -> bool {
+    /// Otherwise a scrub inspects only the metadata.
+    pub fn compares(&self) -> bool {
         self.geometry.redundancy() > 0 || self.has_checksums()
     }
 
@@ -57,9 +58,9 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// There is nothing to compare, too much is lost, or a scrub is under way already.
+    /// There is nothing to inspect, too much is lost, or a scrub is under way already.
     pub fn may_scrub(&self) -> Result<(), CommandError> {
-        if !self.can_scrub() {
+        if !self.compares() && self.metadata.persistence().is_none() {
             return Err(CommandError::NoRedundancy);
         }
         if self.has_failed() {
@@ -75,7 +76,13 @@ impl Engine {
     pub(crate) fn begin_scrub(&mut self, scrub: Scrub) {
         let kept = self.scrub.found.mark;
         let is_check = scrub.repair == Repair::Nothing;
-        let from = if scrub.anew || is_check || kept.0 >= self.geometry.blocks() {
+        let from = if !self.compares() {
+            // Only the metadata is inspected: the walk begins at the end of the data.
+            Place {
+                group: GroupIndex(self.geometry.groups()),
+                row: 0,
+            }
+        } else if scrub.anew || is_check || kept.0 >= self.geometry.blocks() {
             Place::default()
         } else {
             let group = self.geometry.locate(kept).group;
@@ -83,13 +90,16 @@ impl Engine {
         };
         let recorded = (self.metadata.persistence())
             .map_or(0, |persistence| persistence.array.scrub_left_blocks);
-        let goes_on = from != Place::default();
+        let goes_on = self.compares() && from != Place::default();
         let left_before = if goes_on || is_check {
             recorded.max(self.scrub.left_blocks())
         } else {
             0
         };
-        let start = BlockIndex(self.blocks_below(from.group));
+        let start = BlockIndex(match self.compares() {
+            true => self.blocks_below(from.group),
+            false => 0,
+        });
         self.scrub = ScrubState {
             repair: scrub.repair,
             left_before,
