@@ -4,13 +4,14 @@
 //! A page of the list has the smallest sector size, so a crash leaves it old or new. Every entry is
 //! independent. The newest good copy of each page counts.
 
-use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
+use crate::{
+    AreaKind, ArrayRecord, BAD_BLOCKS_PAGE_BYTES, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid,
+    crc32c,
+};
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberIndex};
 
-/// The length of a page.
-pub const BAD_BLOCKS_PAGE_BYTES: usize = 512;
 /// The number of entries that a page has room for.
 pub const BAD_BLOCKS_PAGE_ENTRIES: usize = 29;
 

@@ -5,15 +5,14 @@
 //! bitmaps. The union over the good pages of the members that take part counts: a surplus bit costs
 //! work, a missing bit costs data.
 
-use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
+use crate::{
+    AreaKind, ArrayRecord, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, DeviceRecord, Features,
+    SUPERBLOCK_BYTES, Uuid, crc32c,
+};
 use alloc::{vec, vec::Vec};
 
-/// The length of a page.
-pub const BITMAP_PAGE_BYTES: usize = 512;
 /// 64-bit words of bits in a page.
 pub const BITMAP_PAGE_WORDS: usize = 58;
-/// Regions whose bits are in one page.
-pub const BITMAP_PAGE_REGIONS: u64 = 64 * 58;
 
 /// The kinds of areas that hold a bitmap.
 pub const BITMAPS: [AreaKind; 2] = [AreaKind::DIRTY_BITMAP, AreaKind::WRITTEN_BITMAP];

@@ -13,9 +13,11 @@ mod areas;
 mod assembly;
 mod bad_blocks;
 mod bitmap;
+mod checksum_area;
 mod checksums;
 mod choose;
 mod crc32c;
+mod device_record;
 mod error;
 mod growth;
 mod journal;
@@ -27,30 +29,32 @@ mod shared;
 mod sizes;
 mod spare;
 mod text;
+mod uuid;
 pub mod versions;
 
 pub use areas::{
-    Area, AreaKind, DeviceRecord, ErrorCounts, MEMBER_BLOCKS_MAX, TooSmall, areas_for,
-    areas_to_hold, areas_to_join, device_bytes_for, device_bytes_for_headroom,
+    TooSmall, areas_for, areas_to_hold, areas_to_join, device_bytes_for, device_bytes_for_headroom,
 };
 pub use assembly::{AssembleError, Assembly, Half, Reason, Refusal};
 pub use bad_blocks::{
-    BAD_BLOCKS_FIELDS, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
-    blank_bad_blocks, decode_bad_blocks, encode_bad_blocks, give_bad_blocks, lost_runs,
+    BAD_BLOCKS_FIELDS, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks, blank_bad_blocks,
+    decode_bad_blocks, encode_bad_blocks, give_bad_blocks, lost_runs,
 };
 pub use bitmap::{
-    BITMAP_FIELDS, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,
-    blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for, uniform_bitmap,
+    BITMAP_FIELDS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage, blank_bitmap, decode_bitmap,
+    encode_bitmap, give_regions, region_groups_for, uniform_bitmap,
 };
+pub use checksum_area::{give_checksums, room_for_checksums};
 pub use checksums::{
     CHECKSUM_BLANK, CHECKSUM_FIELDS, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES,
-    CHECKSUM_PART_BYTES, ChecksumKind, Entries, PageParts, give_checksums, open_checksums,
-    room_for_checksums, seal_checksums, stored_checksum,
+    CHECKSUM_PART_BYTES, ChecksumKind, Entries, PageParts, open_checksums, seal_checksums,
+    stored_checksum,
 };
 pub use choose::{Found, choose, returns_since};
 pub use crc32c::{
     CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, checksum_tail, crc32c,
 };
+pub use device_record::{Area, AreaKind, DeviceRecord, ErrorCounts, MEMBER_BLOCKS_MAX};
 pub use error::DecodeError;
 pub use growth::{GrowthRecord, OlderMap};
 pub use journal::{
@@ -59,14 +63,17 @@ pub use journal::{
 };
 pub use journal_device::{JOURNAL_DEVICE_BYTES_MIN, JOURNAL_DEVICE_FIELDS, JournalDevice};
 pub use record::{
-    ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX,
-    PastSession, Uuid,
+    ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX, PastSession,
 };
 pub use row_sum::RowSum;
 pub use shared::SharedAreas;
-pub use sizes::{SLOT_BYTES, SUPERBLOCK_BYTES, VERSION};
+pub use sizes::{
+    BAD_BLOCKS_PAGE_BYTES, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, SLOT_BYTES, SUPERBLOCK_BYTES,
+    VERSION,
+};
 pub use spare::{SPARE_ARRAYS_MAX, SPARE_FIELDS, SpareRecord};
 pub use text::Text;
+pub use uuid::Uuid;
 pub use versions::{decode, encode};
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes

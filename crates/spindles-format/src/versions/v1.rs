@@ -3,7 +3,7 @@
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex};
 
 use super::{Decoded, MAGIC, Version};
-use crate::areas::AREAS_MAX;
+use crate::device_record::AREAS_MAX;
 use crate::growth::GROWTH_BYTES;
 use crate::{
     Area, AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DecodeError, DeviceRecord, ErrorCounts,
