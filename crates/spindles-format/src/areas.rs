@@ -258,6 +258,7 @@ pub fn areas_to_join(
 mod tests {
     extern crate std;
     use super::*;
+    use spindles_block::BlockIndex;
 
     /// From 4 MiB on, a larger device holds no less than any with the same alignment.
     #[test]
