@@ -54,7 +54,7 @@ state_is() {
 
 # A file as docs/guide/administration.md has it.
 documented() {
-    awk -v first="# $1" '/^```/ { taken = 0 } taken; $0 == first { taken = 1 }' /usr/share/doc/spindles/administration.md |
+    awk -v first="# $1" '/^```/ { taken = 0 } taken; $0 == first { taken = 1 }' /usr/share/doc/spindles/docs/guide/administration.md |
         grep . || fail "the documentation has no $1"
 }
 
@@ -136,7 +136,7 @@ installs() {
     systemctl daemon-reload
     say "$(spindles --version) is installed"
     # One member is a loop device.
-    documented /etc/udev/rules.d/61-spindles.rules | grep -v '^KERNEL==' >/etc/udev/rules.d/61-spindles.rules
+    grep -v '^KERNEL==' /usr/lib/udev/rules.d/61-spindles.rules >/etc/udev/rules.d/61-spindles.rules
     cat >/usr/local/sbin/array-event <<'H'
 #!/bin/sh
 echo "$* $SPINDLES_STATE: $SPINDLES_MESSAGE" >>/var/log/array-events

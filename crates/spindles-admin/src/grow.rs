@@ -122,7 +122,7 @@ pub fn grow<'a>(
         options.overwrite,
         &options.assemble.open,
     )?;
-    let Opened { target, report } = host.look(assembling)?;
+    let Opened { target, report, .. } = host.look(assembling)?;
     let growing = report.growing.is_some();
     if growing && !becomes(&report, options) {
         return Err(ChangeError::Growing { array: report.name });

@@ -6,7 +6,7 @@ use crate::assemble::{
     self, ArrayReport, AssembleError, AssembleOptions, Assembled, assemble, assemble_to_change,
 };
 use crate::left_over;
-use spindles_array::{Managed, Target};
+use spindles_array::{Incident, Managed, Target};
 use spindles_device::identity::share_bytes;
 use spindles_device::is_address;
 use spindles_device::probe::Probe;
@@ -160,6 +160,8 @@ impl<'a> From<&'a Vec<&'a str>> for Host<'a> {
 pub(crate) struct Opened {
     pub(crate) target: Box<dyn Managed>,
     pub(crate) report: ArrayReport,
+    /// Incidents in a server until the command began, which are not reported again.
+    pub(crate) before: Vec<Incident>,
 }
 
 impl Debug for Opened {
@@ -173,6 +175,7 @@ impl From<Assembled> for Opened {
         Self {
             target: assembled.target,
             report: assembled.report,
+            before: Vec::new(),
         }
     }
 }
@@ -180,24 +183,39 @@ impl From<Assembled> for Opened {
 impl Opened {
     /// Returns an array in a server.
     pub(crate) fn served(served: &dyn Served) -> Self {
-        Self::by(served, served.managed())
+        let target = served.managed();
+        let before = target.incidents();
+        Self {
+            before,
+            ..Self::by(served, target)
+        }
     }
 
-    /// Returns an array in a server, managed through `target`.
+    /// Returns an array that a server has just opened for the command, managed through `target`.
     pub(crate) fn by(served: &dyn Served, target: Box<dyn Managed>) -> Self {
         let mut report = served.report();
         // Superblocks of an open array look like those after a crash.
         let (in_sync, total) = target.in_sync_bytes();
         report.note_open(in_sync == total);
         report.note_members(&target.snapshot());
-        Self { target, report }
+        Self {
+            target,
+            report,
+            before: Vec::new(),
+        }
     }
 
     /// Closes the array, unless others still use it. The report gets the spares that were taken
     /// meanwhile, and any failures.
     pub(crate) fn close(self) -> Result<ArrayReport, CloseError> {
-        let Self { target, mut report } = self;
+        let Self {
+            target,
+            mut report,
+            before,
+        } = self;
         assemble::close(target, &mut report)?;
+        let incidents = std::mem::take(&mut report.incidents).into_iter();
+        report.incidents = incidents.filter_map(|it| it.since(&before)).collect();
         Ok(report)
     }
 }

@@ -36,8 +36,8 @@ pub struct Out {
 ///
 /// # Errors
 ///
-/// If it is no active member, or the level does not survive its loss: the member stays in.
-/// `OutUnrecorded` if the member is out but the superblocks don't record it.
+/// If it is no active member, or the level does not survive its loss: nothing is written, and the
+/// member stays in. `OutUnrecorded` if the member is out but the superblocks don't record it.
 pub fn fail<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
@@ -48,7 +48,9 @@ pub fn fail<'a>(
     let given = with_device(host, device);
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let host = host.or_on(&given);
-    host.look(options)?;
+    let looked = host.look(options)?;
+    looked.target.may_fail(device)?;
+    drop(looked);
     let mut opened = host.open(options)?;
     if let Host::Devices(_) = host {
         // Resync blocks in doubt after a crash while all members are present.

@@ -299,7 +299,11 @@ pub(crate) fn fill(
     made: Option<Made>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
-    let Opened { mut target, report } = opened;
+    let Opened {
+        mut target,
+        report,
+        before,
+    } = opened;
     let (mut started, mut members, mut out) = (Vec::new(), Vec::new(), Vec::new());
     let mut failed = 0;
     let on_event = &mut |array: String, event| {
@@ -317,7 +321,12 @@ pub(crate) fn fill(
     let through = attach::work_through(target.as_mut(), None, on_event, progress)
         // A new array without bitmaps must first build its own redundancy.
         && (made.is_none() || await_resync(target.as_mut(), progress));
-    let report = Opened { target, report }.close()?;
+    let closing = Opened {
+        target,
+        report,
+        before,
+    };
+    let report = closing.close()?;
     // After one spare failed, another one may have filled the place.
     out.retain(|place| through && !members.contains(place));
     match out.pop() {
@@ -436,7 +445,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
 
 /// Does the same for a served array. Returned devices are the ones to continue with.
 fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looked, ChangeError> {
-    let Opened { target, report } = Opened::served(served);
+    let Opened { target, report, .. } = Opened::served(served);
     let uuids = report.uuids();
     let (devices, replacement) = match &options.onto {
         Some(Expression::Array { .. }) => unreachable!("the server closes the array for that"),

@@ -4,7 +4,7 @@
 
 use crate::assemble::{ArrayReport, AssembleOptions};
 use crate::attach::{self, ChangeError, Use};
-use crate::host::{Host, Opened};
+use crate::host::Host;
 use crate::wipe;
 use spindles_array::Managed;
 use spindles_block::MemberIndex;
@@ -85,8 +85,8 @@ pub fn replace<'a>(
         )?
     };
     drop(looked);
-    let Opened { mut target, report } = host.open(&options.assemble)?;
-    let (array, member) = target.replace(old, onto, seen[0])?;
+    let mut opened = host.open(&options.assemble)?;
+    let (array, member) = opened.target.replace(old, onto, seen[0])?;
     let mut outcome = Outcome {
         member,
         is_served: matches!(host, Host::Served(_)),
@@ -95,11 +95,12 @@ pub fn replace<'a>(
         ended: None,
         is_over: false,
     };
-    work(target.as_mut(), &array, &mut outcome, progress);
-    let (has_now, status) = (target.devices(), target.status_of(&array));
-    let mut report = Opened { target, report }.close()?;
+    work(opened.target.as_mut(), &array, &mut outcome, progress);
+    let (has_now, status) = (opened.target.devices(), opened.target.status_of(&array));
+    let before = opened.before.clone();
+    let mut report = opened.close()?;
     if let (Some(faults), Some(status)) = (outcome.replaced, status) {
-        report.note_replaced(&array, member, old, faults, &status);
+        report.note_replaced(&array, member, faults, &status, &before);
     }
     // Another command may have given either device a new role since.
     let is_free = |device: &str| !has_now.iter().any(|now| identity::share_bytes(now, device));

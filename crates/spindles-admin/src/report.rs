@@ -5,7 +5,7 @@ use spindles_array::positions::positions;
 use spindles_array::shell::shell_word;
 use spindles_array::snapshot::ArraySnapshot;
 use spindles_array::spare_report::{SpareReport, Taken};
-use spindles_array::{Incident, LostBytes};
+use spindles_array::{Incident, Lacks, LostBytes};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_device::clock::utc;
 use spindles_device::is_address;
@@ -90,6 +90,8 @@ pub struct ArrayReport {
     pub journal: JournalReport,
     /// `Some` while an outer array rebuilds this one: bytes of the outer array done so far.
     pub filled_bytes: Option<u64>,
+    /// The errors that an outer array counts at this member of it.
+    pub errors: ErrorCounts,
     /// The member at every position.
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, each with the reason.
@@ -219,22 +221,30 @@ impl ArrayReport {
     /// Returns true if this array or one inside it lacks members.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        self.members.iter().any(|member| match member {
+        let lacks = |array: &Self| array.lacking_facts().members;
+        self.arrays().into_iter().any(lacks)
+    }
+
+    /// Returns the facts that decide whether this array is degraded, apart from those inside it.
+    fn lacking_facts(&self) -> Lacks {
+        let members = self.members.iter().any(|member| match member {
             MemberReport::Missing { .. } => true,
-            MemberReport::Array(inner) => {
-                inner.filled_bytes.is_some() || inner.stopped_writing || inner.is_degraded()
-            }
+            MemberReport::Array(inner) => inner.filled_bytes.is_some() || inner.stopped_writing,
             MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
-        })
+        });
+        Lacks {
+            members,
+            journal: self.journal == JournalReport::DeviceMissing,
+            left: self.scrub_left_bytes,
+            lost: self.lost_bytes,
+            is_redundant: self.level.redundancy != Redundancy::None,
+        }
     }
 
     /// Returns the health in one word.
     #[must_use]
     pub fn health(&self) -> Health {
-        let lacks = |array: &&Self| array.journal == JournalReport::DeviceMissing;
-        let lacks = self.arrays().iter().any(lacks)
-            || !self.left_by_scrub().is_empty()
-            || self.arrays().iter().any(|array| array.lost_bytes > 0);
+        let lacks = !self.which(false, Lacks::is_degraded).is_empty();
         match (self.failed || self.stopped_writing, self.is_degraded()) {
             (true, _) if self.hides_devices && !self.stopped_writing => Health::Unknown,
             (true, _) => Health::Failed,
@@ -312,28 +322,29 @@ impl ArrayReport {
         !self.given_up.is_nothing() && !self.degraded_writes
     }
 
-    /// Adds the incidents of the device that another one replaced at `member`.
+    /// Adds the incidents since `earlier` of the device that another one replaced at `member`.
     pub(crate) fn note_replaced(
         &mut self,
         array: &str,
         member: MemberIndex,
-        device: &str,
         faults: MemberFaults,
         status: &Status,
+        earlier: &[Incident],
     ) {
-        let block_bytes = self
-            .find(array)
-            .map_or(self.block_bytes, |it| it.block_bytes);
+        let of = self.find(array).unwrap_or(self);
+        // This is the name of the device until it was replaced.
+        let (device, block_bytes) = (of.name_of(member), of.block_bytes);
         let Some(now) = status.members.iter().find(|it| it.member == member) else {
             return;
         };
-        let before = MemberStatus {
+        let until_then = MemberStatus {
             faults,
             slow: false,
             hedged_reads: 0,
             ..*now
         };
-        let incident = Incident::of_member(array, Some(device.to_owned()), before, block_bytes);
+        let incident = Incident::of_member(array, Some(device), until_then, block_bytes);
+        let incident = incident.and_then(|it| it.since(earlier));
         self.incidents.extend(incident);
     }
 
@@ -406,6 +417,7 @@ impl ArrayReport {
             _ => {}
         }
         let block_bytes = u64::from(self.block_bytes);
+        self.scrub_left_bytes = now.status.left_blocks.saturating_mul(block_bytes);
         for (status, found) in now.status.members.iter().zip(&mut self.members) {
             let filled = match status.state {
                 Member::Active => None,
@@ -429,7 +441,9 @@ impl ArrayReport {
                         errors: status.errors,
                     };
                 }
-                (MemberReport::Array(inner), None) => inner.filled_bytes = filled,
+                (MemberReport::Array(inner), None) => {
+                    (inner.filled_bytes, inner.errors) = (filled, status.errors);
+                }
                 (MemberReport::Device { .. } | MemberReport::Missing { .. }, None) => {}
             }
         }
@@ -754,16 +768,16 @@ impl ArrayReport {
 }
 
 impl ArrayReport {
-    /// Returns the arrays in which the last scrub left something unrepaired. Skips arrays without
-    /// redundancy inside a redundant one: the outer array counts the blocks that it uses of them
-    /// and can't repair.
-    fn with_left(&self, is_redundant_above: bool) -> Vec<&Self> {
-        let is_redundant = self.level.redundancy != Redundancy::None;
-        let counts = self.scrub_left_bytes > 0 && (is_redundant || !is_redundant_above);
-        let mut arrays: Vec<&Self> = counts.then_some(self).into_iter().collect();
+    /// Returns the arrays, of this one and those inside it, that `is_so` selects: by what an array
+    /// lacks, and by whether one around it is redundant. A redundant array repairs what arrays
+    /// without redundancy inside it left, or counts it itself.
+    fn which(&self, is_redundant_above: bool, is_so: fn(&Lacks, bool) -> bool) -> Vec<&Self> {
+        let lacks = self.lacking_facts();
+        let is_it = is_so(&lacks, is_redundant_above);
+        let mut arrays: Vec<&Self> = is_it.then_some(self).into_iter().collect();
         for member in &self.members {
             if let MemberReport::Array(inner) = member {
-                arrays.extend(inner.with_left(is_redundant || is_redundant_above));
+                arrays.extend(inner.which(lacks.is_redundant || is_redundant_above, is_so));
             }
         }
         arrays
@@ -772,7 +786,7 @@ impl ArrayReport {
     /// Describes what the last scrub of this array and of those inside it could not repair.
     #[must_use]
     pub fn left_by_scrub(&self) -> Vec<String> {
-        let arrays = self.with_left(false).into_iter();
+        let arrays = self.which(false, Lacks::leaves).into_iter();
         arrays.map(|array| {
             let first = if self.lacks_members() {
                 "bring back what is missing, or "

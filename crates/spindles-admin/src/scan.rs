@@ -607,8 +607,9 @@ pub fn names_among(arguments: &[&str]) -> Result<Vec<String>, ExpressionError> {
     Ok(names)
 }
 
-/// Array names contain neither '/' nor ':'.
-fn is_device(word: &str) -> bool {
+/// Returns true if a word names a device, and not an array. Array names contain neither '/' nor ':'.
+#[must_use]
+pub fn is_device(word: &str) -> bool {
     word.contains(['/', ':']) || exists(word)
 }
 

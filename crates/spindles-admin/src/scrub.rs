@@ -85,6 +85,15 @@ pub enum Finding {
         /// The device, or the array inside it.
         member: String,
     },
+    /// The scrub begins where an earlier one was stopped, and does not read what lies before.
+    Resumed {
+        /// The array.
+        array: String,
+        /// Its start in the array.
+        offset_bytes: u64,
+        /// The size of the array.
+        array_bytes: u64,
+    },
 }
 
 /// The result of a scrub.
@@ -146,6 +155,7 @@ pub fn scrub<'a>(
     let Opened {
         mut target,
         mut report,
+        before,
     } = host.into().open(options)?;
     begin(target.as_mut(), &report, scrub)?;
     let mut reporter = Reporter {
@@ -181,7 +191,12 @@ pub fn scrub<'a>(
             array: lost.array,
         });
     }
-    let report = Opened { target, report }.close()?;
+    let closing = Opened {
+        target,
+        report,
+        before,
+    };
+    let report = closing.close()?;
     Ok(Scrubbed {
         report,
         through,
@@ -276,6 +291,9 @@ impl Reporter<'_> {
             }
             if let Event::ScrubStopped(_) = event {
                 stopped += 1;
+            }
+            if let Some(resumed) = resumed(report, &name, &event) {
+                (self.report_finding)(&resumed);
             }
             for finding in findings(target, report, &name, &event) {
                 join(&mut self.open, finding, self.report_finding);
@@ -429,9 +447,27 @@ impl Finding {
                 array,
                 offset_bytes,
                 ..
+            }
+            | Self::Resumed {
+                array,
+                offset_bytes,
+                ..
             } => (array, "", *offset_bytes),
             Self::Out { array, member } => (array, member, 0),
         }
+    }
+}
+
+/// Returns the start of a scrub that does not begin at the start of the array with that name.
+fn resumed(report: &ArrayReport, name: &str, event: &Event) -> Option<Finding> {
+    let array = report.find(name)?;
+    match event {
+        Event::ScrubStarted { from } if from.0 > 0 => Some(Finding::Resumed {
+            array: array.name.clone(),
+            offset_bytes: from.0 * u64::from(array.block_bytes),
+            array_bytes: array.bytes,
+        }),
+        _ => None,
     }
 }
 

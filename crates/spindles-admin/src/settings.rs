@@ -4,10 +4,11 @@ use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
 use crate::errors::ChangeError;
 use crate::host::Host;
 use spindles_array::errors::AttachError;
-use spindles_block::MemberIndex;
+use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::identity;
 use spindles_device::probe::Probe;
 use spindles_format::{ErrorCounts, Uuid};
+use std::collections::BTreeMap;
 
 /// Allows or forbids writes without `--degraded` while missing members may hold newer data. Applies
 /// to the array and all arrays inside it. Recovers an array that was not closed in order.
@@ -36,13 +37,15 @@ pub fn set_degraded_writes<'a>(
     Ok(report)
 }
 
-/// Error counters that were cleared.
+/// Error counters of a member that were cleared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClearedErrors {
-    /// The array of the device.
+    /// The array of the member.
     pub array: String,
-    /// The device's position there.
+    /// The member's position there.
     pub member: MemberIndex,
+    /// Its device; `None` for an inner array.
+    pub device: Option<String>,
     /// The counts until then.
     pub errors: ErrorCounts,
     /// The array's block size, in bytes.
@@ -60,7 +63,9 @@ pub fn array_of_member(device: &str) -> Option<Uuid> {
     })
 }
 
-/// Resets the error counters of a member's device.
+/// Resets the error counters of a member's device. Also resets those that the arrays around it
+/// count at the inner array with the device. Without a device, resets the counters of all members.
+/// Returns the counters until then, even those that were 0; those of a device first.
 ///
 /// # Errors
 ///
@@ -68,8 +73,8 @@ pub fn array_of_member(device: &str) -> Option<Uuid> {
 pub fn clear_errors<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,
-    device: &str,
-) -> Result<ClearedErrors, ChangeError> {
+    device: Option<&str>,
+) -> Result<Vec<ClearedErrors>, ChangeError> {
     let host = host.into();
     let options = AssembleOptions {
         only_recovers: true,
@@ -77,42 +82,62 @@ pub fn clear_errors<'a>(
         ..options.clone()
     };
     let report = host.look(&options)?.report;
-    let not_member = || AttachError::NotMember {
-        device: device.to_owned(),
-        active: report.devices().into_iter().map(str::to_owned).collect(),
-    };
-    let (array, member, errors) = place_of(&report, device).ok_or_else(not_member)?;
-    let change = Change::ClearErrors(array.uuid, member);
-    host.change(&options, &change)?.close()?;
-    let name = array.name.clone();
-    let looked = host.look(&options)?.report;
-    // Reads during the opening may have counted again.
-    let left = place_of(&looked, device).map(|(_, _, left)| left);
-    if errors.is_empty() || left.is_some_and(|left| left != errors) {
-        return Ok(ClearedErrors {
-            array: name,
-            member,
-            errors,
-            block_bytes: array.block_bytes,
-        });
+    let places = places(&report, device);
+    if let (Some(device), []) = (device, places.as_slice()) {
+        return Err(ChangeError::from(AttachError::NotMember {
+            device: device.to_owned(),
+            active: report.devices().into_iter().map(str::to_owned).collect(),
+        }));
     }
-    Err(ChangeError::NotRecorded { array: name })
+    let counted = |place: &&(Uuid, ClearedErrors)| !place.1.errors.is_empty();
+    let mut to_clear = BTreeMap::<Uuid, MemberSet>::new();
+    for (array, it) in places.iter().filter(counted) {
+        let members = to_clear.entry(*array).or_default();
+        *members = members.with(it.member);
+    }
+    if !to_clear.is_empty() {
+        let change = Change::ClearErrors(to_clear);
+        host.change(&options, &change)?.close()?;
+        let left = self::places(&host.look(&options)?.report, device);
+        // Reads during the opening may have counted again.
+        if places.iter().filter(counted).any(|it| left.contains(it)) {
+            let array = report.name;
+            return Err(ChangeError::NotRecorded { array });
+        }
+    }
+    Ok(places.into_iter().map(|(_, it)| it).collect())
 }
 
-/// Finds a device among the present members.
-fn place_of<'a>(
-    report: &'a ArrayReport,
-    device: &str,
-) -> Option<(&'a ArrayReport, MemberIndex, ErrorCounts)> {
-    report.arrays().into_iter().find_map(|array| {
-        let members = (0..).map(MemberIndex).zip(&array.members);
-        members.into_iter().find_map(|(member, it)| match it {
-            MemberReport::Device { name, errors, .. }
-                if name == device || identity::share_bytes(name, device) =>
-            {
-                Some((array, member, *errors))
+/// Returns the member with a device and the inner arrays around it, the innermost first, each with
+/// its array and its counters. Returns all members for `None`.
+fn places(report: &ArrayReport, device: Option<&str>) -> Vec<(Uuid, ClearedErrors)> {
+    let is_it = |name: &str| {
+        device.is_none_or(|device| name == device || identity::share_bytes(name, device))
+    };
+    let mut places = Vec::new();
+    for (member, it) in (0..).map(MemberIndex).zip(&report.members) {
+        let (name, errors) = match it {
+            MemberReport::Device { name, errors, .. } if is_it(name) => {
+                (Some(name.clone()), *errors)
             }
-            _ => None,
-        })
-    })
+            MemberReport::Array(inner) => {
+                let below = self::places(inner, device);
+                if below.is_empty() {
+                    continue;
+                }
+                places.extend(below);
+                (None, inner.errors)
+            }
+            MemberReport::Device { .. } | MemberReport::Missing { .. } => continue,
+        };
+        let cleared = ClearedErrors {
+            array: report.name.clone(),
+            member,
+            device: name,
+            errors,
+            block_bytes: report.block_bytes,
+        };
+        places.push((report.uuid, cleared));
+    }
+    places
 }

@@ -380,6 +380,10 @@ impl Managed for Driver {
         Ok(self.named(back))
     }
 
+    fn may_fail(&self, device: &str) -> Result<(), AttachError> {
+        manage::may_fail(&self.core.carry, device).map(drop)
+    }
+
     fn fail(&mut self, device: &str) -> Result<PutOut, AttachError> {
         let (index, member) = manage::fail(&mut self.core.carry, device)?;
         let spare = self.core.spares.next_for(&self.core.carry, index, member);

@@ -1,7 +1,7 @@
 //! Describes errors of the devices of arrays while these were open.
 
 use spindles_block::{MemberError, SizeBytes};
-use spindles_engine::{Member, MemberStatus, OutReason};
+use spindles_engine::{Member, MemberFaults, MemberStatus, OutReason};
 use std::fmt;
 
 /// The errors of one device since its array was opened.
@@ -100,6 +100,44 @@ impl Incident {
         }
     }
 
+    /// Returns what went wrong since `earlier`, incidents of the same arrays. `None` if nothing new
+    /// did. A lack of space is reported again while it lasts.
+    #[must_use]
+    pub fn since(self, earlier: &[Self]) -> Option<Self> {
+        let Self::Member {
+            array,
+            device,
+            status,
+            block_bytes,
+        } = &self
+        else {
+            let is_old = matches!(self, Self::JournalDevice { .. }) && earlier.contains(&self);
+            return (!is_old).then_some(self);
+        };
+        let before = earlier.iter().find_map(|earlier| match earlier {
+            Self::Member {
+                array: of,
+                device: on,
+                status: before,
+                ..
+            } if of == array && on == device && before.member == status.member => Some(before),
+            _ => None,
+        });
+        let Some(before) = before else {
+            return Some(self);
+        };
+        // If a count fell, the array was opened again.
+        let Some(met) = met_since(status, before) else {
+            return Some(self);
+        };
+        let is_quiet = met.faults == MemberFaults::default() && met.hedged_reads == 0;
+        let is_same = (met.state, met.slow) == (before.state, before.slow);
+        if is_quiet && is_same && !is_out_of_space(&met) {
+            return None;
+        }
+        Self::of_member(array, device.clone(), met, *block_bytes)
+    }
+
     /// Counts rot once that was read several times, after parts of the array were read again
     /// following each of `earlier`. The result is the highest count of a single reading, a lower
     /// bound.
@@ -161,6 +199,22 @@ impl fmt::Display for Incident {
             ),
         }
     }
+}
+
+/// Returns the state of a member with only the errors since `before`; `None` if a count fell.
+fn met_since(now: &MemberStatus, before: &MemberStatus) -> Option<MemberStatus> {
+    let (faults, old) = (now.faults, before.faults);
+    Some(MemberStatus {
+        faults: MemberFaults {
+            read_errors: faults.read_errors.checked_sub(old.read_errors)?,
+            repaired_blocks: faults.repaired_blocks.checked_sub(old.repaired_blocks)?,
+            rotten_blocks: faults.rotten_blocks.checked_sub(old.rotten_blocks)?,
+            unfilled_blocks: faults.unfilled_blocks.checked_sub(old.unfilled_blocks)?,
+            bad_blocks: 0,
+        },
+        hedged_reads: now.hedged_reads.checked_sub(before.hedged_reads)?,
+        ..*now
+    })
 }
 
 /// Describes a lack of space among the incidents, with a remedy; `None` if there is none.

@@ -4,6 +4,7 @@
 mod areas;
 mod compute;
 pub mod core;
+mod degraded;
 mod driver;
 pub mod errors;
 pub mod export;
@@ -35,6 +36,7 @@ mod target;
 mod tests;
 
 pub use areas::Areas;
+pub use degraded::Lacks;
 pub use errors::AttachError;
 pub use incidents::{Incident, SpaceNews, no_space, why_out};
 pub use lost::LostBytes;

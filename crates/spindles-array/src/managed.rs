@@ -177,6 +177,18 @@ pub trait Managed {
         })
     }
 
+    /// Checks that `fail` would take out the member on that device.
+    ///
+    /// # Errors
+    ///
+    /// If `fail` would fail.
+    fn may_fail(&self, device: &str) -> Result<(), AttachError> {
+        Err(AttachError::NotMember {
+            device: device.to_owned(),
+            active: Vec::new(),
+        })
+    }
+
     /// Takes out the member on that device.
     ///
     /// # Errors

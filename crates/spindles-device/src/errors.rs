@@ -72,6 +72,12 @@ pub enum OpenError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The process that opens files for a sandboxed server has ended or does not answer.
+    #[error(
+        "the helper with which the sandboxed server opens devices has ended or does not answer: \
+         clients are served on; for this, stop the server, and start it again"
+    )]
+    NoOpener,
     /// The process that opens files for a sandboxed server refused this one.
     #[error(
         "{device} holds something else, and a server in its sandbox opens such files only in the \

@@ -43,7 +43,7 @@ pub use connections::{TcpCounters, interface_of};
 pub use counters::{Counters, DeviceCounters, Latencies};
 pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
-pub use files::{Opener, REFUSED, open_devices_by};
+pub use files::{OPENER_GONE, Opener, REFUSED, may_open_devices, open_devices_by};
 pub use identity::{file_of_loop, lies_on, named_twice};
 pub use locks::{Keeping, Locks};
 pub use loops::file_system_of_loop;

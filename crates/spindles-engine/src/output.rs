@@ -79,15 +79,16 @@ pub enum Event {
         /// Writes that were carried out again.
         writes: u64,
     },
-    /// A crash took these blocks of the array: a write to them was under way, and a member that
-    /// held them is missing. Requests for these blocks fail until the blocks are written.
+    /// These blocks of the array are lost. Either a crash interrupted a write to them while a
+    /// member that held them was missing, or more of their row is corrupt than redundancy can
+    /// reconstruct. Requests for these blocks fail until the blocks are written.
     Lost {
         /// The first block.
         block: BlockIndex,
         /// The number of blocks.
         blocks: u32,
     },
-    /// The list of bad blocks has no room for blocks that a crash took. Requests for them fail.
+    /// The list of bad blocks has no room for blocks that are lost. Requests for them fail.
     TooMuchLost,
     /// A resync began.
     ResyncStarted,

@@ -28,9 +28,12 @@ pub struct Status {
     pub dirty: bool,
     /// The jobs under way, and those that ended with failed stripe ranges.
     pub jobs: Vec<JobStatus>,
-    /// Blocks of the array that a crash took. Requests for these blocks fail until the blocks are
+    /// Lost blocks of the array. Requests for these blocks fail until the blocks are
     /// written.
     pub lost_blocks: u64,
+    /// Blocks that the last scrub, a rebuild or a reader found wrong and that nothing repaired
+    /// since. Disagreements count too.
+    pub left_blocks: u64,
     /// The placement of the journal.
     pub journal: JournalStatus,
     /// The progress of a growth; `None` unless the array grows.

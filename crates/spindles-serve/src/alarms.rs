@@ -6,6 +6,7 @@ use crate::news::{News, member_of};
 use spindles_admin::scan::shell_word;
 use spindles_array::{ArraySnapshot, SpaceNews, positions, why_out};
 use spindles_block::{MemberIndex, counted};
+use spindles_device::notice::percent;
 use spindles_engine::{
     ArrayState, Event, Fate, Flaw, JOURNAL_DEVICE, ReplaceEnd, ScrubStatus, Status,
 };
@@ -202,20 +203,18 @@ pub fn state_line(arrays: &[ArraySnapshot]) -> String {
 pub struct Watch {
     /// Alarms that are not repeated until their job begins again.
     told: BTreeSet<(&'static str, String, Option<MemberIndex>)>,
-    /// Blocks lost in a crash, by array name, until the resync has ended.
+    /// Lost blocks, by array name, until a resync has ended.
     losses: BTreeMap<String, Losses>,
-    /// Repaired blocks, by array name and member.
-    repairs: BTreeMap<(String, MemberIndex), Repairs>,
+    /// Repaired blocks, by array name, member and device: a member may be an array of several.
+    repairs: BTreeMap<(String, MemberIndex, Option<String>), Repairs>,
 }
 
 /// Shortest time between two alarms for repairs of one member.
 const REPAIRS_INTERVAL: Duration = Duration::from_hours(1);
 
 /// Blocks of a member that were corrupt or unreadable, and were repaired.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Repairs {
-    /// The device at the time of the last repair.
-    device: Option<String>,
     /// Repaired blocks not reported in an alarm yet.
     untold_blocks: u64,
     /// Time of the last alarm.
@@ -226,8 +225,7 @@ impl Repairs {
     /// Returns an alarm for all unreported blocks; `None` if there are none.
     fn alarm(
         &mut self,
-        array: &str,
-        member: MemberIndex,
+        (array, member, device): &(String, MemberIndex, Option<String>),
         now: Instant,
         arrays: &[ArraySnapshot],
     ) -> Option<Alarm> {
@@ -236,8 +234,8 @@ impl Repairs {
             None => "",
             Some(_) => " since the last message of this kind",
         };
-        let member = Some(member).filter(|member| *member != JOURNAL_DEVICE);
-        let named = named(member, self.device.as_deref());
+        let member = Some(*member).filter(|member| *member != JOURNAL_DEVICE);
+        let named = named(member, device.as_deref());
         let (s, were) = if blocks == 1 {
             ("", "was")
         } else {
@@ -248,7 +246,7 @@ impl Repairs {
         );
         (blocks > 0).then(|| Alarm {
             member,
-            device: self.device.clone(),
+            device: device.clone(),
             ..alarm(&[&ROT_REPAIRED], array, arrays, &what)
         })
     }
@@ -285,7 +283,16 @@ impl Watch {
             (!lacking.is_empty()).then(|| alarm(&[&DEGRADED], &array.name, arrays, &what))
         });
         let grows = arrays.iter().filter_map(|array| growth(array, arrays));
-        degraded.chain(grows).collect()
+        let lost = arrays.iter().filter_map(|array| {
+            let blocks = array.status.lost_blocks;
+            let (block, are) = (
+                counted(blocks, "block"),
+                if blocks == 1 { "is" } else { "are" },
+            );
+            let lost = format!("{block} {are} lost");
+            (blocks > 0).then(|| lost_for_good(&array.name, &lost, arrays))
+        });
+        degraded.chain(lost).chain(grows).collect()
     }
 
     /// Returns the alarm for an array that was not closed cleanly before serving began.
@@ -317,7 +324,8 @@ impl Watch {
             | News::NotBack { .. }
             | News::Unguarded { .. }
             | News::Space { .. }
-            | News::Grows(_) => None,
+            | News::Grows(_)
+            | News::State(_) => None,
         };
         let alarm = self.alarm(news, arrays);
         let repairs = self.repairs(now, news, arrays);
@@ -336,25 +344,20 @@ impl Watch {
             return Vec::new();
         };
         if let Event::ScrubDone(_) | Event::ScrubStopped(_) = event {
-            let of_array = self.repairs.iter_mut().filter(|((of, _), _)| of == array);
+            let of_array = self.repairs.iter_mut().filter(|((of, ..), _)| of == array);
             return of_array
-                .filter_map(|((_, member), repairs)| repairs.alarm(array, *member, now, arrays))
+                .filter_map(|(of, repairs)| repairs.alarm(of, now, arrays))
                 .collect();
         }
         let Some((member, blocks)) = repaired(event) else {
             return Vec::new();
         };
-        let repairs = self.repairs.entry((array.clone(), member));
-        let repairs = repairs.or_insert(Repairs {
-            device: None,
-            untold_blocks: 0,
-            told: None,
-        });
-        repairs.device.clone_from(device);
+        let of = (array.clone(), member, device.clone());
+        let repairs = self.repairs.entry(of.clone()).or_default();
         repairs.untold_blocks += u64::from(blocks);
         let waits = (repairs.told)
             .is_some_and(|told| now.saturating_duration_since(told) < REPAIRS_INTERVAL);
-        let alarm = (!waits).then(|| repairs.alarm(array, member, now, arrays));
+        let alarm = (!waits).then(|| repairs.alarm(&of, now, arrays));
         alarm.flatten().into_iter().collect()
     }
 
@@ -367,9 +370,7 @@ impl Watch {
         let repairs = self
             .repairs
             .into_iter()
-            .filter_map(|((array, member), mut repairs)| {
-                repairs.alarm(&array, member, now, arrays)
-            });
+            .filter_map(|(of, mut repairs)| repairs.alarm(&of, now, arrays));
         losses.chain(repairs).collect()
     }
 
@@ -412,6 +413,7 @@ impl Watch {
                 let array = arrays.iter().find(|it| it.name == *array)?;
                 growth(array, arrays)
             }
+            News::State(_) => None,
             News::Space { array, news } => Some(space(array, news, arrays)),
             News::Unguarded { array, loss } => Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss)),
         }
@@ -439,17 +441,23 @@ impl Watch {
             let losses = self.losses.entry(array.to_owned()).or_default();
             losses.add(*block, *blocks);
             let lost = is_first.then(|| losses.news()).flatten()?;
-            let what = format!(
-                "a crash took {lost}, and perhaps more: they answer errors until they are written"
-            );
+            let what =
+                format!("{lost}, and perhaps more: they answer errors until they are written");
             return Some(alarm(&[&BLOCKS_LOST], array, arrays, &what));
         }
         let member = member_of(event);
-        let named = named(member, device);
         let state = arrays.iter().find(|it| it.name == *array);
+        // The device of a copy is the new one. Its messages name the old one first.
+        let is_copied = matches!(
+            event,
+            Event::ReplaceStarted { .. } | Event::ReplaceEnded { .. }
+        );
+        let copied = state.and_then(|it| Some(it.device(member?)?.name.as_str()));
+        let named = named(member, if is_copied { copied } else { device });
         let has_failed = state.is_some_and(|it| it.status.state == ArrayState::Failed);
         let onto = state.and_then(|it| Some(it.replacement()?.1.name.as_str()));
-        let (kinds, what) = kind_of(event, &named, has_failed, onto)?;
+        let (kinds, mut what) = kind_of(event, &named, has_failed, onto)?;
+        what.extend(state.and_then(|array| resumed(event, array)));
         let is_told_once = [ROT_FOUND.name, NOT_FILLED.name].contains(&kinds[0].name);
         let key = (kinds[0].name, array.to_owned(), member);
         if is_told_once && !self.told.insert(key) {
@@ -476,18 +484,21 @@ fn growth(array: &ArraySnapshot, arrays: &[ArraySnapshot]) -> Option<Alarm> {
     Some(alarm(&[&GROWTH_STARTED], &array.name, arrays, what))
 }
 
-/// Returns the alarm for all blocks lost in a crash, unless the alarm for the first of them covered
-/// all.
+/// Returns the alarm for all lost blocks, unless the alarm for the first of them covered all.
 fn all_lost(array: &str, mut losses: Losses, arrays: &[ArraySnapshot]) -> Option<Alarm> {
+    Some(lost_for_good(array, &losses.news()?, arrays))
+}
+
+/// Returns the alarm that blocks are lost, as `lost` describes them.
+fn lost_for_good(array: &str, lost: &str, arrays: &[ArraySnapshot]) -> Alarm {
     // Commands take the name of the outermost array.
     let outermost = arrays.first().map_or(array, |outermost| &outermost.name);
     let what = format!(
-        "a crash took {}: they answer errors until they are written anew from a backup, `spindles \
-         examine {}` lists them",
-        losses.news()?,
+        "{lost}: they answer errors until they are written anew from a backup, `spindles examine \
+         {}` lists them",
         shell_word(outermost)
     );
-    Some(alarm(&[&BLOCKS_LOST], array, arrays, &what))
+    alarm(&[&BLOCKS_LOST], array, arrays, &what)
 }
 
 fn space(array: &str, news: &SpaceNews, arrays: &[ArraySnapshot]) -> Alarm {
@@ -607,8 +618,8 @@ fn failure(event: &Event, member: &str, has_failed: bool) -> Option<(Kinds, Stri
             (&[&FAIL_JOURNAL], what)
         }
         Event::TooMuchLost => {
-            let what = "a crash took more blocks than the list of bad blocks has room for: \
-                        requests for the others fail until it has";
+            let what = "more blocks are lost than the list of bad blocks has room for: requests \
+                        for the others fail until it has";
             (&[&BLOCKS_LOST], what.to_owned())
         }
         Event::MemberSlow { slow: true, .. } => (
@@ -700,6 +711,17 @@ fn corruption(event: &Event, member: &str) -> Option<(Kinds, String)> {
     Some((kinds, what))
 }
 
+/// Says where a scrub began, if it continued an earlier one.
+fn resumed(event: &Event, array: &ArraySnapshot) -> Option<String> {
+    let (from, what) = match event {
+        Event::ScrubStarted { from } => (from, " at"),
+        Event::ScrubDone(found) => (&found.from, "; it read only what follows"),
+        _ => return None,
+    };
+    let percent = percent(from.0 * u64::from(array.block_bytes), array.bytes);
+    (from.0 > 0).then(|| format!("{what} {percent} %, where an earlier one was stopped"))
+}
+
 /// Maps an event of a scrub, a resync or a growth to its alarm kinds and message.
 fn job(event: &Event) -> Option<(Kinds, String)> {
     let (kinds, what): (Kinds, String) = match event {
@@ -781,13 +803,13 @@ mod tests {
         };
         let mut watch = Watch::default();
         let first = lose(&mut watch, 3).remove(0);
-        let text = "array 'pool': a crash took 2 blocks, 24 to 25, and perhaps more: ";
+        let text = "array 'pool': 2 blocks are lost, 24 to 25, and perhaps more: ";
         assert!(first.message.starts_with(text), "{first:?}");
         assert!((4..400).all(|at| lose(&mut watch, at).is_empty()));
         let reported = alarms(&mut watch, Event::ResyncIncomplete { unsettled: 1 });
         let names: Vec<&str> = reported.iter().map(|alarm| alarm.kinds[0].name).collect();
         assert_eq!(names, ["BlocksLost", "ResyncIncomplete"]);
-        let text = "array 'pool': a crash took 794 blocks, 24 to 25, 32 to 33, ";
+        let text = "array 'pool': 794 blocks are lost, 24 to 25, 32 to 33, ";
         assert!(reported[0].message.starts_with(text), "{reported:?}");
         // A reported loss is not repeated; unreported losses are reported at the end.
         lose(&mut watch, 7);
@@ -798,7 +820,7 @@ mod tests {
         lose(&mut watch, 9);
         let reported = watch.end(&[]);
         assert!(
-            reported[0].message.contains("took 4 blocks, "),
+            reported[0].message.contains(": 4 blocks are lost, "),
             "{reported:?}"
         );
     }
@@ -813,6 +835,45 @@ mod tests {
             fate,
             by_scrub: true,
         })
+    }
+
+    /// A server that begins with lost blocks says so, with the remedy.
+    #[test]
+    fn serving_begins_with_the_lost_blocks() {
+        let begin = |lost_blocks: u64| {
+            let status = Status {
+                state: ArrayState::Healthy,
+                stopped_writing: false,
+                survives_more: 1,
+                members: Vec::new(),
+                generation: 1,
+                dirty: false,
+                jobs: Vec::new(),
+                lost_blocks,
+                left_blocks: 0,
+                journal: JournalStatus::None,
+                growth: None,
+                scrub: ScrubStatus::default(),
+                regions: None,
+            };
+            Watch::begin(&[ArraySnapshot {
+                name: "pool".to_owned(),
+                uuid: Uuid::NIL,
+                bytes: 0,
+                block_bytes: 4096,
+                last_scrub_s: 0,
+                status,
+                members: Vec::new(),
+                replacing: None,
+                journal: None,
+            }])
+        };
+        assert!(begin(0).is_empty());
+        let alarms = begin(1);
+        assert_eq!(alarms[0].kinds[0].name, "BlocksLost");
+        let text = "array 'pool': 1 block is lost: they answer errors until they are written anew \
+                    from a backup, `spindles examine pool` lists them";
+        assert_eq!(alarms[0].message, text);
     }
 
     #[test]

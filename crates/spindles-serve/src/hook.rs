@@ -4,20 +4,22 @@
 use crate::alarms::{Alarm, AlarmKind};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
+use spindles_block::counted;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Most alarms that wait for the program. Further ones are dropped and counted.
+/// Most alarms that wait for the program. Further ones are dropped, counted and reported.
 const WAITING_MAX: usize = 256;
-/// Longest run of the program. Once serving has ended, all waiting alarms together have this long.
+/// Longest run of the program. Once serving has ended, all waiting alarms together have this long;
+/// the rest is dropped and reported.
 const RUN_MAX: Duration = Duration::from_secs(30);
 /// Interval between two checks for the end of the program.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -60,27 +62,57 @@ pub fn may_execute(program: &Path) -> bool {
     access(program, Access::EXEC_OK).is_ok()
 }
 
+/// The kinds of alarms for which the program was not run to its end, in order of their first, and
+/// how many there were.
+#[derive(Debug, Default)]
+struct Dropped(Vec<(OsString, u64)>);
+
+impl Dropped {
+    fn add(&mut self, words: &Words) {
+        match self.0.iter_mut().find(|(kind, _)| *kind == words[0]) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((words[0].clone(), 1)),
+        }
+    }
+
+    /// Takes them all, as text: "3 events: Fail, 2 RotFound". `None` if there are none.
+    fn take(&mut self) -> Option<String> {
+        let dropped = std::mem::take(&mut self.0);
+        let of_kind = |(kind, count): &(OsString, u64)| match count {
+            1 => kind.display().to_string(),
+            count => format!("{count} {}", kind.display()),
+        };
+        let kinds: Vec<String> = dropped.iter().map(of_kind).collect();
+        let count: u64 = dropped.iter().map(|(_, count)| count).sum();
+        (count > 0).then(|| format!("{}: {}", counted(count, "event"), kinds.join(", ")))
+    }
+}
+
 /// A program that is run for each alarm.
-#[derive(Debug)]
 pub(crate) struct Hook {
+    /// Its name, for messages.
+    program: String,
     waiting: SyncSender<Words>,
     thread: JoinHandle<()>,
     ends: Arc<OnceLock<Instant>>,
-    /// Number of dropped alarms.
-    dropped: u64,
+    complain: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Alarms dropped since the queue became full.
+    dropped: Dropped,
 }
 
 impl Hook {
     /// Starts the thread that runs `program` for each alarm. Calls `complain` on the first of
-    /// consecutive failures.
+    /// consecutive failures, and for dropped alarms.
     ///
     /// # Errors
     ///
     /// The thread can't be started.
     pub(crate) fn begin(
         program: OsString,
-        complain: impl Fn(&str) + Send + 'static,
+        complain: impl Fn(&str) + Send + Sync + 'static,
     ) -> io::Result<Self> {
+        let complain: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(complain);
+        let name = program.to_string_lossy().into_owned();
         let (waiting, alarms) = sync_channel(WAITING_MAX);
         let ends: Arc<OnceLock<Instant>> = Arc::default();
         let limits = Limits {
@@ -88,30 +120,54 @@ impl Hook {
             ends: Arc::clone(&ends),
         };
         let thread = thread::Builder::new().name("spindles-hook".to_owned());
-        let thread = thread.spawn(move || work(&program, &alarms, &limits, &complain))?;
+        let tell = Arc::clone(&complain);
+        let thread = thread.spawn(move || work(&program, &alarms, &limits, &*tell))?;
         Ok(Self {
+            program: name,
             waiting,
             thread,
             ends,
-            dropped: 0,
+            complain,
+            dropped: Dropped::default(),
         })
     }
 
     /// Queues an alarm. Never blocks.
     pub(crate) fn raise(&mut self, words: Words) {
-        if self.waiting.try_send(words).is_err() {
-            self.dropped += 1;
+        match self.waiting.try_send(words) {
+            Ok(()) => self.tell_dropped(),
+            Err(TrySendError::Full(words) | TrySendError::Disconnected(words)) => {
+                if self.dropped.0.is_empty() {
+                    (self.complain)(&format!(
+                        "{}, which is run for events, hangs or is slow: {WAITING_MAX} events wait \
+                         for it, and it is not run for further ones, from {} on",
+                        self.program,
+                        words[0].display()
+                    ));
+                }
+                self.dropped.add(&words);
+            }
         }
     }
 
-    /// Runs the program for the waiting alarms, within the time limit. Returns the number of alarms
-    /// that were dropped because too many waited.
-    pub(crate) fn close(self) -> u64 {
+    /// Reports the alarms dropped since the queue became full.
+    fn tell_dropped(&mut self) {
+        if let Some(dropped) = self.dropped.take() {
+            (self.complain)(&format!(
+                "{}, which is run for events, was not run for {dropped}; too many waited",
+                self.program
+            ));
+        }
+    }
+
+    /// Runs the program for the waiting alarms, within the time limit. Reports those that were
+    /// dropped.
+    pub(crate) fn close(mut self) {
+        self.tell_dropped();
         // Only this function sets it.
         self.ends.set(Instant::now() + RUN_MAX).ok();
         drop(self.waiting);
         drop(self.thread.join());
-        self.dropped
     }
 }
 
@@ -124,16 +180,30 @@ struct Limits {
 }
 
 impl Limits {
+    /// Returns true if a run that began then must end.
     fn is_over(&self, begun: Instant) -> bool {
-        let ends = self.ends.get();
-        begun.elapsed() > self.run_max || ends.is_some_and(|ends| Instant::now() > *ends)
+        begun.elapsed() > self.run_max || self.are_over()
+    }
+
+    /// Returns true if all runs must end, and none may begin.
+    fn are_over(&self) -> bool {
+        self.ends.get().is_some_and(|ends| Instant::now() > *ends)
     }
 }
 
 fn work(program: &OsString, alarms: &Receiver<Words>, limits: &Limits, complain: &dyn Fn(&str)) {
     let mut fails = false;
+    let mut dropped = Dropped::default();
     while let Ok(words) = alarms.recv() {
+        if limits.are_over() {
+            dropped.add(&words);
+            continue;
+        }
         let result = run(program, &words, limits);
+        if result.is_err() && limits.are_over() {
+            dropped.add(&words);
+            continue;
+        }
         if let (Err(why), false) = (&result, fails) {
             let program = program.to_string_lossy();
             complain(&format!(
@@ -142,6 +212,13 @@ fn work(program: &OsString, alarms: &Receiver<Words>, limits: &Limits, complain:
             ));
         }
         fails = result.is_err();
+    }
+    if let Some(dropped) = dropped.take() {
+        complain(&format!(
+            "{}, which is run for events, was killed when its time after the end of serving was \
+             over, and did not do its work for {dropped}",
+            program.to_string_lossy()
+        ));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Collects the blocks lost in a crash, found place by place, to report them together.
+//! Collects the blocks found to be lost, place by place, to report them together.
 
 use spindles_block::BlockIndex;
 use std::fmt;
@@ -46,10 +46,10 @@ impl Losses {
     }
 }
 
-/// `5 blocks, 7 to 9 and 20 to 21`.
+/// `5 blocks are lost, 7 to 9 and 20 to 21`.
 impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = if self.blocks == 1 { "" } else { "s" };
+        let s_are = if self.blocks == 1 { " is" } else { "s are" };
         let places = self.places.iter().map(|place| match place.end - 1 {
             last if last == place.start => last.to_string(),
             last => format!("{} to {last}", place.start),
@@ -61,7 +61,7 @@ impl fmt::Display for Losses {
             [one] => one.clone(),
             [first @ .., last] => format!("{} and {last}", first.join(", ")),
         };
-        write!(f, "{} block{s}, {places}", self.blocks)
+        write!(f, "{} block{s_are} lost, {places}", self.blocks)
     }
 }
 
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn adjacent_lost_ranges_are_merged_in_any_order() {
-        assert_eq!(of(&[(7, 1)]).to_string(), "1 block, 7");
+        assert_eq!(of(&[(7, 1)]).to_string(), "1 block is lost, 7");
         let found = [(20, 2), (9, 1), (7, 1), (8, 1), (40, 1)];
-        let text = "6 blocks, 7 to 9, 20 to 21 and 40";
+        let text = "6 blocks are lost, 7 to 9, 20 to 21 and 40";
         assert_eq!(of(&found).to_string(), text);
         let turned: Vec<_> = found.into_iter().rev().collect();
         assert_eq!(of(&turned).to_string(), text);
@@ -93,7 +93,10 @@ mod tests {
         let losses = of(&found);
         assert_eq!(losses.places.len(), PLACES_MAX);
         let text = losses.to_string();
-        assert!(text.starts_with("2000 blocks, 0 to 1, 10 to 11,"), "{text}");
+        assert!(
+            text.starts_with("2000 blocks are lost, 0 to 1, 10 to 11,"),
+            "{text}"
+        );
         assert!(text.ends_with(" 150 to 151 and others"), "{text}");
     }
 }

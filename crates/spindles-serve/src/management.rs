@@ -205,6 +205,8 @@ impl Served for Handle {
             without,
             moves,
         } = restructure;
+        // The array is closed only if its devices can be opened again.
+        spindles_device::may_open_devices()?;
         let is_known = more.is_none_or(|more| self.given().contains(&absolute(more)));
         let (comes, without) = (more.map(absolute), without.map(absolute));
         let (done, result) = channel();
@@ -377,7 +379,8 @@ impl Managed for Remote {
                 News::NotBack { .. }
                 | News::Unguarded { .. }
                 | News::Space { .. }
-                | News::Grows(_) => {}
+                | News::Grows(_)
+                | News::State(_) => {}
             }
         }
     }
@@ -451,6 +454,10 @@ impl Managed for Remote {
 
     fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
         self.with(device, |target, device| target.bring_back(device))
+    }
+
+    fn may_fail(&self, device: &str) -> Result<(), AttachError> {
+        self.with(device, |target, device| target.may_fail(device))
     }
 
     fn fail(&mut self, device: &str) -> Result<PutOut, AttachError> {

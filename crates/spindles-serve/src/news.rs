@@ -39,6 +39,9 @@ pub enum News {
     },
     /// The array of this name was reopened, and is growing.
     Grows(String),
+    /// The outermost array, of this name, has another state without an event: clients wrote lost
+    /// blocks.
+    State(String),
     /// A process that a transport depends on has ended.
     Unguarded {
         /// The name of the array, or of the export.
@@ -50,8 +53,12 @@ pub enum News {
 
 impl News {
     /// Takes all pending events. `arrays` holds the state before them, and is updated to the state
-    /// after them.
-    pub(crate) fn of(target: &mut dyn Target, arrays: &mut Vec<ArraySnapshot>) -> Vec<Self> {
+    /// after them. `looks`: true to find changes that are no events, too.
+    pub(crate) fn of(
+        target: &mut dyn Target,
+        arrays: &mut Vec<ArraySnapshot>,
+        looks: bool,
+    ) -> Vec<Self> {
         let mut events = Vec::new(); // No allocation unless there are events.
         while let Some(event) = target.next_event() {
             events.push(event);
@@ -61,12 +68,20 @@ impl News {
         let taken = managed.spares_taken();
         let space = managed.space_news();
         if events.is_empty() && taken.is_empty() && space.is_empty() {
-            return Vec::new();
+            let may_heal = looks && arrays.iter().any(|array| array.status.lost_blocks > 0);
+            return if may_heal {
+                Self::state(managed, arrays).into_iter().collect()
+            } else {
+                Vec::new()
+            };
         }
         let before = std::mem::replace(arrays, managed.snapshot());
         let events = events.into_iter();
         let mut news: Vec<Self> = events
-            .map(|(array, event)| Self::named(array, event, &before, arrays))
+            .map(|(array, event)| {
+                let below = device_below(&*managed, arrays, &array, &event);
+                Self::named(array, event, below, &before, arrays)
+            })
             .collect();
         news.extend(taken.into_iter().map(Self::Taken));
         if let Some(outermost) = arrays.first() {
@@ -76,6 +91,13 @@ impl News {
             }));
         }
         news
+    }
+
+    /// Updates the state of the arrays. Returns an event if that of the outermost is another.
+    fn state(managed: &dyn Managed, arrays: &mut Vec<ArraySnapshot>) -> Option<Self> {
+        let before = std::mem::replace(arrays, managed.snapshot());
+        let (old, new) = (before.first()?, arrays.first()?);
+        (old.status.state != new.status.state).then(|| Self::State(new.name.clone()))
     }
 
     /// Returns the devices present before the arrays were closed for a command, and missing since
@@ -131,16 +153,18 @@ impl News {
         })
     }
 
-    /// Adds the device to an event, looked up in the state before or after it.
+    /// Adds the device to an event, looked up in the state before or after it. If the member is an
+    /// inner array, that is `below`.
     fn named(
         array: String,
         event: Event,
+        below: Option<String>,
         before: &[ArraySnapshot],
         after: &[ArraySnapshot],
     ) -> Self {
         // A spare may already have replaced the device that is out.
         let arrays = if is_over(&event) { before } else { after };
-        let device = device_of(&event, arrays.iter().find(|it| it.name == array));
+        let device = device_of(&event, arrays.iter().find(|it| it.name == array)).or(below);
         Self::Event {
             array,
             event,
@@ -153,7 +177,7 @@ impl News {
 fn is_over(event: &Event) -> bool {
     matches!(
         event,
-        Event::MemberOut { .. } | Event::JournalDeviceOut { .. }
+        Event::MemberOut { .. } | Event::JournalDeviceOut { .. } | Event::ReplaceEnded { .. }
     )
 }
 
@@ -161,9 +185,30 @@ fn device_of(event: &Event, array: Option<&ArraySnapshot>) -> Option<String> {
     let device = match event {
         Event::JournalDeviceOut { .. } => array?.journal.as_ref(),
         Event::MetadataFound(found) if found.member == JOURNAL_DEVICE => array?.journal.as_ref(),
+        // As for a rebuild, the device that is filled.
+        Event::ReplaceStarted { .. } | Event::ReplaceEnded { .. } => Some(array?.replacement()?.1),
         event => array?.device(member_of(event)?),
     };
     device.map(|device| device.name.clone())
+}
+
+/// Returns the device below an inner array without redundancy on which a finding lies; `None` if
+/// parts of it lie on several.
+fn device_below(
+    target: &dyn Managed,
+    arrays: &[ArraySnapshot],
+    array: &str,
+    event: &Event,
+) -> Option<String> {
+    let (member, block, blocks) = match event {
+        Event::Found(found) => (found.member, found.block, found.blocks),
+        Event::MetadataFound(found) => (found.member, found.block, found.blocks),
+        _ => return None,
+    };
+    let (below, member, _, in_order) = target.lowest_place(array, member, block)?;
+    let below = arrays.iter().find(|it| it.name == below)?;
+    let device = below.device(member).filter(|_| blocks <= in_order)?;
+    Some(device.name.clone())
 }
 
 /// Returns the affected member; `None` if there is none.
@@ -256,6 +301,7 @@ mod tests {
             dirty: false,
             jobs: Vec::new(),
             lost_blocks: 0,
+            left_blocks: 0,
             journal: JournalStatus::None,
             growth: None,
             scrub: ScrubStatus::default(),
@@ -317,6 +363,7 @@ mod tests {
             let news = News::named(
                 "pool".to_owned(),
                 event,
+                None,
                 &[array("disk")],
                 &[array("spare")],
             );

@@ -120,6 +120,7 @@ mod tests {
             dirty: false,
             jobs: vec![job],
             lost_blocks: 0,
+            left_blocks: 0,
             journal: JournalStatus::None,
             growth: None,
             scrub: ScrubStatus::default(),

@@ -131,6 +131,8 @@ pub struct Server {
     paces: Paces,
     /// The target's arrays after the last event.
     arrays: Vec<ArraySnapshot>,
+    /// True if their state may have changed without an event.
+    looks: bool,
     facts: SharedFacts,
     news: Newsroom,
     /// Processes that transports depend on, until they end.
@@ -190,6 +192,7 @@ impl Server {
             since_s: seconds_now(),
             paces: Paces::default(),
             arrays,
+            looks: false,
             facts,
             news: Newsroom::default(),
             guards: Vec::new(),
@@ -340,7 +343,8 @@ impl Server {
 
     /// Publishes the pending events to all subscribers.
     fn tell_news(&mut self, told: &mut impl FnMut(&News, &[ArraySnapshot])) {
-        let mut all_news = News::of(self.export.target_mut(), &mut self.arrays);
+        let looks = std::mem::take(&mut self.looks);
+        let mut all_news = News::of(self.export.target_mut(), &mut self.arrays, looks);
         all_news.append(&mut self.own_news);
         for news in all_news {
             if let News::Event {
@@ -699,8 +703,10 @@ impl Server {
         }
     }
 
-    /// Disconnects clients that hold slots and move nothing while others wait.
+    /// Disconnects clients that hold slots and move nothing while others wait. Looks for changes
+    /// that are no events.
     fn tick(&mut self) {
+        self.looks = true;
         if self.export.target().is_working() {
             self.paces.look(&self.arrays_now(), Instant::now());
         }

@@ -135,6 +135,7 @@ fn first_seed(mutation: Mutation) -> u64 {
 }
 
 /// Only these faults, so that the planted fault can show.
+#[expect(clippy::unnecessary_wraps, reason = "the form of `Fixed::faults`")]
 fn faults(names: &[&str]) -> Option<Vec<&'static Fault>> {
     let known = names.iter().filter_map(|name| Fault::by_name(name));
     Some(known.collect())

@@ -637,6 +637,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
             "array": to_json(inner),
             "state": filling(inner.filled_bytes),
             "filled_bytes": inner.filled_bytes,
+            "errors": errors_json(&inner.errors, report.block_bytes),
         }),
         MemberReport::Missing {
             out_since,

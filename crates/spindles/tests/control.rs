@@ -1610,6 +1610,39 @@ fn errors_are_counted_per_device_until_cleared() {
     assert_eq!(errors(&place, 1)["corrupt_bytes"], 0);
 }
 
+/// A command on a served array reports what it met itself, and not what was found before.
+#[test]
+fn commands_report_only_what_they_met() {
+    let mut place = Place::new("a b c", 16 << 20);
+    place.does("create pool raid1(a,b)");
+    std::fs::write(place.path("data"), vec![7; 6 << 20]).expect("a file");
+    place.does("copy data array:pool");
+    let rot = |place: &Place, back: usize| {
+        let mut bytes = std::fs::read(place.path("a")).expect("a file");
+        let filled = |block: &[u8]| block.iter().all(|byte| *byte == 7);
+        let block = bytes.chunks_mut(4096).rev().filter(|it| filled(it));
+        block.skip(back).next().expect("data")[..100].fill(0xee);
+        std::fs::write(place.path("a"), bytes).expect("a file");
+    };
+    rot(&place, 1);
+    place.serve("");
+    place.does("scrub pool");
+    place.does("fail b pool");
+    let added = place.run("add b pool");
+    assert_eq!(added.status, 0, "{added:?}");
+    assert!(!added.error.contains("rotten"), "{added:?}");
+    place.does("fail b pool");
+    let rebuilt = place.run("rebuild pool --onto b --force");
+    assert_eq!(rebuilt.status, 0, "{rebuilt:?}");
+    assert!(!rebuilt.error.contains("rotten"), "{rebuilt:?}");
+    rot(&place, 9);
+    let replaced = place.run("replace a pool --onto c");
+    assert_eq!(replaced.status, 0, "{replaced:?}");
+    let met = "member 0: 4 KiB found rotten";
+    assert!(replaced.error.contains(met), "{replaced:?}");
+    place.does("stop pool");
+}
+
 /// A scrub repairs the damaged label of a spare, and leaves other contents alone.
 #[test]
 fn a_scrub_repairs_the_label_of_a_spare() {
@@ -1645,6 +1678,35 @@ fn a_scrub_repairs_the_label_of_a_spare() {
     place.does("stop pool");
 }
 
+/// A scrub restores the superblocks of an inner array that has no redundancy and no checksums.
+#[test]
+fn a_scrub_inspects_inner_arrays_that_compare_nothing() {
+    for expression in [
+        "raid1(raid0(a,b),raid0(c,d))",
+        "raid5(raid0(a,b),concat(c,d),e)",
+    ] {
+        let mut place = Place::new("a b c d e", 8 << 20);
+        place.does(&format!("create pool {expression}"));
+        place.serve("");
+        for name in ["a", "c"] {
+            let file = File::options().write(true).open(place.path(name));
+            let file = file.expect("a file");
+            for slot in [4096, 32768] {
+                file.write_all_at(&[0xee; 512], slot)
+                    .expect("it is written");
+            }
+            let scrubbed = place.run("scrub pool");
+            assert_eq!(scrubbed.status, 0, "{expression}: {scrubbed:?}");
+            let found = scrubbed.out.contains("of metadata");
+            assert!(found, "{expression}, {name}: {scrubbed:?}");
+            assert!(place.does("scrub pool").contains("nothing is wrong"));
+        }
+        place.does("stop pool");
+        place.does("status pool");
+        place.does("scrub pool");
+    }
+}
+
 /// A read-only server writes nothing.
 #[test]
 fn a_read_only_server_writes_nothing() {
@@ -1664,6 +1726,32 @@ fn a_read_only_server_writes_nothing() {
     place.does("status pool");
     place.does("stop pool");
     assert_eq!(before, std::fs::read(place.path("d")).expect("a file"));
+}
+
+/// A server whose helper has ended refuses a command that would close the array, and serves on.
+#[test]
+fn a_server_without_its_helper_keeps_its_arrays_open() {
+    let mut place = Place::new("a b c", 8 << 20);
+    place.does("create pool raid5(a,b,c)");
+    place.serve("");
+    let server = place.server.as_ref().expect("it runs").id();
+    let children = format!("/proc/{server}/task/{server}/children");
+    let children = std::fs::read_to_string(children).expect("a list");
+    let Some(helper) = children.split_whitespace().next() else {
+        return println!("SKIPPED a_server_without_its_helper_keeps_its_arrays_open: no sandbox");
+    };
+    let kill = Command::new("kill").args(["-KILL", helper]).status();
+    assert!(kill.expect("kill runs").success());
+    for line in ["set pool --degraded-writes allow", "rename pool lake"] {
+        let run = place.run(line);
+        assert_eq!(run.status, 1, "{line}: {run:?}");
+        assert!(
+            run.error.contains("has ended or does not answer"),
+            "{line}: {run:?}"
+        );
+    }
+    place.does("status pool");
+    place.does("stop pool");
 }
 
 /// The stale socket of a killed server does not stop commands.

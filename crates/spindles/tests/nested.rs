@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -77,7 +78,12 @@ impl Nest {
     }
 
     fn serve(&mut self) {
-        let mut command = self.command("serve nest --nbd unix:socket --metrics 0 --degraded");
+        self.serve_with("");
+    }
+
+    fn serve_with(&mut self, more: &str) {
+        let line = format!("serve nest --nbd unix:socket --metrics 0 --degraded{more}");
+        let mut command = self.command(&line);
         let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut server = command.spawn().expect("the command runs");
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
@@ -126,6 +132,26 @@ impl Nest {
         self.ends("copy in nbd+unix:///nest?socket=socket", 0);
     }
 
+    /// Damages the last block of a file that `write` filled.
+    fn rot(&self, name: &str) {
+        let mut bytes = std::fs::read(self.path(name)).expect("it is there");
+        let is_data = |block: &[u8]| block[0] != 0 && block.iter().all(|byte| *byte == block[0]);
+        let blocks = bytes.chunks_mut(4096);
+        let last = blocks.rev().find(|block| is_data(block)).expect("data");
+        last[100..200].fill(0xee);
+        std::fs::write(self.path(name), bytes).expect("room");
+    }
+
+    /// The corrupt and the repaired bytes that `status` shows for each member of the array.
+    fn errors(&self) -> Vec<[u64; 2]> {
+        let output = self.ends("status nest --json", 0);
+        let document: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+        let members = document["members"].as_array().expect("a list").iter();
+        let of = |member: &serde_json::Value, what| member["errors"][what].as_u64().expect(what);
+        let errors = members.map(|it| [of(it, "corrupt_bytes"), of(it, "repaired_bytes")]);
+        errors.collect()
+    }
+
     /// Empties these files. Returns their contents.
     fn cut(&self, files: &[&str]) -> Vec<Vec<u8>> {
         let cut = files.iter().map(|name| {
@@ -165,6 +191,43 @@ fn a_degraded_inner_array_degrades_the_outer_array() {
     nest.ends("add b nest", 0);
     assert_eq!(nest.state("nest").as_deref(), Some("healthy"));
     nest.stop();
+}
+
+/// What the outer array finds wrong on an inner one without checksums is shown at that member, in
+/// the event with the device, and can be cleared by a device or for all members.
+#[test]
+fn corruption_below_an_inner_array_is_shown_and_cleared() {
+    let mut nest = Nest::new("raid1(raid0(a,b),raid0(c,d))");
+    let script = "#!/bin/sh\necho \"$1 $2 $3\" >> \"$(dirname \"$0\")/events\"\n";
+    std::fs::write(nest.path("tell"), script).expect("room");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(nest.path("tell"), executable).expect("it is ours");
+    nest.serve_with(" --on-event ./tell");
+    nest.write();
+    nest.rot("c");
+    nest.ends("scrub nest", 0);
+    assert_eq!(nest.errors(), [[0, 0], [4096, 4096]]);
+    let output = nest.ends("status nest", 0);
+    let shown = "  member 1: an array, healthy\n    errors: 4 KiB corrupt, 4 KiB repaired\n";
+    assert!(output.contains(shown), "{output}");
+    let output = nest.ends("status --clear-errors c nest", 0);
+    let cleared = "array 'nest': member 1, an array: cleared 4 KiB corrupt, 4 KiB repaired\n";
+    assert!(output.contains(cleared), "{output}");
+    assert_eq!(nest.errors(), [[0, 0], [0, 0]]);
+    nest.stop();
+    let events = std::fs::read_to_string(nest.path("events")).expect("events");
+    let device = nest.path("c").canonicalize().expect("it is there");
+    let event = format!("RotRepaired nest {}\n", device.display());
+    assert!(events.contains(&event), "{events}");
+    nest.rot("b");
+    nest.rot("d");
+    nest.ends("scrub nest", 0);
+    assert_eq!(nest.errors(), [[4096, 4096], [4096, 4096]]);
+    let output = nest.ends("status --clear-errors nest", 0);
+    assert_eq!(output.matches(": cleared 4 KiB corrupt").count(), 2, "{output}");
+    assert_eq!(nest.errors(), [[0, 0], [0, 0]]);
+    let output = nest.ends("status --clear-errors nest", 0);
+    assert!(output.contains("nest: no member had errors"), "{output}");
 }
 
 /// An inner array without which the outer one continues no longer counts: neither its findings nor

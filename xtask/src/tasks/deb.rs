@@ -363,7 +363,7 @@ pub(crate) fn check() -> Result<Option<&'static str>, String> {
         "share/doc/spindles/copyright",
         "share/doc/spindles/changelog.Debian.gz",
         "share/doc/spindles/README.md",
-        "share/doc/spindles/administration.md",
+        "share/doc/spindles/docs/guide/administration.md",
         "lib/systemd/system/spindles-serve@.service",
         "lib/systemd/system/spindles-scrub@.service",
         "lib/systemd/system/spindles-scrub@.timer",

@@ -1,5 +1,6 @@
 //! The tasks of `cargo xtask`: one file and one row each.
 
+mod book;
 mod check;
 mod ci;
 pub(crate) mod deb;
@@ -26,6 +27,7 @@ pub(crate) static TASKS: &[&Task] = &[
     &instructions::TASK,
     &fleet::TASK,
     &deb::TASK,
+    &book::TASK,
 ];
 
 /// The list of tasks.

@@ -1,7 +1,7 @@
 //! Changes of an array that are applied during assembly.
 
 use crate::errors::AssembleError;
-use spindles_block::{MemberIndex, MemberSet};
+use spindles_block::MemberSet;
 use spindles_engine::{
     Extent, GrowthTarget, Persistence, PlanError, largest, plan_abort, plan_growth, plan_size,
 };
@@ -22,8 +22,8 @@ pub enum Change {
     /// Set whether the array, and arrays inside it, may be written while missing members may be
     /// newer.
     DegradedWrites(bool),
-    /// Reset the error counters of a member's device, in this array or one inside it.
-    ClearErrors(Uuid, MemberIndex),
+    /// Reset the error counters of these members, in this array or those inside it.
+    ClearErrors(BTreeMap<Uuid, MemberSet>),
     /// Rename the array and the arrays inside it; maps each to its new name.
     Names(BTreeMap<Uuid, Text<64>>),
 }
@@ -37,8 +37,8 @@ pub(super) struct Changes {
     pub(super) name: Option<Text<64>>,
     /// Whether writes are allowed while missing members may hold newer data.
     pub(super) degraded_writes: Option<bool>,
-    /// The member whose error counters are reset.
-    pub(super) clears_errors: Option<MemberIndex>,
+    /// The members whose error counters are reset.
+    pub(super) clears_errors: MemberSet,
     /// True if its growth is reverted.
     pub(super) aborts: bool,
     /// The extent of the array before its size was raised.
@@ -65,16 +65,18 @@ impl Changes {
             || self.journal.is_some()
             || self.name.is_some()
             || self.degraded_writes.is_some()
-            || self.clears_errors.is_some()
+            || !self.clears_errors.is_empty()
             || self.extends.is_some();
         persistence.extends = self.extends;
         array.degraded_writes = self.degraded_writes.unwrap_or(array.degraded_writes);
         if let Some(name) = self.name {
             array.name = name;
         }
-        let cleared = self.clears_errors.map(|it| usize::from(it.0));
-        if let Some(Some(device)) = cleared.and_then(|at| persistence.devices.get_mut(at)) {
-            device.errors = ErrorCounts::NONE;
+        for cleared in self.clears_errors.iter() {
+            let device = persistence.devices.get_mut(usize::from(cleared.0));
+            if let Some(Some(device)) = device {
+                device.errors = ErrorCounts::NONE;
+            }
         }
         if let Some(device) = self.journal {
             // The array is clean, so its log is not needed.

@@ -168,8 +168,9 @@ impl Opening<'_> {
         match &self.change {
             Some(Change::Names(names)) => changes.name = names.get(&assembly.array.uuid).copied(),
             Some(Change::DegradedWrites(allowed)) => changes.degraded_writes = Some(*allowed),
-            Some(Change::ClearErrors(array, member)) => {
-                changes.clears_errors = Some(*member).filter(|_| *array == assembly.array.uuid);
+            Some(Change::ClearErrors(members)) => {
+                let members = members.get(&assembly.array.uuid).copied();
+                changes.clears_errors = members.unwrap_or_default();
             }
             Some(Change::Grow(_) | Change::Size(_) | Change::Abort | Change::Journal(_)) | None => {
             }
@@ -294,6 +295,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         }),
         journal: JournalReport::Members,
         filled_bytes: None,
+        errors: ErrorCounts::NONE,
         members: Vec::new(),
         refused: Vec::new(),
         replaced: Vec::new(),
@@ -376,20 +378,26 @@ fn member_report(
         },
         Some(Part {
             report: Some(report),
+            found,
             ..
         }) => MemberReport::Array(Box::new(ArrayReport {
             filled_bytes,
+            errors: errors_of(found),
             ..report.clone()
         })),
         Some(Part { found, .. }) => MemberReport::Device {
             name: found.name.clone(),
             lagging,
             filled_bytes,
-            errors: found
-                .record()
-                .map_or(ErrorCounts::NONE, |(_, device)| device.errors),
+            errors: errors_of(found),
         },
     }
+}
+
+/// Returns the errors that the superblock of a member counts.
+fn errors_of(found: &Found) -> ErrorCounts {
+    let record = found.record();
+    record.map_or(ErrorCounts::NONE, |(_, device)| device.errors)
 }
 
 /// Returns active members that were not given, if they hold all data of the array by themselves.

@@ -346,12 +346,9 @@ fn devices_that(carry: &Carry, is_so: impl Fn(Member) -> bool) -> Vec<String> {
     devices.map(|facts| facts.name.clone()).collect()
 }
 
-/// Puts out the member on a device.
-pub(crate) fn fail(
-    carry: &mut Carry,
-    name: &str,
-) -> Result<(ArrayIndex, MemberIndex), AttachError> {
-    let not_member = |carry: &Carry| {
+/// Decides whether the member on a device may be put out.
+pub(crate) fn may_fail(carry: &Carry, name: &str) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let not_member = || {
         let is_there = |state| !matches!(state, Member::Missing { .. });
         AttachError::NotMember {
             device: name.to_owned(),
@@ -359,29 +356,35 @@ pub(crate) fn fail(
         }
     };
     let Some(Held { array, role, .. }) = held(carry, name) else {
-        return Err(not_member(carry));
+        return Err(not_member());
     };
-    let plan = carry
-        .array(array)
-        .engine()
-        .membership()
-        .decide(Change::Fail(role));
-    let put_out = match plan {
-        Ok(Plan::PutOut(member) | Plan::PutOutAndFill(member)) => {
-            let command = Command::Fail(member);
-            carry.command(array, command).map(|()| member)
-        }
-        Ok(_) => return Err(not_member(carry)),
-        Err(reason @ CommandError::InUse(_)) => return Err(refused(carry, name, array, reason)),
-        Err(reason) => Err(reason),
-    };
-    let member = put_out.map_err(|reason| AttachError::StaysIn {
+    match membership(carry, array).decide(Change::Fail(role)) {
+        Ok(Plan::PutOut(member) | Plan::PutOutAndFill(member)) => Ok((array, member)),
+        Ok(_) => Err(not_member()),
+        Err(reason @ CommandError::InUse(_)) => Err(refused(carry, name, array, reason)),
+        Err(reason) => Err(stays_in(carry, name, array, reason)),
+    }
+}
+
+/// Puts out the member on a device.
+pub(crate) fn fail(
+    carry: &mut Carry,
+    name: &str,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let (array, member) = may_fail(carry, name)?;
+    let put_out = carry.command(array, Command::Fail(member));
+    put_out.map_err(|reason| stays_in(carry, name, array, reason))?;
+    Ok((array, member))
+}
+
+/// Returns the error for a member that can't be put out.
+fn stays_in(carry: &Carry, name: &str, array: ArrayIndex, reason: CommandError) -> AttachError {
+    AttachError::StaysIn {
         array: carry.array(array).name().to_owned(),
         outermost: outermost(carry, array).to_owned(),
         device: name.to_owned(),
         reason,
-    })?;
-    Ok((array, member))
+    }
 }
 
 /// Returns the name by which commands select an array: the name of the outermost array around it,

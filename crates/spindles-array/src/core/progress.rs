@@ -6,10 +6,10 @@ use crate::incidents::is_out_of_space;
 use crate::members::DeviceIndex;
 use crate::positions::positions;
 use crate::progress::{RebuildProgress, ScrubProgress};
-use crate::{ArraySnapshot, DeviceSnapshot, Incident, LostBytes, MemberSnapshot};
+use crate::{ArraySnapshot, DeviceSnapshot, Incident, Lacks, LostBytes, MemberSnapshot};
 use spindles_block::{MemberError, MemberSet};
 use spindles_device::Counters;
-use spindles_engine::{ArrayState, Member, OutReason, Status};
+use spindles_engine::{ArrayState, JournalStatus, Member, OutReason, Status};
 use spindles_format::Uuid;
 
 /// Returns how many bytes of all arrays are in sync, and how many there are.
@@ -56,10 +56,12 @@ pub(crate) fn scrub(carry: &Carry) -> ScrubProgress {
     let mut all = ScrubProgress::default();
     for (_, array) in in_use(carry) {
         let geometry = array.engine().geometry();
-        let bytes = match array.engine().compares() {
-            true => geometry.blocks() * u64::from(array.engine().block_size().bytes()),
-            false => 0,
+        let blocks = if array.engine().compares() {
+            geometry.blocks()
+        } else {
+            0
         };
+        let bytes = blocks * u64::from(array.engine().block_size().bytes());
         let status = array.engine().status();
         all.total_bytes += bytes;
         all.done_bytes += bytes;
@@ -93,17 +95,13 @@ pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
 }
 
 /// Returns the state of an array, including its inner arrays. A failed inner array counts as
-/// missing, although the engine still reads from it until a write to it fails. A degraded inner
-/// array makes a healthy array degraded.
+/// missing, although the engine still reads from it until a write to it fails.
 pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
     let array = carry.array(index);
     let mut status = array.engine().status();
-    let mut inside_is_degraded = false;
     for (member, node) in status.members.iter_mut().zip(array.members()) {
         if let (Member::Active, Some(Node::Array(inside))) = (member.state, node) {
-            let inside = self::status(carry, *inside);
-            inside_is_degraded |= inside.state == ArrayState::Degraded;
-            if inside.stopped_writing {
+            if self::status(carry, *inside).stopped_writing {
                 member.state = Member::Missing { reason: None };
             }
         }
@@ -115,12 +113,31 @@ pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
     let lost: MemberSet = lost.map(|it| it.member).collect();
     let geometry = array.engine().geometry();
     status.state = match ArrayState::of(geometry, lost) {
-        ArrayState::Healthy if inside_is_degraded => ArrayState::Degraded,
+        ArrayState::Healthy if is_degraded(carry, index, &status, false) => ArrayState::Degraded,
         state => state,
     };
     status.survives_more = geometry.survives_more(lost).unwrap_or(0);
     status.stopped_writing |= status.state == ArrayState::Failed;
     status
+}
+
+/// Returns true if an array with this status, or an array inside it, is degraded.
+fn is_degraded(carry: &Carry, index: ArrayIndex, own: &Status, is_redundant_above: bool) -> bool {
+    let array = carry.array(index);
+    let lacks = Lacks {
+        members: own.members.iter().any(|it| it.state != Member::Active),
+        journal: own.journal == JournalStatus::DeviceOut,
+        left: own.left_blocks,
+        lost: own.lost_blocks,
+        is_redundant: array.engine().geometry().redundancy() > 0,
+    };
+    let mut inside = array.members().iter().filter_map(|node| match node {
+        Some(Node::Array(inside)) => Some(*inside),
+        Some(Node::Device(_)) | None => None,
+    });
+    let is_redundant = lacks.is_redundant || is_redundant_above;
+    lacks.is_degraded(is_redundant_above)
+        || inside.any(|it| is_degraded(carry, it, &status(carry, it), is_redundant))
 }
 
 /// Returns the current state of all arrays in use, each before its inner arrays. `lacking`: the

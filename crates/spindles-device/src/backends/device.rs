@@ -89,7 +89,9 @@ fn hold_below(name: &str, device: u64, options: &OpenOptions) -> Result<Vec<Held
     let file = match opened {
         Ok(file) => file,
         // The helper process that opens files for this process refuses the file.
-        Err(files::REFUSED) => return Err(opening::refused(&path, "open")(files::REFUSED)),
+        Err(error @ (files::REFUSED | files::OPENER_GONE)) => {
+            return Err(opening::refused(&path, "open")(error));
+        }
         // A deleted file can't be opened by its name.
         Err(_) => return Ok(Vec::new()),
     };

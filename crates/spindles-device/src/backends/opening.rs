@@ -38,6 +38,7 @@ pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> Ope
             device: device.clone(),
             kind: "a folder",
         },
+        files::OPENER_GONE => OpenError::NoOpener,
         files::REFUSED => OpenError::Elsewhere {
             device: device.clone(),
         },

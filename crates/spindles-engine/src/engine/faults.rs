@@ -5,6 +5,7 @@ use crate::{
     Engine, Mutation, RangeId,
     engine::Closing,
     faults::{MemberFaults, Place},
+    jobs::scrub::Fate,
     output::{Event, OutReason, Output},
     plan::Ask,
     ranges::{Owner, Phase},
@@ -83,7 +84,8 @@ impl Engine {
         }
     }
 
-    /// Queues a rewrite of the current rows of a slot, which are rotten.
+    /// Queues a rewrite of the current rows of a slot, which are rotten. Without redundancy, only
+    /// reports them.
     #[cold]
     pub(crate) fn repair_rot(&mut self, id: RangeId, slot: u8) {
         let range = &self.ranges[id];
@@ -98,7 +100,11 @@ impl Engine {
         if self.grow.is_staged(range.group) {
             return;
         }
-        if self.read_only || self.shape.slots == self.shape.data {
+        if self.shape.slots == self.shape.data {
+            // Nothing can repair it.
+            return self.tell_finding(id, slot, Fate::Left);
+        }
+        if self.read_only {
             let member = self.groups[id.index()].slots()[usize::from(slot)].member;
             self.faults.rotten(member, place.blocks);
             let corrupt_blocks = place.blocks.into();

@@ -40,6 +40,7 @@ impl Engine {
             dirty: self.metadata.is_dirty(),
             jobs: self.job_statuses(),
             lost_blocks: self.bad.blocks(BadBlockKind::Lost),
+            left_blocks: self.left_blocks(),
             journal: self.journal_status(),
             growth: self.growth_status(),
             scrub: self.scrub.found(),

@@ -86,6 +86,8 @@ pub struct ScrubStatus {
     pub disagreements: u64,
     /// Rows of blocks that were made to agree with their data.
     pub made_to_agree: u64,
+    /// The block of the array at which it began; an earlier scrub covered what lies before.
+    pub from: BlockIndex,
     /// The block of the array at which the next scrub continues, unless it begins at the start.
     pub mark: BlockIndex,
 }
@@ -99,6 +101,9 @@ pub(crate) struct ScrubState {
     pub(crate) left_before: u64,
     /// The group from which on the mark is to be recorded again.
     pub(crate) due: GroupIndex,
+    /// True if places that this scrub has passed have other contents now: the next one begins at
+    /// the start.
+    pub(crate) outdated: bool,
 }
 
 impl ScrubState {

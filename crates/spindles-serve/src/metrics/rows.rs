@@ -96,7 +96,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_array_lost_bytes",
         ARRAY,
-        "Bytes of the array that a crash took and nobody has written since.",
+        "Bytes of the array that are lost and that nobody has written since.",
         |facts, samples| of_arrays(facts, samples, ArraySnapshot::lost_bytes),
     ),
     gauge(
@@ -147,10 +147,10 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_scrub_left_bytes",
         ARRAY,
-        "What it found wrong and could not repair.",
+        "What a scrub, a rebuild or a client found wrong, and nothing repaired since.",
         |facts, samples| {
             of_arrays(facts, samples, |array| {
-                array.status.scrub.left_blocks * u64::from(array.block_bytes)
+                array.status.left_blocks * u64::from(array.block_bytes)
             });
         },
     ),

@@ -10,6 +10,7 @@
 use crate::alarms::Alarm;
 use crate::hook::{self, Hook, Words};
 use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::net::{
@@ -19,7 +20,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::thread::set_name;
-use spindles_device::REFUSED;
+use spindles_device::{OPENER_GONE, Opener, REFUSED};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -30,6 +31,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -37,6 +39,22 @@ use std::thread;
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// Most requests in progress.
 const ASKS_MAX: usize = 64;
+/// How long to wait for the answer to a request before the helper is asked whether it answers at
+/// all. A request itself may take longer: a disk may have to spin up.
+const UNANSWERED: Timespec = Timespec {
+    tv_sec: 3,
+    tv_nsec: 0,
+};
+/// How long a helper that answers takes at most to say so, even on a busy machine.
+const ECHO: Timespec = Timespec {
+    tv_sec: 2,
+    tv_nsec: 0,
+};
+/// The same for a helper that did not answer the last time.
+const LAST_ECHO: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 /// A file that begins with this many zeros holds no data yet.
 const BLANK_BYTES: usize = 64 << 10;
 /// Permitted flags. No file is created, truncated or appended to.
@@ -60,8 +78,15 @@ pub struct Rules {
 /// A request.
 #[derive(Debug, PartialEq, Eq)]
 enum Ask {
-    Open { path: PathBuf, flags: OFlags },
-    Run { words: Words },
+    Open {
+        path: PathBuf,
+        flags: OFlags,
+    },
+    Run {
+        words: Words,
+    },
+    /// Asks for nothing but an answer.
+    Echo,
 }
 
 impl Ask {
@@ -73,6 +98,7 @@ impl Ask {
                 let words = words.iter().map(OsString::as_os_str);
                 (b'r', OFlags::empty(), words.collect())
             }
+            Self::Echo => (b'e', OFlags::empty(), Vec::new()),
         };
         let mut message = vec![letter];
         message.extend(flags.bits().to_le_bytes());
@@ -99,6 +125,7 @@ impl Ask {
             b'r' => Some(Self::Run {
                 words: hook::received(words)?,
             }),
+            b'e' if words.is_empty() => Some(Self::Echo),
             _ => None,
         }
     }
@@ -110,6 +137,8 @@ pub struct Helper {
     socket: OwnedFd,
     /// `None` if the helper is not a child process.
     process: Option<Pid>,
+    /// True if it did not answer when it was asked last.
+    silent: AtomicBool,
 }
 
 /// Creates a socket pair that preserves message boundaries.
@@ -133,6 +162,7 @@ impl Helper {
         Ok(Self {
             socket: ours,
             process: Some(Pid::from_child(&process)),
+            silent: AtomicBool::new(false),
         })
     }
 
@@ -146,6 +176,21 @@ impl Helper {
         let path = std::path::absolute(path).map_err(|_| Errno::NOENT)?;
         let file = self.ask(&Ask::Open { path, flags })?;
         file.ok_or(Errno::PROTO)
+    }
+
+    /// Returns true if the helper answers.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        let was_silent = self.silent.load(Ordering::Relaxed);
+        let within = if was_silent { LAST_ECHO } else { ECHO };
+        let echo = |ours: OwnedFd| {
+            let mut reply = [0; 4];
+            becomes_readable(&ours, within) == Ok(true)
+                && receive(ours.as_fd(), &mut reply).is_ok_and(|(count, _)| count == reply.len())
+        };
+        let answers = self.send(&Ask::Echo).is_ok_and(echo);
+        self.silent.store(!answers, Ordering::Relaxed);
+        answers
     }
 
     /// Queues a run of the hook for an alarm, without waiting for it.
@@ -176,23 +221,63 @@ impl Helper {
         }
     }
 
+    /// Sends a request and waits for its answer, as long as the helper answers at all.
     fn ask(&self, ask: &Ask) -> Result<Option<OwnedFd>, Errno> {
+        if self.silent.load(Ordering::Relaxed) && !self.answers() {
+            return Err(OPENER_GONE);
+        }
+        let ours = self.send(ask)?;
+        while !becomes_readable(&ours, UNANSWERED)? {
+            if !self.answers() {
+                return Err(OPENER_GONE);
+            }
+        }
+        let mut reply = [0; 4];
+        let (count, file) = receive(ours.as_fd(), &mut reply)?;
+        if count != reply.len() {
+            return Err(OPENER_GONE);
+        }
+        match i32::from_le_bytes(reply) {
+            0 => Ok(file),
+            errno => Err(Errno::from_raw_os_error(errno)),
+        }
+    }
+
+    /// Sends a request; returns the socket of its answer.
+    fn send(&self, ask: &Ask) -> Result<OwnedFd, Errno> {
         let message = ask.encode();
         if message.len() > MESSAGE_BYTES_MAX {
             return Err(Errno::NAMETOOLONG);
         }
         // Each reply comes on its own socket.
         let (ours, theirs) = pair()?;
-        send(self.socket.as_fd(), &message, Some(theirs.as_fd()))?;
-        drop(theirs);
-        let mut reply = [0; 4];
-        let (count, file) = receive(ours.as_fd(), &mut reply)?;
-        if count != reply.len() {
-            return Err(Errno::PIPE); // The helper has ended.
+        match send(self.socket.as_fd(), &message, Some(theirs.as_fd())) {
+            Ok(()) => Ok(ours),
+            // A full queue: it has not read for long.
+            Err(Errno::AGAIN | Errno::PIPE | Errno::CONNRESET) => Err(OPENER_GONE),
+            Err(errno) => Err(errno),
         }
-        match i32::from_le_bytes(reply) {
-            0 => Ok(file),
-            errno => Err(Errno::from_raw_os_error(errno)),
+    }
+}
+
+impl Opener for Helper {
+    fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        Self::open(self, Path::new(name), flags)
+    }
+
+    fn answers(&self) -> bool {
+        Self::answers(self)
+    }
+}
+
+/// Waits until a socket has a message or its end; returns false when the time is over.
+fn becomes_readable(socket: &OwnedFd, within: Timespec) -> Result<bool, Errno> {
+    let mut polled = [PollFd::new(socket, PollFlags::IN)];
+    loop {
+        match poll(&mut polled, Some(&within)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
         }
     }
 }
@@ -232,16 +317,11 @@ pub fn serve(
         rules: rules.clone(),
         hook: Mutex::new(hook.transpose()?),
         given: Mutex::default(),
-        tell: Box::new(tell.clone()),
+        tell: Box::new(tell),
     });
     let done = receive_all(socket, &answers);
     let hook = lock(&answers.hook).take();
-    let dropped = hook.map_or(0, Hook::close);
-    if dropped > 0 {
-        tell(&format!(
-            "for {dropped} events no program was run, because too many waited"
-        ));
-    }
+    hook.into_iter().for_each(Hook::close);
     done
 }
 
@@ -294,6 +374,7 @@ impl Answers {
         let done = match asked {
             Some(Ask::Open { path, flags }) => self.open(path, *flags).map(Some),
             Some(Ask::Run { words }) => self.run(words).map(|()| None),
+            Some(Ask::Echo) => Ok(None),
             None => Err(Refused(Errno::INVAL, "it is no question")),
         };
         if let Err(Refused(_, why)) = &done
@@ -365,6 +446,7 @@ impl Ask {
         match self {
             Self::Open { path, .. } => format!("to open {}", path.display()),
             Self::Run { .. } => "to run a hook".to_owned(),
+            Self::Echo => "to answer".to_owned(),
         }
     }
 }
@@ -399,7 +481,12 @@ fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> R
     }
     loop {
         let bytes = [IoSlice::new(bytes)];
-        match sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL) {
+        match sendmsg(
+            socket,
+            &bytes,
+            &mut control,
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        ) {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -443,8 +530,12 @@ mod tests {
             hook: hook.map(PathBuf::from),
         };
         std::thread::spawn(move || serve(theirs.as_fd(), &rules, |_| ()));
-        let process = None;
-        (Helper { socket, process }, folder)
+        let helper = Helper {
+            socket,
+            process: None,
+            silent: AtomicBool::new(false),
+        };
+        (helper, folder)
     }
 
     #[test]
@@ -490,6 +581,21 @@ mod tests {
         assert_eq!(helper.ask(&relative).err(), Some(Errno::INVAL));
         let long = "x".repeat(MESSAGE_BYTES_MAX);
         assert_eq!(open(Path::new(&long), read), Some(Errno::NAMETOOLONG));
+    }
+
+    #[test]
+    fn a_helper_that_does_not_answer_is_not_waited_for() {
+        let (socket, theirs) = pair().expect("a pair");
+        let helper = Helper {
+            socket,
+            process: None,
+            silent: AtomicBool::new(false),
+        };
+        let open = || helper.open(Path::new("/dev/null"), OFlags::RDONLY).err();
+        assert_eq!(open(), Some(OPENER_GONE));
+        assert!(!helper.answers());
+        drop(theirs);
+        assert_eq!(open(), Some(OPENER_GONE));
     }
 
     /// A device on a served array opens only when that server answers, which may need another

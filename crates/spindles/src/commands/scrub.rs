@@ -13,6 +13,7 @@ use spindles_admin::scan::shell_word;
 use spindles_admin::scrub::{Finding, SPARE_LABEL, SPARE_LABEL_BYTES, Scrubbed, scrub};
 use spindles_array::{no_space, positions};
 use spindles_device::OpenOptions;
+use spindles_device::notice::percent;
 use spindles_engine::{Fate, Flaw, Repair, Scrub, ScrubStatus};
 
 pub(crate) static COMMAND: Command = Command {
@@ -32,7 +33,9 @@ pub(crate) static COMMAND: Command = Command {
               such a place from a backup, and scrub again.\n\n\
               Lost blocks of the array return errors until they are written. These are blocks \
               that recovery after a crash could not verify, because members were missing or a \
-              block was corrupt. Scrub reports them too, and no scrub restores them.\n\n\
+              block was corrupt. They are also corrupt blocks that the rest of their row could \
+              not restore when another block of that row was written. Scrub reports lost blocks \
+              too, and no scrub restores them.\n\n\
               After Ctrl-C, the next scrub continues at the same point, and its summary counts \
               both parts. With --check, scrub starts at the beginning each time. Exit status 1 \
               means that some damage could not be repaired, or that blocks are lost.\n\n\
@@ -118,7 +121,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for warning in scrubbed.report.warnings() {
         ui.note(warning);
     }
-    let left_bytes = conclude(&scrubbed, &findings.places, ui);
+    let left_bytes = conclude(&scrubbed, &findings, ui);
     check_reached(&scrubbed)?;
     if left_bytes > 0 && arguments.check {
         return Err(found_by_check(&scrubbed));
@@ -150,11 +153,28 @@ struct Findings {
     held_back: Vec<String>,
     /// Spares that lost their label.
     unlabelled: Vec<String>,
+    /// Where the scrub began in arrays of which it does not read all, as JSON.
+    resumed: Vec<Value>,
+    /// The same as lines for the end.
+    parts: Vec<String>,
 }
 
 impl Findings {
     /// Adds a finding, and shows it now unless this is a check.
     fn add(&mut self, finding: &Finding, is_check: bool, ui: &Ui) {
+        if let Finding::Resumed {
+            array,
+            offset_bytes,
+            array_bytes,
+        } = finding
+        {
+            ui.line(text(finding));
+            let percent = percent(*offset_bytes, *array_bytes);
+            self.parts.push(format!(
+                "array '{array}': only what follows {percent} % was read now"
+            ));
+            return self.resumed.push(value(finding));
+        }
         if self.places.len() < PLACES_MAX && is_check {
             self.held_back.push(text(finding));
         } else if self.places.len() < PLACES_MAX {
@@ -254,7 +274,7 @@ fn unlabelled_spare(finding: &Finding) -> Option<&str> {
 }
 
 /// Prints the summary. Returns the bytes that are wrong and were not repaired.
-fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
+fn conclude(scrubbed: &Scrubbed, findings: &Findings, ui: &Ui) -> u64 {
     let (found, failed) = (scrubbed.progress.found, scrubbed.progress.failed);
     let block_bytes = u64::from(scrubbed.report.block_bytes);
     let name = &scrubbed.report.name;
@@ -275,11 +295,19 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
             arrays::size(array.lost_bytes)
         ));
     }
+    for part in &findings.parts {
+        ui.line(part);
+    }
+    let read = if findings.parts.is_empty() {
+        ""
+    } else {
+        " in what was read"
+    };
     let lost_bytes: u64 = arrays.iter().map(|array| array.lost_bytes).sum();
     if scrubbed.through && wrong + found.made_to_agree + failed + lost_bytes == 0 {
         let unchecked = unchecked(&scrubbed.report);
         ui.line(if unchecked.is_empty() {
-            format!("array '{name}': nothing is wrong")
+            format!("array '{name}': nothing is wrong{read}")
         } else {
             let unchecked = unchecked.join(", ");
             format!(
@@ -303,7 +331,8 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> u64 {
         "made_to_agree_bytes": found.made_to_agree * block_bytes,
         "lost_bytes": lost_bytes,
         "not_looked_at": failed,
-        "places": places,
+        "resumed": findings.resumed,
+        "places": findings.places,
     }));
     left * block_bytes
 }
@@ -405,6 +434,14 @@ fn text(finding: &Finding) -> String {
             bytes,
         } => format!("array '{array}': {bytes} bytes at {offset_bytes} are lost"),
         Finding::Out { array, member } => format!("array '{array}': {member} is out"),
+        Finding::Resumed {
+            array,
+            offset_bytes,
+            array_bytes,
+        } => format!(
+            "array '{array}': goes on at {} %, where it was stopped; --restart reads all",
+            percent(*offset_bytes, *array_bytes)
+        ),
     }
 }
 
@@ -534,6 +571,14 @@ fn value(finding: &Finding) -> Value {
             "what": "out",
             "array": array,
             "member": member,
+        }),
+        Finding::Resumed {
+            array,
+            offset_bytes,
+            ..
+        } => json!({
+            "array": array,
+            "offset_bytes": offset_bytes,
         }),
     }
 }

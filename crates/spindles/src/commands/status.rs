@@ -11,15 +11,15 @@ use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
-use spindles_admin::settings::{array_of_member, clear_errors};
+use spindles_admin::settings::{ClearedErrors, array_of_member, clear_errors};
 use spindles_array::{ArraySnapshot, DeviceSnapshot, MemberSnapshot, why_out};
 use spindles_block::{MemberIndex, counted};
 use spindles_device::DeviceCounters;
 use spindles_device::notice::percent;
 use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
-use spindles_format::ChecksumKind;
+use spindles_format::{ChecksumKind, ErrorCounts};
 
-use spindles_admin::scan::{Forgotten, Given, Role, shell_word};
+use spindles_admin::scan::{Forgotten, Given, Role, is_device, shell_word};
 use spindles_admin::survey::{Health, Survey, User, another_owner, survey};
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{ClientNumbers, JobPace, ServerNumbers};
@@ -53,14 +53,18 @@ pub(crate) static COMMAND: Command = Command {
               the export and for each member.\n\n\
               Each member's superblock counts the errors of its device: failed reads, corrupt \
               bytes, repaired bytes and late answers. Without errors there is no such line. \
-              --clear-errors sets the counters of one device to 0; its superblock names the \
-              array if you don't.\n\n\
+              An array around an inner array counts what it finds wrong there at that member. \
+              --clear-errors sets the counters of one device to 0, and those that arrays \
+              around it count. The superblock of the device names the array if you don't. \
+              With the name of an array instead of a device, it clears the counters of all \
+              members.\n\n\
               spindles status\n\
               spindles status pool\n\
               spindles status pool music\n\
               spindles status pool --watch\n\
               spindles status a.img b.img c.img\n\
-              spindles status --clear-errors b.img pool",
+              spindles status --clear-errors b.img pool\n\
+              spindles status --clear-errors pool",
     hidden: false,
     forwards: true,
     arguments: Arguments::augment_args,
@@ -79,8 +83,9 @@ struct Arguments {
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
     watch: Option<u64>,
-    /// Reset the error counters of this member's device to 0, and show nothing else of the array
-    #[arg(long, value_name = "DEV", conflicts_with = "watch")]
+    /// Reset the error counters of this member's device to 0, or those of all members of this
+    /// array, and show nothing else
+    #[arg(long, value_name = "DEV|ARRAY", conflicts_with = "watch")]
     clear_errors: Option<String>,
     /// The array: its name, or its devices in any order; or the names of several arrays [default:
     /// one line for every array]
@@ -239,33 +244,60 @@ fn unknown_state(survey: &Survey, hides_devices: bool, why: &str) -> String {
     }
 }
 
-/// Resets the error counters of a device to 0.
-fn clear(device: &str, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
-    let array = match (arguments.devices.as_slice(), array_of_member(device)) {
-        ([], None) => anyhow::bail!("{device} is no member of an array: nothing is counted on it"),
-        ([], Some(array)) => vec![array.to_string()],
-        (given, _) => given.to_vec(),
+/// Resets the error counters of a device to 0, or those of all members of an array.
+fn clear(word: &str, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
+    let given = arguments.devices.as_slice();
+    let (array, device) = match (given, array_of_member(word)) {
+        ([], Some(array)) => (vec![array.to_string()], Some(word)),
+        ([], None) if is_device(word) => {
+            anyhow::bail!("{word} is no member of an array: nothing is counted on it")
+        }
+        ([], None) => (vec![word.to_owned()], None),
+        (given, _) => (given.to_vec(), Some(word)),
     };
     let devices = arguments.scan.devices(&array, &[], ui)?;
-    let device = arrays::device_meant(device, &devices)?;
+    let device = device.map(|device| arrays::device_meant(device, &devices));
+    let device = device.transpose()?;
     let names = arrays::names(&devices);
-    let options = AssembleOptions::default();
-    let cleared = clear_errors(arrays::host(&names, ui), &options, &device)?;
-    let (name, member) = (&cleared.array, cleared.member);
-    let block_bytes = cleared.block_bytes;
-    ui.line(if cleared.errors.is_empty() {
-        format!("array '{name}': member {member}, {device}, had no errors")
-    } else {
-        let errors = arrays::errors_text(&cleared.errors, block_bytes);
-        format!("array '{name}': member {member}, {device}: cleared {errors}")
-    });
-    ui.json(&json!({
-        "array": name,
-        "member": member.0,
-        "device": device,
-        "cleared": arrays::errors_json(&cleared.errors, block_bytes),
-    }));
+    let host = arrays::host(&names, ui);
+    let cleared = clear_errors(host, &AssembleOptions::default(), device.as_deref())?;
+    for it in cleared.iter().filter(|it| !it.errors.is_empty()) {
+        let errors = arrays::errors_text(&it.errors, it.block_bytes);
+        ui.line(format!("{}: cleared {errors}", cleared_place(it)));
+    }
+    if cleared.iter().all(|it| it.errors.is_empty()) {
+        ui.line(match (&device, cleared.first()) {
+            (Some(_), Some(it)) => format!("{}, had no errors", cleared_place(it)),
+            _ => format!("{word}: no member had errors"),
+        });
+    }
+    let members: Vec<Value> = cleared.iter().map(cleared_document).collect();
+    // The first is the device itself; arrays with it follow.
+    let mut document = match (&device, members.first()) {
+        (Some(_), Some(own)) => own.clone(),
+        _ => json!({ "array": word }),
+    };
+    document["members"] = json!(members);
+    ui.json(&document);
     Ok(())
+}
+
+/// `array 'pool': member 1, b.img`.
+fn cleared_place(cleared: &ClearedErrors) -> String {
+    let what = cleared.device.as_deref().unwrap_or("an array");
+    format!(
+        "array '{}': member {}, {what}",
+        cleared.array, cleared.member
+    )
+}
+
+fn cleared_document(cleared: &ClearedErrors) -> Value {
+    json!({
+        "array": cleared.array,
+        "member": cleared.member.0,
+        "device": cleared.device,
+        "cleared": arrays::errors_json(&cleared.errors, cleared.block_bytes),
+    })
 }
 
 /// Warns of members of a served array whose files were moved or deleted.
@@ -882,10 +914,7 @@ impl View<'_> {
                         arrays::size(left)
                     ));
                 }
-                if !errors.is_empty() {
-                    let errors = arrays::errors_text(errors, report.block_bytes);
-                    line(format!("    errors: {errors}"));
-                }
+                self.show_errors(errors, report, depth);
             }
             MemberReport::Array(inner) => {
                 let state = inner.filled_bytes.map_or_else(
@@ -893,6 +922,7 @@ impl View<'_> {
                     |bytes| self.rebuilding(report, bytes),
                 );
                 line(format!("  member {index}: an array, {state}{lacks}"));
+                self.show_errors(&inner.errors, report, depth);
                 self.show(inner, Some(report), depth + 2, &mut document["array"]);
             }
             MemberReport::Missing {
@@ -904,6 +934,14 @@ impl View<'_> {
                 let lacks = device_of_no_use(report, index).unwrap_or(lacks);
                 line(format!("  member {index}: {why}{lacks}"));
             }
+        }
+    }
+
+    /// Shows the error counters of a member, if there are errors.
+    fn show_errors(&self, errors: &ErrorCounts, report: &ArrayReport, depth: usize) {
+        if !errors.is_empty() {
+            let errors = arrays::errors_text(errors, report.block_bytes);
+            self.line(depth, format!("    errors: {errors}"));
         }
     }
 

@@ -556,6 +556,7 @@ impl Engine {
         let older = self.grow.record.older.as_mut().expect("it grows");
         older.mark = BlockIndex(end);
         older.staged_blocks = 0;
+        self.forget_scrub_mark();
         if end == self.growth_end() {
             self.grow.record.older = None;
             self.change_policy();

@@ -245,6 +245,7 @@ impl Engine {
             return true;
         }
         self.keep_filled();
+        self.forget_scrub_mark();
         for joining in &all {
             self.join(joining);
         }

@@ -168,6 +168,7 @@ impl Engine {
             return;
         }
         self.exchange();
+        self.forget_scrub_mark();
         self.replace.stage = Stage::Telling;
         self.journal_is_void();
         self.want_update();

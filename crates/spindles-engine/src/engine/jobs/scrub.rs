@@ -54,6 +54,20 @@ impl Engine {
         self.geometry.redundancy() > 0 || self.has_checksums()
     }
 
+    /// Lets the next scrub begin at the start: a member has another device or was away, or blocks
+    /// have moved. No scrub has read what lies there now.
+    pub(crate) fn forget_scrub_mark(&mut self) {
+        self.scrub.found.mark = BlockIndex(0);
+        self.scrub.outdated = true;
+    }
+
+    /// Returns the block at which the next scrub continues if this one ends at `group`.
+    fn scrub_mark_at(&self, group: GroupIndex) -> BlockIndex {
+        let mark = self.blocks_below(group);
+        let restarts = self.scrub.outdated || mark >= self.geometry.blocks();
+        BlockIndex(if restarts { 0 } else { mark })
+    }
+
     /// Checks whether a scrub may begin.
     ///
     /// # Errors
@@ -88,31 +102,40 @@ impl Engine {
             let group = self.geometry.locate(kept).group;
             Place { group, row: 0 }
         };
-        let recorded = (self.metadata.persistence())
-            .map_or(0, |persistence| persistence.array.scrub_left_blocks);
         let goes_on = self.compares() && from != Place::default();
         let left_before = if goes_on || is_check {
-            recorded.max(self.scrub.left_blocks())
+            self.left_blocks()
         } else {
             0
         };
-        let start = BlockIndex(match self.compares() {
-            true => self.blocks_below(from.group),
-            false => 0,
-        });
+        let start = if self.compares() {
+            BlockIndex(self.blocks_below(from.group))
+        } else {
+            BlockIndex(0)
+        };
         self.scrub = ScrubState {
             repair: scrub.repair,
             left_before,
             found: ScrubStatus {
+                from: start,
                 mark: if is_check { kept } else { start },
                 left_before_blocks: if goes_on { left_before } else { 0 },
                 ..ScrubStatus::default()
             },
             due: GroupIndex(from.group.0 + self.scrub_mark_groups()),
+            outdated: false,
         };
         self.output(Output::Event(Event::ScrubStarted { from: start }));
         self.begin_inspection();
         self.begin_job(&JOB, from);
+    }
+
+    /// Returns the number of wrong blocks and disagreements that nobody has repaired, as the
+    /// superblocks will record it.
+    pub(crate) fn left_blocks(&self) -> u64 {
+        let persistence = self.metadata.persistence();
+        let recorded = persistence.map_or(0, |persistence| persistence.array.scrub_left_blocks);
+        recorded.max(self.scrub.left_blocks())
     }
 
     /// Returns the number of groups after which the mark is recorded again.
@@ -128,7 +151,7 @@ impl Engine {
         let group = self.walk(&JOB).mark.group;
         if !self.scrub.is_check() && group >= self.scrub.due && group.0 < self.geometry.groups() {
             self.scrub.due = GroupIndex(group.0 + self.scrub_mark_groups());
-            self.scrub.found.mark = BlockIndex(self.blocks_below(group));
+            self.scrub.found.mark = self.scrub_mark_at(group);
             self.want_update();
         }
     }
@@ -169,9 +192,7 @@ impl Engine {
         }
         let walk = self.walk(&JOB);
         if walk.is_busy() {
-            let mark = self.blocks_below(walk.mark.group);
-            let is_end = mark >= self.geometry.blocks();
-            self.scrub.found.mark = BlockIndex(if is_end { 0 } else { mark });
+            self.scrub.found.mark = self.scrub_mark_at(walk.mark.group);
         }
         let persistence = self.metadata.persistence();
         persistence.is_some_and(|persistence| {
@@ -295,33 +316,40 @@ impl Engine {
         let range = self.ranges[id];
         let wrote = wrote && range.error.is_none() && !self.metadata.is_broken();
         for slot in self.lost_here(id).iter() {
-            let place = self.groups[id.index()].slots()[usize::from(slot)];
-            let start = self.members[usize::from(place.member.0)].data_start;
-            let finding = Finding {
-                member: place.member,
-                block: start.plus(place.offset.0 + u64::from(range.low)),
-                blocks: range.blocks,
-                array_block: self.array_block(id, slot),
-                flaw: if range.rows.checksum_lost.contains(slot) {
-                    Flaw::ChecksumLost
-                } else if range.rows.rotten.contains(slot) {
-                    Flaw::Rotten
-                } else {
-                    Flaw::Unreadable
-                },
-                fate: match wrote {
-                    false => Fate::Left,
-                    true if range.rows.refused.contains(slot) => Fate::Refused,
-                    true => Fate::Repaired,
-                },
-                by_scrub: matches!(range.owner, Owner::Job(_)),
+            let fate = match wrote {
+                false => Fate::Left,
+                true if range.rows.refused.contains(slot) => Fate::Refused,
+                true => Fate::Repaired,
             };
-            self.count_finding(&finding);
-            self.output(Output::Event(Event::Found(finding)));
+            self.tell_finding(id, slot, fate);
         }
         if !range.rows.overruled.is_empty() {
             self.tell_disagreement(id, wrote);
         }
+    }
+
+    /// Reports the flaw of a slot in the current rows.
+    pub(crate) fn tell_finding(&mut self, id: RangeId, slot: u8, fate: Fate) {
+        let range = &self.ranges[id];
+        let place = self.groups[id.index()].slots()[usize::from(slot)];
+        let start = self.members[usize::from(place.member.0)].data_start;
+        let finding = Finding {
+            member: place.member,
+            block: start.plus(place.offset.0 + u64::from(range.low)),
+            blocks: range.blocks,
+            array_block: self.array_block(id, slot),
+            flaw: if range.rows.checksum_lost.contains(slot) {
+                Flaw::ChecksumLost
+            } else if range.rows.rotten.contains(slot) {
+                Flaw::Rotten
+            } else {
+                Flaw::Unreadable
+            },
+            fate,
+            by_scrub: range.ask == Ask::Scrub && matches!(range.owner, Owner::Job(_)),
+        };
+        self.count_finding(&finding);
+        self.output(Output::Event(Event::Found(finding)));
     }
 
     /// Returns the first block of the array in the current rows of a slot; `None` for parity.
@@ -358,7 +386,7 @@ impl Engine {
                 (Flaw::Unreadable | Flaw::Rotten, false) => &mut found.left_blocks,
             };
             *count += blocks;
-        } else if is_error && finding.fate == Fate::Left {
+        } else if finding.fate == Fate::Left {
             self.leave_to_scrub(blocks);
         }
     }

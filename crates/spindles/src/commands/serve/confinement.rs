@@ -4,7 +4,7 @@ use super::doors::Doors;
 use super::export::Export;
 use crate::commands::outside;
 use anyhow::Context as _;
-use spindles_device::notice;
+use spindles_device::{Opener, notice};
 use spindles_serve::Door;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::sandbox::{self, Needs, Sandbox};
@@ -27,9 +27,8 @@ pub(super) fn enter(
     let helper =
         helper.context("can't start the helper of the sandbox; --no-sandbox does without")?;
     let helper = Arc::new(helper);
-    let asked = Arc::clone(&helper);
-    let opener = move |name: &str, flags| asked.open(Path::new(name), flags);
-    spindles_device::open_devices_by(Box::new(opener));
+    let opener: Arc<dyn Opener> = helper.clone();
+    spindles_device::open_devices_by(opener);
     let of_doors = doors.all().filter_map(Door::folder).map(Path::to_owned);
     let needs = Needs {
         writes_in: notice::own_folder().into_iter().collect(),
