@@ -1,5 +1,5 @@
 //! The control socket receives command lines and returns their output, one JSON document a line.
-//! docs/guide/control.md describes the format.
+//! docs/guide/administration.md describes the format.
 
 use crate::left_behind::{self, Fleeting};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

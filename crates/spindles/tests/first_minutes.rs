@@ -1,92 +1,209 @@
-//! Runs the commands that the README asks readers to type.
+//! Runs the commands that the guide and the README ask readers to type.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-/// The lines to type, and their output as shown, from the first block under a heading of the
-/// README.
-fn block(heading: &str) -> Vec<(String, Vec<String>)> {
-    let page = include_str!("../../../README.md");
-    let (_, section) = page
-        .split_once(&format!("## {heading}\n"))
-        .expect("a section");
-    let (_, block) = section.split_once("```console\n").expect("a block");
-    let (block, _) = block.split_once("```").expect("its end");
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for line in block.lines() {
-        if let Some(typed) = line.strip_prefix("$ ") {
-            let typed = typed.split("  #").next().expect("a part");
-            lines.push((typed.trim().to_owned(), Vec::new()));
-        } else {
-            let (_, shown) = lines.last_mut().expect("a line before");
-            shown.push(line.to_owned());
-        }
-    }
-    lines
+const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Pages that must have commands to run.
+const PAGES_WITH_COMMANDS: &[&str] = &[
+    "administration.md",
+    "first-array.md",
+    "recovering.md",
+    "serving.md",
+];
+
+/// A command that a page asks readers to type.
+struct Step {
+    /// The number of its line in the page.
+    line: usize,
+    /// The heading above it.
+    heading: String,
+    typed: String,
+    /// The output that the page shows.
+    shown: Vec<String>,
 }
 
-/// Types the lines in a folder that is laid out like a checkout.
-fn types(lines: &[(String, Vec<String>)]) {
+/// Returns the lines that begin with `$ ` in the console blocks of a page. Lines that begin with
+/// `# ` are left out: they need root, disks, a network or minutes.
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let (mut heading, mut block) = ("", None);
+    let mut is_shown = false;
+    for (index, line) in page.lines().enumerate() {
+        if let Some(language) = line.strip_prefix("```") {
+            block = block.is_none().then_some(language);
+            is_shown = false;
+        } else if block.is_none() {
+            let title = line.trim_start_matches('#');
+            if title.len() < line.len() {
+                heading = title.trim();
+            }
+        } else if block != Some("console") {
+            // It is no session.
+        } else if let Some(typed) = line.strip_prefix("$ ") {
+            // A remark may follow the command.
+            let typed = typed.split("  #").next().unwrap_or_default();
+            steps.push(Step {
+                line: index + 1,
+                heading: heading.to_owned(),
+                typed: typed.trim().to_owned(),
+                shown: Vec::new(),
+            });
+            is_shown = true;
+        } else if line.starts_with("# ") {
+            is_shown = false;
+        } else if let Some(step) = steps.last_mut().filter(|_| is_shown && !line.is_empty()) {
+            step.shown.push(line.to_owned());
+        }
+    }
+    steps
+}
+
+/// Runs the steps of a page in a folder that has only README.md and docs, as a checkout has them.
+/// Returns what differs from the page.
+fn run(page: &str, steps: &[Step]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    fs::copy(checkout.join("README.md"), at.join("README.md")).expect("a copy");
-    symlink(checkout.join("docs"), at.join("docs")).expect("a link");
-    fs::create_dir(at.join("bin")).expect("a folder");
-    symlink(env!("CARGO_BIN_EXE_spindles"), at.join("bin/spindles")).expect("a link");
-    // Members that the README moves away go to a folder of this test.
-    let mut script = "set -e\nexport PATH=\"$PWD/bin:/usr/sbin:/sbin:$PATH\"\n".to_owned();
-    for (at, (typed, _)) in lines.iter().enumerate() {
-        let typed = typed.replace("/tmp/away.img", "away/c.img");
-        let line = match typed.strip_suffix(" &") {
-            // A person waits for this message before typing the next line. Each server has a log of
-            // its own, because an earlier server's log already contains the message.
-            Some(served) => format!(
-                "{served} 2> {at}.log & until grep -q 'is served' {at}.log; do sleep 0.1; done\n"
-            ),
-            // The README shows a degraded array here.
-            None if typed.starts_with("spindles status") => {
-                format!("{typed} > {at}.out || test $? = 3\n")
-            }
-            None => format!("{typed} > {at}.out\n"),
-        };
-        script.push_str(&line);
+    for name in ["bin", "out", "run", "tmp", "work"] {
+        fs::create_dir(at.join(name)).expect("a folder");
     }
-    fs::create_dir(at.join("away")).expect("a folder");
-    let log = File::create(at.join("log")).expect("a file");
-    let run = Command::new("timeout")
-        .args(["120", "sh", "-xc", &script])
-        .current_dir(at)
-        .stderr(log)
+    fs::copy(env!("CARGO_BIN_EXE_spindles"), at.join("bin/spindles")).expect("a copy");
+    let copied = Command::new("cp")
+        .args(["-R", "README.md", "docs"])
+        .arg(at.join("work"))
+        .current_dir(CHECKOUT)
         .status();
-    let log = fs::read_to_string(at.join("log")).expect("text");
-    assert!(run.expect("sh runs").success(), "{log}");
-    for (number, (typed, shown)) in lines.iter().enumerate() {
-        let out = fs::read_to_string(at.join(format!("{number}.out"))).unwrap_or_default();
-        let shown = shown.iter().all(|line| out.lines().any(|out| out == line));
-        assert!(shown, "{typed}: {out}");
+    assert!(copied.expect("cp runs").success(), "a copy of the checkout");
+    // Pages put sockets and other files into /tmp, where tests must not meet.
+    let own = |text: &str| text.replace("/tmp/", &format!("{}/tmp/", at.display()));
+    let run = Command::new("timeout")
+        .arg("300")
+        .args(ordinary_user(at))
+        .args(["sh", "-c", &own(&script(steps))])
+        .current_dir(at.join("work"))
+        .env("TEST", at)
+        .env("HOME", at)
+        .env("XDG_RUNTIME_DIR", at.join("run"))
+        .env("SPINDLES_SCAN", ".")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(at.join("log")).expect("a file"))
+        .status();
+    let is_done = run.expect("sh runs").success();
+    let text = |name: &str| fs::read_to_string(at.join(name)).unwrap_or_default();
+    let last = text("line").trim().parse().unwrap_or(0);
+    let mut problems = Vec::new();
+    for step in steps.iter().filter(|step| step.line <= last) {
+        let out = text(&format!("out/{}", step.line));
+        let at_line = format!("{page}:{}: {}", step.line, step.typed);
+        if !is_done && step.line == last {
+            problems.push(format!("{at_line}: it fails:\n{out}{}", text("log")));
+            continue;
+        }
+        // In a log a time precedes the text.
+        let is_printed = |shown: &str| out.lines().any(|line| line.ends_with(shown));
+        for shown in step.shown.iter().filter(|shown| !is_printed(&own(shown))) {
+            problems.push(format!(
+                "{at_line}: it does not print {shown:?}, but:\n{out}"
+            ));
+        }
     }
+    if !is_done && last == 0 {
+        problems.push(format!("{page}: nothing runs:\n{}", text("log")));
+    }
+    problems
+}
+
+/// A script of the steps. It notes each line before it runs, and keeps each one's output.
+fn script(steps: &[Step]) -> String {
+    let mut script = "set -e\n\
+                      PATH=\"$TEST/bin:$PATH:/usr/sbin:/sbin\"\n\
+                      trap 'test $? = 0 || kill $servers 2> /dev/null' EXIT\n"
+        .to_owned();
+    for Step { line, typed, .. } in steps {
+        let out = format!("\"$TEST/out/{line}\"");
+        let command = match typed.strip_suffix(" &") {
+            // A person waits for this message before typing the next line.
+            Some(served) => format!(
+                "{served} > {out} 2>&1 &\n\
+                 servers=\"$servers $!\"\n\
+                 until grep -qs 'is served' {out}; do kill -0 $!; sleep 0.1; done"
+            ),
+            // The array may be degraded.
+            None if typed.starts_with("spindles status") => {
+                format!("{typed} > {out} 2>&1 || test $? = 3")
+            }
+            None => format!("{{ {typed}\n}} > {out} 2>&1"),
+        };
+        writeln!(script, "echo {line} > \"$TEST/line\"\n{command}")
+            .expect("strings take everything");
+    }
+    script
+}
+
+/// Returns what a command begins with to run as an ordinary user: nothing, unless this is root. Then
+/// the folder is given to that user.
+fn ordinary_user(folder: &Path) -> &'static [&'static str] {
+    const NOBODY: &[&str] = &[
+        "setpriv",
+        "--reuid=nobody",
+        "--regid=nogroup",
+        "--clear-groups",
+    ];
+    let given = Command::new("chown")
+        .args(["-R", "nobody:nogroup"])
+        .arg(folder)
+        .stderr(Stdio::null())
+        .status();
+    match given {
+        Ok(status) if status.success() => NOBODY,
+        _ => &[],
+    }
+}
+
+/// Returns why an ordinary user can't have an array as a file here.
+fn no_fuse() -> Option<String> {
+    if let Err(error) = File::options().write(true).open("/dev/fuse") {
+        return Some(format!("/dev/fuse: {error}"));
+    }
+    let helper = Command::new("fusermount3").arg("-V").output();
+    helper.err().map(|error| format!("fusermount3: {error}"))
 }
 
 #[test]
 fn the_commands_to_try_by_hand_work() {
-    let mut lines = block("Try it by hand");
+    let page = fs::read_to_string(Path::new(CHECKOUT).join("README.md")).expect("a page");
+    let mut steps = steps(&page);
+    steps.retain(|step| step.heading == "Try it by hand");
     // The program is built already.
-    lines.retain(|(typed, _)| !typed.starts_with("cargo ") && !typed.starts_with("alias "));
-    assert!(lines.len() > 5);
-    types(&lines);
+    steps.retain(|Step { typed, .. }| !typed.starts_with("cargo ") && !typed.starts_with("alias "));
+    assert!(steps.len() > 5);
+    let problems = run("README.md", &steps);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[test]
-fn the_first_five_minutes_work() {
-    let lines = block("The first five minutes");
-    assert!(lines.len() > 8);
-    if let Err(error) = File::options().write(true).open("/dev/fuse") {
-        return println!("SKIPPED: the_first_five_minutes_work: /dev/fuse: {error}");
+fn the_commands_of_the_guide_work() {
+    let folder = fs::read_dir(Path::new(CHECKOUT).join("docs/guide")).expect("the guide");
+    let mut pages: Vec<PathBuf> = folder.map(|page| page.expect("a page").path()).collect();
+    pages.sort();
+    let mut problems = Vec::new();
+    for page in pages {
+        let name = page.file_name().expect("a name").to_string_lossy();
+        let steps = steps(&fs::read_to_string(&page).expect("a page"));
+        let has_fuse = steps.iter().any(|step| step.typed.contains("--fuse"));
+        if steps.is_empty() && PAGES_WITH_COMMANDS.contains(&&*name) {
+            problems.push(format!("{name}: no line begins with `$ `"));
+        } else if let Some(reason) = no_fuse().filter(|_| has_fuse) {
+            println!("SKIPPED: the_commands_of_the_guide_work: {name}: {reason}");
+        } else if !steps.is_empty() {
+            problems.extend(run(&name, &steps));
+        }
     }
-    types(&lines);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
