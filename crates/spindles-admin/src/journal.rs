@@ -5,7 +5,6 @@ use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Change, Journ
 use crate::attach::{self, ChangeError, Use};
 use crate::create;
 use crate::host::{Host, Prepare, absolute};
-use spindles_array::labels::Before;
 use spindles_array::{await_resync, labels};
 use spindles_device::errors::failed;
 use spindles_device::{OpenError, OpenOptions, backends, clearing};
@@ -63,9 +62,8 @@ pub fn add<'a>(
     put_in_order(host, &report, degraded, progress)?;
     let (labelled, page) = (absolute(device), record.encode());
     // Label the device first, so that the superblocks always name an existing device.
-    let before = Before::unless(overwrite);
     let seen = seen[0];
-    let label = move || labels::make(&labelled, before, seen, &page);
+    let label = move || labels::make(&labelled, seen, &page);
     let coming = Some((device, Box::new(label) as Prepare));
     let changed = change(host, &report, degraded, record.device_uuid, coming);
     if let Err(error) = changed {

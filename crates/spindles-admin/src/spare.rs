@@ -4,7 +4,6 @@ use crate::assemble::{AssembleOptions, SpareReport};
 use crate::attach::{self, ChangeError, Use};
 use crate::create;
 use crate::host::{Host, Opened};
-use spindles_array::labels::Before;
 pub use spindles_array::spare_report::Taken;
 use spindles_array::{TooSmall, labels};
 use spindles_block::{BlockSize, MemberIndex};
@@ -75,7 +74,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     for device in devices {
         labels::may_write(device)?;
     }
-    let spares = write_labels(labels.planned, seen, overwrite)?;
+    let spares = write_labels(labels.planned, seen)?;
     let mut taken = Vec::new();
     if let (For::Array(Host::Served(_)), Some(array)) = (whose, &mut array) {
         taken = provide(devices, array)?;
@@ -187,16 +186,15 @@ impl<'a> PlannedLabels<'a> {
 fn write_labels(
     planned: Vec<PlannedLabel<'_>>,
     seen: Vec<Seen>,
-    overwrite: bool,
 ) -> Result<Vec<SpareReport>, ChangeError> {
     let mut spares = Vec::new();
     for (label, seen) in planned.into_iter().zip(seen) {
-        let before = if label.is_spare {
-            Before::Labelled
+        let page = label.record.encode();
+        if label.is_spare {
+            labels::replace(label.device, seen, &page)?;
         } else {
-            Before::unless(overwrite)
-        };
-        labels::make(label.device, before, seen, &label.record.encode())?;
+            labels::make(label.device, seen, &page)?;
+        }
         spares.push(SpareReport {
             name: label.device.to_owned(),
             bytes: label.record.device_bytes,
@@ -307,7 +305,7 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
             array.target.withdraw_spare(device);
         }
         removed.push(if let (Some(left), Some(array)) = (left, &array) {
-            labels::make(device, Before::Labelled, Seen::default(), &left.encode())?;
+            labels::replace(device, Seen::default(), &left.encode())?;
             Removed::Of(array.report.name.clone())
         } else {
             let held = backends::open(device, &OpenOptions::default())?;

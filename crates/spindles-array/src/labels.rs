@@ -2,7 +2,6 @@
 
 use spindles_device::at_rest::Access;
 use spindles_device::errors::failed;
-use spindles_device::probe::Probe;
 use spindles_device::seen::Seen;
 use spindles_device::{OpenError, OpenOptions, backends, clearing, random};
 use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
@@ -24,55 +23,28 @@ pub fn may_write(device: &str) -> Result<(), OpenError> {
     backends::open(device, &OpenOptions::default()).map(drop)
 }
 
-/// The state of a device when it was examined, before it is labelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
-    /// The device has a label. `make` replaces the label and keeps the other contents.
-    Labelled,
-    /// The device has no Spindles label. `make` checks this again, because another command may have
-    /// labelled the device meanwhile.
-    Unlabelled,
-    /// The device may hold any contents; `make` overwrites them.
-    Anything,
+/// Labels a device that is as it was `seen`, and clears its other contents first.
+pub fn make(device: &str, seen: Seen, page: &[u8; SUPERBLOCK_BYTES]) -> Result<(), OpenError> {
+    write(device, seen, || {
+        clearing::forget(device)?;
+        put(device, page)
+    })
 }
 
-impl Before {
-    /// Expects a device without a label, unless its data may be overwritten.
-    pub fn unless(overwrite: bool) -> Self {
-        if overwrite {
-            Self::Anything
-        } else {
-            Self::Unlabelled
-        }
-    }
+/// Replaces the label of a device that is as it was `seen`, and keeps its other contents.
+pub fn replace(device: &str, seen: Seen, page: &[u8; SUPERBLOCK_BYTES]) -> Result<(), OpenError> {
+    write(device, seen, || put(device, page))
 }
 
-/// Writes the label of a device. Clears its other contents first, unless it was labelled before.
-/// `seen`: the device as it was examined.
-pub fn make(
+/// Holds the device during the writes, so that no other program can open it.
+fn write(
     device: &str,
-    before: Before,
     seen: Seen,
-    page: &[u8; SUPERBLOCK_BYTES],
+    writes: impl FnOnce() -> io::Result<()>,
 ) -> Result<(), OpenError> {
-    // Hold the device during the writes, so that no other program can open it.
     let held = backends::open(device, &OpenOptions::default())?;
     seen.is_unchanged(device)?;
-    let found = Probe::held(device).map_err(|source| failed(device, "read", source))?;
-    let found = found.found();
-    let is_labelled =
-        found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some();
-    if before == Before::Unlabelled && is_labelled {
-        return Err(OpenError::Labelled {
-            device: device.to_owned(),
-        });
-    }
-    let forgotten = if before == Before::Labelled {
-        Ok(())
-    } else {
-        clearing::forget(device)
-    };
-    let written = forgotten.and_then(|()| put(device, page));
+    let written = writes();
     drop(held);
     written.map_err(|source| failed(device, "write to", source))
 }
@@ -114,6 +86,7 @@ fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindles_device::probe::Probe;
     use spindles_block::{BlockSize, MemberIndex};
     use spindles_format::{AreaKind, areas_for};
 
@@ -130,13 +103,7 @@ mod tests {
                 device_bytes: 1 << 20,
                 arrays,
             };
-            let again = make(&path, Before::Unlabelled, Seen::default(), &spare.encode());
-            assert_eq!(
-                again.is_err(),
-                !spare.arrays.is_empty(),
-                "it is labelled by then"
-            );
-            make(&path, Before::Anything, Seen::default(), &spare.encode()).unwrap();
+            make(&path, Seen::default(), &spare.encode()).unwrap();
             let found = Probe::open(&path).unwrap().found();
             assert_eq!(found.spare(), Some(&spare));
             let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();

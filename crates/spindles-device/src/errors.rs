@@ -164,12 +164,6 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
-    /// Another command made it a member, a spare or a journal after the checks.
-    #[error("{device} was given to an array by another command meanwhile: take another device")]
-    Labelled {
-        /// The device.
-        device: String,
-    },
     /// Its name contains control characters.
     #[error("the name {device:?} has a control character in it: rename it")]
     Unprintable {

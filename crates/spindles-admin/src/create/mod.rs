@@ -24,7 +24,6 @@ use devices::{Device, refuse_occupied};
 use plan::{Plan, Planner};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use spindles_array::labels::Before;
 use spindles_array::{NodeId, Stack, TooSmall, labels};
 use spindles_device::seen::Seen;
 use spindles_device::signatures::Sighting;
@@ -166,8 +165,7 @@ impl<'a> New<'a> {
         }
         aliases::refuse(&self.leaves, &mut stack, &nodes)?;
         if let Some((name, device)) = &self.journal {
-            let before = Before::unless(options.force);
-            labels::make(name, before, self.seen(name), &device.encode())?;
+            labels::make(name, self.seen(name), &device.encode())?;
         }
         let opened = writing.write(&mut stack, &mut nodes.into_iter())?;
         let sync = match (is_redundant, self.known_zero) {
@@ -178,8 +176,7 @@ impl<'a> New<'a> {
         };
         let sync = writing::finish(stack, opened, sync, &options.name, progress)?;
         for (name, record) in &self.spares {
-            let before = Before::unless(options.force);
-            let made = labels::make(name, before, self.seen(name), &record.encode());
+            let made = labels::make(name, self.seen(name), &record.encode());
             made.map_err(|source| CreateError::Spare {
                 device: name.clone(),
                 source,
