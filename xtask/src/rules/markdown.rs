@@ -58,7 +58,7 @@ fn has_section(repo: &Repo, file: &File, target: &str) -> bool {
     let (path, section) = target.split_once('#').unwrap_or((target, ""));
     let path = match path {
         "" => file.path.clone(),
-        path => resolved(file, path),
+        path => resolved(&file.path, path),
     };
     let Some(page) = repo.files.iter().find(|page| page.path == path) else {
         return true;
@@ -82,15 +82,15 @@ fn anchor(heading: &str) -> String {
 }
 
 fn leads_somewhere(repo: &Repo, file: &File, target: &str) -> bool {
-    let path = resolved(file, target);
+    let path = resolved(&file.path, target);
     let folder = format!("{path}/");
     let mut files = repo.files.iter();
     path.is_empty() || files.any(|file| file.path == path || file.path.starts_with(&folder))
 }
 
-/// Returns the path in the repository of a link's target.
-fn resolved(file: &File, target: &str) -> String {
-    let mut parts: Vec<&str> = file.path.split('/').collect();
+/// Returns the path in the repository of the target of a link in a file.
+pub(crate) fn resolved(file: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();
     for part in target.split('/') {
         match part {

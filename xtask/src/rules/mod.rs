@@ -22,6 +22,7 @@ mod walls;
 pub(crate) use module_circles::{Imports, circles, imports};
 
 use crate::repo::Repo;
+pub(crate) use markdown::resolved;
 use std::fmt;
 
 /// One rule.

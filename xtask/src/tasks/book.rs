@@ -3,6 +3,8 @@
 
 use super::task::Task;
 use crate::process;
+use crate::rules::resolved;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -25,6 +27,13 @@ const CHAPTERS: &[(&str, &str)] = &[
 ];
 /// Pages that come first in their chapter. The others follow by name.
 const FIRST: &[&str] = &["first-array.md", "serving.md", "administration.md"];
+/// Pages outside `docs/`, in the last chapter.
+const PROJECT: &[&str] = &[
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "STYLE.md",
+    "CHANGELOG.md",
+];
 /// The help of all commands, as the tests keep it.
 const HELP: &str = "crates/spindles/tests/help.txt";
 
@@ -36,36 +45,26 @@ fn run(_: &[String]) -> Result<(), String> {
     if pages.exists() {
         fs::remove_dir_all(&pages).map_err(of(&pages))?;
     }
+    let chapters = chapters()?;
+    let mut included: BTreeSet<String> = ["README.md", "docs/report.png"].map(str::to_owned).into();
+    included.extend(chapters.iter().flat_map(|(_, pages)| pages.iter().cloned()));
+    for page in &included {
+        put(page, &pages.join(page), &included)?;
+    }
+    let commands = "docs/reference/commands.md";
+    put(HELP, &pages.join(commands), &included)?;
     let mut summary = "# Summary\n\n[Spindles](README.md)\n".to_owned();
-    copy(Path::new("README.md"), &pages.join("README.md"))?;
-    copy(Path::new("docs/report.png"), &pages.join("docs/report.png"))?;
-    copy(Path::new(HELP), &pages.join("docs/reference/commands.md"))?;
-    for (folder, title) in CHAPTERS {
+    for (title, chapter) in &chapters {
         writeln!(summary, "\n# {title}\n").expect("strings take everything");
-        let from = Path::new("docs").join(folder);
-        let entries = fs::read_dir(&from).map_err(of(&from))?;
-        let names = entries
-            .filter_map(Result::ok)
-            .map(|entry| entry.file_name());
-        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
-        names.sort_by_key(|name| {
-            let first = FIRST.iter().position(|first| first == name);
-            (first.unwrap_or(FIRST.len()), name.clone())
-        });
-        for name in names.iter().filter(|name| name.ends_with(".md")) {
-            let to = pages.join("docs").join(folder).join(name);
-            copy(&from.join(name), &to)?;
-        }
-        let commands = (*folder == "reference").then(|| "commands.md".to_owned());
-        for name in names.into_iter().chain(commands) {
-            let page = pages.join("docs").join(folder).join(&name);
-            let Ok(text) = fs::read_to_string(&page) else {
-                continue; // Not a page.
-            };
+        for page in chapter {
+            let place = pages.join(page);
+            let text = fs::read_to_string(&place).map_err(of(&place))?;
             let heading = text.lines().find_map(|line| line.strip_prefix("# "));
-            let heading = heading.unwrap_or(&name);
-            writeln!(summary, "- [{heading}](docs/{folder}/{name})")
-                .expect("strings take everything");
+            let heading = heading.unwrap_or(page);
+            writeln!(summary, "- [{heading}]({page})").expect("strings take everything");
+        }
+        if *title == "Reference" {
+            writeln!(summary, "- [Commands]({commands})").expect("strings take everything");
         }
     }
     let place = pages.join("SUMMARY.md");
@@ -81,14 +80,79 @@ fn run(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
+/// Returns the chapters: their titles, and the paths of their pages.
+fn chapters() -> Result<Vec<(&'static str, Vec<String>)>, String> {
+    let mut chapters = Vec::new();
+    for (folder, title) in CHAPTERS {
+        let from = Path::new("docs").join(folder);
+        let entries = fs::read_dir(&from).map_err(of(&from))?;
+        let names = entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.file_name());
+        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        names.retain(|name| is_page(Path::new(name)));
+        names.sort_by_key(|name| {
+            let first = FIRST.iter().position(|first| first == name);
+            (first.unwrap_or(FIRST.len()), name.clone())
+        });
+        let pages = names.iter().map(|name| format!("docs/{folder}/{name}"));
+        chapters.push((*title, pages.collect()));
+    }
+    let project = PROJECT.iter().map(|page| (*page).to_owned());
+    chapters.push(("Project", project.collect()));
+    Ok(chapters)
+}
+
+/// Copies a file to the book. Links from its text to files that are not in the book become plain
+/// text.
+fn put(from: &str, to: &Path, included: &BTreeSet<String>) -> Result<(), String> {
     let folder = to.parent().expect("a file in a folder");
     fs::create_dir_all(folder).map_err(of(folder))?;
-    fs::copy(from, to).map_err(of(from)).map(drop)
+    let path = Path::new(from);
+    if !is_page(path) {
+        return fs::copy(path, to).map_err(of(path)).map(drop);
+    }
+    let text = fs::read_to_string(path).map_err(of(path))?;
+    fs::write(to, without_dead_links(from, &text, included)).map_err(of(to))
+}
+
+fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md")
+}
+
+fn without_dead_links(page: &str, text: &str, included: &BTreeSet<String>) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("](") {
+        let (target, behind) = after.split_once(')').unwrap_or((after, ""));
+        kept.push_str(before);
+        let file = target.split('#').next().unwrap_or_default();
+        let is_external = file.is_empty() || target.contains("://");
+        if is_external || included.contains(&resolved(page, file)) {
+            write!(kept, "]({target})").expect("strings take everything");
+        } else if let Some(opened) = kept.rfind('[') {
+            kept.remove(opened);
+        }
+        rest = behind;
+    }
+    kept + rest
 }
 
 /// Names the file in an error.
 fn of(path: &Path) -> impl Fn(std::io::Error) -> String {
     let path = path.display().to_string();
     move |error| format!("{path}: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_out_of_the_book_become_text() {
+        let included = ["docs/a.md".to_owned()].into();
+        let text = "[a](a.md#x) [b](../b.rs), [c](#c) [d](https://d/) e";
+        let kept = without_dead_links("docs/x.md", text, &included);
+        assert_eq!(kept, "[a](a.md#x) b, [c](#c) [d](https://d/) e");
+    }
 }
