@@ -1,10 +1,10 @@
-//! Replaced devices that are still attached. Their records are so old that no current record
-//! remembers the replacement. Assembly could not distinguish that from two separate histories.
+//! Devices without a place in their array whose records are so old that no current record
+//! remembers them. Assembly could not distinguish that from two separate histories.
 
 use spindles_format::{ArrayRecord, Found, Uuid};
 
 /// Takes out the left-over devices, as far as they are known. Devices that their array's records
-/// remember stay: assembly classifies them.
+/// remember stay, as do members that it merely outlived: assembly classifies them.
 pub(crate) fn set_apart(found: &mut Vec<Found>) -> Vec<Found> {
     let mut left_over = take(found, is_outlived);
     left_over.extend(take(found, is_a_remainder));
@@ -16,10 +16,27 @@ fn take(found: &mut Vec<Found>, is_old: fn(&Found, &ArrayRecord, &[Found]) -> bo
     let is_left_over = |device: &mut Found| {
         device.record().is_ok_and(|(own, _)| {
             let newest = newest(&all, own.uuid).unwrap_or(own);
-            newest.common_generation(own).is_none() && is_old(device, own, &all)
+            newest.common_generation(own).is_none()
+                && !is_stale(device, own, newest, &all)
+                && is_old(device, own, &all)
         })
     };
     found.extract_if(.., is_left_over).collect()
+}
+
+/// Returns true if assembly refuses `device` as a stale member: its position is still its own, and
+/// the `own` record counts on a device with the newest record.
+fn is_stale(device: &Found, own: &ArrayRecord, newest: &ArrayRecord, all: &[Found]) -> bool {
+    let place = |record: &ArrayRecord| {
+        let (_, it) = device.record().ok()?;
+        let place = record.members().get(usize::from(it.member.0))?;
+        Some(place.device_uuid)
+    };
+    let mut holders = all.iter().filter(|holder| {
+        let record = holder.record();
+        record.is_ok_and(|(record, _)| record == newest)
+    });
+    place(own) == place(newest) && holders.any(|holder| has_place(holder, own))
 }
 
 /// Returns true if the array continued without `device`: a newer record counts on another device of

@@ -105,9 +105,10 @@ pub struct ArrayReport {
     /// Refused members that a command took out, with their devices. They catch up when they are
     /// added.
     pub held_out: Vec<(MemberIndex, String)>,
-    /// Refused devices with an older state of a member: an old copy, or a member that the array
-    /// continued without.
+    /// Refused devices with an older state of a member, such as an old copy.
     pub stale: Vec<(MemberIndex, String)>,
+    /// Refused devices of members that came back after the array forgot what they missed.
+    pub outrun: Vec<(MemberIndex, String)>,
     /// Refused devices that are shorter than when they became members, with their length then.
     pub truncated: Vec<(MemberIndex, String, SizeBytes)>,
     /// Spares available to it and to the arrays inside it.
@@ -407,7 +408,14 @@ impl ArrayReport {
             return;
         };
         self.failed = now.status.state == ArrayState::Failed;
-        self.survives_more = now.status.survives_more;
+        // An inner array that its devices no longer show is lost as soon as it is closed.
+        let is_unseen = |(status, found): &(&MemberStatus, &MemberReport)| {
+            let is_open = !matches!(status.state, Member::Missing { .. });
+            is_open && now.device(status.member).is_none() && found.is_missing()
+        };
+        let members = now.status.members.iter().zip(&self.members);
+        let unseen = u8::try_from(members.filter(is_unseen).count()).unwrap_or(u8::MAX);
+        self.survives_more = now.status.survives_more.saturating_sub(unseen);
         self.stopped_writing = now.status.stopped_writing && !self.failed;
         match (now.status.journal, &now.journal) {
             (JournalStatus::DeviceOut, _) => self.journal = JournalReport::DeviceMissing,
@@ -988,6 +996,14 @@ impl ArrayReport {
                  with what the others hold: `{rebuild} --onto {device}{named} --force`"
             ));
         }
+        let outrun = self.outrun.iter();
+        for (member, device) in outrun.filter(|(member, _)| members.contains(*member)) {
+            let (device, named) = (shell_word(device), named(member));
+            left = left.without(*member);
+            steps.push(format!(
+                "`{rebuild} --onto {device}{named} --force` fills {device} anew"
+            ));
+        }
         let numbers: Vec<MemberIndex> = left.iter().collect();
         let (place, named) = match numbers.as_slice() {
             [] => return steps,
@@ -1086,6 +1102,11 @@ impl MemberReport {
             Self::Array(inner) => inner.failed,
             Self::Missing { .. } => true,
         }
+    }
+
+    /// Returns true if the position is empty.
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing { .. })
     }
 
     /// Returns true if the member is not filled yet.

@@ -86,8 +86,8 @@ fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindles_device::probe::Probe;
     use spindles_block::{BlockSize, MemberIndex};
+    use spindles_device::probe::Probe;
     use spindles_format::{AreaKind, areas_for};
 
     /// No other array takes it, even if it never becomes a member.

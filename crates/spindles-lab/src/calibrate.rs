@@ -1,9 +1,11 @@
 //! Measures the parts before the first run: each member alone, all members at once, memory, and the
 //! harness on a null device. Reports compare their figures with these.
 
-use crate::execute::{self, Failure, Orders};
+use crate::execute::{self, Orders};
+use crate::failure::Failure;
 use crate::experiment::{Experiment, WorkloadSpec};
-use crate::{clock, files};
+use crate::clock::{self, per_second};
+use crate::files;
 use spindles_device::{OpenOptions, physical_device_of};
 use spindles_measure::{Calibration, MemberRate};
 use spindles_workload::{Params, by_name};
@@ -223,13 +225,6 @@ fn copy_rate() -> u64 {
         copied += u64::try_from(BYTES).expect("fits");
     }
     per_second(copied, clock::duration_ns(began.elapsed()))
-}
-
-/// Converts an amount in `ns` nanoseconds to a rate per second.
-pub(crate) fn per_second(amount: u64, ns: u64) -> u64 {
-    let second = u128::from(amount) * 1_000_000_000;
-    let rate = second.checked_div(u128::from(ns)).unwrap_or(0);
-    u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits of it matter")]

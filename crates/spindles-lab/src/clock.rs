@@ -1,6 +1,6 @@
 //! Clocks: wall time, CPU time of the process, and CPU time of the machine from /proc/stat.
 
-use crate::environment::read;
+use crate::kernel_text::read;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use spindles_measure::ThreadUse;
 use std::fs;
@@ -70,6 +70,13 @@ pub(crate) fn resolution_ns() -> u64 {
 
 pub(crate) fn duration_ns(duration: Duration) -> u64 {
     to_u64(duration.as_nanos())
+}
+
+/// Converts an amount in `ns` nanoseconds to a rate per second.
+pub(crate) fn per_second(amount: u64, ns: u64) -> u64 {
+    let second = u128::from(amount) * 1_000_000_000;
+    let rate = second.checked_div(u128::from(ns)).unwrap_or(0);
+    u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
 fn to_u64(value: u128) -> u64 {

@@ -2,9 +2,9 @@
 //! be read are left empty; nothing here fails.
 
 use crate::clock;
+use crate::kernel_text::{kib_of, read, value_of};
 use spindles_measure::{Device, Environment};
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 /// Captures the environment. `folder` holds the members that are files, `devices` names the
@@ -62,26 +62,6 @@ pub(crate) const fn profile() -> &'static str {
     } else {
         "release"
     }
-}
-
-/// Returns the trimmed text of a small file; empty if it can't be read.
-pub(crate) fn read(path: impl AsRef<Path>) -> String {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.trim().to_owned()
-}
-
-/// Returns the value of the first line `key : value` with this key.
-fn value_of<'a>(text: &'a str, key: &str) -> &'a str {
-    text.lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(name, _)| name.trim() == key)
-        .map_or("", |(_, value)| value.trim())
-}
-
-/// Returns a value of `/proc/meminfo`, in bytes.
-pub(crate) fn kib_of(meminfo: &str, key: &str) -> u64 {
-    let number = value_of(meminfo, key).split(' ').next().unwrap_or_default();
-    number.parse::<u64>().unwrap_or(0) * 1024
 }
 
 fn os_name(os_release: &str) -> String {

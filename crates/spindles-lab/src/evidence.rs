@@ -1,15 +1,19 @@
 //! Evidence about the machine during a timed run: counters of the kernel before and after it.
 
 use crate::clock::{self, ThreadTime};
-use crate::environment::{kib_of, read};
-use crate::own_counters::{OwnCounters, of_device};
+use crate::device_counters::{device_use, of_device, stat_of};
+use crate::kernel_text::{kib_of, read};
+use crate::own_counters::OwnCounters;
 use spindles_measure::{
     CacheUse, DeviceUse, Evidence, MemberUse, Requests, THREADS_MAX, ThreadUse, Traffic,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
+
+/// The physical device of members in memory, which has no counters.
+pub(crate) const MEMORY: &str = "memory";
 
 /// The devices and processes whose counters are read.
 #[derive(Clone, Debug, Default)]
@@ -107,37 +111,6 @@ impl Counters {
             },
             ..Evidence::default()
         }
-    }
-}
-
-/// Returns the kernel's counters of a block device.
-pub(crate) fn stat_of(device: &str) -> String {
-    read(Path::new("/sys/class/block").join(device).join("stat"))
-}
-
-/// Parses `/sys/class/block/NAME/stat`: reads merged sectors ms writes merged sectors ms in-flight
-/// busy-ms queue-ms discards merged sectors ms flushes ms. A sector is 512 bytes long.
-pub(crate) fn device_use(name: &str, member: bool, stat: &str) -> DeviceUse {
-    let numbers: Vec<u64> = stat
-        .split_ascii_whitespace()
-        .map(|word| word.parse().unwrap_or(0))
-        .collect();
-    let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
-    DeviceUse {
-        name: name.to_owned(),
-        member,
-        busy_ns: number(9) * 1_000_000,
-        queue_ns: number(10) * 1_000_000,
-        flush_ns: numbers.get(16).map(|ms| ms * 1_000_000),
-        requests: Requests {
-            read: number(0),
-            written: number(4),
-            flushed: number(15),
-        },
-        bytes: Traffic {
-            read: number(2) * 512,
-            written: number(6) * 512,
-        },
     }
 }
 

@@ -8,10 +8,10 @@
 use crate::arrivals::Arrivals;
 use crate::clock::{self, MachineTicks, ThreadTime};
 use crate::evidence::{self, Watched};
+use crate::failure::Failure;
 use crate::late::Watch;
 use crate::recorder::{Clock, Collector, Counted, Recorder};
 use crate::schedule::Draw;
-use crate::whole;
 use spindles_array::{Areas, Target};
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_device::TargetFacts;
@@ -102,17 +102,6 @@ impl Measured {
         self.response = counted.response;
         self.series = counted.series;
     }
-}
-
-/// Why a run has no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failure {
-    /// The user pressed Ctrl-C.
-    #[error("interrupted")]
-    Interrupted,
-    /// The workload does not fit the target, or the target answered with an error.
-    #[error("{0}")]
-    Failed(String),
 }
 
 /// How to run a plan.
@@ -239,7 +228,7 @@ pub(crate) fn watched(facts: &TargetFacts) -> Watched {
     let physical = devices.filter_map(|device| device.physical_device.clone());
     Watched {
         devices: physical
-            .filter(|name| name != whole::MEMORY)
+            .filter(|name| name != evidence::MEMORY)
             .map(|name| (name, true))
             .collect(),
         processes: vec![std::process::id()],

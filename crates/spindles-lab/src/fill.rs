@@ -1,6 +1,7 @@
 //! Writes new systems once before anything is measured on them.
 
-use crate::execute::{self, Failure, Orders};
+use crate::execute::{self, Orders};
+use crate::failure::Failure;
 use spindles_array::Target;
 use spindles_workload::Params;
 use std::sync::atomic::AtomicBool;

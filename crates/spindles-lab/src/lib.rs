@@ -11,11 +11,13 @@ mod caches;
 mod calibrate;
 mod claims;
 mod clock;
+mod device_counters;
 mod dry_run;
 mod environment;
 mod evidence;
 mod execute;
 mod experiment;
+mod failure;
 mod export;
 mod files;
 mod fill;
@@ -23,6 +25,7 @@ mod fio;
 pub mod jobs;
 mod late;
 mod left_over;
+mod kernel_text;
 mod mounts;
 mod newfs;
 pub mod nodes;
@@ -45,9 +48,9 @@ pub use experiment::{
     SystemSpec, Tuning, Work, WorkloadSpec, parameter_of,
 };
 pub use fio::{FIO, FioWork};
-pub use progress::{Ending, Progress, RunState, STATE_FILE, run_state};
+pub use progress::{Ending, Progress, RECORDS_FILE, RunState, STATE_FILE, run_state};
 pub use records::{
-    RECORDS_FILE, RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load, report_command,
+    RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load, report_command,
     typed,
 };
 pub use runner::{Observer, Options, Outcome, RunError, run};

@@ -1,6 +1,6 @@
 //! Times a user's program that makes a file system: `mkfs.ext4`, `newfs`.
 
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::export::Exported;
 use crate::{tool, undo};
 use spindles_measure::{Histogram, Run};

@@ -1,8 +1,8 @@
 //! Counters of members that no other program adds to: of devices that only one system uses, or of
 //! the members that the server of an array counts.
 
-use crate::evidence::{device_use, stat_of};
-use spindles_measure::{DeviceUse, MemberUse};
+use crate::device_counters::{device_use, of_device, stat_of};
+use spindles_measure::MemberUse;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -31,18 +31,6 @@ impl OwnCounters {
                 .map(|page| members_on(&page))
                 .unwrap_or_default(),
         }
-    }
-}
-
-/// Converts the counters of a block device to those of a member.
-pub(crate) fn of_device(device: DeviceUse) -> MemberUse {
-    MemberUse {
-        name: device.name,
-        busy_ns: device.busy_ns,
-        in_flight_ns: device.queue_ns,
-        requests: device.requests,
-        bytes: device.bytes,
-        errors: 0,
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::calibrate::SIZE_BYTES;
 use crate::claims::Claims;
 use crate::environment::mount_of;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::experiment::{BlockWork, Experiment, Members, NEWFS, SystemSpec, Work, WorkloadSpec};
 use crate::fio::{FIO, Refusal};
 use crate::jobs::newcomers;

@@ -4,12 +4,13 @@
 //! with the process, even on SIGKILL or a power cut. A run with neither lock nor ending was thus
 //! cut short.
 
-use crate::records::RECORDS_FILE;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+/// Name of the records in a folder of results.
+pub const RECORDS_FILE: &str = "records.jsonl";
 /// Name of the file in a folder of results with the progress and the ending of the run.
 pub const STATE_FILE: &str = "state.json";
 /// Where the next state is written before it replaces the last.

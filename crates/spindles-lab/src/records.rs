@@ -2,14 +2,11 @@
 //! records.
 
 use crate::clock;
-use crate::progress::{self, Ending, Progress};
+use crate::progress::{self, Ending, Progress, RECORDS_FILE};
 use spindles_measure::{Record, to_line};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-
-/// Name of the records in a folder of results.
-pub const RECORDS_FILE: &str = "records.jsonl";
 
 /// Why records could not be written or read.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use crate::clock::{self, MachineTicks};
 use crate::evidence::Watched;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::export::Exported;
 use crate::whole;
 use spindles_device::physical_device_of;

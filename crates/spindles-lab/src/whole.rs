@@ -2,6 +2,7 @@
 //! doubts.
 
 use crate::clock::{self, MachineTicks, TICK_NS};
+use crate::evidence::MEMORY;
 use crate::execute::Measured;
 use crate::files;
 use spindles_device::TargetFacts;
@@ -10,9 +11,6 @@ use spindles_measure::{
 };
 use std::collections::BTreeMap;
 use std::time::Instant;
-
-/// The physical device of members in memory.
-pub(crate) const MEMORY: &str = "memory";
 
 /// A run on one target, or on several at once.
 pub(crate) struct Whole {

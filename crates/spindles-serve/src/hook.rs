@@ -270,9 +270,19 @@ mod tests {
 
     /// Returns the complaints of a hook that runs for `count` alarms.
     fn complaints(program: &str, run_max: Duration, count: usize) -> Vec<String> {
+        complaints_until(program, run_max, None, count)
+    }
+
+    /// As `complaints`. Serving has ended, and the time of the hook is over at `ends`.
+    fn complaints_until(
+        program: &str,
+        run_max: Duration,
+        ends: Option<Instant>,
+        count: usize,
+    ) -> Vec<String> {
         let limits = Limits {
             run_max,
-            ends: Arc::default(),
+            ends: Arc::new(ends.map(OnceLock::from).unwrap_or_default()),
         };
         let (waiting, alarms) = sync_channel(count);
         for _ in 0..count {
@@ -302,6 +312,62 @@ mod tests {
             "{messages:?}"
         );
         assert!(complaints("/bin/true", RUN_MAX, 2).is_empty());
+    }
+
+    /// Once serving has ended and the time is over, no run begins. The log names what is dropped.
+    #[test]
+    fn dropped_alarms_are_reported_when_serving_has_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (script, begun) = (folder.path().join("hook"), folder.path().join("begun"));
+        let text = format!("#!/bin/sh\necho >> {}\nsleep 60\n", begun.display());
+        std::fs::write(&script, text).expect("it is written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, mode).expect("it may be run");
+        let script = script.to_str().expect("UTF-8");
+        let ends = Instant::now() + Duration::from_millis(500);
+        let messages = complaints_until(script, RUN_MAX, Some(ends), 3);
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        assert!(
+            messages[0].ends_with("did not do its work for 3 events: 3 ClosedUnclean"),
+            "{messages:?}"
+        );
+        let runs = std::fs::read(begun).expect("it began").len();
+        assert_eq!(runs, 1, "it was begun again");
+    }
+
+    /// If too many alarms wait, the log says so, and names the dropped ones once there is room.
+    #[test]
+    fn dropped_alarms_are_reported_when_too_many_wait() {
+        let (waiting, alarms) = sync_channel(1);
+        let messages: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = Arc::clone(&messages);
+        let mut hook = Hook {
+            program: "tell".to_owned(),
+            waiting,
+            thread: thread::spawn(|| ()),
+            ends: Arc::default(),
+            complain: Arc::new(move |text| told.lock().expect("one thread").push(text.to_owned())),
+            dropped: Dropped::default(),
+        };
+        let count = || messages.lock().expect("one thread").len();
+        for (kind, wanted) in [("Fail", 0), ("Fail", 1), ("RotFound", 1), ("Fail", 1)] {
+            hook.raise([kind, "pool", "", "", "", ""].map(OsString::from));
+            assert_eq!(count(), wanted, "{kind}");
+        }
+        drop(alarms.recv());
+        hook.raise(["NoSpace", "pool", "", "", "", ""].map(OsString::from));
+        hook.raise(["SpaceAgain", "pool", "", "", "", ""].map(OsString::from));
+        hook.close();
+        let messages = messages.lock().expect("one thread");
+        for (message, wanted) in messages.iter().zip([
+            "further ones, from Fail on",
+            "was not run for 3 events: 2 Fail, RotFound; too many waited",
+            "further ones, from SpaceAgain on",
+            "was not run for 1 event: SpaceAgain; too many waited",
+        ]) {
+            assert!(message.contains(wanted), "{messages:?}");
+        }
+        assert_eq!(messages.len(), 4, "{messages:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -224,7 +224,11 @@ fn corruption_below_an_inner_array_is_shown_and_cleared() {
     nest.ends("scrub nest", 0);
     assert_eq!(nest.errors(), [[4096, 4096], [4096, 4096]]);
     let output = nest.ends("status --clear-errors nest", 0);
-    assert_eq!(output.matches(": cleared 4 KiB corrupt").count(), 2, "{output}");
+    assert_eq!(
+        output.matches(": cleared 4 KiB corrupt").count(),
+        2,
+        "{output}"
+    );
     assert_eq!(nest.errors(), [[0, 0], [0, 0]]);
     let output = nest.ends("status --clear-errors nest", 0);
     assert!(output.contains("nest: no member had errors"), "{output}");
@@ -304,6 +308,28 @@ fn an_inner_member_with_a_moved_file_is_known() {
     );
     std::fs::rename(nest.path("away"), nest.path("a")).expect("it is ours");
     nest.stop();
+}
+
+/// A served array whose inner array can't be found on the disks any more has no redundancy left:
+/// it would lack that member as soon as it is closed.
+#[test]
+fn an_inner_array_lost_on_the_disks_is_not_relied_on() {
+    let mut nest = Nest::new("raid1(raid0(a,b),raid0(c,d))");
+    nest.serve();
+    nest.write();
+    for slot in [4096, 32768] {
+        let file = OpenOptions::new().write(true).open(nest.path("a"));
+        let wrote = file.and_then(|file| file.write_all_at(&[0xee; 512], slot));
+        wrote.expect("it is ours");
+    }
+    let output = nest.ends("status nest", 3);
+    assert!(output.contains("member 0: not there"), "{output}");
+    assert!(
+        output.contains("it is not safe from further losses"),
+        "{output}"
+    );
+    let json = nest.ends("status nest --json", 3);
+    assert!(json.contains("\"survives_more\": 0"), "{json}");
 }
 
 /// An inner array whose place another device took is left over: it limits the outer array in

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -423,6 +423,80 @@ fn systemd_is_notified_of_the_state() {
         ended.starts_with("STATUS=ended: 'nobody' is neither"),
         "{ended}"
     );
+}
+
+/// Every level reports rot that a client met and nothing can repair: in the log, to the program for
+/// events, and as a degraded array in `status`, in the metrics and to systemd.
+#[test]
+fn all_monitors_report_rot_that_a_client_met() {
+    for members in ["raid5(a,b,c)", "raid0(a,b)", "concat(a,b)"] {
+        let pool = Pool::new(members, &[]);
+        fs::write(pool.path("data"), vec![7; 10 << 20]).expect("room");
+        let filled = pool.spindles(&["copy", "data", "array:pool"]);
+        assert!(filled.status.success(), "{filled:?}");
+        let path = pool.path("notify");
+        let listener = UnixDatagram::bind(&path).expect("a socket");
+        listener.set_read_timeout(Some(COMES_MAX)).expect("a limit");
+        let log = pool.path("log");
+        let program = pool.program(&format!(
+            "echo \"$1 $2 $SPINDLES_STATE\" >> {}",
+            log.display()
+        ));
+        let served = pool.serve_with(&["--metrics", "0", "--on-event", &program], |command| {
+            command.env("NOTIFY_SOCKET", &path);
+        });
+        assert!(notification(&listener).contains("STATUS=healthy"));
+        for name in ["a", "b"] {
+            let file = fs::OpenOptions::new().write(true).open(pool.path(name));
+            let written = file.and_then(|file| file.write_all_at(&[0x5a; 64 << 10], 4 << 20));
+            written.expect("it is written");
+        }
+        let read = pool.spindles(&["copy", &pool.address(), "back"]);
+        assert_eq!(read.status.code(), Some(1), "{members}: {read:?}");
+        served.after("rotten and not repaired, from block");
+        let heard = || fs::read_to_string(&log).unwrap_or_default();
+        served.until(|| heard().contains("RotFound pool degraded\n"));
+        let status = pool.spindles(&["status", "pool", "--json"]);
+        assert_eq!(status.status.code(), Some(3), "{members}: {status:?}");
+        let json: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+        assert_eq!(json["state"], "degraded", "{members}: {json}");
+        assert_eq!(json["scrub_left_bytes"], 4096, "{members}: {json}");
+        let url = served.after("array 'pool' has metrics: http://");
+        let address = url.strip_suffix("/metrics").expect("its path");
+        let samples = parse(&ask(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").1);
+        let of_array = |rest: &str| samples[&format!("spindles_{rest}}}")];
+        for (sample, wanted) in [
+            ("array_state{array=\"pool\",state=\"healthy\"", 0),
+            ("array_state{array=\"pool\",state=\"degraded\"", 1),
+            ("scrub_left_bytes{array=\"pool\"", 4096),
+        ] {
+            assert_eq!(of_array(sample), wanted, "{members}: {sample}");
+        }
+        let told = notification(&listener);
+        assert_eq!(told, format!("STATUS=degraded, at {}", pool.address()));
+        served.stop();
+    }
+}
+
+/// A program that pairs the events of a rebuild by their device finds each pair.
+#[test]
+fn the_events_of_a_replacement_name_the_new_device() {
+    let pool = Pool::new("raid1(a,b)", &[]);
+    let log = pool.path("log");
+    let program = pool.program(&format!("echo \"$1 $3\" >> {}", log.display()));
+    let served = pool.serve(&["--on-event", &program]);
+    let replaced = pool.spindles(&["replace", "b", "pool", "--onto", "c"]);
+    assert!(replaced.status.success(), "{replaced:?}");
+    let heard = || fs::read_to_string(&log).unwrap_or_default();
+    served.until(|| heard().contains("SpareActive"));
+    let output = served.stop();
+    let (b, c) = (pool.path("b"), pool.path("c"));
+    let (b, c) = (b.display(), c.display());
+    for event in ["RebuildStarted", "RebuildFinished", "SpareActive"] {
+        assert!(heard().contains(&format!("{event} {c}\n")), "{}", heard());
+    }
+    let message = format!("member 1, {b}, is being copied onto {c}");
+    assert!(output.contains(&message), "{output}");
 }
 
 /// A service manager kills processes that outlive the main process, and reports that.

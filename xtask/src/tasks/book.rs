@@ -128,7 +128,9 @@ fn without_dead_links(page: &str, text: &str, included: &BTreeSet<String>) -> St
         kept.push_str(before);
         let file = target.split('#').next().unwrap_or_default();
         let is_external = file.is_empty() || target.contains("://");
-        if is_external || included.contains(&resolved(page, file)) {
+        let leads_to = resolved(page, file);
+        // mdbook gives the page of the README another name.
+        if is_external || leads_to != "README.md" && included.contains(&leads_to) {
             write!(kept, "]({target})").expect("strings take everything");
         } else if let Some(opened) = kept.rfind('[') {
             kept.remove(opened);

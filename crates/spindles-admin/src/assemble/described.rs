@@ -305,8 +305,9 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
             matches!(refusal.reason, Reason::Returning { held_out: true, .. })
         }),
         stale: refused_members(assembly, |refusal| {
-            matches!(refusal.reason, Reason::Stale { .. })
+            matches!(refusal.reason, Reason::Stale { .. }) && !is_outrun(refusal)
         }),
+        outrun: refused_members(assembly, is_outrun),
         truncated: truncated_members(assembly),
         spares: Vec::new(),
         taken: Vec::new(),
@@ -347,6 +348,20 @@ pub(super) fn knows(refusal: &Refusal) -> bool {
             ..
         }
     )
+}
+
+/// Returns true if that device holds all that its member had when it went out, but the array no
+/// longer knows what it missed since.
+fn is_outrun(refusal: &Refusal) -> bool {
+    match refusal.reason {
+        // It may have missed the update before the one that put it out.
+        Reason::Stale {
+            generation,
+            out_since: Some(since),
+            ..
+        } => generation + 2 >= since,
+        _ => false,
+    }
 }
 
 fn member_report(

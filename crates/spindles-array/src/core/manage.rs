@@ -347,7 +347,10 @@ fn devices_that(carry: &Carry, is_so: impl Fn(Member) -> bool) -> Vec<String> {
 }
 
 /// Decides whether the member on a device may be put out.
-pub(crate) fn may_fail(carry: &Carry, name: &str) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+pub(crate) fn may_fail(
+    carry: &Carry,
+    name: &str,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let not_member = || {
         let is_there = |state| !matches!(state, Member::Missing { .. });
         AttachError::NotMember {

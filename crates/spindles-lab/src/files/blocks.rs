@@ -5,10 +5,11 @@
 //! because there is no cache.
 
 use super::hands::{self, named};
-use super::{Measured, counted_of, moved, usage_of};
+use super::measured::{Measured, counted_of, moved, usage_of};
 use crate::clock::{self, MachineTicks, ThreadTime};
 use crate::evidence;
-use crate::execute::{self, Failure};
+use crate::execute;
+use crate::failure::Failure;
 use crate::recorder::{Clock, Collector, Recorder};
 use crate::schedule::Draw;
 use spindles_array::{Areas, Target};

@@ -2,9 +2,9 @@
 //! processes of the classic tools.
 
 use super::hands::{self, Hands};
-use super::{Measured, counted_of, moved, usage_of};
+use super::measured::{Measured, counted_of, moved, usage_of};
 use crate::clock::{self, MachineTicks, ThreadTime};
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::recorder::{ClassNs, Clock, Collector, Recorder, named_ns};
 use rustix::fd::AsFd as _;
 use rustix::io::Errno;

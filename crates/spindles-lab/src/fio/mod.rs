@@ -7,7 +7,7 @@ mod options; // Not a row: the names of options.
 mod output; // Not a row: reads what fio prints.
 
 use crate::evidence::Watched;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::{tool, undo};
 pub(crate) use ask::Refusal;
 pub(crate) use options::rivals;

@@ -11,7 +11,7 @@ use super::wire::{
 };
 use crate::clock::{self, MachineTicks};
 use crate::evidence::{Counters, Watched};
-use crate::execute::Failure;
+use crate::failure::Failure;
 use std::net::{IpAddr, Shutdown, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -4,7 +4,7 @@
 
 use super::handshake::random;
 use super::wire::{SAME, from_hex, in_words, to_hex};
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::schedule::Draw;
 use ring::hmac;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,7 +1,7 @@
 //! Runs fio on a node. Accepts only options known to be harmless: others would run programs or
 //! write to arbitrary files, which no controller may do through an agent.
 
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::fio::FIO;
 use crate::undo::{Undo, What};
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ use super::wire::{
     Done, FRAME_BYTES_MAX, Reply, Request, SAME, SoFar, Task, in_words, receive, send,
 };
 use crate::clock;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::recorder::Collector;
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;

@@ -8,7 +8,7 @@ use super::wire::{CopyTask, Done, Task};
 use crate::caches::{make_ready, sync};
 use crate::clock::{self, MachineTicks};
 use crate::evidence::Watched;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::experiment::parameter_of;
 use crate::files::{self, Course};
 use crate::fio::{FioWork, Source};

@@ -7,7 +7,7 @@ use super::wire::{CopyTask, SAME, Task};
 use crate::caches::{make_ready, sync};
 use crate::clock::{self, ThreadTime};
 use crate::evidence::Watched;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::fio::FioWork;
 use crate::schedule::Draw;
 use spindles_device::TcpCounters;

@@ -6,7 +6,7 @@ mod trials;
 mod works;
 
 use crate::clock;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
 use crate::fill;
 use crate::preflight::{

@@ -4,7 +4,7 @@
 
 use super::works::UnderTest;
 use super::{NOTHING_DONE, Runner, Stop, fail, go_on};
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::experiment::{BlockWork, Work, WorkloadSpec};
 use crate::preflight::{workload_records, workloads_as};
 use crate::schedule::Draw;

@@ -642,13 +642,20 @@ fn replacement_of(array: &ArraySnapshot, member: usize) -> Option<&DeviceSnapsho
     (usize::from(of.0) == member).then_some(device)
 }
 
-/// Describes the device of a member if it is too short, or holds an older state of the member.
+/// Describes the device of a member if it is too short, or does not hold the member's current state
+/// and can't catch up.
 fn device_of_no_use(report: &ArrayReport, member: usize) -> Option<String> {
     let is_it = |of: MemberIndex| usize::from(of.0) == member;
     let mut truncated = report.truncated.iter();
     let mut stale = report.stale.iter();
     if let Some((_, device, _)) = truncated.find(|(of, ..)| is_it(*of)) {
         return Some(format!("; {device} is too short"));
+    }
+    let mut outrun = report.outrun.iter();
+    if let Some((_, device)) = outrun.find(|(of, _)| is_it(*of)) {
+        return Some(format!(
+            "; {device} is back, and what it missed is not known"
+        ));
     }
     let (_, device) = stale.find(|(of, _)| is_it(*of))?;
     Some(format!("; {device} holds an older state of it"))
@@ -1017,6 +1024,14 @@ impl View<'_> {
         }
     }
 
+    /// Returns true if a scrub of the array is running, or it is unknown whether one is.
+    fn may_be_scrubbing(&self, report: &ArrayReport) -> bool {
+        let mut jobs = self.jobs.iter();
+        let is_its_job =
+            |running: &RunningJob| running.job.name == "scrub" && running.array == report.name;
+        self.is_in_use && (self.numbers.is_none() || jobs.any(is_its_job))
+    }
+
     /// Times of the last use and the last scrub.
     fn times(&self, report: &ArrayReport) -> String {
         // A server updates the time in the superblocks only occasionally.
@@ -1038,7 +1053,8 @@ impl View<'_> {
         };
         let stopped = match report.scrub_stopped_bytes {
             0 => String::new(),
-            _ if self.is_in_use => String::new(),
+            // While a scrub runs, this is how far it got.
+            _ if self.may_be_scrubbing(report) => String::new(),
             at => format!(
                 "; a scrub was stopped at {} %, and goes on there",
                 percent(at, report.bytes)

@@ -43,6 +43,17 @@ fn half_a_mirror_is_not_written_without_degraded() {
     }
 }
 
+/// A refused command writes nothing, not even to an array that lacks a member.
+#[test]
+fn a_refused_fail_writes_nothing() {
+    let folder = Folder::new("a b c small", 8 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    std::fs::rename(folder.path("c"), folder.path("away")).expect("it is there");
+    let before = folder.contents();
+    folder.refuses("fail @a @a @b", 1, &["stays a member"]);
+    assert!(folder.contents() == before);
+}
+
 #[test]
 fn an_array_that_allows_degraded_writes_needs_no_degraded_option() {
     for writer in WRITERS {

@@ -7,6 +7,10 @@ use spindles_format::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
     decode_bad_blocks, encode_bad_blocks,
 };
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 /// Lists runs of blocks as lost, as a crash does: first block and length of each.
 fn lose(folder: &Folder, devices: &str, runs: &[(u64, u32)]) {
@@ -86,6 +90,38 @@ fn status_of_an_array_in_use_counts_lost_blocks() {
     let status = folder.run(&format!("status {FIVE} --json"));
     assert_eq!(status.status, 3, "{}{}", status.out, status.error);
     assert_eq!(status.json()["lost_bytes"], 16 << 10);
+}
+
+/// A server reports the state to systemd: degraded until the lost blocks are written, which is no
+/// event of the array.
+#[test]
+fn a_server_is_degraded_until_lost_blocks_are_written() {
+    let folder = five();
+    let notify = folder.path("notify");
+    let listener = UnixDatagram::bind(&notify).expect("a socket");
+    let limit = Some(Duration::from_secs(30));
+    listener.set_read_timeout(limit).expect("a limit");
+    let socket = folder.path("socket");
+    let mut server = crate::program_in(Path::new(&folder.path("")))
+        .args(["serve", "p", "--nbd", &format!("unix:{socket}")])
+        .env("NOTIFY_SOCKET", &notify)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let status = || {
+        let mut bytes = [0; 1024];
+        let count = listener.recv(&mut bytes).expect("systemd is told");
+        let told = String::from_utf8_lossy(&bytes[..count]).into_owned();
+        let status = told.split_once("STATUS=").expect("a status").1;
+        status.split(',').next().expect("a state").to_owned()
+    };
+    assert_eq!(status(), "degraded");
+    folder
+        .run(&format!("copy @data nbd+unix:///p?socket={socket}"))
+        .ok();
+    assert_eq!(status(), "healthy");
+    folder.run("stop p").ok();
+    assert!(server.wait().expect("it ends").success());
 }
 
 #[test]

@@ -162,6 +162,44 @@ fn create_and_rename_warn_of_a_file_with_the_arrays_name() {
     assert_eq!(renamed.error, "");
 }
 
+/// A member that comes back after the array forgot what it missed can only be filled anew: `status`
+/// and `rebuild` say nothing else.
+#[test]
+fn a_member_that_the_array_outlived_is_to_be_filled_anew() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    here(&folder, "create pool raid5(a,b,c)").ok();
+    std::fs::write(folder.path("data"), vec![7; 4 << 20]).expect("room");
+    here(&folder, "copy data array:pool").ok();
+    std::fs::create_dir(folder.path("away")).expect("a folder");
+    std::fs::rename(folder.path("c"), folder.path("away/c")).expect("it is there");
+    for _ in 0..9 {
+        here(&folder, "copy data array:pool --bytes 4K --degraded").ok();
+    }
+    std::fs::rename(folder.path("away/c"), folder.path("c")).expect("it is there");
+    let remedy = "rebuild pool --onto c --force";
+    let safe = format!("to make array 'pool' safe again: `spindles {remedy}` fills c anew");
+    let status = here(&folder, "status pool");
+    let of_no_use = "; c is back, and what it missed is not known\n";
+    assert!(status.out.contains(of_no_use), "{}", status.out);
+    assert!(
+        status.error.ends_with(&format!("{safe}\n")),
+        "{}",
+        status.error
+    );
+    let rebuild = here(&folder, "rebuild pool");
+    assert!(rebuild.error.contains(&safe), "{}", rebuild.error);
+    for run in [status, rebuild] {
+        for wrong in ["comes back", "bring", "older state"] {
+            assert!(
+                !run.out.contains(wrong) && !run.error.contains(wrong),
+                "{run:?}"
+            );
+        }
+    }
+    here(&folder, remedy).ok();
+    here(&folder, "status pool").ok();
+}
+
 /// A member whose device is an outdated copy is missing, and the copy is of use only as a new
 /// device.
 #[test]

@@ -3,6 +3,8 @@
 
 use crate::cli::arrays::{Folder, MIB};
 use serde_json::Value;
+use spindles_admin::assemble::AssembleOptions;
+use spindles_engine::Scrub;
 use spindles_format::{AreaKind, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -106,6 +108,84 @@ fn repaired(json: &Value) -> BTreeSet<(String, u64)> {
             (first..first + blocks).map(move |block| (member.clone(), block))
         })
         .collect()
+}
+
+/// Scrubs an array, and stops half-way. Returns the place where the next scrub continues.
+fn stop_half_way(folder: &Folder, devices: &str) -> u64 {
+    let paths: Vec<String> = devices.split(' ').map(|name| folder.path(name)).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let scrubbed = spindles_admin::scrub::scrub(
+        &paths,
+        &AssembleOptions::default(),
+        Scrub::default(),
+        &mut |_| {},
+        &mut |done, total| done * 2 < total,
+    );
+    assert!(!scrubbed.expect("it is there").through);
+    stopped_at(folder, devices)
+}
+
+/// Where a stopped scrub continues, by `status`.
+fn stopped_at(folder: &Folder, devices: &str) -> u64 {
+    let json = folder
+        .run(&format!("status {} --json", list(devices)))
+        .json();
+    json["scrub_stopped_bytes"].as_u64().expect("a number")
+}
+
+/// Bytes per member, so many that a scrub can be stopped on the way.
+const LARGE: u64 = 48 * MIB;
+
+/// A scrub that continues a stopped one says which part it does not read.
+#[test]
+fn a_continued_scrub_names_the_part_that_it_skips() {
+    let folder = Folder::new("a b c", LARGE);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    std::fs::write(folder.path("source"), vec![7; 90 << 20]).expect("room");
+    folder.run("copy @source array:@a,@b,@c --force").ok();
+    let scrub = "scrub @a @b @c";
+    for json in [false, true] {
+        let at = stop_half_way(&folder, "a b c");
+        let bytes = folder.run("status @a @b @c --json").json()["bytes"].as_u64();
+        let percent = at * 100 / bytes.expect("a number");
+        assert!(percent > 0, "{at}");
+        if json {
+            let json = folder.run(&format!("{scrub} --json")).ok().json();
+            assert_eq!(json["resumed"][0]["offset_bytes"], at);
+            assert_eq!(json["places"].as_array().expect("a list").len(), 0);
+            continue;
+        }
+        let run = folder.run(scrub).ok();
+        let expected = format!(
+            "array 'data': goes on at {percent} %, where it was stopped; --restart reads all\n\
+             array 'data': only what follows {percent} % was read now\n\
+             array 'data': nothing is wrong in what was read\n"
+        );
+        assert_eq!(run.out, expected);
+    }
+    let run = folder.run(scrub).ok();
+    assert_eq!(run.out, "array 'data': nothing is wrong\n");
+}
+
+/// What a stopped scrub had read is read again if a member has another device since, or blocks
+/// have moved.
+#[test]
+fn a_stopped_scrub_begins_anew_after_a_change_of_members() {
+    for (change, devices) in [
+        ("replace @c @a @b @c --onto @d", "a b d"),
+        ("rebuild @a @b --onto @d", "a b d"),
+        ("grow @a @b @c --add @d", "a b c d"),
+    ] {
+        let folder = Folder::new("a b c d", LARGE);
+        folder.run("create data raid5(@a,@b,@c)").ok();
+        std::fs::write(folder.path("source"), vec![7; 90 << 20]).expect("room");
+        folder.run("copy @source array:@a,@b,@c --force").ok();
+        assert!(stop_half_way(&folder, "a b c") > 0);
+        folder.run(change).ok();
+        assert_eq!(stopped_at(&folder, devices), 0, "{change}");
+        let run = folder.run(&format!("scrub {}", list(devices))).ok();
+        assert_eq!(run.out, "array 'data': nothing is wrong\n", "{change}");
+    }
 }
 
 /// Data that could not be compared is not reported as right.

@@ -2,6 +2,8 @@
 //! next command.
 
 use super::{MIB, POOL_SERVED, Pool, Served};
+use spindles_admin::assemble::AssembleOptions;
+use spindles_engine::Scrub;
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
@@ -309,6 +311,43 @@ fn another_users_server_is_listed() {
         );
         assert!(!output.contains("`spindles stop"), "{line}: {output}");
     }
+    served.stop();
+}
+
+/// `status` of a served array shows that a scrub was stopped. The log says where the next one
+/// begins, and that it read only the rest.
+#[test]
+fn a_served_array_reports_where_a_scrub_was_stopped() {
+    let pool = Pool::new("raid5", "a,b,c", 48 * MIB);
+    std::fs::write(pool.path("in"), vec![7; 90 * MIB]).expect("room");
+    pool.output("copy in array:pool");
+    let paths = ["a", "b", "c"].map(|name| pool.path(name).display().to_string());
+    let scrubbed = spindles_admin::scrub::scrub(
+        &paths.each_ref().map(String::as_str),
+        &AssembleOptions::default(),
+        Scrub::default(),
+        &mut |_| {},
+        &mut |done, total| done * 2 < total,
+    );
+    assert!(!scrubbed.expect("it is there").through);
+    let stopped = "; a scrub was stopped at ";
+    let shown = |status: &str| {
+        let (_, rest) = status.split_once(stopped)?;
+        Some(rest.split_once(" %, and goes on there")?.0.to_owned())
+    };
+    let percent = shown(&pool.output("status pool")).expect("it was stopped");
+    let mut served = pool.serve(&[]);
+    assert_eq!(shown(&pool.output("status pool")).as_ref(), Some(&percent));
+    let output = pool.output("scrub pool");
+    assert!(
+        output.contains(&format!("goes on at {percent} %, ")),
+        "{output}"
+    );
+    let behind = format!("{percent} %, where an earlier one was stopped");
+    served.says(&format!("a scrub begins at {behind}"));
+    let rest = format!("it read only what follows {behind}");
+    served.says(&format!("a scrub is done: nothing is wrong; {rest}"));
+    assert_eq!(shown(&pool.output("status pool")), None);
     served.stop();
 }
 

@@ -3,7 +3,8 @@
 use super::super::go_on;
 use super::UnderTest;
 use crate::clock;
-use crate::execute::{self, Failure, Orders};
+use crate::execute::{self, Orders};
+use crate::failure::Failure;
 use crate::experiment::{BlockWork, WorkloadSpec};
 use crate::jobs::Job;
 use crate::whole::Whole;

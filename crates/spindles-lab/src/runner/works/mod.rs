@@ -6,7 +6,7 @@ mod nodes;
 mod tools;
 
 use super::Options;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::experiment::{Experiment, Work, WorkloadSpec};
 use crate::targets::System;
 use spindles_array::Target;

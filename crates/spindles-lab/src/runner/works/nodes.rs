@@ -2,7 +2,7 @@
 
 use super::UnderTest;
 use crate::evidence::Watched;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::experiment::{OnNodes, Work};
 use crate::nodes::{Crew, Home, Token};
 use crate::scratch::Scratch;

@@ -1,7 +1,7 @@
 //! Workloads that run another program.
 
 use super::UnderTest;
-use crate::execute::Failure;
+use crate::failure::Failure;
 use crate::fio::FioWork;
 use crate::scratch::Scratch;
 use crate::{newfs, tool};
