@@ -1,10 +1,11 @@
 //! Measures the parts before the first run: each member alone, all members at once, memory, and the
 //! harness on a null device. Reports compare their figures with these.
 
-use crate::execute::{self, Orders};
-use crate::failure::Failure;
-use crate::experiment::{Experiment, WorkloadSpec};
 use crate::clock::{self, per_second};
+use crate::described::workload_records;
+use crate::execute::{self, Orders};
+use crate::experiment::{Experiment, WorkloadSpec};
+use crate::failure::Failure;
 use crate::files;
 use spindles_device::{OpenOptions, physical_device_of};
 use spindles_measure::{Calibration, MemberRate};
@@ -170,7 +171,7 @@ impl Parts<'_> {
         let Some(plan) = spec.files() else {
             return Vec::new();
         };
-        let records = crate::preflight::workload_records(spec);
+        let records = workload_records(spec);
         let phases = plan.phases();
         let recorded = (0..)
             .zip(&phases)

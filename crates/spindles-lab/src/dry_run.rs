@@ -1,12 +1,12 @@
 //! Estimates what a run takes and lists what it would destroy, before anything is written.
 
 use crate::calibrate::Parts;
-use crate::experiment::{Experiment, Members, WorkloadSpec};
-use crate::preflight::{
-    self, Side, bare_bytes, check, destroyed_by, workload_records, workloads_as,
-};
-use crate::runner::RunError;
-use crate::targets;
+use crate::described::workload_records;
+use crate::experiment::{Experiment, WorkloadSpec};
+use crate::preflight::{self, Side, bare_bytes, check, destroyed_by, workloads_as};
+use crate::run_error::RunError;
+use crate::scratch;
+use crate::systems::{self, Members};
 use spindles_admin::wipe;
 use spindles_device::OpenOptions;
 use spindles_layout::Expression;
@@ -90,7 +90,7 @@ pub fn dry_run(experiment: &Experiment, open: &OpenOptions) -> Result<DryRun, Ru
     all.written_bytes *= blocks;
     if experiment.members == Members::Files && count > 0 {
         let folder = experiment.folder.clone();
-        let folder = folder.unwrap_or_else(targets::temporary_folder);
+        let folder = folder.unwrap_or_else(scratch::temporary_folder);
         let bytes = u64::try_from(count).expect("few") * preflight::member_bytes(experiment);
         // Laid out once.
         all.written_bytes += bytes;
@@ -105,7 +105,7 @@ impl DryRun {
     /// Adds the work of one block on a system.
     fn add(&mut self, experiment: &Experiment, side: &Side) {
         let spec = &side.spec;
-        let exists = targets::kind_of(&spec.target).exists;
+        let exists = systems::kind_of(&spec.target).exists;
         let is_filled = !exists && spec.mounting.is_none() && spec.commands.is_none();
         let filled_bytes = if is_filled {
             bare_bytes(experiment, spec)

@@ -3,7 +3,7 @@
 
 use crate::left_over::RUNTIME;
 use crate::own_counters::OwnCounters;
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch};
 use crate::undo::{self, Undo, What};
 use spindles_device::OpenOptions;
 use std::fs;
@@ -97,7 +97,7 @@ impl Exported {
         open: &OpenOptions,
         program: &Path,
     ) -> Result<Self, String> {
-        let (runtime, scratch) = crate::targets::own_folder("the server")?;
+        let (runtime, scratch) = scratch::own_folder("the server")?;
         let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
         let number = Path::new(UBLK).exists().then(free_ublk);
         let file = runtime.join("array.blk");

@@ -11,32 +11,36 @@ mod caches;
 mod calibrate;
 mod claims;
 mod clock;
+mod described;
 mod device_counters;
 mod dry_run;
 mod environment;
 mod evidence;
 mod execute;
 mod experiment;
-mod failure;
 mod export;
+mod failure;
 mod files;
 mod fill;
 mod fio;
 pub mod jobs;
+mod kernel_text;
 mod late;
 mod left_over;
-mod kernel_text;
 mod mounts;
 mod newfs;
 pub mod nodes;
 mod own_counters;
+mod pool;
 mod preflight;
 mod progress;
 mod recorder;
 mod records;
+mod run_error;
 mod runner;
 mod schedule;
 mod scratch;
+mod systems;
 pub mod targets;
 mod tool;
 mod undo;
@@ -44,17 +48,18 @@ mod whole;
 
 pub use dry_run::{DryRun, Loss, dry_run};
 pub use experiment::{
-    BlockWork, Experiment, ExperimentError, ExperimentMistake, Members, NEWFS, Nodes, OnNodes,
-    SystemSpec, Tuning, Work, WorkloadSpec, parameter_of,
+    BlockWork, Experiment, ExperimentError, ExperimentMistake, NEWFS, Nodes, OnNodes, SystemSpec,
+    Tuning, Work, WorkloadSpec, parameter_of,
 };
 pub use fio::{FIO, FioWork};
 pub use progress::{Ending, Progress, RECORDS_FILE, RunState, STATE_FILE, run_state};
 pub use records::{
-    RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load, report_command,
-    typed,
+    RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load, report_command, typed,
 };
-pub use runner::{Observer, Options, Outcome, RunError, run};
+pub use run_error::RunError;
+pub use runner::{Observer, Options, Outcome, run};
 pub use scratch::remove_all;
+pub use systems::Members;
 pub use tool::TOOLS;
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes

@@ -1,7 +1,7 @@
 //! Times a user's program that makes a file system: `mkfs.ext4`, `newfs`.
 
-use crate::failure::Failure;
 use crate::export::Exported;
+use crate::failure::Failure;
 use crate::{tool, undo};
 use spindles_measure::{Histogram, Run};
 use std::fs::File;

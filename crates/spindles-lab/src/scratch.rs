@@ -94,6 +94,33 @@ impl Scratch {
     }
 }
 
+/// Returns the default folder for temporary files, preferably not in memory.
+pub(crate) fn temporary_folder() -> PathBuf {
+    let standard = std::env::temp_dir();
+    let on_disk = Path::new("/var/tmp");
+    if std::env::var_os("TMPDIR").is_none() && is_memory(&standard) && !is_memory(on_disk) {
+        return on_disk.to_owned();
+    }
+    standard
+}
+
+/// Creates a folder there, for `what`. The `Scratch` removes it.
+pub(crate) fn own_folder(what: &str) -> Result<(PathBuf, Scratch), String> {
+    let place = temporary_folder();
+    let made = Scratch::new(&place).and_then(|scratch| Ok((scratch.folder()?, scratch)));
+    made.map_err(|error| {
+        format!(
+            "no folder for {what} in {}: {error}; the variable TMPDIR names another place",
+            place.display()
+        )
+    })
+}
+
+fn is_memory(folder: &Path) -> bool {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    rustix::fs::statfs(folder).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS_MAGIC))
+}
+
 /// Creates a folder that only this user may enter. Retries if the name is taken, since other users
 /// may create folders in `parent`.
 fn new_folder(parent: &Path, random: &dyn Fn() -> io::Result<u32>) -> io::Result<PathBuf> {
@@ -124,7 +151,7 @@ fn random() -> io::Result<u32> {
 /// run needs.
 pub(crate) fn remove_servers_left_over() {
     static FIRST: Once = Once::new();
-    FIRST.call_once(|| remove_left_over(&crate::targets::temporary_folder()));
+    FIRST.call_once(|| remove_left_over(&temporary_folder()));
 }
 
 /// Removes the folders of killed runs in `parent`, with their mounts and servers. Ignores folders

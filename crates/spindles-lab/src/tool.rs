@@ -2,8 +2,8 @@
 
 use crate::clock::{self, MachineTicks};
 use crate::evidence::Watched;
-use crate::failure::Failure;
 use crate::export::Exported;
+use crate::failure::Failure;
 use crate::whole;
 use spindles_device::physical_device_of;
 use spindles_measure::{Cpu, Io, Run};

@@ -2,9 +2,15 @@
 
 use super::raw::{RawFile, RawWorkload};
 use super::reader::Reader;
-use super::{BLOCKS_MAX, ExperimentError, Tuning, WorkloadSpec, nodes, staged, sweep};
+use super::spec::{ExperimentError, Tuning, WorkloadSpec};
+use super::{nodes, sweep};
+use spindles_measure::Stage;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use toml::{Spanned, Value};
+
+/// The most repetition blocks.
+const BLOCKS_MAX: u64 = 1000;
 
 /// How often the workloads of an experiment run, and within what limits.
 pub(super) struct Repetitions {
@@ -27,6 +33,34 @@ pub(super) fn scaled_how(said: String, tuning: &Tuning) -> String {
 }
 
 impl Reader<'_> {
+    pub(super) fn weights(
+        &self,
+        weights: Option<&BTreeMap<String, Spanned<f64>>>,
+        workloads: &[&str],
+    ) -> Result<BTreeMap<String, f64>, ExperimentError> {
+        let given = weights.into_iter().flatten();
+        let checked = given.map(|(name, weight)| {
+            let value = *weight.get_ref();
+            if !workloads.contains(&&**name) {
+                let names = workloads.join(", ");
+                let what = format!(
+                    "weight of \"{name}\": it is none of the workloads: use one of \
+                        {names}"
+                );
+                return Err(self.at(&weight.span(), what));
+            }
+            if !value.is_finite() || value <= 0.0 {
+                let what = format!(
+                    "weight of \"{name}\": {value} is not possible: give a number above 0, or \
+                     leave it out"
+                );
+                return Err(self.at(&weight.span(), what));
+            }
+            Ok((name.clone(), value))
+        });
+        checked.collect()
+    }
+
     /// Checks that the scale is large enough for the figures to be meaningful.
     pub(super) fn check_scale(&self, raw: &RawFile) -> Result<(), ExperimentError> {
         let scale = self.tuning.scale;
@@ -152,4 +186,16 @@ impl Reader<'_> {
             time_limit: seconds.map(Duration::from_secs),
         }
     }
+}
+
+/// Expands a workload alongside a job into one before, one during and one after the job.
+fn staged(spec: WorkloadSpec) -> Vec<WorkloadSpec> {
+    let Some((job, _)) = spec.beside else {
+        return vec![spec];
+    };
+    let at = |stage| WorkloadSpec {
+        beside: Some((job, stage)),
+        ..spec.clone()
+    };
+    Stage::ALL.map(at).into()
 }

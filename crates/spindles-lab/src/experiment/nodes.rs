@@ -2,34 +2,12 @@
 
 use super::raw::{RawFile, RawWorkload};
 use super::reader::Reader;
-use super::{ExperimentError, Work, WorkloadSpec};
-use crate::nodes::{NodeAddress, check_fio, ip_address};
+use super::spec::{ExperimentError, Nodes, OnNodes, Work, WorkloadSpec};
+use crate::fio::check_on_nodes;
+use crate::nodes::{NodeAddress, ip_address};
 use spindles_workload::network::{COPY, CopyPlan, NODES_MAX, PARAMETERS};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::path::PathBuf;
 use toml::Spanned;
-
-/// The machines that workloads on nodes run on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nodes {
-    /// Agent addresses. A workload takes as many as it needs, from the first.
-    pub addresses: Vec<NodeAddress>,
-    /// The file with the token of the agents.
-    pub token_file: PathBuf,
-    /// The address at which nodes reach this machine; `None` for the one that connects to their
-    /// agents.
-    pub listen: Option<IpAddr>,
-}
-
-/// A workload on nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnNodes {
-    /// The number of nodes.
-    pub count: u32,
-    /// The device that fio runs on at each node; `None` for a file in the agent's folder.
-    pub device: Option<String>,
-}
 
 /// The value of `on` for workloads on nodes.
 const NODES: &str = "nodes";
@@ -139,7 +117,7 @@ impl Reader<'_> {
                 );
             }
             Work::Fio(work) => {
-                check_fio(work.options()).map_err(|what| self.at(&on.span(), what))?;
+                check_on_nodes(work.options()).map_err(|what| self.at(&on.span(), what))?;
             }
             Work::Files(_) => {}
             Work::Copy(_) => return wrong("copy runs on nodes by itself: leave `on` out"),

@@ -82,8 +82,8 @@ fn as_asked(issue: &FileIssue) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
     use spindles_workload::file::{Value, by_name};
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_short_phase_has_the_same_ceiling_as_a_long_one() {

@@ -1,6 +1,6 @@
 //! Asks the installed fio whether it accepts the options of a workload, before anything is written.
 
-use super::{FIO, FioWork};
+use super::work::{FIO, FioWork};
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
@@ -12,41 +12,38 @@ pub(crate) enum Refusal {
     Option(String),
 }
 
-impl FioWork {
-    /// Lets fio parse the options, without any I/O.
-    pub(crate) fn ask(&self) -> Result<(), Refusal> {
-        let asked = parse_only(&self.job());
-        let output = asked.map_err(|error| {
-            Refusal::NotThere(format!("{FIO} can't be run: {error}: install it"))
-        })?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let both = [output.stdout, output.stderr].concat();
-        let both = String::from_utf8_lossy(&both);
-        // Drop indented lists of values, and the line that says that the job is dropped.
-        let said = both.lines().filter(|line| {
-            !line.is_empty() && !line.starts_with(' ') && !line.ends_with("dropped")
-        });
-        let said: Vec<&str> = said.map(|line| line.trim_end_matches('.')).collect();
-        let said = match said.as_slice() {
-            [] => "it said nothing".to_owned(),
-            said => said.join(", "),
-        };
-        Err(Refusal::Option(format!(
-            "fio refuses its options: {said}: correct them, or leave them out"
-        )))
+/// Lets fio parse the options, without any I/O.
+pub(crate) fn ask(work: &FioWork) -> Result<(), Refusal> {
+    let asked = parse_only(&job_of(work));
+    let output = asked
+        .map_err(|error| Refusal::NotThere(format!("{FIO} can't be run: {error}: install it")))?;
+    if output.status.success() {
+        return Ok(());
     }
+    let both = [output.stdout, output.stderr].concat();
+    let both = String::from_utf8_lossy(&both);
+    // Drop indented lists of values, and the line that says that the job is dropped.
+    let said = both
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with(' ') && !line.ends_with("dropped"));
+    let said: Vec<&str> = said.map(|line| line.trim_end_matches('.')).collect();
+    let said = match said.as_slice() {
+        [] => "it said nothing".to_owned(),
+        said => said.join(", "),
+    };
+    Err(Refusal::Option(format!(
+        "fio refuses its options: {said}: correct them, or leave them out"
+    )))
+}
 
-    /// Formats the options as a job file. On the command line, fio would accept abbreviated names
-    /// and options that are not for jobs.
-    fn job(&self) -> String {
-        let lines = self.options.iter().map(|(name, value)| match &**value {
-            "" => format!("{name}\n"),
-            value => format!("{name}={value}\n"),
-        });
-        std::iter::once("[lab]\n".to_owned()).chain(lines).collect()
-    }
+/// Formats the options as a job file. On the command line, fio would accept abbreviated names
+/// and options that are not for jobs.
+fn job_of(work: &FioWork) -> String {
+    let lines = work.options().iter().map(|(name, value)| match &**value {
+        "" => format!("{name}\n"),
+        value => format!("{name}={value}\n"),
+    });
+    std::iter::once("[lab]\n".to_owned()).chain(lines).collect()
 }
 
 fn parse_only(job: &str) -> io::Result<std::process::Output> {

@@ -1,85 +1,15 @@
-//! Runs fio on a node. Accepts only options known to be harmless: others would run programs or
-//! write to arbitrary files, which no controller may do through an agent.
+//! Runs fio on a node.
 
 use crate::failure::Failure;
 use crate::fio::FIO;
 use crate::undo::{Undo, What};
-use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The accepted options.
-const OPTIONS: &[&str] = &[
-    "bs",
-    "bsrange",
-    "direct",
-    "end_fsync",
-    "fdatasync",
-    "fsync",
-    "invalidate",
-    "io_size",
-    "iodepth",
-    "iodepth_batch",
-    "iodepth_batch_complete_min",
-    "ioengine",
-    "loops",
-    "norandommap",
-    "number_ios",
-    "numjobs",
-    "offset",
-    "ramp_time",
-    "random_distribution",
-    "randrepeat",
-    "randseed",
-    "rate",
-    "rate_iops",
-    "runtime",
-    "rw",
-    "rwmixread",
-    "rwmixwrite",
-    "size",
-    "sync",
-    "thinktime",
-    "time_based",
-];
-
-/// Engines that only do I/O on the file.
-const ENGINES: &[&str] = &[
-    "io_uring", "libaio", "mmap", "posixaio", "psync", "pvsync", "pvsync2", "sync", "vsync",
-];
-
 /// How often the end of fio is checked.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// Checks that agents accept these options of fio.
-///
-/// # Errors
-/// The option that agents refuse, and the remedy.
-pub(crate) fn check(options: &BTreeMap<String, String>) -> Result<(), String> {
-    for (name, value) in options {
-        if !OPTIONS.contains(&name.as_str()) {
-            return Err(format!(
-                "fio's {name} is not for nodes: leave it out, or use some of {}",
-                OPTIONS.join(", ")
-            ));
-        }
-        let plain = |c: char| c.is_ascii_alphanumeric() || ".,:-_%".contains(c);
-        if value.is_empty() || !value.chars().all(plain) {
-            return Err(format!(
-                "fio's {name} = {value} is not for nodes: use letters, digits and .,:-_%"
-            ));
-        }
-        if name == "ioengine" && !ENGINES.contains(&value.as_str()) {
-            return Err(format!(
-                "fio's ioengine {value} is not for nodes: use one of {}",
-                ENGINES.join(", ")
-            ));
-        }
-    }
-    Ok(())
-}
 
 /// Runs fio until it ends or the flag is set. Returns its output.
 pub(super) fn run(arguments: &[String], interrupt: &AtomicBool) -> Result<String, Failure> {
@@ -137,36 +67,4 @@ pub(super) fn run(arguments: &[String], interrupt: &AtomicBool) -> Result<String
         let why = why.unwrap_or("it said nothing").to_owned();
         Err(Failure::Failed(format!("{FIO} failed ({status}): {why}")))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_harmless_fio_options_are_passed_on() {
-        let options =
-            |name: &str, value: &str| check(&BTreeMap::from([(name.to_owned(), value.to_owned())]));
-        for (name, value) in [
-            ("rw", "randrw:8"),
-            ("bs", "4k,64k"),
-            ("ioengine", "io_uring"),
-        ] {
-            assert_eq!(options(name, value), Ok(()));
-        }
-        for (name, value) in [
-            ("exec_prerun", "reboot"),
-            ("filename", "a"),
-            ("write_bw_log", "a"),
-            ("ioengine", "external"),
-            ("ioengine", "null"),
-            ("bs", "4k --exec_prerun=reboot"),
-            ("bs", "${HOME}"),
-            ("size", "/dev/sda"),
-            ("rw", ""),
-        ] {
-            let error = options(name, value).unwrap_err();
-            assert!(error.contains("is not for nodes"), "{error}");
-        }
-    }
 }

@@ -39,6 +39,5 @@ mod wire;
 pub use address::{NodeAddress, PORT, ip_address};
 pub use agent::{Agent, AgentError, AgentOptions};
 pub(crate) use controller::Crew;
-pub(crate) use fio::check as check_fio;
 pub(crate) use tasks::Home;
 pub use token::{Token, TokenError};

@@ -8,8 +8,8 @@ use super::wire::{CopyTask, Done, Task};
 use crate::caches::{make_ready, sync};
 use crate::clock::{self, MachineTicks};
 use crate::evidence::Watched;
-use crate::failure::Failure;
 use crate::experiment::parameter_of;
+use crate::failure::Failure;
 use crate::files::{self, Course};
 use crate::fio::{FioWork, Source};
 use crate::recorder::{Clock, Collector, Recorder, named_ns};
@@ -141,7 +141,7 @@ pub(super) fn prepare<'a>(task: &Task, site: &'a Site<'_>) -> Result<Box<dyn Job
             }))
         }
         Task::Fio { options, device } => {
-            fio::check(options).map_err(failed)?;
+            fios::check_on_nodes(options).map_err(failed)?;
             let work = FioWork::new(options.clone(), Source::Parameters, None, 1.0);
             let work = work.map_err(failed)?;
             let (file, scratch) = match device {
@@ -443,7 +443,7 @@ impl Job for FioJob {
             .insert("version".to_owned(), version);
         run.evidence = Some(Evidence::default());
         let arguments = self.work.arguments(&self.file).map_err(failed)?;
-        self.work.make_ready(&self.file).map_err(failed)?;
+        fios::make_ready(&self.work, &self.file).map_err(failed)?;
         (course.begin)()?;
         let said = fio::run(&arguments, course.interrupt)?;
         let end = Instant::now();

@@ -1,13 +1,17 @@
 //! Opens every system once before the first run, and records the systems, the members and the
 //! machine.
 
-use super::{RunError, Runner, Stop, go_on, holds_files};
+use super::options::go_on;
+use super::state::{Runner, Stop, holds_files};
 use crate::calibrate::Parts;
 use crate::clock::{self, MachineTicks};
+use crate::described::{described, described_folder, workload_records};
 use crate::environment;
 use crate::evidence::MEMORY;
-use crate::experiment::Members;
-use crate::preflight::{self, bare_bytes_of, described, described_folder, workload_records};
+use crate::pool;
+use crate::preflight::{self, bare_bytes_of};
+use crate::run_error::RunError;
+use crate::systems::Members;
 use crate::targets;
 use spindles_device::TargetFacts;
 use spindles_device::physical_device_of;
@@ -126,7 +130,7 @@ impl Runner<'_> {
         let named: Vec<String> = named.filter(|it| it.1).map(|it| it.0).collect();
         let go_on = || go_on(interrupt);
         let laid_out = self.pool.lay_out(&go_on);
-        let laid_out = laid_out.and_then(|()| targets::fill_holes(&named, &go_on));
+        let laid_out = laid_out.and_then(|()| pool::fill_holes(&named, &go_on));
         laid_out.map_err(|source| match source.kind() {
             io::ErrorKind::Interrupted => Stop::Interrupted,
             _ => Stop::Error(RunError::Members {

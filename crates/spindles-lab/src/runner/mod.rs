@@ -2,138 +2,23 @@
 //! system every workload runs, in the order of the file. Records are emitted immediately.
 
 mod describe;
+mod options;
+mod state;
 mod trials;
+mod under_test;
 mod works;
 
-use crate::clock;
+use crate::experiment::Experiment;
 use crate::failure::Failure;
-use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
-use crate::fill;
-use crate::preflight::{
-    self, Side, bare_bytes, check, check_nodes, check_room, destroyed_by, has_file_system,
-    workload_records, workloads_as,
-};
-use crate::records::RecordsError;
+use crate::preflight::{self, check_nodes, workloads_as};
+use crate::run_error::RunError;
 use crate::schedule::Draw;
-use crate::targets::commands::Made;
-use crate::targets::mounted::Mounted;
-use crate::targets::{self, Pool, Site};
-use spindles_array::Incident;
-use spindles_device::OpenOptions;
-use spindles_measure::{Analysis, Discard, HALF_WIDTH_TARGET, Record, Run};
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::io;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+pub use options::Options;
+use options::go_on;
+use spindles_measure::{Analysis, Discard, HALF_WIDTH_TARGET, Record};
+use state::{NOTHING_DONE, Runner, Stop, fail};
+pub use state::{Observer, Outcome};
 use std::time::{Duration, Instant};
-use works::UnderTest;
-
-/// Settings beyond the experiment.
-#[derive(Debug)]
-pub struct Options<'a> {
-    /// Allow the contents of named devices to be lost.
-    pub force: bool,
-    /// Write to degraded arrays even if that discards newer data on absent members.
-    pub degraded: bool,
-    /// Options for opening devices.
-    pub open: OpenOptions,
-    /// Path of this program, to start servers that export arrays as block devices.
-    pub program: PathBuf,
-    /// Calibrate the parts before the first run.
-    pub calibrate: bool,
-    /// Set to interrupt: the current run is dropped, records stay.
-    pub interrupt: &'a AtomicBool,
-}
-
-/// Receives the events of a run.
-pub trait Observer {
-    /// A record was made. An error ends the run.
-    fn record(&mut self, record: &Record) -> Result<(), RecordsError>;
-
-    /// `done` of `total` runs are done, and `what` comes next.
-    fn progress(&mut self, done: u64, total: u64, what: &str);
-
-    /// Reports a problem of a system that is no result of a workload.
-    fn trouble(&mut self, system: &str, what: &str) {
-        let _ = (system, what);
-    }
-
-    /// Reports incidents on the devices of a system while workloads ran on it.
-    fn incidents(&mut self, system: &str, incidents: &[Incident]) {
-        let _ = (system, incidents);
-    }
-}
-
-/// How an experiment ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// Whole repetition blocks recorded.
-    pub blocks: u32,
-    /// Runs recorded, failed ones and trials included.
-    pub runs: u32,
-    /// Runs that failed or were discarded.
-    pub failed: u32,
-    /// True if the user interrupted it.
-    pub interrupted: bool,
-    /// True if the time limit ended it.
-    pub out_of_time: bool,
-}
-
-/// Why an experiment could not begin or continue.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The experiment can't be run on this machine.
-    #[error("{file}{}: {what}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
-    Experiment {
-        /// The experiment file.
-        file: String,
-        /// The line in it, if one is at fault.
-        line: Option<usize>,
-        /// What is wrong, and the remedy.
-        what: String,
-    },
-    /// Several errors.
-    #[error("{}", lines(.0))]
-    Several(Vec<RunError>),
-    /// The members could not be created.
-    #[error("{}: the members can't be made there: {source}", .folder.display())]
-    Members {
-        /// The folder.
-        folder: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// There is too little free space.
-    #[error(
-        "{} has room for {free_mib} MiB and the members need {needed_mib} MiB: choose another \
-         folder or a smaller size",
-        .folder.display()
-    )]
-    NoRoom {
-        /// The folder.
-        folder: PathBuf,
-        /// Free space.
-        free_mib: u64,
-        /// Needed space.
-        needed_mib: u64,
-    },
-    /// A node does not answer.
-    #[error("{what}")]
-    Nodes {
-        /// The node, the reason, and the remedy.
-        what: String,
-    },
-    /// The records could not be written.
-    #[error(transparent)]
-    Records(#[from] RecordsError),
-}
-
-/// Formats one error per line.
-fn lines(errors: &[RunError]) -> String {
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    lines.join("\n")
-}
 
 /// Runs the experiment.
 ///
@@ -155,83 +40,7 @@ pub fn run(
     Ok(runner.outcome)
 }
 
-enum Stop {
-    Interrupted,
-    Error(RunError),
-}
-
-impl From<RecordsError> for Stop {
-    fn from(error: RecordsError) -> Self {
-        Self::Error(RunError::Records(error))
-    }
-}
-
-struct Runner<'a> {
-    experiment: &'a Experiment,
-    options: &'a Options<'a>,
-    observer: &'a mut dyn Observer,
-    sides: Vec<Side>,
-    control: Option<String>,
-    size_bytes: u64,
-    pool: Pool,
-    idle_permille: u64,
-    total: u64,
-    outcome: Outcome,
-    /// The records so far, if intervals are checked between blocks or trials follow.
-    records: Vec<Record>,
-    /// Users' devices that got superblocks of the lab's arrays; these are removed at the end.
-    labelled: RefCell<BTreeSet<String>>,
-}
-
-impl<'a> Runner<'a> {
-    fn new(
-        experiment: &'a Experiment,
-        options: &'a Options<'a>,
-        observer: &'a mut dyn Observer,
-    ) -> Result<Self, RunError> {
-        let (sides, control) = preflight::sides(experiment);
-        let size_bytes = preflight::size_bytes(experiment);
-        let members = check(experiment, options.force)?;
-        let folder = experiment.folder.clone();
-        let folder = folder.unwrap_or_else(targets::temporary_folder);
-        let files = experiment.members == Members::Files && members > 0;
-        let member_bytes = preflight::member_bytes(experiment);
-        if files {
-            check_room(&folder, members, member_bytes)?;
-        }
-        let runs_of = |side: &Side| {
-            let runs_on = |spec: &&WorkloadSpec| spec.runs_on(workloads_as(&side.spec));
-            let workloads = experiment.workloads.iter().filter(runs_on);
-            workloads
-                .map(|spec| workload_records(spec).len())
-                .sum::<usize>()
-        };
-        let runs: usize = sides.iter().map(runs_of).sum();
-        let total = u64::try_from(runs).expect("few") * u64::from(experiment.blocks_max);
-        let pool = Pool::new(&experiment.members, members, member_bytes, &folder);
-        let pool = pool.map_err(|source| RunError::Members { folder, source })?;
-        Ok(Self {
-            experiment,
-            options,
-            observer,
-            sides,
-            control,
-            size_bytes,
-            pool,
-            idle_permille: 0,
-            total,
-            records: Vec::new(),
-            labelled: RefCell::default(),
-            outcome: Outcome {
-                blocks: 0,
-                runs: 0,
-                failed: 0,
-                interrupted: false,
-                out_of_time: false,
-            },
-        })
-    }
-
+impl Runner<'_> {
     fn greet_nodes(&mut self) -> Result<(), Stop> {
         match check_nodes(self.experiment, self.options.interrupt) {
             Ok(()) => Ok(()),
@@ -259,33 +68,6 @@ impl<'a> Runner<'a> {
             self.trials(shared_device)?;
         }
         Ok(())
-    }
-
-    /// Remembers the devices of an array that was or will be created.
-    fn note_labelled(&self, spec: &SystemSpec, devices: impl IntoIterator<Item = String>) {
-        if targets::kind_of(&spec.target).exists || spec.commands.is_some() {
-            return;
-        }
-        // The lab's own files are deleted anyway.
-        let is_own = |name: &String| self.pool.folder().is_some() && self.pool.names.contains(name);
-        let devices = devices.into_iter().chain(spec.journal.clone());
-        let mut labelled = self.labelled.borrow_mut();
-        labelled.extend(devices.filter(|name| !is_own(name)));
-    }
-
-    /// Removes the superblocks of the lab's arrays from users' devices. Otherwise these would later
-    /// be found as members of incomplete arrays.
-    fn wipe(&mut self) {
-        for device in self.labelled.take() {
-            if !spindles_device::holds_superblock(&device) {
-                continue;
-            }
-            if let Err(error) = spindles_admin::wipe::wipe(&[&device]) {
-                let why =
-                    format!("{error}: `spindles wipe` takes off what is left of the lab's array");
-                self.observer.trouble(&device, &why);
-            }
-        }
     }
 
     fn blocks(&mut self, shared_device: bool) -> Result<(), Stop> {
@@ -317,66 +99,6 @@ impl<'a> Runner<'a> {
     fn is_resolved(&self) -> bool {
         let analysis = Analysis::of(&self.records);
         analysis.is_ok_and(|analysis| analysis.unresolved(HALF_WIDTH_TARGET).is_empty())
-    }
-
-    fn record(&mut self, record: Record) -> Result<(), RecordsError> {
-        self.observer.record(&record)?;
-        // Kept only if needed later.
-        if self.experiment.blocks_max > self.experiment.blocks || self.experiment.confirm {
-            self.records.push(record);
-        }
-        Ok(())
-    }
-
-    fn prepare(&self, side: usize, members: &[String]) -> Result<Box<dyn targets::System>, String> {
-        let spec = &self.sides[side].spec;
-        let interrupt = self.options.interrupt;
-        let mut open = self.options.open.clone();
-        open.job_rate = spec.rebuild_rate.or(open.job_rate);
-        open.read_policy = spec
-            .read_policy
-            .map(|policy| policy.name)
-            .or(open.read_policy);
-        open.ignore_flushes = spec.ignore_flushes;
-        let is_only_read = destroyed_by(self.experiment, spec).is_none();
-        let place = Site {
-            members,
-            size_bytes: self.size_bytes,
-            chunk_bytes: spec.chunk_bytes,
-            consistency: spec.consistency,
-            checksum: spec.checksum,
-            journal: spec.journal.as_deref(),
-            is_served: spec.is_served,
-            open: &open,
-            program: &self.options.program,
-            degraded: self.options.degraded,
-            read_only: is_only_read,
-            force: self.options.force || is_only_read,
-            go_on: &|| go_on(interrupt),
-        };
-        let needs = (targets::kind_of(&spec.target).needs)(&spec.target)?;
-        let counted = members.iter().take(needs.members).cloned();
-        self.note_labelled(spec, counted.chain(needs.named));
-        let system = match &spec.commands {
-            Some(commands) => Made::prepare(&spec.target, commands, &place)?,
-            None => (targets::kind_of(&spec.target).prepare)(&spec.target, &place)?,
-        };
-        Ok(match &spec.mounting {
-            Some(mounting) => Box::new(Mounted::new(system, mounting, &place)),
-            None => system,
-        })
-    }
-
-    /// Assigns files to systems in random order, block by block. Devices keep their order: they may
-    /// differ, and the user listed them on purpose.
-    fn members_for(&self, block: u32, side: usize) -> Vec<String> {
-        let names = &self.pool.names;
-        if self.pool.folder().is_none() {
-            return names.clone();
-        }
-        let index = u64::from(block) << 32 | u64::try_from(side).expect("few");
-        let order = Draw::new(self.experiment.seed, 3, index).order(names.len());
-        order.into_iter().map(|at| names[at].clone()).collect()
     }
 
     fn one_system(&mut self, block: u32, side: usize, shared_device: bool) -> Result<(), Stop> {
@@ -428,125 +150,4 @@ impl<'a> Runner<'a> {
         }
         Ok(())
     }
-
-    /// Creates the records of a workload's results before it has run.
-    fn blank_runs(
-        &self,
-        side: usize,
-        workload: &WorkloadSpec,
-        block: u32,
-        seed: u64,
-        shared_device: bool,
-    ) -> Vec<Run> {
-        let blank = |(order, workload)| Run {
-            experiment: self.experiment.name.clone(),
-            system: self.sides[side].record.clone(),
-            workload,
-            repetition_block: block,
-            order,
-            seed,
-            started_unix_ms: clock::unix_ms(),
-            scaled: !self.experiment.scaled_how.is_empty(),
-            shared_device,
-            ..Run::default()
-        };
-        let records = (self.outcome.runs..).zip(workload_records(workload));
-        records.map(blank).collect()
-    }
-
-    /// Prepares a system for its workloads. The inner error says why that failed.
-    fn begin(&mut self, block: u32, side: usize) -> Result<Result<UnderTest<'a>, String>, Stop> {
-        let members = self.members_for(block, side);
-        let spec = self.sides[side].spec.clone();
-        match self.prepare(side, &members) {
-            Ok(system) => self.filled(&spec, system),
-            Err(why) => Ok(Err(why)),
-        }
-    }
-
-    /// Takes a system down. Returns the reason if nothing that was measured on it counts.
-    fn end(&mut self, mut under_test: UnderTest<'_>, name: &str) -> Option<String> {
-        if let Some(target) = under_test.open.take() {
-            self.observer.incidents(name, &target.incidents());
-            drop(target.close());
-        }
-        drop(under_test.leave_folder());
-        // A job may have replaced a device.
-        let side = self.sides.iter().find(|side| side.spec.name == name);
-        if let Some(side) = side {
-            self.note_labelled(&side.spec, under_test.system.devices());
-        }
-        let UnderTest { system, damage, .. } = under_test;
-        for why in damage.iter().cloned().chain(system.end().err()) {
-            self.observer.trouble(name, &why);
-        }
-        damage
-    }
-
-    /// Fills a new system: reads of never-written blocks would measure nothing, and first writes
-    /// differ from later ones.
-    fn filled(
-        &mut self,
-        spec: &SystemSpec,
-        mut system: Box<dyn targets::System>,
-    ) -> Result<Result<UnderTest<'a>, String>, Stop> {
-        let mut under_test = UnderTest {
-            experiment: self.experiment,
-            options: self.options,
-            idle_permille: self.idle_permille,
-            empty_caches: self.experiment.empty_caches,
-            has_file_system: holds_files(spec, system.as_mut()),
-            system,
-            open: None,
-            damage: None,
-        };
-        let size_bytes = bare_bytes(self.experiment, spec);
-        let exists = targets::kind_of(&spec.target).exists
-            && spec.mounting.is_none()
-            && spec.commands.is_none();
-        let share_percent = preflight::bare_share_percent(self.experiment, spec);
-        if exists || size_bytes == 0 && share_percent == 0 {
-            return Ok(Ok(under_test));
-        }
-        let what = format!("filling {}", spec.name);
-        let done = self.outcome.runs.into();
-        self.observer.progress(done, self.total, &what);
-        let target = match under_test.system.open() {
-            Ok(target) => under_test.open.insert(target),
-            Err(why) => return Ok(Err(why)),
-        };
-        let size_bytes = size_bytes.max(target.facts().bytes() / 100 * share_percent);
-        match fill::fill(target.as_mut(), size_bytes, self.options.interrupt) {
-            Ok(()) => Ok(Ok(under_test)),
-            Err(Failure::Interrupted) => Err(Stop::Interrupted),
-            Err(Failure::Failed(why)) => Ok(Err(format!("it can't be filled: {why}"))),
-        }
-    }
-}
-
-/// Why a workload that ended without an error has no result.
-const NOTHING_DONE: &str = "nothing was done in its time: let it go on longer";
-
-/// Marks all runs without a result as failed. Returns their number.
-fn fail(runs: &mut [Run], why: &str) -> u32 {
-    let mut failed = 0;
-    let has_result = |run: &Run| run.elapsed_ns > 0 && run.counted > 0;
-    for run in runs.iter_mut().filter(|run| !has_result(run)) {
-        run.failed = Some(why.to_owned());
-        failed += 1;
-    }
-    failed
-}
-
-/// Returns true if a system is a file system or holds one. The result of commands may be a device.
-fn holds_files(spec: &SystemSpec, system: &mut dyn targets::System) -> bool {
-    let is_known = spec.commands.is_none() || spec.mounting.is_some();
-    has_file_system(spec) && (is_known || system.folder().is_ok())
-}
-
-fn go_on(interrupt: &AtomicBool) -> io::Result<()> {
-    if interrupt.load(Ordering::Relaxed) {
-        return Err(io::ErrorKind::Interrupted.into());
-    }
-    Ok(())
 }

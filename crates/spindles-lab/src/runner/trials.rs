@@ -2,11 +2,13 @@
 //! they can be made here. Each is tried in pairs of runs on a fresh system, one unchanged and one
 //! with the change.
 
-use super::works::UnderTest;
-use super::{NOTHING_DONE, Runner, Stop, fail, go_on};
-use crate::failure::Failure;
+use super::options::go_on;
+use super::state::{NOTHING_DONE, Runner, Stop, fail};
+use super::under_test::UnderTest;
+use crate::described::workload_records;
 use crate::experiment::{BlockWork, Work, WorkloadSpec};
-use crate::preflight::{workload_records, workloads_as};
+use crate::failure::Failure;
+use crate::preflight::workloads_as;
 use crate::schedule::Draw;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{Analysis, Record, Run, Trial};

@@ -1,10 +1,14 @@
 //! An array expression: a fresh array, with superblocks on files and devices, without them on
 //! memory.
 
+use super::Opener;
 use super::device::named;
-use super::{Kind, Needs, Site, System, facts_of};
+use super::raw::facts_of;
+use super::site::Site;
+use super::system::{Needs, System};
 use crate::arrays;
 use crate::export::{self, Exported};
+use crate::systems::kinds::{ARRAY, is_number, parse};
 use spindles_admin::assemble::AssembleOptions;
 use spindles_admin::grow;
 use spindles_array::Target;
@@ -13,13 +17,8 @@ use spindles_device::{OpenOptions, Seen};
 use spindles_layout::Expression;
 use std::path::Path;
 
-pub(super) static KIND: Kind = Kind {
-    name: "array",
-    syntax: "LEVEL(COUNT) or LEVEL(DEV,DEV,..)",
-    summary: "a fresh array of that many members, or of these devices: raid5(4), raid1(mem:1G,x)",
-    exists: false,
-    claims: |text| text.contains('(') && !text.starts_with("array:"),
-    check: |text| parse(text).map(drop),
+pub(super) static OPENER: Opener = Opener {
+    kind: &ARRAY,
     needs: |text| {
         let expression = parse(text)?;
         let leaves = expression.leaves();
@@ -35,14 +34,6 @@ pub(super) static KIND: Kind = Kind {
     },
     prepare,
 };
-
-pub(super) fn parse(text: &str) -> Result<Expression, String> {
-    Expression::parse_counted(text).map_err(|error| error.to_string())
-}
-
-pub(super) fn is_number(leaf: &str) -> bool {
-    leaf.bytes().all(|byte| byte.is_ascii_digit())
-}
 
 fn prepare(text: &str, site: &Site<'_>) -> Result<Box<dyn System>, String> {
     let mut members = site.members.iter();

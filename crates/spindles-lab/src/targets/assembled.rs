@@ -1,25 +1,18 @@
 //! `array:NAME`, `array:DEV,DEV,..`: an array that exists, assembled from its superblocks.
 
-use super::{Kind, Needs, System, facts_of};
+use super::Opener;
+use super::raw::facts_of;
+use super::system::{Needs, System};
 use crate::export::Exported;
+use crate::systems::kinds::ASSEMBLED;
 use spindles_admin::assemble::AssembleOptions;
 use spindles_admin::scan;
 use spindles_array::Target;
 use spindles_device::TargetFacts;
 use std::path::Path;
 
-pub(super) static KIND: Kind = Kind {
-    name: "assembled",
-    syntax: "array:NAME, array:DEV,DEV,..",
-    summary: "an existing array, found by its name or assembled from the superblocks on these \
-        devices",
-    exists: true,
-    claims: |text| text.starts_with("array:"),
-    check: |text| {
-        scan::split(text)
-            .map(drop)
-            .map_err(|error| error.to_string())
-    },
+pub(super) static OPENER: Opener = Opener {
+    kind: &ASSEMBLED,
     needs: |text| {
         Ok(Needs {
             members: 0,

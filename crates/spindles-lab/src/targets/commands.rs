@@ -1,11 +1,12 @@
 //! A system that the user's commands set up and tear down: mdadm, ZFS, LVM, a controller's tool, a
 //! mount of a network file system.
 
-use super::{Kind, Place, Site, System, check_unused, kind_of, names};
+use super::{Place, Site, System, check_unused, prepare};
 use crate::export::{Exported, attach, of_devices};
 use crate::mounts;
 use crate::own_counters::OwnCounters;
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch};
+use crate::systems::{Commands, names};
 use crate::undo::{Undo, What, shell};
 use spindles_array::Target;
 use spindles_device::physical_device_of;
@@ -14,47 +15,32 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The commands of a system, run by `sh -e`.
-#[derive(Clone, Debug)]
-pub struct Commands {
-    /// Sets up the system.
-    pub up: String,
-    /// Tears the system down, from any state.
-    pub down: Option<String>,
-    /// Number of members of the experiment that the commands use.
-    pub members: usize,
-    /// True if files are passed as loop devices.
-    pub loops: bool,
-}
-
-impl Commands {
-    /// Checks that the shell takes each name in `$MEMBERS` for one word: otherwise commands would
-    /// get other files.
-    pub(crate) fn can_name(&self, members: &[String]) -> Result<(), String> {
-        let down = self.down.as_deref().unwrap_or_default();
-        // Covers both $MEMBERS and ${MEMBERS}.
-        let name = MEMBERS.trim_start_matches('$');
-        if ![&*self.up, down].iter().any(|it| it.contains(name)) {
-            return Ok(());
-        }
-        let splits = |c: char| c.is_whitespace() || "*?[\\".contains(c);
-        let is_named = |member: &&String| !(self.loops && Path::new(member).is_file());
-        let taken = members.iter().take(self.members);
-        match taken.filter(is_named).find(|it| it.contains(splits)) {
-            None => Ok(()),
-            Some(member) => Err(format!(
-                "the shell would take {member} in {MEMBERS} for something else: give it a name \
-                 without spaces and wildcards, such as a link, or write \"$MEMBER0\" \"$MEMBER1\" \
-                 .., in double quotes"
-            )),
-        }
+/// Checks that the shell takes each name in `$MEMBERS` for one word: otherwise commands would
+/// get other files.
+pub(crate) fn can_name(commands: &Commands, members: &[String]) -> Result<(), String> {
+    let down = commands.down.as_deref().unwrap_or_default();
+    // Covers both $MEMBERS and ${MEMBERS}.
+    let name = MEMBERS.trim_start_matches('$');
+    if ![&*commands.up, down].iter().any(|it| it.contains(name)) {
+        return Ok(());
+    }
+    let splits = |c: char| c.is_whitespace() || "*?[\\".contains(c);
+    let is_named = |member: &&String| !(commands.loops && Path::new(member).is_file());
+    let taken = members.iter().take(commands.members);
+    match taken.filter(is_named).find(|it| it.contains(splits)) {
+        None => Ok(()),
+        Some(member) => Err(format!(
+            "the shell would take {member} in {MEMBERS} for something else: give it a name \
+             without spaces and wildcards, such as a link, or write \"$MEMBER0\" \"$MEMBER1\" \
+             .., in double quotes"
+        )),
     }
 }
 
 /// Stands for all members in commands.
 const MEMBERS: &str = "$MEMBERS";
 /// Stands for the system's own folder in its target.
-pub(crate) const DIR: &str = "$DIR";
+const DIR: &str = "$DIR";
 
 /// A system set up by commands. Fields are dropped in their order.
 pub(crate) struct Made {
@@ -75,7 +61,7 @@ impl Made {
         commands: &Commands,
         site: &Site<'_>,
     ) -> Result<Box<dyn System>, String> {
-        let (folder, scratch) = super::own_folder("the commands")?;
+        let (folder, scratch) = scratch::own_folder("the commands")?;
         let folder = folder.to_string_lossy().into_owned();
         let (mut members, mut loops) = (Vec::new(), Vec::new());
         for member in &site.members[..commands.members] {
@@ -114,8 +100,7 @@ impl Made {
             ));
         }
         let target = replaced;
-        let kind: &Kind = kind_of(&target);
-        let inner = (kind.prepare)(&target, site)?;
+        let inner = prepare(&target, site)?;
         Ok(Box::new(Self {
             inner,
             members: site.members[..commands.members].to_vec(),

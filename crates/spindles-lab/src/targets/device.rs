@@ -1,16 +1,14 @@
 //! A device, a file, memory or nothing, as it is: any disk of the kernel's, including those of
 //! hardware controllers and other software's arrays.
 
-use super::{Kind, Needs, Raw};
+use super::Opener;
+use super::raw::Raw;
+use super::system::Needs;
+use crate::systems::kinds::DEVICE;
 use spindles_device::Backend;
 
-pub(super) static KIND: Kind = Kind {
-    name: "device",
-    syntax: "DEVICE, FILE, nbd://HOST/EXPORT, mem:SIZE or null:SIZE",
-    summary: "a block device, a file, memory or nothing, as it is: kernel RAID and controllers too",
-    exists: true,
-    claims: |_| true,
-    check: |_| Ok(()),
+pub(super) static OPENER: Opener = Opener {
+    kind: &DEVICE,
     needs: |text| {
         Ok(Needs {
             members: 0,

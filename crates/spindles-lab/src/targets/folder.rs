@@ -1,25 +1,20 @@
 //! `folder:PATH`: a folder of a mounted file system. Workloads on blocks get a file in it.
 
-use super::{Kind, Needs, Place, System, open_raw};
+use super::Opener;
+use super::raw::open_raw;
+use super::system::{Needs, Place, System};
 use crate::evidence::Watched;
 use crate::scratch::Scratch;
+use crate::systems::kinds::{FOLDER, folder_path};
 use spindles_array::Target;
 use spindles_device::{OpenOptions, physical_device_of};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-pub(super) static KIND: Kind = Kind {
-    name: "folder",
-    syntax: "folder:PATH",
-    summary: "a folder, and so whatever is mounted there; workloads on blocks get a file in it",
-    exists: false,
-    claims: |text| text.starts_with("folder:") || Path::new(text).is_dir(),
-    check: |text| match path(text) {
-        "" => Err("the folder is missing: write folder:PATH".to_owned()),
-        _ => Ok(()),
-    },
+pub(super) static OPENER: Opener = Opener {
+    kind: &FOLDER,
     needs: |_| Ok(Needs::default()),
     prepare: |text, site| {
-        let folder = PathBuf::from(path(text));
+        let folder = PathBuf::from(folder_path(text));
         if !folder.is_dir() {
             return Err(format!(
                 "{} is no folder: make it, or name another",
@@ -33,10 +28,6 @@ pub(super) static KIND: Kind = Kind {
         )))
     },
 };
-
-fn path(text: &str) -> &str {
-    text.strip_prefix("folder:").unwrap_or(text)
-}
 
 /// A user's folder, in which the lab creates files of its own.
 pub(super) struct Folder {

@@ -1,11 +1,12 @@
 //! Workloads on blocks: on the system in this process, alongside a job, or on all members at once.
 
-use super::super::go_on;
-use super::UnderTest;
+use super::super::options::go_on;
+use super::super::under_test::UnderTest;
+use super::jobs::run_of;
 use crate::clock;
 use crate::execute::{self, Orders};
-use crate::failure::Failure;
 use crate::experiment::{BlockWork, WorkloadSpec};
+use crate::failure::Failure;
 use crate::jobs::Job;
 use crate::whole::Whole;
 use spindles_array::Target;
@@ -34,7 +35,7 @@ impl UnderTest<'_> {
                 self.opened()?;
                 if let Some((job, Stage::During)) = workload.beside {
                     let target = self.open.take().expect("just opened");
-                    let target = (job.begin)(self.system.as_mut(), target);
+                    let target = (run_of(job).begin)(self.system.as_mut(), target);
                     self.open = Some(target.map_err(Failure::Failed)?);
                     let whole = self.beside(job, &plan(1)?, run)?;
                     whole.into_run(run, self.idle_permille);
@@ -69,7 +70,8 @@ impl UnderTest<'_> {
         // The job skips never-written blocks in no time: only progress within the written size
         // counts.
         let counts = |bytes: u64| bytes > 0 && bytes < plan.size_bytes;
-        let done = |target: &dyn Target| (job.progress)(target);
+        let progress = run_of(job).progress;
+        let done = |target: &dyn Target| progress(target);
         let first = Cell::new((Instant::now(), 0));
         let last = Cell::new((Instant::now(), 0));
         // The warm-up runs during the job as well.

@@ -1,7 +1,7 @@
 //! Runs a workload on files, phase by phase, with cold caches, and fills in the records of its
 //! phases.
 
-use super::UnderTest;
+use super::super::under_test::UnderTest;
 use crate::caches::{make_ready, sync};
 use crate::clock;
 use crate::evidence::Watched;

@@ -1,9 +1,9 @@
 //! Workloads on other machines, independent of the system under test or using it.
 
-use super::UnderTest;
+use super::super::under_test::UnderTest;
 use crate::evidence::Watched;
-use crate::failure::Failure;
 use crate::experiment::{OnNodes, Work};
+use crate::failure::Failure;
 use crate::nodes::{Crew, Home, Token};
 use crate::scratch::Scratch;
 use spindles_measure::Run;

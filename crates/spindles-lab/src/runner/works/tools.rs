@@ -1,8 +1,8 @@
 //! Workloads that run another program.
 
-use super::UnderTest;
+use super::super::under_test::UnderTest;
 use crate::failure::Failure;
-use crate::fio::FioWork;
+use crate::fio::{self, FioWork};
 use crate::scratch::Scratch;
 use crate::{newfs, tool};
 use spindles_measure::Run;
@@ -31,12 +31,12 @@ impl UnderTest<'_> {
             let (folder, _scratch) = scratch
                 .map_err(|error| Failure::Failed(format!("{}: {error}", place.folder.display())))?;
             let file = folder.join("fio").to_string_lossy().into_owned();
-            work.lay_out(&file)?;
-            return work.run(&file, &place.watched, self.idle_permille, run);
+            fio::lay_out(work, &file)?;
+            return fio::run(work, &file, &place.watched, self.idle_permille, run);
         }
         let exported = self.system.export(&self.options.program);
         let exported = exported.map_err(Failure::Failed)?;
         let watched = tool::watched(&exported, &self.system.devices());
-        work.run(&exported.device, &watched, self.idle_permille, run)
+        fio::run(work, &exported.device, &watched, self.idle_permille, run)
     }
 }

@@ -1,8 +1,8 @@
 //! Defines for which targets the options of systems are meaningful. Each option is a row of a
 //! table.
 
-use super::{Kind, array, assembled, device, kind_of, single};
-use crate::experiment::Members;
+use super::kinds::{self, ARRAY, ASSEMBLED, DEVICE, Kind, SINGLE, kind_of};
+use super::members::Members;
 use spindles_device::Backend;
 use spindles_layout::{Expression, LEVELS, Level, Redundancy};
 
@@ -39,14 +39,14 @@ pub(crate) struct Subject {
 impl Subject {
     /// Describes a target by itself, whose counted members are `members`.
     pub(crate) fn new(target: &str, members: &Members) -> Self {
-        let expression = array::parse(target).ok();
+        let expression = kinds::parse(target).ok();
         let leaves = expression.as_ref().map(Expression::leaves);
         let counted = match members {
             Members::Files | Members::Devices(_) => true,
             Members::Fresh(backend) => backend.facts.outlives_process,
         };
         let outlives = |leaf: &str| {
-            if array::is_number(leaf) {
+            if kinds::is_number(leaf) {
                 counted
             } else {
                 Backend::of(leaf).facts.outlives_process
@@ -55,8 +55,8 @@ impl Subject {
         let kind = kind_of(target);
         let outlives = match &leaves {
             Some(leaves) => leaves.iter().all(|leaf| outlives(leaf)),
-            None if kind.name == single::KIND.name => counted,
-            None if kind.name == device::KIND.name => outlives(target),
+            None if kind.name == SINGLE.name => counted,
+            None if kind.name == DEVICE.name => outlives(target),
             None => true,
         };
         let mut redundancies = Vec::new();
@@ -80,19 +80,19 @@ impl Subject {
 
     /// Returns true if it is a single member.
     pub(crate) fn is_single(&self) -> bool {
-        self.is(&single::KIND)
+        self.is(&SINGLE)
     }
 
     /// Returns true if it is an array that the lab creates with superblocks, which identify its
     /// members.
     pub(crate) fn has_superblocks(&self) -> bool {
-        self.is(&array::KIND) && self.outlives
+        self.is(&ARRAY) && self.outlives
     }
 
     /// Returns true if one of the target's levels is redundant. Also true for existing arrays,
     /// because their level is unknown before opening.
     pub(crate) fn may_be_redundant(&self) -> bool {
-        self.is(&assembled::KIND) || self.has(|it| it != Redundancy::None)
+        self.is(&ASSEMBLED) || self.has(|it| it != Redundancy::None)
     }
 
     /// Returns true if an array of its outermost level can grow.
@@ -105,7 +105,7 @@ impl Subject {
     }
 
     fn has(&self, is_meant: fn(Redundancy) -> bool) -> bool {
-        self.is(&array::KIND) && self.redundancies.iter().copied().any(is_meant)
+        self.is(&ARRAY) && self.redundancies.iter().copied().any(is_meant)
     }
 }
 
@@ -145,13 +145,13 @@ fn on_devices() -> String {
 pub(crate) static CHUNK: SystemOption = SystemOption {
     name: "chunk",
     is_for: || "arrays that the lab makes".to_owned(),
-    means_something: |it| it.is(&array::KIND),
+    means_something: |it| it.is(&ARRAY),
 };
 
 pub(crate) static CONSISTENCY: SystemOption = SystemOption {
     name: "consistency",
     is_for: on_devices,
-    means_something: |it| it.is(&array::KIND) && it.outlives,
+    means_something: |it| it.is(&ARRAY) && it.outlives,
 };
 
 pub(crate) static CHECKSUM: SystemOption = SystemOption {
@@ -168,13 +168,13 @@ pub(crate) static JOURNAL: SystemOption = SystemOption {
 pub(crate) static REBUILD_RATE: SystemOption = SystemOption {
     name: "rebuild_rate",
     is_for: || "arrays on files or devices".to_owned(),
-    means_something: |it| it.is(&assembled::KIND) || it.is(&array::KIND) && it.outlives,
+    means_something: |it| it.is(&ASSEMBLED) || it.is(&ARRAY) && it.outlives,
 };
 
 pub(crate) static READ_POLICY: SystemOption = SystemOption {
     name: "read_policy",
     is_for: || format!("arrays with copies ({}), and `array:`", levels(has_copies)),
-    means_something: |it| it.is(&assembled::KIND) || it.has(has_copies),
+    means_something: |it| it.is(&ASSEMBLED) || it.has(has_copies),
 };
 
 pub(crate) static FLUSHES: SystemOption = SystemOption {
@@ -186,16 +186,14 @@ pub(crate) static FLUSHES: SystemOption = SystemOption {
     // The kernel itself drives a single disk with a file system, unless served.
     means_something: |it| {
         let is_ours = !it.is_mounted || it.is_served;
-        !it.by_commands && (it.is(&array::KIND) || it.is(&single::KIND) && is_ours)
+        !it.by_commands && (it.is(&ARRAY) || it.is(&SINGLE) && is_ours)
     },
 };
 
 pub(crate) static THROUGH: SystemOption = SystemOption {
     name: "through",
     is_for: || "`single`, devices and files, where the kernel needs them as a device".to_owned(),
-    means_something: |it| {
-        !it.by_commands && (it.is(&single::KIND) || it.is(&device::KIND)) && it.outlives
-    },
+    means_something: |it| !it.by_commands && (it.is(&SINGLE) || it.is(&DEVICE)) && it.outlives,
 };
 
 impl SystemOption {
