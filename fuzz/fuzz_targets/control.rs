@@ -59,7 +59,7 @@ fn serve(data: &[u8]) {
 /// Acts as a server that sends these bytes.
 fn ask(data: &[u8]) {
     thread::scope(|scope| {
-        let server = scope.spawn(|| SOCKETS.fake.accept().expect("somebody comes").0);
+        let server = scope.spawn(|| SOCKETS.fake.accept().expect("a client connects").0);
         let asked = Asked::ask(&SOCKETS.path("fake"), &[], SOCKETS.folder.path());
         let mut asked = asked.expect("a socket").expect("it listens");
         let mut server = server.join().expect("it accepts");

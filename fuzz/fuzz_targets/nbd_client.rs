@@ -33,7 +33,7 @@ fn shake(headers: Headers, bytes: &[u8], piece: usize) -> (Vec<u8>, Outcome) {
         let left = part.len() - used + rest.len();
         match progress {
             Progress::Receive => assert_eq!(used, part.len()),
-            Progress::StartTls => panic!("nobody wanted TLS"),
+            Progress::StartTls => panic!("the client did not request TLS"),
             Progress::Transmit(agreed) => return (said, Ok(Some((Ok(agreed), left)))),
             Progress::Refused(why) => return (said, Ok(Some((Err(why), left)))),
         }

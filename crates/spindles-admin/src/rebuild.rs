@@ -280,6 +280,17 @@ fn begin_served(
     Ok(opened)
 }
 
+/// Returns true if a spare may take a missing place. If several are missing, the array finds the
+/// place that a spare fits once it is open.
+fn has_spare(assembled: &Assembled) -> bool {
+    let (report, target) = (&assembled.report, &assembled.target);
+    let arrays = report.arrays().into_iter();
+    let is_one = arrays.map(|it| it.missing().iter().count()).sum::<usize>() == 1;
+    let fits = |spare: &str| target.may_attach(spare, PlaceWanted::First).is_ok();
+    let mut spares = report.spares.iter();
+    spares.any(|spare| !is_one || fits(&spare.name))
+}
+
 /// Closes an array in which no place is being filled. Spares that don't fit are listed as refused:
 /// they may be too small for this place though large enough for another.
 fn nothing_to_rebuild(assembled: Assembled) -> Result<ChangeError, ChangeError> {
@@ -408,11 +419,11 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
         None if !build.report.is_degraded() => {
             return Ok(Looked::Whole(Box::new(build.report)));
         }
+        None if build.report.has_returning() => (given, Replacement::None),
         None => {
-            let report = &build.report;
-            let has_spare = report.is_degraded() && !report.spares.is_empty();
-            if !report.has_returning() && !has_spare {
-                return Err(report.nothing_to_rebuild());
+            let assembled = build.into_assembled();
+            if !has_spare(&assembled) {
+                return Err(nothing_to_rebuild(assembled)?);
             }
             (given, Replacement::None)
         }

@@ -100,6 +100,7 @@ pub enum Finding {
 #[derive(Clone, Debug)]
 pub struct Scrubbed {
     /// The array as assembled; only `lost_bytes` is updated to what is still lost after the scrub.
+    /// An array in a server as it is after the scrub, which may have repaired superblocks.
     pub report: ArrayReport,
     /// True if it finished. Otherwise `progress` stopped it, and the next scrub continues there.
     pub through: bool,
@@ -152,11 +153,12 @@ pub fn scrub<'a>(
     report_finding: &mut dyn FnMut(&Finding),
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Scrubbed, ScrubError> {
+    let host = host.into();
     let Opened {
         mut target,
         mut report,
         before,
-    } = host.into().open(options)?;
+    } = host.open(options)?;
     begin(target.as_mut(), &report, scrub)?;
     let mut reporter = Reporter {
         report_finding,
@@ -182,6 +184,9 @@ pub fn scrub<'a>(
     // An inner array repairs places that the scrub of an outer one reads.
     state.found.repaired_blocks += reporter.repaired_for_others_blocks;
     reporter.report_open();
+    if let Host::Served(served) = host {
+        report = Opened::served(served).report;
+    }
     let lost = target.lost();
     report.note_lost(&lost);
     for lost in lost {

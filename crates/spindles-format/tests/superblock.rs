@@ -259,8 +259,8 @@ fn checksums_without_space_are_refused() {
     bytes[256 + 32 * at.count() + 2] = 0;
     let checksum = crc32c(&bytes[..4092]);
     bytes[4092..].copy_from_slice(&checksum.to_le_bytes());
-    let what = "it has checksums and no room for them, as arrays made before version 0.1.0, which \
-        do not open: create it anew";
+    let what = "it has checksums but no space for them, so it was made before version 0.1.0 and \
+        can't be opened: create it again";
     assert_eq!(decode(&bytes), Err(DecodeError::Invalid { what }));
 }
 

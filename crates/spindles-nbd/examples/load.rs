@@ -72,7 +72,7 @@ fn shake_hands(socket: &mut UnixStream) -> Result<u64, Box<dyn Error>> {
                     .ok_or("it is read only".into());
             }
             (_, Progress::Refused(why)) => return Err(why.into()),
-            (_, Progress::StartTls) => return Err("nobody asked for TLS".into()),
+            (_, Progress::StartTls) => return Err("the client did not request TLS".into()),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Awaited {
         });
         self.received_bytes += bytes;
         let fits = self.command == Command::Read && self.received_bytes <= self.bytes;
-        let malformed = Violation::Malformed("data that nobody asked for");
+        let malformed = Violation::Malformed("data that was not requested");
         from.filter(|_| fits && bytes > 0).ok_or(malformed)
     }
 
@@ -213,7 +213,7 @@ impl Receiver {
                 request.failure.get_or_insert(failure);
                 Some((length, Content::Nothing))
             }
-            _ => return Err(Violation::Malformed("a reply that nobody asked for")),
+            _ => return Err(Violation::Malformed("a reply of the wrong kind or length")),
         })
     }
 }

@@ -197,7 +197,7 @@ fn forbidden_replies_end_the_connection() {
     check(
         structured,
         &[part, part].concat(),
-        "1 data 0+12; !data that nobody asked for",
+        "1 data 0+12; !data that was not requested",
     );
 }
 
@@ -207,41 +207,41 @@ fn forbidden_chunks_end_the_connection() {
         // Before the requested range, beyond it, and far beyond it.
         (
             "668e33ef 0000 0001 0000000000000001 00000009 0000000000000fff",
-            "data that nobody asked for",
+            "data that was not requested",
         ),
         (
             "668e33ef 0000 0001 0000000000000001 00000019 0000000000001000",
-            "data that nobody asked for",
+            "data that was not requested",
         ),
         (
             "668e33ef 0000 0001 0000000000000001 00000009 ffffffffffffffff",
-            "data that nobody asked for",
+            "data that was not requested",
         ),
         (
             "668e33ef 0000 0002 0000000000000001 0000000c 0000000000001008 ffffffff",
-            "data that nobody asked for",
+            "data that was not requested",
         ),
         (
             "668e33ef 0000 0002 0000000000000001 0000000c 0000000000001000 00000000",
-            "data that nobody asked for",
+            "data that was not requested",
         ),
         // Data for a write.
         (
             "668e33ef 0000 0001 0000000000000002 00000009 0000000000002000",
-            "data that nobody asked for",
+            "data that was not requested",
         ),
         // Malformed.
         (
             "668e33ef 0000 0001 0000000000000001 00000008 0000000000001000",
-            "a reply that nobody asked for",
+            "a reply of the wrong kind or length",
         ),
         (
             "668e33ef 0000 0005 0000000000000001 00000008 0000000000001000",
-            "a reply that nobody asked for",
+            "a reply of the wrong kind or length",
         ),
         (
             "668e33ef 0001 8001 0000000000000001 7fffffff 00000005",
-            "a reply that nobody asked for",
+            "a reply of the wrong kind or length",
         ),
         (
             "668e33ef 0001 8001 0000000000000001 00000006 00000000 0000",

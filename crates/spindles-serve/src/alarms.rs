@@ -775,8 +775,9 @@ fn job(event: &Event) -> Option<(Kinds, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindles_admin::Uuid;
     use spindles_block::BlockIndex;
-    use spindles_engine::{Finding, OutReason};
+    use spindles_engine::{Finding, JournalStatus, OutReason};
 
     fn alarms(watch: &mut Watch, event: Event) -> Vec<Alarm> {
         let news = News::Event {

@@ -39,8 +39,8 @@ pub enum News {
     },
     /// The array of this name was reopened, and is growing.
     Grows(String),
-    /// The outermost array, of this name, has another state without an event: clients wrote lost
-    /// blocks.
+    /// The outermost array, of this name, has another state without an event: its list of lost
+    /// blocks was read, or clients wrote them.
     State(String),
     /// A process that a transport depends on has ended.
     Unguarded {
@@ -68,12 +68,8 @@ impl News {
         let taken = managed.spares_taken();
         let space = managed.space_news();
         if events.is_empty() && taken.is_empty() && space.is_empty() {
-            let may_heal = looks && arrays.iter().any(|array| array.status.lost_blocks > 0);
-            return if may_heal {
-                Self::state(managed, arrays).into_iter().collect()
-            } else {
-                Vec::new()
-            };
+            let state = looks.then(|| Self::state(managed, arrays));
+            return state.flatten().into_iter().collect();
         }
         let before = std::mem::replace(arrays, managed.snapshot());
         let events = events.into_iter();

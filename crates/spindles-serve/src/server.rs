@@ -133,6 +133,8 @@ pub struct Server {
     arrays: Vec<ArraySnapshot>,
     /// True if their state may have changed without an event.
     looks: bool,
+    /// True until the first tick after the target was opened, which reads its lists meanwhile.
+    is_new: bool,
     facts: SharedFacts,
     news: Newsroom,
     /// Processes that transports depend on, until they end.
@@ -193,6 +195,7 @@ impl Server {
             paces: Paces::default(),
             arrays,
             looks: false,
+            is_new: true,
             facts,
             news: Newsroom::default(),
             guards: Vec::new(),
@@ -452,6 +455,7 @@ impl Server {
             let now = self.export.target().snapshot();
             self.own_news.extend(News::not_back(&self.arrays, &now));
             self.arrays = now;
+            self.is_new = true;
             let grow = self.arrays.iter().filter(|it| it.status.growth.is_some());
             self.own_news
                 .extend(grow.map(|it| News::Grows(it.name.clone())));
@@ -706,7 +710,8 @@ impl Server {
     /// Disconnects clients that hold slots and move nothing while others wait. Looks for changes
     /// that are no events.
     fn tick(&mut self) {
-        self.looks = true;
+        let has_lost = self.arrays.iter().any(|it| it.status.lost_blocks > 0);
+        self.looks |= std::mem::take(&mut self.is_new) || has_lost;
         if self.export.target().is_working() {
             self.paces.look(&self.arrays_now(), Instant::now());
         }

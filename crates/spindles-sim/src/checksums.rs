@@ -100,7 +100,7 @@ impl Stack {
     ) -> Option<Vec<u8>> {
         let mut page = vec![0; CHECKSUM_PAGE_BYTES];
         let mut blocks = (first.0..).zip(page.chunks_exact_mut(self.block_bytes));
-        let is_told = blocks.all(|(block, out)| {
+        let is_readable = blocks.all(|(block, out)| {
             let block = BlockIndex(block);
             match self.disk_place(array, member, block) {
                 Some((disk, block)) => {
@@ -110,7 +110,7 @@ impl Stack {
                 None => self.raw_block(array, member, block, view, out),
             }
         });
-        is_told.then_some(page)
+        is_readable.then_some(page)
     }
 
     /// Durably stores the checksum of a block of a member and its row sum. No engine may have the
@@ -314,9 +314,9 @@ impl Stack {
         view: View,
     ) -> Option<u32> {
         let mut bytes = vec![0; self.block_bytes];
-        let is_told = self.member_block(array, member, offset, view, &mut bytes);
-        let is_told = is_told && !self.is_unfilled(array, member, offset);
-        is_told.then(|| stored_checksum(block_checksum(&bytes)))
+        let is_readable = self.member_block(array, member, offset, view, &mut bytes);
+        let is_readable = is_readable && !self.is_unfilled(array, member, offset);
+        is_readable.then(|| stored_checksum(block_checksum(&bytes)))
     }
 
     /// Returns true if the stored checksum of a block of a member matches these bytes.

@@ -298,7 +298,8 @@ impl Disk {
             if let Some((write, newest)) = cached.versions.drain(..count).next_back() {
                 cached.durable = newest;
                 cached.unreadable = false;
-                if self.unfilled.get(sector).is_some_and(|&told| told < write) {
+                let unfilled_at = self.unfilled.get(sector);
+                if unfilled_at.is_some_and(|&unfilled_at| unfilled_at < write) {
                     self.unfilled.remove(sector);
                 }
             }

@@ -65,7 +65,7 @@ impl World {
 
     /// The number of the disk with the journal.
     pub(crate) fn journal_number(&self) -> usize {
-        self.beside_number() + 1
+        self.replacement_number() + 1
     }
 
     /// Returns true if an array has a journal disk and it does not answer.

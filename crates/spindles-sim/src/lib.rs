@@ -3,7 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-mod beside;
 pub mod checkers;
 mod checksums;
 mod client;
@@ -26,6 +25,7 @@ mod places;
 pub mod queue;
 pub mod random;
 pub mod regions;
+mod replacement;
 mod run;
 pub mod scrub;
 mod shrink;

@@ -49,8 +49,8 @@ impl World {
         for (block, new) in (first..).zip(written.clone()) {
             let old = self.held(disk, BlockIndex(block));
             // A block of zeros may rightly become zeros again.
-            let is_told = |bytes: &[u8]| bytes.iter().any(|&byte| byte != 0);
-            let differs = old != new && is_told(&old) && is_told(new);
+            let is_nonzero = |bytes: &[u8]| bytes.iter().any(|&byte| byte != 0);
+            let differs = old != new && is_nonzero(&old) && is_nonzero(new);
             if !differs || !self.may_decay(disk, BlockIndex(block)) {
                 return false;
             }

@@ -63,7 +63,7 @@ impl World {
         match self.gone.get(disk) {
             Some(gone) => *gone,
             None if disk == self.journal_number() => self.journal_is_gone(),
-            None => self.beside.as_ref().is_none_or(|beside| beside.gone),
+            None => self.replacement.as_ref().is_none_or(|disk| disk.gone),
         }
     }
 
@@ -277,7 +277,7 @@ impl World {
             && this.geometry.survives(this.lost)
             && self.is_open(array)
             && !self.returning.contains(&disk)
-            && !self.is_beside(array, member)
+            && !self.has_replacement(array, member)
             && self.is_out_for_good(array, member)
             && matches!(self.state_of(array, member), Member::Missing { .. });
         if !missing {
@@ -393,9 +393,10 @@ impl World {
     pub(crate) fn crash(&mut self, power: bool) {
         self.cure_what_may_tear(power);
         let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
-        let beside = self.beside.as_ref().map(|_| self.beside_number());
+        let replacement = self.replacement.as_ref().map(|_| self.replacement_number());
         let journal = self.journal.as_ref().map(|_| self.journal_number());
-        for disk in (0..self.stack.disks.len()).chain(beside).chain(journal) {
+        let members = 0..self.stack.disks.len();
+        for disk in members.chain(replacement).chain(journal) {
             let of_disk = ios.iter().filter(|io| io.disk == disk && !io.lost);
             let writes: Vec<&WriteData> = of_disk.filter_map(|io| io.data.as_ref()).collect();
             let writes: Vec<WriteData> = writes

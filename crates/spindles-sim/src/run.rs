@@ -369,11 +369,11 @@ fn keep_outdated_disks_apart(world: &mut World) {
             world.drop_disk(disk);
         }
     }
-    let place = world.beside.as_ref().map(|it| (it.array, it.member));
-    if let Some((array, member)) = place
-        && is_outdated(world, array, member, world.beside_number())
+    let replaced = world.replacement.as_ref();
+    if let Some((array, member)) = replaced.map(|disk| (disk.array, disk.member))
+        && is_outdated(world, array, member, world.replacement_number())
     {
-        world.detach_beside();
+        world.detach_replacement();
     }
 }
 
@@ -398,7 +398,7 @@ fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) ->
             })
         })
     };
-    let told = || {
+    let is_proven = || {
         let mut disks = array.members.iter();
         let is_there = |below: &Below| matches!(*below, Below::Disk(disk) if !world.is_gone(disk));
         if array.geometry.survives(array.lost) {
@@ -407,7 +407,7 @@ fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) ->
             world.stack.arrays.len() == 1 && disks.all(is_there)
         }
     };
-    array.lost.contains(member) && !told()
+    array.lost.contains(member) && !is_proven()
 }
 
 /// A member as found at opening.
@@ -415,7 +415,7 @@ struct Member {
     found: Found,
     position: usize,
     /// Set for the second of two disks for this position.
-    beside: bool,
+    is_second: bool,
 }
 
 fn open_array(world: &mut World, array: usize) -> bool {
@@ -492,11 +492,11 @@ fn examine_members(world: &mut World, array: usize) -> Vec<Member> {
             members.push(Member {
                 found,
                 position,
-                beside: false,
+                is_second: false,
             });
         }
     }
-    examine_beside(world, array, &mut members);
+    examine_replacement(world, array, &mut members);
     // Assembly accepts devices in any order.
     let turn = usize::try_from(world.faults.below(64)).expect("small");
     let count = members.len().max(1);
@@ -517,21 +517,21 @@ fn place_devices(
         if !right {
             return Err("a device got another's position");
         }
-        if device.is_some_and(|device| members[device].beside) {
+        if device.is_some_and(|device| members[device].is_second) {
             let member = MemberIndex(u8::try_from(position).expect("few"));
             world.exchange(array, member);
         }
     }
     // The old disk is back, and its replacement was never recorded.
     let returns = assembly.refused.iter().find(|refusal| {
-        members[refusal.found].beside && matches!(refusal.reason, Reason::Returning { .. })
+        members[refusal.found].is_second && matches!(refusal.reason, Reason::Returning { .. })
     });
     if let Some(member) = returns.and_then(|refusal| refusal.member) {
         world.exchange(array, member);
         let blank = &mut world.stack.arrays[array].blank;
         *blank = blank.without(member);
     }
-    world.beside.take_if(|beside| beside.array == array);
+    world.replacement.take_if(|disk| disk.array == array);
     Ok(())
 }
 
@@ -673,10 +673,11 @@ fn refuse(
 
 /// Adds the replacement disk to the members found. A crash may have come during a replacement, so
 /// assembly gets both disks, if they hold superblocks.
-fn examine_beside(world: &mut World, array: usize, members: &mut Vec<Member>) {
-    let number = world.beside_number();
-    let beside = world.beside.as_ref().filter(|beside| beside.array == array);
-    let Some(member) = beside.map(|beside| beside.member) else {
+fn examine_replacement(world: &mut World, array: usize, members: &mut Vec<Member>) {
+    let number = world.replacement_number();
+    let disk = world.replacement.as_ref();
+    let disk = disk.filter(|disk| disk.array == array);
+    let Some(member) = disk.map(|disk| disk.member) else {
         return;
     };
     if world.is_gone(number) {
@@ -691,7 +692,7 @@ fn examine_beside(world: &mut World, array: usize, members: &mut Vec<Member>) {
     members.push(Member {
         found,
         position,
-        beside: true,
+        is_second: true,
     });
 }
 

@@ -41,7 +41,7 @@ pub struct Scrubbed {
     /// The corrupt blocks.
     pub rot: Vec<Rot>,
     /// The events it reported.
-    pub told: Vec<Event>,
+    pub reported: Vec<Event>,
 }
 
 impl Scrubbed {
@@ -53,7 +53,7 @@ impl Scrubbed {
     pub fn check(&self, stack: &Stack) -> Result<(), String> {
         let mut repaired = BTreeSet::new();
         let mut disagreements = BTreeSet::new();
-        for event in &self.told {
+        for event in &self.reported {
             match *event {
                 Event::Found(Finding {
                     member,
@@ -86,10 +86,12 @@ impl Scrubbed {
             .collect();
         let left: BTreeSet<_> = left.iter().map(|rot| rot.row_block).collect();
         if located != repaired {
-            return Err(format!("{located:?} was rotten, it repaired {repaired:?}"));
+            return Err(format!(
+                "{located:?} were corrupt, it repaired {repaired:?}"
+            ));
         }
         if left != disagreements {
-            return Err(format!("{left:?} disagree, it told {disagreements:?}"));
+            return Err(format!("{left:?} disagree, it reported {disagreements:?}"));
         }
         for rot in &self.rot {
             let expected = if rot.located { &rot.right } else { &rot.wrong };
@@ -252,10 +254,14 @@ impl World {
         if rot.is_empty() {
             return false;
         }
-        self.told.clear();
+        self.reported.clear();
         self.quiet_scrub(array);
-        let told = std::mem::take(&mut self.told);
-        let scrubbed = Scrubbed { array, rot, told };
+        let reported = std::mem::take(&mut self.reported);
+        let scrubbed = Scrubbed {
+            array,
+            rot,
+            reported,
+        };
         self.show(&Seen::Scrubbed {
             scrubbed: &scrubbed,
         });
@@ -283,7 +289,7 @@ impl World {
             if self.engine(array).status().scrub.mark.0 > 0 {
                 self.command(array, Command::Scrub(Scrub::default()));
             } else if !self
-                .told
+                .reported
                 .iter()
                 .any(|event| matches!(event, Event::ScrubDone(_)))
             {
@@ -317,7 +323,7 @@ impl World {
     }
 
     /// Scrubs an array while clients continue, as the administrator would.
-    pub fn scrub_beside_clients(&mut self) -> bool {
+    pub fn scrub_during_requests(&mut self) -> bool {
         let arrays = u64::try_from(self.stack.arrays.len()).expect("few");
         let array = usize::try_from(self.faults.below(arrays)).expect("few");
         let anew = self.faults.percent(50);
@@ -330,10 +336,10 @@ impl World {
     }
 
     /// Handles an event of a scrub.
-    pub(crate) fn scrub_told(&mut self, event: &Event) {
-        self.told.push(*event);
+    pub(crate) fn note_scrub_event(&mut self, event: &Event) {
+        self.reported.push(*event);
         if !self.scrubs_quietly && !self.excuses_errors() {
-            self.show(&Seen::Told { event });
+            self.show(&Seen::Reported { event });
         }
     }
 

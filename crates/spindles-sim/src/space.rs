@@ -158,9 +158,9 @@ impl World {
                 return false;
             };
             let newest = newest_superblock(&self.stack.disks[disk], View::Durable);
-            let told = |record: ArrayRecord| record.missing().union(record.rebuilding());
+            let inactive = |record: ArrayRecord| record.missing().union(record.rebuilding());
             !this.lost.contains(MemberIndex(at))
-                && newest.is_some_and(|record| told(record).contains(member))
+                && newest.is_some_and(|record| inactive(record).contains(member))
         };
         !self.stack.is_short_of_space || (0..).zip(&this.members).any(knows)
     }

@@ -170,7 +170,7 @@ impl World {
     /// history learns of the crash.
     pub(crate) fn note_rows_after_crash(&mut self, power: bool) {
         let writes = std::mem::take(&mut self.unlogged.writes);
-        if self.is_somebody_out() {
+        if self.is_any_member_out() {
             return; // Unlogged writes were flushed before that became durable.
         }
         let per_block = self.client.sectors_per_block;
@@ -183,7 +183,7 @@ impl World {
     }
 
     /// Returns true if a disk durably records that a member of its array is out.
-    fn is_somebody_out(&self) -> bool {
+    fn is_any_member_out(&self) -> bool {
         let this = &self.stack.arrays[self.stack.top()];
         if this.geometry.older().is_some() {
             return false; // It may be a member that the array grows onto.

@@ -1,7 +1,6 @@
 //! The driver in virtual time: carries the engines' outputs to simulated disks and to each other,
 //! and carries the results back to the engines.
 
-use crate::beside::Beside;
 use crate::checkers::{CHECKERS, Check, Scene, Seen};
 use crate::client::{Client, Flight, Token, Wish};
 use crate::disk::WriteData;
@@ -12,6 +11,7 @@ use crate::lost_writes::Doom;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::replacement::ReplacementDisk;
 use crate::space::Space;
 use crate::stack::{Below, Stack};
 use crate::stalls::{Reads, Stall};
@@ -142,11 +142,11 @@ pub struct World {
     pub(crate) slow: Vec<bool>,
     pub(crate) stalls: Vec<Stall>,
     pub(crate) reads: Reads,
-    pub(crate) beside: Option<Beside>,
+    pub(crate) replacement: Option<ReplacementDisk>,
     pub(crate) journal: Option<JournalDisk>,
     pub(crate) lost_at: Vec<Option<Instant>>,
     /// Events that scrubs and repairs reported.
-    pub(crate) told: Vec<Event>,
+    pub(crate) reported: Vec<Event>,
     /// Set while a scrub runs whose result is checked at its end.
     pub(crate) scrubs_quietly: bool,
     /// Draws stalls.
@@ -234,10 +234,10 @@ impl World {
             slow: vec![false; disks],
             stalls: vec![Stall::None; disks],
             reads: Reads::default(),
-            beside: None,
+            replacement: None,
             journal: None,
             lost_at: vec![None; disks],
-            told: Vec::new(),
+            reported: Vec::new(),
             scrubs_quietly: false,
             stalling: Random::new(options.seed, "stalling"),
             journal_is_doomed: false,
@@ -350,8 +350,8 @@ impl World {
                 self.give(Input::Computed(array, step, result));
             }
             Happening::Gone { disk } => {
-                if disk == self.beside_number() {
-                    self.drop_beside();
+                if disk == self.replacement_number() {
+                    self.drop_replacement();
                 } else if self.is_being_filled(disk) {
                     self.drop_disk(disk);
                     *self.struck.entry("gone while filled").or_default() += 1;
@@ -500,7 +500,7 @@ impl World {
                         continue;
                     }
                     if io.member == self.engine(array).replacement() {
-                        self.start_io(array, self.beside_number(), io);
+                        self.start_io(array, self.replacement_number(), io);
                         continue;
                     }
                     match self.stack.arrays[array].members[usize::from(io.member.0)] {
@@ -654,8 +654,8 @@ impl World {
                 self.put_out_for_space(array, late.member);
             }
         }
-        if self.is_beside(array, member) {
-            self.detach_beside();
+        if self.has_replacement(array, member) {
+            self.detach_replacement();
         }
         self.attach_added(array);
     }
@@ -671,7 +671,7 @@ impl World {
             | Event::MetadataFound(_)
             | Event::Disagreement { .. }
             | Event::ScrubDone(_) => {
-                self.scrub_told(&event);
+                self.note_scrub_event(&event);
             }
             Event::MemberOut { member, reason } => self.is_out(array, member, reason),
             Event::RebuildStarted { member } => self.is_being_rebuilt(array, member),
@@ -689,15 +689,15 @@ impl World {
             }
             Event::ReplaceStarted { .. }
             | Event::ReplaceDone { .. }
-            | Event::ReplaceEnded { .. } => self.replace_told(event),
+            | Event::ReplaceEnded { .. } => self.note_replace_event(event),
             _ => {}
         }
     }
 
     /// Schedules the dropout of the replacement disk.
-    pub(crate) fn lose_beside_soon(&mut self) {
+    pub(crate) fn lose_replacement_soon(&mut self) {
         let after_ns = self.latency.between(0, 8_000_000);
-        let disk = self.beside_number();
+        let disk = self.replacement_number();
         self.queue.after(after_ns, Happening::Gone { disk });
     }
 
@@ -764,7 +764,7 @@ impl World {
         let bytes = index(blocks) * self.stack.block_bytes;
         let per_block = self.stack.block_bytes / self.disk(disk).sector_bytes();
         let first_sector = io.block.0 * u64::try_from(per_block).expect("small");
-        let is_member = disk < self.beside_number();
+        let is_member = disk < self.replacement_number();
         // A blank disk waits for this position: the I/O was planned for its predecessor.
         let is_late = is_member && {
             let (array, member) = self.stack.position(disk);
@@ -824,7 +824,7 @@ impl World {
             _ => Work::Write(length),
         };
         let takes_ns = (self.disk(disk).model().service_ns)(&mut self.latency, work);
-        let is_slow = disk < self.beside_number() && self.slow[disk];
+        let is_slow = disk < self.replacement_number() && self.slow[disk];
         if is_slow { 20 * takes_ns } else { takes_ns }
     }
 

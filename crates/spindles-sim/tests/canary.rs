@@ -373,7 +373,7 @@ fn find(
     };
     for seed in first..=found {
         let run = (format!("{fixed:?}"), seed);
-        if passed.lock().expect("nobody panicked").insert(run)
+        if passed.lock().expect("no thread panicked").insert(run)
             && let Some(failed) = finder(seed, Mutation::None, &fixed)
         {
             return Err(format!("without {mutation:?} seed {seed} fails: {failed}"));
@@ -390,10 +390,10 @@ fn every_planted_fault_is_found_by_its_checker() {
     let wrong = Mutex::new(Vec::new());
     let rest = Mutex::new(CANARIES.iter());
     let look = || {
-        while let Some(canary) = { rest.lock().expect("nobody panicked").next() } {
+        while let Some(canary) = { rest.lock().expect("no thread panicked").next() } {
             match find(canary, &passed) {
                 Ok(tried) => println!("{:?}: found by {} after {tried} seeds", canary.0, canary.1),
-                Err(what) => wrong.lock().expect("nobody panicked").push(what),
+                Err(what) => wrong.lock().expect("no thread panicked").push(what),
             }
         }
     };
@@ -404,7 +404,7 @@ fn every_planted_fault_is_found_by_its_checker() {
         }
     });
     std::panic::set_hook(hook);
-    let wrong = wrong.into_inner().expect("nobody panicked");
+    let wrong = wrong.into_inner().expect("no thread panicked");
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 

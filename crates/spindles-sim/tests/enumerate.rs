@@ -24,17 +24,17 @@ fn enumerate(all: Vec<(Scenario, Bounds)>) -> Summary {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    let next = rest.lock().expect("nobody panicked").next();
+                    let next = rest.lock().expect("no thread panicked").next();
                     let Some((scenario, bounds)) = next else {
                         break;
                     };
                     let summary = explore_all(&scenario, &bounds);
-                    total.lock().expect("nobody panicked").add(summary);
+                    total.lock().expect("no thread panicked").add(summary);
                 }
             });
         }
     });
-    total.into_inner().expect("nobody panicked")
+    total.into_inner().expect("no thread panicked")
 }
 
 /// The smallest array with a rotating parity.

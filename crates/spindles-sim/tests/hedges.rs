@@ -81,7 +81,7 @@ fn requests_do_not_wait_for_a_stalled_member() {
     }
     assert!(
         helped > 50,
-        "only in {helped} runs somebody would have waited"
+        "a client would have waited in only {helped} runs"
     );
 }
 

@@ -150,7 +150,7 @@ fn alike() -> Fixed {
     }
 }
 
-/// Each seed with the title of the commit that fixed its bug.
+/// Each seed with a summary of the fix of its bug.
 const FIXED_BUGS: &[(u64, &str)] = &[
     (
         75,
@@ -166,15 +166,15 @@ const FIXED_BUGS: &[(u64, &str)] = &[
     ),
     (
         2893,
-        "what was read after a crash stays, also when power fails",
+        "data read after a crash stays, also after a power loss",
     ),
     (
         3907,
-        "what was read after a crash stays, also when power fails",
+        "data read after a crash stays, also after a power loss",
     ),
     (
         5197,
-        "a device that comes too late to take its place holds up nobody",
+        "a device that comes too late for its position delays no other",
     ),
     (
         7120,
@@ -200,7 +200,7 @@ const FIXED_BUGS: &[(u64, &str)] = &[
     ),
     (
         1_882_567_928_194_502,
-        "an outdated disk beside its place is beyond any budget too",
+        "an outdated replacement disk is beyond any fault budget too",
     ),
     (
         1_882_568_785_920_589,
@@ -240,7 +240,7 @@ const FIXED_BUGS: &[(u64, &str)] = &[
     ),
     (
         1_882_584_834_420_218,
-        "a read may have looked before what a crash took was written anew",
+        "a read may have looked before data lost in a crash was written again",
     ),
     (
         1_882_592_162_912_742,
@@ -284,11 +284,11 @@ const FIXED_BUGS: &[(u64, &str)] = &[
     ),
     (
         1_882_607_864_332_885,
-        "what can't be read of a row says nothing of those that are looked at beside it",
+        "a read error in one row proves nothing about the other rows checked with it",
     ),
     (
         1_882_612_272_730_483,
-        "what an array below lost is told, for the simulator too",
+        "an inner array reports its lost blocks, in the simulator too",
     ),
     (
         1_882_618_959_272_268,
@@ -296,8 +296,8 @@ const FIXED_BUGS: &[(u64, &str)] = &[
     ),
 ];
 
-/// Seeds that once found something, with the title of the commit that fixed it. The effect of a
-/// seed changes with the options of a run; the seeds are kept for what they cost.
+/// Seeds that once found a bug, with a summary of its fix. Later options of a run changed what a
+/// seed does; the seeds are kept because they were expensive to find.
 #[test]
 fn seeds_of_fixed_bugs_pass() {
     for &(seed, _) in FIXED_BUGS {
@@ -571,7 +571,7 @@ fn seeds_of_fixed_bugs_in_one_level_pass() {
         (
             "raid6",
             496,
-            "what is logged anew after a crash starts over where the log has no more room",
+            "records logged again after a crash start over when the log is full",
         ),
         (
             "raid5",
@@ -596,7 +596,7 @@ fn seeds_of_fixed_bugs_in_one_level_pass() {
         (
             "raid6",
             2469,
-            "replay: a record that is not whole counts beside rot too, as far as redundancy goes",
+            "replay: an incomplete record counts next to corruption too, up to the redundancy",
         ),
     ];
     for (level, seed, title) in found {
@@ -617,8 +617,7 @@ fn seeds_of_fixed_bugs_with_dropouts_pass() {
         (
             177,
             Ending::ProcessCrash,
-            "engine: what is known of rows is asked anew after a wait in which their region may be \
-             given back",
+            "engine: row states are read again after a wait in which their region may be freed",
         ),
         (
             2196,
@@ -666,11 +665,11 @@ fn seeds_with_power_loss_at_first_writes_pass() {
     }
 }
 
-/// Each seed with the title of the commit that fixed its bug.
+/// Each seed with a summary of the fix of its bug.
 const FIXED_BUGS_ON_ANY_DISKS: &[(u64, &str)] = &[
     (
         18099,
-        "a log that was lost is begun anew only when what it covered is settled",
+        "a lost log restarts only after the rows that it covered are settled",
     ),
     (
         28773,
@@ -708,11 +707,11 @@ const FIXED_BUGS_ON_ANY_DISKS: &[(u64, &str)] = &[
     (52175, "sim: without the log of a device parity is in doubt"),
     (
         13403,
-        "sim: what was written unlogged and given back is not on a device that takes the place",
+        "sim: data written unlogged and then freed is not copied to a replacement device",
     ),
     (
         17503,
-        "sim: what was written unlogged lies elsewhere on a device that takes the place",
+        "sim: unlogged data lies at another offset on a replacement device",
     ),
     (
         21230,
@@ -737,12 +736,11 @@ const FIXED_BUGS_ON_ANY_DISKS: &[(u64, &str)] = &[
     ),
     (
         188_001,
-        "engine: what is known of rows is asked anew after a wait in which their region may be \
-         given back",
+        "engine: row states are read again after a wait in which their region may be freed",
     ),
     (
         193_340,
-        "sim: rot beside what was answered and not durable is in a gap where the log is lost",
+        "sim: if the log is lost, corruption next to acknowledged volatile writes is in a gap",
     ),
 ];
 

@@ -10,7 +10,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the kernel works on memory that it was told by address"
+    reason = "the kernel reads and writes memory by its address"
 )]
 
 use io_uring::squeue::Entry128;

@@ -276,7 +276,7 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
 }
 
 fn get<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes[at..at + N].try_into().expect("so many")
+    bytes[at..at + N].try_into().expect("N bytes")
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ impl fmt::Display for Found {
                 "write {} of sector {}, damaged from byte {first_wrong_byte}",
                 stamp.write, stamp.sector
             ),
-            Self::Unknown { hash } => write!(f, "bytes nobody wrote (hash {hash:016x})"),
+            Self::Unknown { hash } => write!(f, "unknown bytes (hash {hash:016x})"),
         }
     }
 }

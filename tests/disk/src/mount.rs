@@ -205,7 +205,7 @@ impl Filesystem for System {
                 .add_capabilities(capability)
                 .map_err(|_| io::Error::other(format!("the kernel lacks {capability:?}")))?;
         }
-        let refused = || io::Error::other("the kernel refuses so many requests");
+        let refused = || io::Error::other("the kernel refuses the request limits");
         config
             .set_max_background(BACKGROUND)
             .map_err(|_| refused())?;

@@ -580,7 +580,7 @@ impl<'a> Session<'a> {
                 Ok(false)
             }
             End::Exit(code, why) => Err(format!("exit {code}: {why}")),
-            End::Killed(_) => unreachable!("nobody killed it"),
+            End::Killed(_) => unreachable!("a calm plan has no kills"),
         }
     }
 

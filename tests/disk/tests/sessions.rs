@@ -1,7 +1,7 @@
 //! Sessions on disks with random faults find nothing; with disks whose flushes or FUA do nothing,
 //! they must find a failure.
 
-#![allow(clippy::print_stdout, reason = "the figures, and what was skipped")]
+#![allow(clippy::print_stdout, reason = "the figures, and skipped tests")]
 
 use spindles_disk::{Counts, Failure, Harness, Lie, Sessions};
 use std::path::Path;
@@ -28,7 +28,7 @@ fn harness(test: &str) -> Option<Harness> {
 fn run(harness: &Harness, sessions: &Sessions) -> (Counts, Vec<Failure>) {
     let failures = Mutex::new(Vec::new());
     let found = |failure: Failure| {
-        let mut failures = failures.lock().expect("nobody panics with it");
+        let mut failures = failures.lock().expect("no thread panics with it");
         failures.push(failure);
         // A few failures are enough; of a lie, one.
         failures.len() < 5 && sessions.lie == Lie::None
@@ -36,7 +36,7 @@ fn run(harness: &Harness, sessions: &Sessions) -> (Counts, Vec<Failure>) {
     let counts = sessions.run(harness, &found);
     (
         counts,
-        failures.into_inner().expect("nobody panics with it"),
+        failures.into_inner().expect("no thread panics with it"),
     )
 }
 

@@ -1,5 +1,6 @@
-//! Our kernels beside ISA-L's, interleaved in one run: GB of data encoded per second, and the
-//! median over rounds of the ratio within a round, which the noise of a shared machine moves least.
+//! Compares our kernels with ISA-L's, interleaved in one run: GB of data encoded per second, and
+//! the median over rounds of the ratio within a round. The noise of a shared machine moves that
+//! ratio least.
 //!
 //! `cargo run --release -- [DATA CHUNKS] [KIB PER CHUNK] [ROUNDS]`, 8, 64 and 301 by default.
 

@@ -12,7 +12,7 @@ pub(crate) static TASK: Task = Task {
     name: "deb",
     arguments: "[--dist | --debug] [--stage]",
     about: "builds target/debian/*.deb of the release build; --dist of an optimized one, --stage \
-        only what `cargo deb` needs beside the binary",
+        only the files that `cargo deb` packs with the binary",
     run,
 };
 

@@ -548,8 +548,8 @@ fn decode_checksums(
     )?;
     ensure(
         !has_checksums || is_in_use(device, AreaKind::CHECKSUMS) && room_for_checksums(device),
-        "it has checksums and no room for them, as arrays made before version 0.1.0, which do not \
-         open: create it anew",
+        "it has checksums but no space for them, so it was made before version 0.1.0 and can't be \
+         opened: create it again",
     )?;
     let row_sums =
         Reader(&bytes[ROW_SUMS_AT..]).flag("it neither keeps row sums nor keeps none")?;

@@ -100,7 +100,11 @@ impl Client {
     ///
     /// If the last step was not [`Progress::StartTls`].
     pub fn encrypted(&mut self) {
-        assert_eq!(self.state, State::StartingTls, "nobody asked for TLS");
+        assert_eq!(
+            self.state,
+            State::StartingTls,
+            "the handshake did not start TLS"
+        );
         self.negotiate();
     }
 

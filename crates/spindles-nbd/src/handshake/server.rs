@@ -146,7 +146,11 @@ impl Server {
     ///
     /// If the last step was not [`Step::StartTls`].
     pub fn encrypted(&mut self) {
-        assert_eq!(self.state, State::StartingTls, "nobody asked for TLS");
+        assert_eq!(
+            self.state,
+            State::StartingTls,
+            "the handshake did not start TLS"
+        );
         self.state = State::Option;
         self.encrypted = true;
         self.lacked_tls = false;

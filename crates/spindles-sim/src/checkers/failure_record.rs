@@ -92,9 +92,9 @@ impl Stack {
         let slots = SLOT_BYTES.iter().filter_map(|slot| {
             let mut bytes = vec![0; SUPERBLOCK_BYTES];
             let mut blocks = (slot / block_bytes..).zip(bytes.chunks_exact_mut(self.block_bytes));
-            let is_told =
+            let is_readable =
                 blocks.all(|(block, out)| self.array_block(array, BlockIndex(block), view, out));
-            let decoded = is_told.then(|| spindles_format::decode(&bytes).ok());
+            let decoded = is_readable.then(|| spindles_format::decode(&bytes).ok());
             decoded.flatten()
         });
         let records = slots.map(|(record, _)| record);

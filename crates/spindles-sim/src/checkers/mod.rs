@@ -133,7 +133,7 @@ pub enum Seen<'a> {
         left: &'a [String],
     },
     /// A scrub during client requests, or a repair, reported something.
-    Told {
+    Reported {
         /// The event.
         event: &'a Event,
     },

@@ -22,8 +22,8 @@ use std::ops::Range;
 
 pub(super) static CHECKER: Checker = Checker {
     name: "order",
-    about: "unlogged writes are durable before a member is told to be out, and begin when all are \
-        known to be there; who is missing is known before anything is replayed",
+    about: "unlogged writes are durable before a superblock records a missing member, and begin \
+        when none is missing; members missing at opening are recorded before a replay",
     start: || Box::new(Order::default()),
 };
 
@@ -126,8 +126,10 @@ impl Order {
             self.note_header(scene, bytes);
             if disk < scene.stack.disks.len() && scene.stack.is_superblock(disk, sector) {
                 let (array, _) = scene.stack.position(disk);
-                let told = spindles_format::decode(bytes).ok();
-                return told.map_or(Ok(()), |(record, _)| self.told(scene, array, &record));
+                let decoded = spindles_format::decode(bytes).ok();
+                return decoded.map_or(Ok(()), |(record, _)| {
+                    self.check_superblock(scene, array, &record)
+                });
             }
             return Ok(());
         };
@@ -160,7 +162,7 @@ impl Order {
     }
 
     /// Checks a superblock that is written to a member.
-    fn told(
+    fn check_superblock(
         &mut self,
         scene: &Scene<'_>,
         array: usize,
@@ -204,7 +206,7 @@ impl Order {
                 place.is_some_and(|place| !members_of(scene, place).intersection(newly).is_empty());
             if meets && !gone && !stack.should_hold(disk, BlockIndex(block), &bytes) {
                 return Err(format!(
-                    "members are told that {newly:?} are out, while block {block} of disk {disk}, \
+                    "superblocks record {newly:?} as missing, while block {block} of disk {disk}, \
                      which was written unlogged, is not durable"
                 ));
             }

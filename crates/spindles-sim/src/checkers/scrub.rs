@@ -5,14 +5,14 @@ use spindles_engine::{Event, Finding, Flaw, MetadataFinding};
 
 pub(super) static CHECKER: Checker = Checker {
     name: "scrub",
-    about: "a scrub tells exactly what is wrong, repairs exactly what it can know, durably, and \
-        leaves the rest",
+    about: "a scrub reports exactly the corrupt blocks, durably repairs exactly those that it can \
+        locate, and leaves the rest",
     start: || {
         Box::new(Stateless(|scene, seen| match *seen {
             Seen::Scrubbed { scrubbed } => scrubbed.check(scene.stack),
             Seen::MetadataScrubbed { left: [] } => Ok(()),
             Seen::MetadataScrubbed { left } => Err(left.join("; ")),
-            Seen::Told {
+            Seen::Reported {
                 event:
                     event @ Event::MetadataFound(MetadataFinding {
                         member,
@@ -28,7 +28,7 @@ pub(super) static CHECKER: Checker = Checker {
                     Err(format!("no metadata is corrupt, and it reported {event:?}"))
                 }
             }
-            Seen::Told {
+            Seen::Reported {
                 event:
                     Event::Found(Finding {
                         member,
@@ -38,13 +38,13 @@ pub(super) static CHECKER: Checker = Checker {
                         ..
                     }),
             } if scene.stack.did_rot(*member, *block, *blocks) => Ok(()),
-            Seen::Told {
+            Seen::Reported {
                 event:
                     event @ (Event::Disagreement { .. }
                     | Event::Found(Finding {
                         flaw: Flaw::Rotten, ..
                     })),
-            } => Err(format!("nothing is rotten, and it told {event:?}")),
+            } => Err(format!("nothing is corrupt, and it reported {event:?}")),
             _ => Ok(()),
         }))
     },

@@ -661,7 +661,7 @@ impl Explorer<'_> {
                     &mut self.summary.errors_unlogged
                 } else if without_log
                     && (legal.is_flying(atom)
-                        || legal.is_beside(atom) && machine.lost().contains(place))
+                        || legal.is_neighbour(atom) && machine.lost().contains(place))
                 {
                     &mut self.summary.errors_without_log
                 } else {

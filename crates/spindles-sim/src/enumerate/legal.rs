@@ -62,7 +62,7 @@ pub(super) struct Legal {
     unlogged_power: u64,
     /// Atoms next to those with a volatile write, in the same rows, after a crash that lost the
     /// journal device. Not read since.
-    beside: u64,
+    neighbours: u64,
     /// Atoms that answered an error, which stays.
     lost: u64,
 }
@@ -160,7 +160,7 @@ impl Candidates {
         let rows = self.same_row.iter().filter(|row| *row & flying != 0);
         Legal {
             flying,
-            beside: rows.fold(0, |all, row| all | row) & !flying,
+            neighbours: rows.fold(0, |all, row| all | row) & !flying,
             ..legal.clone()
         }
     }
@@ -199,7 +199,7 @@ impl Candidates {
             volatile: 0,
             unlogged: 0,
             unlogged_power: 0,
-            beside: 0,
+            neighbours: 0,
             lost: 0,
         };
         let asked_whole = asked.iter().enumerate().filter(|(_, state)| state.whole);
@@ -254,7 +254,7 @@ impl Candidates {
             legal.volatile &= !(1 << atom);
             legal.unlogged &= !(1 << atom);
             legal.unlogged_power &= !(1 << atom);
-            legal.beside &= !(1 << atom);
+            legal.neighbours &= !(1 << atom);
         }
         match matching & BASE {
             0 => Verdict::New,
@@ -267,7 +267,7 @@ impl Candidates {
         let same = |of: &usize| self.atoms[*of].contains(&Some(content));
         let others = (0..self.atoms.len()).filter(|of| *of != atom);
         match [atom].into_iter().chain(others).find(same) {
-            None => "what nobody wrote".to_owned(),
+            None => "unknown contents".to_owned(),
             Some(place) => {
                 let mut candidates = self.atoms[place].iter();
                 match candidates.position(|candidate| *candidate == Some(content)) {
@@ -320,8 +320,8 @@ impl Legal {
 
     /// Returns true if the atom is in the row of such a write, and the log is lost. Half-written
     /// parity can't reconstruct it if its own member is lost too.
-    pub(super) fn is_beside(&self, atom: usize) -> bool {
-        self.beside >> atom & 1 == 1
+    pub(super) fn is_neighbour(&self, atom: usize) -> bool {
+        self.neighbours >> atom & 1 == 1
     }
 
     /// Returns true if the atom was in an unlogged whole row that was not durable at the crash, and
@@ -332,7 +332,7 @@ impl Legal {
 
     /// Returns true if any atom may be lost.
     pub(super) fn may_lose(&self) -> bool {
-        self.flying | self.unlogged | self.beside != 0
+        self.flying | self.unlogged | self.neighbours != 0
     }
 
     /// Returns `self` for a member failure that was durable before the crash: all unlogged writes
@@ -368,7 +368,7 @@ impl Legal {
                 self.volatile,
                 self.unlogged,
                 self.unlogged_power,
-                self.beside,
+                self.neighbours,
                 self.lost,
             ]
             .into_iter()

@@ -4,7 +4,7 @@ use super::Fault;
 
 pub(super) static FAULT: Fault = Fault {
     name: "grow",
-    about: "disks are added, or the chunk or the level changes, beside the clients",
+    about: "disks are added, or the chunk or the level changes, while clients continue",
     percent: 20,
     own_stream: false,
     strike: |world| world.grow(),

@@ -4,8 +4,8 @@ use super::Fault;
 
 pub(super) static FAULT: Fault = Fault {
     name: "scrub",
-    about: "the administrator has an array scrubbed beside the clients",
+    about: "the administrator scrubs an array while clients use it",
     percent: 25,
     own_stream: false,
-    strike: |world| world.scrub_beside_clients(),
+    strike: |world| world.scrub_during_requests(),
 };

@@ -9,7 +9,7 @@ use spindles_format::{
 };
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// Lists runs of blocks as lost, as a crash does: first block and length of each.
@@ -92,6 +92,16 @@ fn status_of_an_array_in_use_counts_lost_blocks() {
     assert_eq!(status.json()["lost_bytes"], 16 << 10);
 }
 
+/// A server that does not outlive its test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// A server reports the state to systemd: degraded until the lost blocks are written, which is no
 /// event of the array.
 #[test]
@@ -102,12 +112,13 @@ fn a_server_is_degraded_until_lost_blocks_are_written() {
     let limit = Some(Duration::from_secs(30));
     listener.set_read_timeout(limit).expect("a limit");
     let socket = folder.path("socket");
-    let mut server = crate::program_in(Path::new(&folder.path("")))
+    let mut server = crate::program_in(Path::new(&folder.path("")));
+    let server = server
         .args(["serve", "p", "--nbd", &format!("unix:{socket}")])
         .env("NOTIFY_SOCKET", &notify)
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it runs");
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut server = Server(server.spawn().expect("it runs"));
     let status = || {
         let mut bytes = [0; 1024];
         let count = listener.recv(&mut bytes).expect("systemd is told");
@@ -115,13 +126,15 @@ fn a_server_is_degraded_until_lost_blocks_are_written() {
         let status = told.split_once("STATUS=").expect("a status").1;
         status.split(',').next().expect("a state").to_owned()
     };
+    // The list is read after clients can connect.
+    assert_eq!(status(), "healthy");
     assert_eq!(status(), "degraded");
     folder
-        .run(&format!("copy @data nbd+unix:///p?socket={socket}"))
+        .run(&format!("copy @data nbd+unix:///p?socket={socket} --force"))
         .ok();
     assert_eq!(status(), "healthy");
     folder.run("stop p").ok();
-    assert!(server.wait().expect("it ends").success());
+    assert!(server.0.wait().expect("it ends").success());
 }
 
 #[test]

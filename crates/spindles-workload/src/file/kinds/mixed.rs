@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 pub(super) static KIND: FileKind = FileKind {
     name: "mixed",
-    summary: "readers at full speed alone, and beside writes of 2 % of what they read",
+    summary: "readers at full speed, alone and with writes of 2 % of the bytes read",
     parameters: &[
         Parameter::bytes(
             "size",
@@ -66,7 +66,7 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
         ),
         phase(
             "beside",
-            format!("{reads}, beside writes of {percent} % of it"),
+            format!("{reads}, with writes of {percent} % of the bytes read"),
             FileCounted::ReadBytes,
             readers + writer,
             chunk,

@@ -29,7 +29,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::words(
         "grow",
         &["yes", "no"],
-        "whether writers let their files grow, as the original does, or begin anew at the end",
+        "whether writers grow their files, as the original does, or start over at the end",
     ),
     Parameter::count(
         crate::file::plan::SECONDS,

@@ -53,7 +53,13 @@ pub(super) static KIND: FileKind = FileKind {
         Parameter::count("nshadows", 200, 1, 2048, "processes that read"),
         Parameter::count("ndbwriters", 10, 1, 100, "processes that write blocks"),
         Parameter::count("nlgwr", 1, 1, 10, "processes that write the log"),
-        Parameter::count("aio", 20, 1, 256, "writes in flight that nobody waits for"),
+        Parameter::count(
+            "aio",
+            20,
+            1,
+            256,
+            "writes in flight that no process waits for",
+        ),
         Parameter::count(
             "usermode",
             200_000,

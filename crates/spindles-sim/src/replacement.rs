@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// A replacement disk, which is not a member yet. After the exchange, the old disk of the member.
 #[derive(Clone, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct ReplacementDisk {
     pub(crate) array: usize,
     pub(crate) member: MemberIndex,
     pub(crate) disk: Disk,
@@ -26,7 +26,7 @@ pub(crate) struct Beside {
 
 impl World {
     /// The number of the replacement disk.
-    pub(crate) fn beside_number(&self) -> usize {
+    pub(crate) fn replacement_number(&self) -> usize {
         self.stack.disks.len()
     }
 
@@ -37,7 +37,7 @@ impl World {
             None if disk == self.journal_number() => {
                 &self.journal.as_ref().expect("it is there").disk
             }
-            None => &self.beside.as_ref().expect("it is there").disk,
+            None => &self.replacement.as_ref().expect("it is there").disk,
         }
     }
 
@@ -48,14 +48,14 @@ impl World {
         }
         match self.stack.disks.get_mut(disk) {
             Some(disk) => disk,
-            None => &mut self.beside.as_mut().expect("it is there").disk,
+            None => &mut self.replacement.as_mut().expect("it is there").disk,
         }
     }
 
     /// Begins to replace a working disk. Returns true if the command was sent to its array.
     pub fn replace_disk(&mut self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
-        let alive = self.beside.is_none()
+        let alive = self.replacement.is_none()
             && self.is_open(array)
             && !self.stack.arrays[array].lost.contains(member)
             && self.state_of(array, member) == Member::Active;
@@ -64,12 +64,12 @@ impl World {
         }
         self.note(&format!("disk {disk} is to be replaced"));
         let (device, contents) = self.blank_device(array, member);
-        let mut beside = self.stack.disks[disk].as_new(device.device_bytes);
-        fill(&mut beside, &device, &contents);
-        self.beside = Some(Beside {
+        let mut replacement = self.stack.disks[disk].as_new(device.device_bytes);
+        fill(&mut replacement, &device, &contents);
+        self.replacement = Some(ReplacementDisk {
             array,
             member,
-            disk: beside,
+            disk: replacement,
             places: Places::of(&device),
             gone: false,
             spoiled: BTreeSet::new(),
@@ -90,8 +90,8 @@ impl World {
         let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
             return self.stalled("an array was to be replaced");
         };
-        let Some(beside) = self.beside.as_mut() else {
-            return self.stalled("there is nothing beside a member");
+        let Some(replacement) = self.replacement.as_mut() else {
+            return self.stalled("the member has no replacement disk");
         };
         if self
             .ios
@@ -101,20 +101,20 @@ impl World {
         {
             return self.stalled("something is under way on a disk that is replaced");
         }
-        beside.exchanged = !beside.exchanged;
-        std::mem::swap(&mut beside.disk, &mut self.stack.disks[disk]);
-        std::mem::swap(&mut beside.gone, &mut self.gone[disk]);
+        replacement.exchanged = !replacement.exchanged;
+        std::mem::swap(&mut replacement.disk, &mut self.stack.disks[disk]);
+        std::mem::swap(&mut replacement.gone, &mut self.gone[disk]);
         let here = self.stack.spoiled.range((disk, 0)..=(disk, u64::MAX));
         let here: BTreeSet<u64> = here.map(|&(_, sector)| sector).collect();
         self.stack.spoiled.retain(|&(of, _)| of != disk);
-        let there = std::mem::replace(&mut beside.spoiled, here);
+        let there = std::mem::replace(&mut replacement.spoiled, here);
         let there = there.into_iter().map(|sector| (disk, sector));
         self.stack.spoiled.extend(there);
         self.slow[disk] = false;
         let this = &mut self.stack.arrays[array];
-        let places = beside.places;
-        beside.places = this.put_places(member, places);
-        self.stack.move_decay(disk, beside.places, places);
+        let places = replacement.places;
+        replacement.places = this.put_places(member, places);
+        self.stack.move_decay(disk, replacement.places, places);
         let this = &mut self.stack.arrays[array];
         if this.lost.contains(member) {
             this.blank = this.blank.with(member); // A lost member is rebuilt instead.
@@ -122,17 +122,18 @@ impl World {
     }
 
     /// Makes the replacement disk stop answering.
-    pub(crate) fn drop_beside(&mut self) {
-        let number = self.beside_number();
-        let Some(beside) = self.beside.as_mut().filter(|beside| !beside.exchanged) else {
+    pub(crate) fn drop_replacement(&mut self) {
+        let number = self.replacement_number();
+        let replacement = self.replacement.as_mut();
+        let Some(replacement) = replacement.filter(|disk| !disk.exchanged) else {
             return;
         };
-        beside.gone = true;
+        replacement.gone = true;
         for io in self.ios.iter_mut().flatten().filter(|io| io.disk == number) {
             io.lost = true;
             if let Some(data) = &io.data {
                 let landing = Landing::random(&mut self.faults);
-                beside.disk.land(&mut self.faults, data, landing);
+                replacement.disk.land(&mut self.faults, data, landing);
             }
         }
         self.note("the disk that is to replace another drops out");
@@ -140,12 +141,12 @@ impl World {
     }
 
     /// Handles an engine's event about a replacement.
-    pub(crate) fn replace_told(&mut self, event: Event) {
+    pub(crate) fn note_replace_event(&mut self, event: Event) {
         let word = match event {
             Event::ReplaceStarted { .. } => {
                 if self.weak_disks > 0 {
                     self.weak_disks -= 1;
-                    self.lose_beside_soon();
+                    self.lose_replacement_soon();
                 }
                 return;
             }
@@ -164,21 +165,21 @@ impl World {
             _ => return,
         };
         *self.struck.entry(word).or_default() += 1;
-        self.detach_beside();
+        self.detach_replacement();
     }
 
     /// Removes the replacement disk.
-    pub(crate) fn detach_beside(&mut self) {
-        let number = self.beside_number();
+    pub(crate) fn detach_replacement(&mut self) {
+        let number = self.replacement_number();
         for io in self.ios.iter_mut().flatten().filter(|io| io.disk == number) {
             io.lost = true;
         }
-        self.beside = None;
+        self.replacement = None;
     }
 
     /// Returns true if that member has a replacement disk.
-    pub(crate) fn is_beside(&self, array: usize, member: MemberIndex) -> bool {
-        let beside = self.beside.as_ref();
-        beside.is_some_and(|beside| (beside.array, beside.member) == (array, member))
+    pub(crate) fn has_replacement(&self, array: usize, member: MemberIndex) -> bool {
+        let replacement = self.replacement.as_ref();
+        replacement.is_some_and(|disk| (disk.array, disk.member) == (array, member))
     }
 }
