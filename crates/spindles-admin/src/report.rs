@@ -883,8 +883,32 @@ impl ArrayReport {
                 array.name
             ));
         }
+        if let Some(step) = self.step_to_grow() {
+            return Some(step);
+        }
         let steps = self.steps_to_fill(&outermost).join("; ");
         Some(format!("to make array '{name}' safe again: {steps}"))
+    }
+
+    /// Returns what a growth needs that lacks new members before anything was moved. Spares don't
+    /// take their places by themselves.
+    fn step_to_grow(&self) -> Option<String> {
+        let growing = self
+            .growing
+            .as_ref()
+            .filter(|growing| growing.moved_bytes == 0)?;
+        let missing = self.missing();
+        let is_new = |member: MemberIndex| usize::from(member.0) >= growing.members;
+        if missing.is_empty() || !missing.iter().all(is_new) {
+            return None;
+        }
+        let device = self.spares.first().map_or("DEV", |spare| &spare.name);
+        let (name, device) = (&self.name, shell_word(device));
+        Some(format!(
+            "the growth of array '{name}' waits for {}: `spindles grow {name} --add {device}` goes \
+             on with that device, `spindles grow {name} --abort` gives the growth up",
+            positions(missing)
+        ))
     }
 
     /// Returns what each missing member needs: of this array, and of those inside it. `outermost`
@@ -1134,7 +1158,7 @@ pub enum Health {
 
 #[cfg(test)]
 mod tests {
-    use super::MemberReport;
+    use super::{Growing, MemberReport};
     use crate::assemble::{AssembleOptions, assemble};
     use crate::create::{CreateOptions, create};
     use spindles_layout::Expression;
@@ -1175,6 +1199,25 @@ mod tests {
             (vec![spare, other], 0)
         );
         assert!(!report.is_degraded(), "{report:?}");
+        // A growth that was killed before its new member had a superblock.
+        report.members[1] = MemberReport::Missing {
+            out_since: None,
+            held_out: false,
+        };
+        report.growing = Some(Growing {
+            level: "raid1".to_owned(),
+            members: 1,
+            chunk_bytes: 4096,
+            moved_bytes: 0,
+        });
+        let remedy = report.remedy().expect("one");
+        assert!(
+            remedy.contains("`spindles grow lake --add DEV`"),
+            "{remedy}"
+        );
+        report.growing = None;
+        let remedy = report.remedy().expect("one");
+        assert!(!remedy.contains("grow"), "{remedy}");
         // An array that stopped writing has failed; it is not merely degraded.
         report.stopped_writing = true;
         report.members[0] = MemberReport::Missing {
@@ -1183,7 +1226,7 @@ mod tests {
         };
         let message = report.warnings().join("\n");
         assert!(
-            message.contains("'lake' has failed (member 0 of 2 missing)"),
+            message.contains("'lake' has failed (members 0 and 1 of 2 missing)"),
             "{message}"
         );
         assert!(!message.contains("degraded"), "{message}");
