@@ -3,10 +3,12 @@
 
 use serde::Serialize;
 
-use crate::analysis::{Cell, SIGNIFICANCE, UNCORRECTED_COMPARISONS_MAX, seed_of, verdict};
-use crate::statistics::{Estimate, difference_of_means, holm};
+use crate::environments::{self, of_environments};
+use crate::results::{Cell, Finding, Quantity, Verdict};
+use crate::significance::{SIGNIFICANCE, UNCORRECTED_COMPARISONS_MAX, verdict};
+use crate::statistics::{Estimate, difference_of_means, holm, seed_of};
 use crate::work::{self, Difference};
-use crate::{Analysis, Finding, Quantity, Rate, Verdict};
+use crate::{Analysis, Rate};
 
 /// The differences between two analyses.
 #[derive(Clone, Debug, Serialize)]
@@ -113,7 +115,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
             row.not_shown_among = None;
         }
     }
-    let environment = work::of_environments(before, after);
+    let environment = of_environments(before, after);
     // Doubts about the comparison itself come after the failed runs.
     let own = findings(&rows, &environment);
     let mut findings = of_either(before, after);
@@ -200,7 +202,7 @@ fn different_work(before: &Analysis, after: &Analysis, rows: &mut [ChangeRow]) -
         let mut others = after.experiment.systems.iter();
         if let Some(other) = others.find(|other| other.name == mine.name) {
             let mut found = work::of_systems(mine, other);
-            found.extend(work::of_io(&mine.name, before, after));
+            found.extend(work::of_io(&mine.name, &before.runs, &after.runs));
             let concerned = rows.iter_mut().filter(|row| row.system == mine.name);
             concerned.for_each(|row| row.same_work &= found.is_empty());
             all.extend(found);
@@ -284,7 +286,7 @@ fn of_either(before: &Analysis, after: &Analysis) -> Vec<Finding> {
 /// Parts of the environment that differ if another version of Spindles was measured.
 const CODE: &[&str] = &["version", "commit"];
 /// Parts of the environment that differ if other disks were measured.
-const DISKS: &[&str] = &[work::MEMBERS, work::DEVICES];
+const DISKS: &[&str] = &[environments::MEMBERS, environments::DEVICES];
 
 fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -4,204 +4,52 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use crate::questions::design_error_of;
+use crate::results::{
+    Cell, Choice, Pair, Place, Quantity, Ranking, Reason, Share, Standing, Verdict, Weighted,
+};
+use crate::significance::{SIGNIFICANCE, verdict};
+use crate::statistics::{DesignError, Estimate, design_error, holm, mean, mean_of_blocks, seed_of};
+use crate::{Analysis, Workload};
 
-use crate::analysis::{Cell, SIGNIFICANCE, Verdict, design_error_of, seed_of, verdict};
-use crate::doubts::seconds_if_short;
-use crate::overall::Reason;
-use crate::statistics::{DesignError, Estimate, design_error, holm, mean, mean_of_blocks};
-use crate::{Analysis, Quantity, Workload};
-
-/// Rankings of the systems, to choose the best.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Choice {
-    /// One ranking for each workload that at least two systems ran, in the experiment's order.
-    /// Phases with a total are represented by the total.
-    pub workloads: Vec<Ranking>,
-    /// Ranking over the workloads that the experiment weighs. `None` if it weighs none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weighted: Option<Weighted>,
-    /// Number of pairs that the correction of the workloads' verdicts covers.
-    pub pairs: usize,
-}
-
-/// All systems in one workload.
-#[derive(Clone, Debug, Serialize)]
-pub struct Ranking {
-    /// Name of the workload.
-    pub workload: String,
-    /// Quantity compared.
-    pub quantity: Quantity,
-    /// Why the ranking does not count. `None` if it counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_counted: Option<Reason>,
-    /// All systems, fastest first; those without a result last.
-    pub standings: Vec<Standing>,
-    /// Pairs of systems with a result.
-    pub pairs: Vec<Pair>,
-}
-
-/// All systems over the workloads that the experiment weighs.
-#[derive(Clone, Debug, Serialize)]
-pub struct Weighted {
-    /// Share of each workload; they add up to 1.
-    pub shares: Vec<Share>,
-    /// Weighted workloads that were not run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_run: Vec<String>,
-    /// All systems, fastest first, by the geometric mean of their speeds weighted by the shares.
-    pub standings: Vec<Standing>,
-    /// Pairs of systems with a result.
-    pub pairs: Vec<Pair>,
-}
-
-/// Weight of a workload.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Share {
-    /// Name of the workload.
-    pub workload: String,
-    /// Fraction of the sum of all weights.
-    pub share: f64,
-    /// Why its figures do not count. `None` if they count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_counted: Option<Reason>,
-    /// True if some system finished the workload in less than 0.1 s.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_short: bool,
-}
-
-/// Position of a system in the ranking.
-#[derive(Clone, Debug, Serialize)]
-pub struct Standing {
-    /// Name of the system.
-    pub system: String,
-    /// Class in the ranking.
-    pub place: Place,
-    /// Log-ratio of its speed to the fastest's. `None` for the fastest itself, and if they share no
-    /// block.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub behind: Option<Estimate>,
-}
-
-/// Classes of a ranking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// The fastest, or ranked before every system that is `Unresolved` or `Behind`.
-    Best,
-    /// Slower without a verdict: by its own interval only, or ranked after a system that is
-    /// `Unresolved` or `Behind`, with an interval too wide to separate it.
-    Unresolved,
-    /// Slower than the fastest.
-    Behind,
-    /// Shares fewer than two repetition blocks with the fastest: no verdict.
-    OneBlock,
-    /// No repetition finished.
-    Failed,
-    /// Its figure measures the load generator.
-    Refused,
-}
-
-/// Two systems compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Pair {
-    /// Name of the first system.
-    pub system: String,
-    /// Name of the second system.
-    pub other: String,
-    /// Log-ratio of the first's speed to the second's: mean over the common blocks.
-    pub log_ratio: f64,
-    /// Number of common blocks.
-    pub blocks: usize,
-    /// The p-value of the block design after Holm's correction over all pairs.
-    pub p_corrected: f64,
-    /// Verdict on the first system.
-    pub verdict: Verdict,
-}
-
-impl Choice {
-    /// Builds the rankings from an analysis that already has its cells and comparisons.
-    pub(crate) fn of(analysis: &Analysis) -> Self {
-        let workloads = analysis.experiment.workloads.iter();
-        let counting = workloads.filter(|it| analysis.experiment.total_with(&it.name).is_none());
-        let mut asked: Vec<(&Workload, Contest)> = counting
-            .map(|workload| (workload, Contest::of_workload(analysis, workload)))
-            .filter(|(_, contest)| contest.systems() > 1)
-            .collect();
-        let mut contests: Vec<&mut Contest> =
-            asked.iter_mut().map(|(_, contest)| contest).collect();
-        let pairs = judge(&mut contests, analysis.experiment.seed);
-        let rankings = asked.into_iter().map(|(workload, contest)| Ranking {
-            workload: workload.name.clone(),
-            quantity: analysis.quantities(workload)[0],
-            not_counted: not_counted(analysis, workload),
-            standings: contest.standings(analysis.experiment.seed),
-            pairs: contest.pairs,
-        });
-        Self {
-            workloads: rankings.collect(),
-            weighted: Weighted::of(analysis),
-            pairs,
-        }
-    }
-
-    /// The rankings that count and have a winner.
-    pub fn counting(&self) -> impl Iterator<Item = &Ranking> {
-        let rankings = self.workloads.iter();
-        rankings.filter(|it| it.not_counted.is_none() && it.best().next().is_some())
-    }
-
-    /// Returns why a workload does not count, if so.
-    pub fn not_counted(&self, workload: &str) -> Option<Reason> {
-        let mut rankings = self.workloads.iter();
-        rankings.find(|it| it.workload == workload)?.not_counted
-    }
-
-    /// Number of counting rankings in which a system is among the best.
-    pub fn best_in(&self, system: &str) -> usize {
-        let is_best = |it: &&Ranking| it.best().any(|best| best == system);
-        self.counting().filter(is_best).count()
+/// Builds the rankings from an analysis that already has its cells and comparisons.
+pub(crate) fn of(analysis: &Analysis) -> Choice {
+    let workloads = analysis.experiment.workloads.iter();
+    let counting = workloads.filter(|it| analysis.experiment.total_with(&it.name).is_none());
+    let mut asked: Vec<(&Workload, Contest)> = counting
+        .map(|workload| (workload, Contest::of_workload(analysis, workload)))
+        .filter(|(_, contest)| contest.systems() > 1)
+        .collect();
+    let mut contests: Vec<&mut Contest> = asked.iter_mut().map(|(_, contest)| contest).collect();
+    let pairs = judge(&mut contests, analysis.experiment.seed);
+    let rankings = asked.into_iter().map(|(workload, contest)| Ranking {
+        workload: workload.name.clone(),
+        quantity: analysis.quantities(workload)[0],
+        not_counted: not_counted(analysis, workload),
+        standings: contest.standings(analysis.experiment.seed),
+        pairs: contest.pairs,
+    });
+    Choice {
+        workloads: rankings.collect(),
+        weighted: weighted(analysis),
+        pairs,
     }
 }
 
-impl Ranking {
-    /// The fastest system and those ranked before the first one separated from it.
-    pub fn best(&self) -> impl Iterator<Item = &str> {
-        best(&self.standings)
+fn weighted(analysis: &Analysis) -> Option<Weighted> {
+    let experiment = &analysis.experiment;
+    let (shares, not_run) = shares(analysis);
+    if shares.is_empty() {
+        return None;
     }
-
-    /// Returns the rank of a system.
-    pub fn standing(&self, system: &str) -> Option<&Standing> {
-        self.standings.iter().find(|it| it.system == system)
-    }
-}
-
-impl Weighted {
-    /// The fastest system and those ranked before the first one separated from it.
-    pub fn best(&self) -> impl Iterator<Item = &str> {
-        best(&self.standings)
-    }
-
-    fn of(analysis: &Analysis) -> Option<Self> {
-        let experiment = &analysis.experiment;
-        let (shares, not_run) = shares(analysis);
-        if shares.is_empty() {
-            return None;
-        }
-        let mut contest = Contest::of_shares(analysis, &shares);
-        judge(&mut [&mut contest], experiment.seed);
-        Some(Self {
-            standings: contest.standings(experiment.seed),
-            pairs: contest.pairs,
-            shares,
-            not_run,
-        })
-    }
-}
-
-fn best(standings: &[Standing]) -> impl Iterator<Item = &str> {
-    let best = standings.iter().filter(|it| it.place == Place::Best);
-    best.map(|it| &*it.system)
+    let mut contest = Contest::of_shares(analysis, &shares);
+    judge(&mut [&mut contest], experiment.seed);
+    Some(Weighted {
+        standings: contest.standings(experiment.seed),
+        pairs: contest.pairs,
+        shares,
+        not_run,
+    })
 }
 
 /// Returns the weights as shares of the workloads that ran, and the names of those that did not.
@@ -245,7 +93,7 @@ fn shares(analysis: &Analysis) -> (Vec<Share>, Vec<String>) {
 
 fn is_short(analysis: &Analysis, workload: &Workload) -> bool {
     let mut cells = analysis.cells.iter();
-    cells.any(|it| it.workload == workload.name && seconds_if_short(analysis, it).is_some())
+    cells.any(|it| it.workload == workload.name && analysis.seconds_if_short(it).is_some())
 }
 
 /// Returns why a workload does not count, if so.

@@ -2,17 +2,17 @@
 //! The figures are made up, but have the shape of real ones.
 
 mod files;
+mod parts;
 
 pub use files::file_records;
 
 use std::collections::BTreeMap;
 
+use parts::{environment, whole};
+
 use crate::histogram::to_f64;
 use crate::statistics::Random;
-use crate::{
-    Cpu, Device, Environment, Experiment, Histogram, Io, Rate, Record, Run, System, Traffic,
-    Workload,
-};
+use crate::{Cpu, Experiment, Histogram, Io, Rate, Record, Run, System, Traffic, Workload};
 
 /// Name, level, members, survives; speeds of reads, large writes and small requests relative to the
 /// single disk; bytes written and read at members per byte written; engine CPU per byte.
@@ -265,35 +265,6 @@ fn workload(&(name, summary, rate, _, _, _, _, _, _, in_flight): &WorkloadRow) -
     }
 }
 
-fn environment() -> Environment {
-    Environment {
-        tool_version: "0.1.0".to_owned(),
-        commit: "0123456789ab".to_owned(),
-        profile: "release".to_owned(),
-        os: "Debian GNU/Linux 13 (trixie)".to_owned(),
-        kernel: "6.12.0-amd64".to_owned(),
-        cpu_model: "Example CPU at 2.60 GHz".to_owned(),
-        cpus: 2,
-        governor: "performance".to_owned(),
-        virtualization: "kvm".to_owned(),
-        memory_bytes: 8 << 30,
-        memory_available_bytes: 6 << 30,
-        file_system: "ext4".to_owned(),
-        mount_options: "rw,relatime".to_owned(),
-        clock_resolution_ns: 1,
-        devices: vec![Device {
-            name: "vda".to_owned(),
-            model: "Example disk".to_owned(),
-            serial: String::new(),
-            bytes: 100 << 30,
-            rotational: false,
-            scheduler: "none".to_owned(),
-            sector_bytes: 512,
-        }],
-        more: BTreeMap::new(),
-    }
-}
-
 fn run(
     system_row: &SystemRow,
     workload_row: &WorkloadRow,
@@ -398,13 +369,4 @@ fn latency(
 
 fn index(members: u32) -> usize {
     usize::try_from(members).expect("a handful of members")
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "positive, below 2^53"
-)]
-fn whole(value: f64) -> u64 {
-    value.round() as u64
 }

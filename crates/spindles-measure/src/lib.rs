@@ -3,20 +3,27 @@
 
 #![forbid(unsafe_code)]
 
+mod amount;
+mod analyse;
 mod analysis;
+mod ceiling;
 mod change;
 mod choice;
 pub mod doubts;
+mod environments;
 mod evidence;
 pub mod example;
 mod histogram;
 mod jobs;
 mod late;
+mod lines;
 mod overall;
-mod quantity;
+mod questions;
 mod record;
 mod resolution;
+mod results;
 mod series;
+mod significance;
 mod singles;
 pub mod statistics;
 mod sweeps;
@@ -24,13 +31,11 @@ mod totals;
 pub mod verdicts;
 mod work;
 
-pub use analysis::{
-    Analysis, AnalysisError, Cell, Comparison, Latency, P99_9_COUNT_MIN, Repetition, SIGNIFICANCE,
-    UNCORRECTED_COMPARISONS_MAX, Verdict, difference_of, factor_of, percent_of,
-};
+pub use amount::{Rate, Traffic};
+pub use analyse::AnalysisError;
+pub use analysis::Analysis;
 pub use change::{Change, ChangeRow, Verdicts, change};
-pub use choice::{Choice, Pair, Place, Ranking, Share, Standing, Weighted};
-pub use doubts::Finding;
+pub use environments::TEMPORARY_PREFIX;
 pub use evidence::{
     CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, MemberUse, Requests, Series,
     Slot, THREADS_MAX, ThreadUse, Usage,
@@ -38,17 +43,20 @@ pub use evidence::{
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
 pub use late::LateMember;
-pub use overall::{LeftOut, OverallScope, Reason};
-pub use quantity::{Overload, Quantity, Response};
+pub use lines::{ReadError, SCHEMA, from_lines, to_line};
 pub use record::{
     Beside, Cpu, Device, Discard, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part,
-    Phase, Rate, ReadError, Record, Run, SCHEMA, Stage, System, Traffic, Trial, Workload,
-    from_lines, to_line,
+    Phase, Record, Run, Stage, System, Trial, Workload,
 };
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
-pub use singles::{AgainstSingles, Singles};
+pub use results::{
+    AgainstSingles, Cell, Choice, Comparison, Finding, Latency, LeftOut, OverallScope, Overload,
+    P99_9_COUNT_MIN, Pair, Place, Quantity, Ranking, Reason, Repetition, Response, Share, Singles,
+    Standing, Verdict, Weighted, difference_of, factor_of, percent_of,
+};
+pub use significance::{SIGNIFICANCE, UNCORRECTED_COMPARISONS_MAX};
 pub use sweeps::{Fact, Grid, Sweep, SweptUnit, grids, sweeps};
-pub use work::{Difference, TEMPORARY_PREFIX};
+pub use work::Difference;
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes
 // longer than running it.

@@ -5,89 +5,32 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use crate::results::{Cell, Comparison, LeftOut, OverallScope, Quantity, Reason, Verdict};
+use crate::significance::{verdict, verdict_of_pair};
+use crate::statistics::{mean, mean_of_blocks, median_of_blocks, seed_of};
+use crate::{Analysis, Experiment, Workload};
 
-use crate::analysis::{Cell, Comparison, Verdict, seed_of, verdict, verdict_of_pair};
-use crate::doubts::seconds_if_short;
-use crate::statistics::{mean, mean_of_blocks, median_of_blocks};
-use crate::verdicts::Grade;
-use crate::{Analysis, Experiment, Quantity, Workload};
-
-/// Workloads that the overall comparison covers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct OverallScope {
-    /// Names of the workloads that count, for systems that ran them.
-    pub workloads: Vec<String>,
-    /// Workloads left out, and why.
-    pub left_out: Vec<LeftOut>,
-}
-
-/// A workload that does not count.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LeftOut {
-    /// Name of the workload.
-    pub workload: String,
-    /// Why it does not count.
-    pub reason: Reason,
-}
-
-/// Why a workload does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// Its rate was set in advance.
-    SetRate,
-    /// The baseline did not run it.
-    NoBaseline,
-    /// One of its figures measures the load generator.
-    Refused,
-    /// One of its figures measures a cache.
-    Cached,
-    /// The phase counts as part of a total.
-    InTotal,
-    /// Some system finished it too soon.
-    TooShort,
-}
-
-impl Reason {
-    /// The reason in words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::SetRate => "its rate was set",
-            Self::NoBaseline => "not run by the baseline",
-            Self::Refused => "a figure of the load generator",
-            Self::Cached => "a figure of a cache",
-            Self::InTotal => "counts as a part of its total",
-            Self::TooShort => "took less than 0.1 s",
-        }
-    }
-}
-
-impl OverallScope {
-    fn of(analysis: &Analysis) -> Self {
-        let mut scope = Self::default();
-        for workload in &analysis.experiment.workloads {
-            // A workload without any comparison has nothing to leave out.
-            if analysis.comparison_any(workload) {
-                match reason(analysis, workload) {
-                    None => scope.workloads.push(workload.name.clone()),
-                    Some(reason) => scope.left_out.push(LeftOut {
-                        workload: workload.name.clone(),
-                        reason,
-                    }),
-                }
+fn scope_of(analysis: &Analysis) -> OverallScope {
+    let mut scope = OverallScope::default();
+    for workload in &analysis.experiment.workloads {
+        // A workload without any comparison has nothing to leave out.
+        if has_comparison(analysis, workload) {
+            match reason(analysis, workload) {
+                None => scope.workloads.push(workload.name.clone()),
+                Some(reason) => scope.left_out.push(LeftOut {
+                    workload: workload.name.clone(),
+                    reason,
+                }),
             }
         }
-        scope
     }
+    scope
 }
 
-impl Analysis {
-    fn comparison_any(&self, workload: &Workload) -> bool {
-        let mut comparisons = self.comparisons.iter();
-        // The baseline against itself alone is no comparison.
-        comparisons.any(|it| it.workload == workload.name && it.log_ratio.blocks > 0 && !it.control)
-    }
+fn has_comparison(analysis: &Analysis, workload: &Workload) -> bool {
+    let mut comparisons = analysis.comparisons.iter();
+    // The baseline against itself alone is no comparison.
+    comparisons.any(|it| it.workload == workload.name && it.log_ratio.blocks > 0 && !it.control)
 }
 
 /// Returns why a workload does not count, if so.
@@ -108,27 +51,17 @@ fn reason(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
         Some(Reason::InTotal)
     } else if cells().any(Cell::is_cached) {
         Some(Reason::Cached)
-    } else if cells().any(|cell| seconds_if_short(analysis, cell).is_some()) {
+    } else if cells().any(|cell| analysis.seconds_if_short(cell).is_some()) {
         Some(Reason::TooShort)
     } else {
         None
     }
 }
 
-impl Cell {
-    /// Returns true if its figure measures a cache more than the disks.
-    pub fn is_cached(&self) -> bool {
-        let verdicts = self.verdicts.iter().flat_map(|it| &it.cache);
-        verdicts
-            .into_iter()
-            .any(|it| it.grade == Grade::CacheFigure)
-    }
-}
-
 /// Compares each system over the workloads that count, if it ran at least two. The `workload` of
 /// each result gives their number.
 pub(crate) fn of(analysis: &Analysis) -> (Vec<Comparison>, OverallScope) {
-    let scope = OverallScope::of(analysis);
+    let scope = scope_of(analysis);
     let systems = analysis.experiment.systems.iter();
     let mut overall: Vec<Comparison> = systems
         .filter_map(|system| {

@@ -3,87 +3,45 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
-use crate::analysis::{Cell, UNCORRECTED_COMPARISONS_MAX, Verdict, seed_of, verdict};
 use crate::histogram::to_f64;
-use crate::statistics::{Estimate, holm, mean, mean_of_blocks};
+use crate::results::{AgainstSingles, Cell, Singles, Verdict};
+use crate::significance::{UNCORRECTED_COMPARISONS_MAX, verdict};
+use crate::statistics::{holm, mean, mean_of_blocks, seed_of};
 use crate::{Experiment, Run};
 
-/// Every system against the mean of several single devices.
-#[derive(Clone, Debug, Serialize)]
-pub struct Singles {
-    /// Names of the single devices, without the control.
-    pub systems: Vec<String>,
-    /// One row for each system and workload, including the single devices: its difference from the
-    /// mean of all devices.
-    pub rows: Vec<AgainstSingles>,
-}
-
-/// One system in one workload against the mean of the single devices in the same blocks.
-#[derive(Clone, Debug, Serialize)]
-pub struct AgainstSingles {
-    /// Name of the system.
-    pub system: String,
-    /// Name of the workload.
-    pub workload: String,
-    /// True if it is one of the single devices.
-    pub is_single: bool,
-    /// Log-ratio of its rate to their arithmetic mean: mean over blocks.
-    pub log_ratio: Estimate,
-    /// The p-value after Holm's correction.
-    pub p_corrected: f64,
-    /// Result of the comparison.
-    pub verdict: Verdict,
-    /// Log-ratio of its CPU time to their mean: time of the whole machine for each byte or
-    /// operation counted. `None` if not measured.
-    pub cpu: Option<Estimate>,
-}
-
-impl Singles {
-    /// Compares all cells. `None` with fewer than two single devices, the control not counted.
-    pub(crate) fn of(experiment: &Experiment, cells: &[Cell], runs: &[Run]) -> Option<Self> {
-        // A disk listed twice, as under two mounts, counts once. A folder may lie on any of the
-        // disks.
-        let mut disks = BTreeSet::new();
-        let systems: Vec<String> = (experiment.systems.iter())
-            .filter(|it| it.level == "single" && !it.is_folder())
-            .filter(|it| Some(&it.name) != experiment.control.as_ref())
-            .filter(|it| it.expression.is_empty() || disks.insert(&it.expression))
-            .map(|it| it.name.clone())
-            .collect();
-        if systems.len() < 2 {
-            return None;
-        }
-        let mut rows = Vec::new();
-        // At a set arrival rate all systems that keep up have the same rate.
-        let is_paced = |name: &str| {
-            let mut workloads = experiment.workloads.iter();
-            workloads.any(|it| it.name == name && it.arrivals_per_s > 0)
-        };
-        for cell in cells.iter().filter(|cell| !is_paced(&cell.workload)) {
-            if Some(&cell.system) != experiment.control.as_ref() {
-                rows.extend(row(experiment, &systems, cell, runs));
-            }
-        }
-        let mut asked: Vec<&mut AgainstSingles> =
-            rows.iter_mut().filter(|it| !it.is_single).collect();
-        let p_values: Vec<f64> = asked.iter().map(|it| it.log_ratio.p_value).collect();
-        let corrected = asked.len() > UNCORRECTED_COMPARISONS_MAX;
-        for (row, p) in asked.iter_mut().zip(holm(&p_values)) {
-            row.p_corrected = p;
-            row.verdict = verdict(&row.log_ratio, corrected.then_some(p), None);
-        }
-        Some(Self { systems, rows })
+/// Compares all cells. `None` with fewer than two single devices, the control not counted.
+pub(crate) fn of(experiment: &Experiment, cells: &[Cell], runs: &[Run]) -> Option<Singles> {
+    // A disk listed twice, as under two mounts, counts once. A folder may lie on any of the
+    // disks.
+    let mut disks = BTreeSet::new();
+    let systems: Vec<String> = (experiment.systems.iter())
+        .filter(|it| it.level == "single" && !it.is_folder())
+        .filter(|it| Some(&it.name) != experiment.control.as_ref())
+        .filter(|it| it.expression.is_empty() || disks.insert(&it.expression))
+        .map(|it| it.name.clone())
+        .collect();
+    if systems.len() < 2 {
+        return None;
     }
-
-    /// Joins the names of the devices: `wd0 and wd1`.
-    pub fn names(&self) -> String {
-        match &self.systems[..] {
-            [all @ .., last] => format!("{} and {last}", all.join(", ")),
-            [] => String::new(),
+    let mut rows = Vec::new();
+    // At a set arrival rate all systems that keep up have the same rate.
+    let is_paced = |name: &str| {
+        let mut workloads = experiment.workloads.iter();
+        workloads.any(|it| it.name == name && it.arrivals_per_s > 0)
+    };
+    for cell in cells.iter().filter(|cell| !is_paced(&cell.workload)) {
+        if Some(&cell.system) != experiment.control.as_ref() {
+            rows.extend(row(experiment, &systems, cell, runs));
         }
     }
+    let mut asked: Vec<&mut AgainstSingles> = rows.iter_mut().filter(|it| !it.is_single).collect();
+    let p_values: Vec<f64> = asked.iter().map(|it| it.log_ratio.p_value).collect();
+    let corrected = asked.len() > UNCORRECTED_COMPARISONS_MAX;
+    for (row, p) in asked.iter_mut().zip(holm(&p_values)) {
+        row.p_corrected = p;
+        row.verdict = verdict(&row.log_ratio, corrected.then_some(p), None);
+    }
+    Some(Singles { systems, rows })
 }
 
 fn row(

@@ -5,34 +5,6 @@
 
 use crate::{Cpu, Experiment, Part, Rate, Run, Traffic, Workload};
 
-impl Workload {
-    /// Returns true if it did not run itself, but is the total of several phases.
-    pub fn is_total(&self) -> bool {
-        !self.together.is_empty()
-    }
-
-    /// Name of the total of this phase and the one that finishes it. `None` if they belong to
-    /// different workloads.
-    pub fn name_of_total(&self, end: &Self) -> Option<String> {
-        let (first, last) = (self.part.as_ref()?, end.part.as_ref()?);
-        let name = format!("{} {} and {}", first.workload, first.phase, last.phase);
-        (first.workload == last.workload).then_some(name)
-    }
-}
-
-impl Experiment {
-    /// The workloads that run: all but totals.
-    pub fn workloads_that_run(&self) -> impl Iterator<Item = &Workload> {
-        self.workloads.iter().filter(|it| !it.is_total())
-    }
-
-    /// Returns the total that includes a workload, if any.
-    pub fn total_with(&self, workload: &str) -> Option<&Workload> {
-        let mut totals = self.workloads.iter();
-        totals.find(|it| it.together.iter().any(|name| name == workload))
-    }
-}
-
 /// Adds the totals to the workloads, each after the last of its phases. Returns their runs.
 pub(crate) fn add(experiment: &mut Experiment, runs: &[Run]) -> Vec<Run> {
     experiment.workloads.retain(|it| !it.is_total());

@@ -1,7 +1,7 @@
 //! Reports that the machine became faster or slower during the experiment.
 
 use super::{Kind, Rank, signed};
-use crate::analysis::SIGNIFICANCE;
+use crate::SIGNIFICANCE;
 use crate::histogram::to_f64;
 use crate::statistics::{drift, median};
 

@@ -35,11 +35,10 @@ mod undecided;
 mod virtual_machine;
 
 pub(crate) use few_blocks::blocks;
-pub(crate) use short_runs::seconds_if_short;
+
+pub use crate::results::Finding;
 
 use std::collections::BTreeMap;
-
-use serde::Serialize;
 
 use crate::{Analysis, Run};
 
@@ -135,30 +134,6 @@ pub fn retain_while_going(findings: &mut Vec<Finding>) {
 /// Returns the kind of this name.
 pub fn by_name(name: &str) -> Option<&'static Kind> {
     KINDS.iter().copied().find(|kind| kind.name == name)
-}
-
-/// A doubt with its evidence, ready to show.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Name of the doubt's kind.
-    pub kind: String,
-    /// Short description.
-    pub title: String,
-    /// Suggested remedy.
-    pub remedy: String,
-    /// The evidence, one sentence each.
-    pub details: Vec<String>,
-}
-
-impl Finding {
-    pub(crate) fn new(kind: &str, title: &str, remedy: &str, details: Vec<String>) -> Self {
-        Self {
-            kind: kind.to_owned(),
-            title: title.to_owned(),
-            remedy: remedy.to_owned(),
-            details,
-        }
-    }
 }
 
 /// Returns all doubts about an analysis: the kinds by rank, then recorded doubts of kinds this

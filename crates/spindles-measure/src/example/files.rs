@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{environment, whole};
+use super::parts::{environment, whole};
 use crate::histogram::to_f64;
 use crate::statistics::Random;
 use crate::{

@@ -29,6 +29,7 @@ pub use interval::{
 pub use outlier::{MODIFIED_Z_MAX, outliers};
 pub use plateaus::{Plateau, plateaus};
 pub use random::Random;
+pub(crate) use random::seed_of;
 pub use steady::{Steady, WINDOW, steady, steady_over};
 pub use two_modes::{TwoModes, two_modes};
 pub use warm_up::warm_up;

@@ -36,6 +36,17 @@ impl Random {
     }
 }
 
+/// Derives a seed for each comparison from the experiment's (FNV-1a over the names).
+pub(crate) fn seed_of(seed: u64, names: &[&str]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325 ^ seed;
+    for name in names {
+        for &byte in name.as_bytes().iter().chain(&[0xff]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    hash
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

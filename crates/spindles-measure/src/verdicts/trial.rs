@@ -1,22 +1,10 @@
 //! Results of trials, which test a verdict with pairs of runs: one unchanged and one with the
 //! change, in random order.
 
-use super::{Intervention, TrialOutcome};
+use super::{Intervention, Tried};
 use crate::Run;
-use crate::statistics::{Estimate, mean_of_blocks};
-use serde::Serialize;
+use crate::statistics::mean_of_blocks;
 use std::collections::BTreeMap;
-
-/// The trial of a change on one cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tried {
-    /// The change.
-    pub change: Intervention,
-    /// Natural logarithm of the factor by which the rate changed: mean over the pairs.
-    pub log_ratio: Estimate,
-    /// Result for the verdict.
-    pub outcome: TrialOutcome,
-}
 
 /// Returns the trials of a system with a workload, one for each change. `trials` holds all trial
 /// runs of the experiment.
@@ -60,38 +48,9 @@ pub(crate) fn tried(trials: &[Run], system: &str, workload: &str) -> Vec<Tried> 
     .collect()
 }
 
-impl Tried {
-    /// The change and its effect in words.
-    pub fn words(&self) -> String {
-        let Estimate {
-            value, low, high, ..
-        } = self.log_ratio;
-        let (did, sign) = if value < 0.0 {
-            ("fell", -1.0)
-        } else {
-            ("grew", 1.0)
-        };
-        let percent = |log: f64| format!("{:.0}", sign * log.exp_m1() * 100.0).replace('-', "−");
-        let [from, to] = if value < 0.0 {
-            [high, low]
-        } else {
-            [low, high]
-        };
-        let interval = if from.is_finite() && to.is_finite() {
-            format!("{} … {} %", percent(from), percent(to))
-        } else {
-            "one pair: no interval".to_owned()
-        };
-        format!(
-            "{}, and it {did} by {} % ({interval})",
-            self.change.words(),
-            percent(value),
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::TrialOutcome;
     use super::*;
     use crate::{System, Trial, Workload};
 

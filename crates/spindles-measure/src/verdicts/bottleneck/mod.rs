@@ -24,12 +24,7 @@ mod network;
 mod slow_member;
 mod too_few_actors;
 
-use serde::Serialize;
-
-pub use load_generator::CEILING_SHARE_MAX;
-pub(crate) use load_generator::is_refused;
-
-use super::{Facts, Intervention};
+use super::{Bottleneck, Facts, Intervention, Look};
 
 /// A cause that limits a cell.
 #[derive(Debug)]
@@ -81,114 +76,6 @@ pub static RULES: &[&Rule] = &[
 
 /// Level from which a reading contradicts another cause.
 pub const NEAR: f64 = 0.9;
-
-/// Level and evidence that a rule found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Look {
-    /// Name of the rule.
-    pub rule: &'static str,
-    /// Its level: 1 is at the limit.
-    pub level: f64,
-    /// Evidence in words, with the figures.
-    pub evidence: String,
-}
-
-/// The bottleneck of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Bottleneck {
-    /// One cause explains the readings.
-    Named {
-        /// Name of the rule that found the cause.
-        cause: &'static str,
-        /// The cause, in words.
-        words: &'static str,
-        /// Evidence in words, with the figures.
-        evidence: String,
-        /// Change that would confirm the cause.
-        intervention: Intervention,
-        /// The reading of every rule.
-        looked_at: Vec<Look>,
-    },
-    /// No cause explains the readings, or more than one does.
-    Undetermined {
-        /// Names of the rules that came near their limits and do not explain each other.
-        contenders: Vec<&'static str>,
-        /// True if a cause was named, and a trial contradicts it.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        refuted: bool,
-        /// The reading of every rule.
-        looked_at: Vec<Look>,
-    },
-    /// No bottleneck can be found.
-    NotSought {
-        /// Reason in words.
-        why: String,
-    },
-}
-
-impl Bottleneck {
-    /// Name of the rule, if one was found.
-    pub fn cause(&self) -> Option<&'static str> {
-        match self {
-            Self::Named { cause, .. } => Some(cause),
-            Self::Undetermined { .. } | Self::NotSought { .. } => None,
-        }
-    }
-
-    /// The result after a trial contradicted the named cause.
-    #[must_use]
-    pub(super) fn refuted(&self) -> Self {
-        match self {
-            Self::Named {
-                cause, looked_at, ..
-            } => Self::Undetermined {
-                contenders: vec![cause],
-                refuted: true,
-                looked_at: looked_at.clone(),
-            },
-            Self::Undetermined { .. } | Self::NotSought { .. } => self.clone(),
-        }
-    }
-
-    /// The result in one or two sentences, with the evidence.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Named {
-                words,
-                evidence,
-                intervention,
-                ..
-            } => format!(
-                "The bottleneck is {words}: {evidence}. To confirm, {}.",
-                intervention.words()
-            ),
-            Self::Undetermined {
-                contenders,
-                refuted,
-                looked_at,
-            } => {
-                let is_one = |look: &&Look| contenders.contains(&look.rule);
-                let found: Vec<&str> = looked_at
-                    .iter()
-                    .filter(|look| contenders.is_empty() || is_one(look))
-                    .map(|look| &*look.evidence)
-                    .collect();
-                let why = match contenders.len() {
-                    _ if *refuted => "a change that was tried speaks against what looks like it",
-                    0 => "nothing was seen at its limit",
-                    1 => "only one cause comes near its limit, and not quite",
-                    _ => "more than one cause is near its limit",
-                };
-                format!(
-                    "The bottleneck is undetermined, {why}: {}.",
-                    found.join("; ")
-                )
-            }
-            Self::NotSought { why } => format!("No bottleneck was looked for: {why}."),
-        }
-    }
-}
 
 /// Finds the bottleneck.
 pub(super) fn decide(facts: &Facts) -> Bottleneck {

@@ -10,11 +10,9 @@ mod read_hits;
 mod resident;
 mod two_latencies;
 
-use serde::Serialize;
-
 pub(crate) use read_hits::hit_share;
 
-use super::{Facts, Intervention};
+use super::{CacheVerdict, Facts, Grade};
 
 /// A sign of a cache.
 #[derive(Debug)]
@@ -27,29 +25,6 @@ pub struct CacheRule {
     pub when: &'static str,
     /// Looks for the sign in the facts.
     pub decide: fn(&Facts) -> Option<CacheVerdict>,
-}
-
-/// Influence of a cache on the figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Grade {
-    /// Worth knowing.
-    Note,
-    /// The figure measures the cache more than the disks.
-    CacheFigure,
-}
-
-/// Result of a rule.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CacheVerdict {
-    /// Name of the rule.
-    pub rule: &'static str,
-    /// Influence of the cache.
-    pub grade: Grade,
-    /// Evidence in words, with the figures.
-    pub evidence: String,
-    /// Change that would confirm the verdict.
-    pub intervention: Intervention,
 }
 
 /// All rules.
