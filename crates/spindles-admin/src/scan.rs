@@ -607,7 +607,7 @@ pub fn names_among(arguments: &[&str]) -> Result<Vec<String>, ExpressionError> {
     Ok(names)
 }
 
-/// Returns true if a word names a device, and not an array. Array names contain neither '/' nor ':'.
+/// Returns true if a word names a device, and not an array. Array names contain no / and no :.
 #[must_use]
 pub fn is_device(word: &str) -> bool {
     word.contains(['/', ':']) || exists(word)

@@ -41,7 +41,7 @@ pub(crate) fn open(name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Checks whether this process can open devices: that its helper, if it has one, answers.
+/// Checks that the helper with which this process opens devices answers.
 ///
 /// # Errors
 ///

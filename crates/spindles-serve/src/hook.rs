@@ -75,7 +75,7 @@ impl Dropped {
         }
     }
 
-    /// Takes them all, as text: "3 events: Fail, 2 RotFound". `None` if there are none.
+    /// Takes the dropped alarms as text, such as "3 events: Fail, 2 RotFound". `None` without any.
     fn take(&mut self) -> Option<String> {
         let dropped = std::mem::take(&mut self.0);
         let of_kind = |(kind, count): &(OsString, u64)| match count {
@@ -160,8 +160,7 @@ impl Hook {
         }
     }
 
-    /// Runs the program for the waiting alarms, within the time limit. Reports those that were
-    /// dropped.
+    /// Runs the program for the waiting alarms, within the time limit. Reports dropped alarms.
     pub(crate) fn close(mut self) {
         self.tell_dropped();
         // Only this function sets it.

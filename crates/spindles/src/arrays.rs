@@ -642,9 +642,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         MemberReport::Missing {
             out_since,
             held_out,
-        } => {
-            json!({ "state": "missing", "out_since": out_since, "held_out": held_out })
-        }
+        } => json!({ "state": "missing", "out_since": out_since, "held_out": held_out }),
     });
     json!({
         "name": report.name,

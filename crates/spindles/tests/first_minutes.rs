@@ -44,7 +44,7 @@ fn steps(page: &str) -> Vec<Step> {
                 heading = title.trim();
             }
         } else if block != Some("console") {
-            // It is no session.
+            // Text between sessions.
         } else if let Some(typed) = line.strip_prefix("$ ") {
             // A remark may follow the command.
             let typed = typed.split("  #").next().unwrap_or_default();
@@ -146,8 +146,8 @@ fn script(steps: &[Step]) -> String {
     script
 }
 
-/// Returns what a command begins with to run as an ordinary user: nothing, unless this is root. Then
-/// the folder is given to that user.
+/// Returns the words before a command that runs it as an ordinary user. Root gives the folder to
+/// that user; other users need no words.
 fn ordinary_user(folder: &Path) -> &'static [&'static str] {
     const NOBODY: &[&str] = &[
         "setpriv",

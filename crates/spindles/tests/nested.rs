@@ -277,7 +277,7 @@ fn a_failed_inner_array_returns_to_a_served_array() {
         let held = nest.cut(cut);
         nest.ends("scrub nest", 0);
         for (name, mut bytes) in cut.iter().zip(held) {
-            // The scrub wrote superblocks to the file. Without them it would be an old copy.
+            // Keeps the superblocks that the scrub wrote: with older ones the file is an old copy.
             let now = std::fs::read(nest.path(name)).expect("it is there");
             let superblocks = &now[..now.len().min(36 << 10)];
             bytes[..superblocks.len()].copy_from_slice(superblocks);
@@ -326,8 +326,8 @@ fn an_inner_member_with_a_moved_file_is_known() {
     nest.stop();
 }
 
-/// A served array whose inner array can't be found on the disks any more has no redundancy left:
-/// it would lack that member as soon as it is closed.
+/// A served array whose inner array is lost on the disks has no redundancy left: a server that opens
+/// it again finds no such member.
 #[test]
 fn an_inner_array_lost_on_the_disks_is_not_relied_on() {
     let mut nest = Nest::new("raid1(raid0(a,b),raid0(c,d))");

@@ -18,6 +18,9 @@ const CRATES: &[&str] = &[
     "spindles-array",
     "spindles-device",
     "spindles-engine",
+    "spindles-format",
+    "spindles-lab",
+    "spindles-measure",
     "spindles-ublk",
 ];
 

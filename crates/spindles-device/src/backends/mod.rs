@@ -91,7 +91,7 @@ impl Debug for Backend {
 pub struct Opened {
     /// Facts about it.
     pub facts: DeviceFacts,
-    /// What performs its operations.
+    /// The file, memory or connection with its bytes.
     pub medium: Medium,
     /// Files held while it is open: the file below a loop device, and the loop devices on this
     /// device.

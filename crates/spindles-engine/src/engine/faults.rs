@@ -101,7 +101,7 @@ impl Engine {
             return;
         }
         if self.shape.slots == self.shape.data {
-            // Nothing can repair it.
+            // No redundancy can repair it.
             return self.tell_finding(id, slot, Fate::Left);
         }
         if self.read_only {

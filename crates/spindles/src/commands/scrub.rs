@@ -504,6 +504,31 @@ fn fate_name(fate: Fate) -> &'static str {
     }
 }
 
+fn metadata_value(finding: &Finding) -> Value {
+    let Finding::Metadata {
+        array,
+        member,
+        area,
+        offset_bytes,
+        bytes,
+        flaw,
+        fate,
+    } = finding
+    else {
+        return Value::Null;
+    };
+    json!({
+        "what": "metadata",
+        "flaw": flaw_name(*flaw),
+        "area": area,
+        "array": array,
+        "member": member,
+        "offset_bytes": offset_bytes,
+        "bytes": bytes,
+        "fate": fate_name(*fate),
+    })
+}
+
 fn value(finding: &Finding) -> Value {
     match finding {
         Finding::Place {
@@ -523,24 +548,7 @@ fn value(finding: &Finding) -> Value {
             "array_offset_bytes": array_offset_bytes,
             "fate": fate_name(*fate),
         }),
-        Finding::Metadata {
-            array,
-            member,
-            area,
-            offset_bytes,
-            bytes,
-            flaw,
-            fate,
-        } => json!({
-            "what": "metadata",
-            "flaw": flaw_name(*flaw),
-            "area": area,
-            "array": array,
-            "member": member,
-            "offset_bytes": offset_bytes,
-            "bytes": bytes,
-            "fate": fate_name(*fate),
-        }),
+        Finding::Metadata { .. } => metadata_value(finding),
         Finding::Disagreement {
             array,
             offset_bytes,
