@@ -202,7 +202,7 @@ pub fn state_line(arrays: &[ArraySnapshot]) -> String {
 #[derive(Debug, Default)]
 pub struct Watch {
     /// Alarms that are not repeated until their job begins again.
-    told: BTreeSet<(&'static str, String, Option<MemberIndex>)>,
+    reported: BTreeSet<(&'static str, String, Option<MemberIndex>)>,
     /// Lost blocks, by array name, until a resync has ended.
     losses: BTreeMap<String, Losses>,
     /// Repaired blocks, by array name, member and device: a member may be an array of several.
@@ -216,9 +216,9 @@ const REPAIRS_INTERVAL: Duration = Duration::from_hours(1);
 #[derive(Debug, Default)]
 struct Repairs {
     /// Repaired blocks not reported in an alarm yet.
-    untold_blocks: u64,
+    unreported_blocks: u64,
     /// Time of the last alarm.
-    told: Option<Instant>,
+    last_alarm: Option<Instant>,
 }
 
 impl Repairs {
@@ -229,8 +229,8 @@ impl Repairs {
         now: Instant,
         arrays: &[ArraySnapshot],
     ) -> Option<Alarm> {
-        let blocks = std::mem::take(&mut self.untold_blocks);
-        let since = match self.told.replace(now) {
+        let blocks = std::mem::take(&mut self.unreported_blocks);
+        let since = match self.last_alarm.replace(now) {
             None => "",
             Some(_) => " since the last message of this kind",
         };
@@ -354,9 +354,9 @@ impl Watch {
         };
         let of = (array.clone(), member, device.clone());
         let repairs = self.repairs.entry(of.clone()).or_default();
-        repairs.untold_blocks += u64::from(blocks);
-        let waits = (repairs.told)
-            .is_some_and(|told| now.saturating_duration_since(told) < REPAIRS_INTERVAL);
+        repairs.unreported_blocks += u64::from(blocks);
+        let waits = (repairs.last_alarm)
+            .is_some_and(|last| now.saturating_duration_since(last) < REPAIRS_INTERVAL);
         let alarm = (!waits).then(|| repairs.alarm(&of, now, arrays));
         alarm.flatten().into_iter().collect()
     }
@@ -433,7 +433,7 @@ impl Watch {
             _ => None,
         };
         if let Some(again) = again {
-            self.told
+            self.reported
                 .retain(|(name, of, _)| *name != again || of != array);
         }
         if let Event::Lost { block, blocks } = event {
@@ -441,8 +441,7 @@ impl Watch {
             let losses = self.losses.entry(array.to_owned()).or_default();
             losses.add(*block, *blocks);
             let lost = is_first.then(|| losses.news()).flatten()?;
-            let what =
-                format!("{lost}, and perhaps more: they answer errors until they are written");
+            let what = format!("{lost}, and perhaps more: reads there fail until they are written");
             return Some(alarm(&[&BLOCKS_LOST], array, arrays, &what));
         }
         let member = member_of(event);
@@ -458,9 +457,9 @@ impl Watch {
         let onto = state.and_then(|it| Some(it.replacement()?.1.name.as_str()));
         let (kinds, mut what) = kind_of(event, &named, has_failed, onto)?;
         what.extend(state.and_then(|array| resumed(event, array)));
-        let is_told_once = [ROT_FOUND.name, NOT_FILLED.name].contains(&kinds[0].name);
+        let is_reported_once = [ROT_FOUND.name, NOT_FILLED.name].contains(&kinds[0].name);
         let key = (kinds[0].name, array.to_owned(), member);
-        if is_told_once && !self.told.insert(key) {
+        if is_reported_once && !self.reported.insert(key) {
             return None;
         }
         Some(Alarm {
@@ -494,8 +493,8 @@ fn lost_for_good(array: &str, lost: &str, arrays: &[ArraySnapshot]) -> Alarm {
     // Commands take the name of the outermost array.
     let outermost = arrays.first().map_or(array, |outermost| &outermost.name);
     let what = format!(
-        "{lost}: they answer errors until they are written anew from a backup, `spindles examine \
-         {}` lists them",
+        "{lost}: reads there fail until the data is rewritten from a backup, `spindles examine {}` \
+         lists the places",
         shell_word(outermost)
     );
     alarm(&[&BLOCKS_LOST], array, arrays, &what)
@@ -872,8 +871,8 @@ mod tests {
         assert!(begin(0).is_empty());
         let alarms = begin(1);
         assert_eq!(alarms[0].kinds[0].name, "BlocksLost");
-        let text = "array 'pool': 1 block is lost: they answer errors until they are written anew \
-                    from a backup, `spindles examine pool` lists them";
+        let text = "array 'pool': 1 block is lost: reads there fail until the data is rewritten \
+                    from a backup, `spindles examine pool` lists the places";
         assert_eq!(alarms[0].message, text);
     }
 

@@ -49,10 +49,10 @@ mod tests {
     fn the_guard_detects_the_end_of_a_process() {
         let mut sleep = Command::new("sleep");
         let mut process = sleep.arg("600").spawn().expect("it starts");
-        let guard = Guard::new(&process, "nobody unmounts it".to_owned()).expect("it runs");
+        let guard = Guard::new(&process, "the mount stays".to_owned()).expect("it runs");
         assert_eq!(guard.loss(), None);
         process.kill().expect("it runs");
         process.wait().expect("it ends");
-        assert_eq!(guard.loss().as_deref(), Some("nobody unmounts it"));
+        assert_eq!(guard.loss().as_deref(), Some("the mount stays"));
     }
 }

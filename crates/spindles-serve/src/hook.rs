@@ -206,8 +206,8 @@ fn work(program: &OsString, alarms: &Receiver<Words>, limits: &Limits, complain:
         if let (Err(why), false) = (&result, fails) {
             let program = program.to_string_lossy();
             complain(&format!(
-                "{program}, which is run for events, {why}; it is tried for others, and not told \
-                 again before it has worked"
+                "{program}, which is run for events, {why}; it runs for later events, and \
+                 failures are not reported until it has worked"
             ));
         }
         fails = result.is_err();
@@ -339,13 +339,13 @@ mod tests {
     fn dropped_alarms_are_reported_when_too_many_wait() {
         let (waiting, alarms) = sync_channel(1);
         let messages: Arc<Mutex<Vec<String>>> = Arc::default();
-        let told = Arc::clone(&messages);
+        let log = Arc::clone(&messages);
         let mut hook = Hook {
             program: "tell".to_owned(),
             waiting,
             thread: thread::spawn(|| ()),
             ends: Arc::default(),
-            complain: Arc::new(move |text| told.lock().expect("one thread").push(text.to_owned())),
+            complain: Arc::new(move |text| log.lock().expect("one thread").push(text.to_owned())),
             dropped: Dropped::default(),
         };
         let count = || messages.lock().expect("one thread").len();

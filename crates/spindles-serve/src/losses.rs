@@ -16,7 +16,7 @@ pub(crate) struct Losses {
     /// True if more places were found.
     has_more: bool,
     /// True if everything was reported.
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Losses {
@@ -24,7 +24,7 @@ impl Losses {
     pub(crate) fn add(&mut self, block: BlockIndex, blocks: u32) {
         let mut found = block.0..block.0 + u64::from(blocks);
         self.blocks += u64::from(blocks);
-        self.is_told = false;
+        self.is_reported = false;
         let touching =
             |place: &mut Range<u64>| place.start <= found.end && found.start <= place.end;
         let touched: Vec<Range<u64>> = self.places.extract_if(.., touching).collect();
@@ -41,8 +41,8 @@ impl Losses {
 
     /// Returns a summary; `None` if nothing was added since the previous call.
     pub(crate) fn news(&mut self) -> Option<String> {
-        let was_told = std::mem::replace(&mut self.is_told, true);
-        (!was_told).then(|| self.to_string())
+        let was_reported = std::mem::replace(&mut self.is_reported, true);
+        (!was_reported).then(|| self.to_string())
     }
 }
 

@@ -70,7 +70,7 @@ mod tests {
 
     fn received(listener: &UnixDatagram) -> String {
         let mut bytes = [0; 256];
-        let count = listener.recv(&mut bytes).expect("it was told");
+        let count = listener.recv(&mut bytes).expect("a notification");
         String::from_utf8_lossy(&bytes[..count]).into_owned()
     }
 

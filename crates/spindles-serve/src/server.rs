@@ -275,9 +275,9 @@ impl Server {
     /// # Errors
     ///
     /// The target can't poll descriptors, or could not be reopened.
-    pub fn run(self, told: impl FnMut(&News, &[ArraySnapshot])) -> Result<Self, ServerError> {
+    pub fn run(self, on_news: impl FnMut(&News, &[ArraySnapshot])) -> Result<Self, ServerError> {
         let stopper = self.stopper();
-        let ended = self.serve_until_stopped(told);
+        let ended = self.serve_until_stopped(on_news);
         // The listener may stay open for other exports, but this one accepts no more connections.
         stopper.stop();
         ended
@@ -285,7 +285,7 @@ impl Server {
 
     fn serve_until_stopped(
         mut self,
-        mut told: impl FnMut(&News, &[ArraySnapshot]),
+        mut on_news: impl FnMut(&News, &[ArraySnapshot]),
     ) -> Result<Self, ServerError> {
         self.watch_own()?;
         let mut ends = false;
@@ -302,14 +302,14 @@ impl Server {
             }
             while let Some(id) = self.export.next_ready() {
                 idle = false;
-                self.ready(id, &mut told)?;
+                self.ready(id, &mut on_news)?;
             }
             for _ in 0..self.due.len() {
-                let user = self.due.pop_front().expect("so many there are");
+                let user = self.due.pop_front().expect("the length was read");
                 idle &= !self.serve(user);
             }
             idle &= !self.feed();
-            self.tell_news(&mut told);
+            self.publish_news(&mut on_news);
             if self.stopper.is_stopping() {
                 if !ends {
                     (ends, idle) = (true, false);
@@ -345,7 +345,7 @@ impl Server {
     }
 
     /// Publishes the pending events to all subscribers.
-    fn tell_news(&mut self, told: &mut impl FnMut(&News, &[ArraySnapshot])) {
+    fn publish_news(&mut self, on_news: &mut impl FnMut(&News, &[ArraySnapshot])) {
         let looks = std::mem::take(&mut self.looks);
         let mut all_news = News::of(self.export.target_mut(), &mut self.arrays, looks);
         all_news.append(&mut self.own_news);
@@ -357,7 +357,7 @@ impl Server {
             {
                 self.tell_facts();
             }
-            told(&news, &self.arrays);
+            on_news(&news, &self.arrays);
             self.news.tell(&news);
         }
     }
@@ -501,7 +501,7 @@ impl Server {
     fn ready(
         &mut self,
         id: WatchId,
-        told: &mut impl FnMut(&News, &[ArraySnapshot]),
+        on_news: &mut impl FnMut(&News, &[ArraySnapshot]),
     ) -> Result<(), ServerError> {
         if id == WOKEN {
             self.stopper.waker().heard();
@@ -517,7 +517,7 @@ impl Server {
                     }
                     Arrival::Call(call) => {
                         // A caller that finds a job ended must already have the events of its end.
-                        self.tell_news(told);
+                        self.publish_news(on_news);
                         call(self.export.target_mut());
                     }
                     // The requester may be gone.
@@ -547,7 +547,7 @@ impl Server {
         }
         let number = usize::try_from(id.0).expect("64 bits") - GUESTS;
         let (at, writes) = (number / 2, number % 2 == 1);
-        let guest = self.guests[at].as_mut().expect("it is looked out for");
+        let guest = self.guests[at].as_mut().expect("a watched connection");
         if writes {
             guest.writes = Lookout::No;
         } else {

@@ -23,10 +23,7 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
 /// Makes the first Ctrl-C call `first` from now on, instead of ending the process. Call it once.
 pub(crate) fn call(first: impl Fn() + Send + 'static) -> anyhow::Result<()> {
     let asked: Cell<Option<Instant>> = Cell::new(None);
-    #[expect(
-        clippy::exit,
-        reason = "whoever presses it twice does not want to wait"
-    )]
+    #[expect(clippy::exit, reason = "a second press asks to end at once")]
     ctrlc::set_handler(move || {
         spindles_device::stop_waiting_for_space();
         match asked.get() {

@@ -368,7 +368,7 @@ pub(crate) fn write_page(
 /// Notes if changes should have been tried, but none of the confirming ones could be made here.
 pub(crate) fn note_untried(experiment: &Experiment, analysis: &Analysis, ui: &Ui) {
     if experiment.confirm && analysis.trials.is_empty() {
-        ui.note("nothing that is said of bottlenecks and caches could be tried here");
+        ui.note("no verdict on bottlenecks or caches could be tried here");
     }
 }
 

@@ -101,7 +101,7 @@ impl Serving {
             let path = seen.path();
             let users = seen.users().with_context(|| {
                 format!(
-                    "whether {} is in use can't be told, and --force stops it all the same",
+                    "can't find out whether {} is in use; --force stops it in any case",
                     path.display()
                 )
             })?;

@@ -193,7 +193,7 @@ impl Client {
             if server.try_wait().expect("it is ours").is_some() {
                 return None;
             }
-            assert!(Instant::now() < end, "nobody listens");
+            assert!(Instant::now() < end, "no server listens");
             thread::sleep(Duration::from_millis(2));
         }
     }

@@ -83,7 +83,7 @@ impl Pool {
         let hears = Arc::clone(&output);
         std::thread::spawn(move || {
             for line in errors.lines().map_while(Result::ok) {
-                let mut output = hears.lock().expect("nobody panics");
+                let mut output = hears.lock().expect("no thread panicked");
                 output.push_str(&line);
                 output.push('\n');
             }
@@ -102,7 +102,7 @@ struct Served {
 impl Served {
     /// Standard error so far.
     fn output(&self) -> String {
-        self.output.lock().expect("nobody panics").clone()
+        self.output.lock().expect("no thread panicked").clone()
     }
 
     fn until(&self, mut condition: impl FnMut() -> bool) {
@@ -386,7 +386,7 @@ fn metrics_are_served_over_http() {
 
 fn notification(listener: &UnixDatagram) -> String {
     let mut bytes = [0; 1024];
-    let count = listener.recv(&mut bytes).expect("systemd is told");
+    let count = listener.recv(&mut bytes).expect("a notification");
     String::from_utf8_lossy(&bytes[..count]).into_owned()
 }
 
@@ -472,8 +472,8 @@ fn all_monitors_report_rot_that_a_client_met() {
         ] {
             assert_eq!(of_array(sample), wanted, "{members}: {sample}");
         }
-        let told = notification(&listener);
-        assert_eq!(told, format!("STATUS=degraded, at {}", pool.address()));
+        let sent = notification(&listener);
+        assert_eq!(sent, format!("STATUS=degraded, at {}", pool.address()));
         served.stop();
     }
 }

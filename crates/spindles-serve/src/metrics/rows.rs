@@ -96,7 +96,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_array_lost_bytes",
         ARRAY,
-        "Bytes of the array that are lost and that nobody has written since.",
+        "Bytes of the array that are lost and not rewritten yet.",
         |facts, samples| of_arrays(facts, samples, ArraySnapshot::lost_bytes),
     ),
     gauge(
@@ -311,20 +311,19 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_server_read_bytes_total",
         SERVER,
-        "What clients read.",
+        "Bytes that clients read.",
         |facts, samples| samples(&[&facts.name], facts.numbers.served.read_bytes),
     ),
     counter(
         "spindles_server_written_bytes_total",
         SERVER,
-        "What clients sent to be written.",
+        "Bytes that clients wrote.",
         |facts, samples| samples(&[&facts.name], facts.numbers.served.payload_bytes),
     ),
     counter(
         "spindles_server_copied_bytes_total",
         SERVER,
-        "Of that, what was not received into the memory that goes to the members, but copied \
-         there.",
+        "Bytes of writes that were copied into the write buffers instead of received there.",
         |facts, samples| samples(&[&facts.name], facts.numbers.served.copied_bytes),
     ),
 ];

@@ -421,9 +421,9 @@ impl Answers {
             }
             FileType::BlockDevice => {
                 // With O_EXCL the kernel refuses a mounted device.
-                let nobody_has_it = || reopen(OFlags::RDONLY | OFlags::EXCL).is_ok();
+                let is_unused = || reopen(OFlags::RDONLY | OFlags::EXCL).is_ok();
                 let has_it = lock(&self.given).contains(&number);
-                if !flags.contains(OFlags::EXCL) && !has_it && !is_ours() && !nobody_has_it() {
+                if !flags.contains(OFlags::EXCL) && !has_it && !is_ours() && !is_unused() {
                     return Err(Refused(Errno::BUSY, ""));
                 }
             }

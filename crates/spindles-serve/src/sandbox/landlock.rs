@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// kernel enforces those that it supports.
 const KNOWN: ABI = ABI::V6;
 /// Folders in which the kernel reports devices and their users.
-const TOLD_IN: &[&str] = &["/proc", "/sys"];
+const KERNEL_FOLDERS: &[&str] = &["/proc", "/sys"];
 
 /// Files that the C library reads to look up host names, and the libraries it may load for that.
 const NAMES_IN: &[&str] = &[
@@ -44,7 +44,7 @@ fn enter(needs: &Needs) -> Result<RulesetStatus, RulesetError> {
     let list = BitFlags::from(AccessFs::ReadDir);
     let rules = |folders: &[PathBuf], access| path_beneath_rules(folders.to_vec(), access);
     let names = if needs.connects { NAMES_IN } else { &[] };
-    let told: Vec<PathBuf> = [TOLD_IN, names]
+    let readable: Vec<PathBuf> = [KERNEL_FOLDERS, names]
         .concat()
         .iter()
         .map(PathBuf::from)
@@ -58,7 +58,7 @@ fn enter(needs: &Needs) -> Result<RulesetStatus, RulesetError> {
         .scope(Scope::from_all(KNOWN))?
         .create()?
         .add_rules(rules(&[PathBuf::from("/")], list))?
-        .add_rules(rules(&told, read))?
+        .add_rules(rules(&readable, read))?
         .add_rules(rules(&needs.writes_in, write))?
         .add_rules(rules(&needs.removes_from, remove))?
         .restrict_self()?;

@@ -177,7 +177,7 @@ mod tests {
 
     impl Watched for Bell {
         fn asked(&mut self, word: &str) -> io::Result<Value> {
-            self.0.send(word.to_owned()).expect("somebody listens");
+            self.0.send(word.to_owned()).expect("the test listens");
             match word {
                 "ring" => reply(Some("it rang\ntwice")),
                 _ => Err(unknown(word)),
@@ -185,7 +185,7 @@ mod tests {
         }
 
         fn left(self: Box<Self>) -> io::Result<()> {
-            self.0.send("left".to_owned()).expect("somebody listens");
+            self.0.send("left".to_owned()).expect("the test listens");
             Ok(())
         }
     }
@@ -205,7 +205,7 @@ mod tests {
             is_stuck: false,
         };
         for why in ["does not reply", "has ended"] {
-            let error = watcher.ask::<()>("unmount").expect_err("nobody replies");
+            let error = watcher.ask::<()>("unmount").expect_err("no reply");
             assert!(error.to_string().ends_with(why), "{error}");
         }
         drop(watcher);

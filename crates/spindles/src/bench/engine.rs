@@ -115,7 +115,7 @@ impl Case {
 
     /// Returns true if the two differ at most in `promises`.
     #[must_use]
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_but_promises(&self, other: &Self) -> bool {
         let promises = other.promises;
         *other
             == Self {

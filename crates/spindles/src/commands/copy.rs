@@ -355,8 +355,7 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
     drop(bar);
     if !settled {
         ui.note(format!(
-            "{} stays unclean: its resync did not come to an end, and begins anew when it is next \
-             written",
+            "{} stays unclean: its resync did not finish, and restarts at the next write",
             to.name()
         ));
     }

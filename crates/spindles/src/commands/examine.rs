@@ -129,7 +129,7 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
         });
         document["bad_blocks"] = json!(bad.collect::<Vec<_>>());
         for what in &holds {
-            ui.line(format!("  beside it lies {what}"));
+            ui.line(format!("  also on this device: {what}"));
         }
     }
     document["bytes"] = json!(found.bytes);
@@ -159,8 +159,8 @@ fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) 
         if !lost.is_empty() {
             let blocks: u64 = lost.iter().map(|run| run.end.0 - run.start.0).sum();
             ui.line(format!(
-                "array '{name}': {} lost, in places that answer errors until they are \
-                 written anew from a backup:",
+                "array '{name}': {} lost; reads there fail until the data is \
+                 rewritten from a backup:",
                 arrays::size(blocks * block_bytes)
             ));
         }

@@ -433,7 +433,7 @@ mod tests {
         words.retain(|word| !word.is_empty());
         let end = words
             .iter()
-            .position(|it| matches!(&**it, "&" | "|" | ">" | "<" | "#"));
+            .position(|it| matches!(&**it, "&" | "&&" | "|" | "||" | ">" | "<" | "#"));
         words.truncate(end.unwrap_or(words.len()));
         words
     }

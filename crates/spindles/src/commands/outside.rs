@@ -53,8 +53,8 @@ fn run(matches: &ArgMatches, _: &Ui) -> anyhow::Result<()> {
     };
     // A signal may go to all processes of the server; this one must end after the server.
     ctrlc::set_handler(|| ())?;
-    helper::serve(std::io::stdin().as_fd(), &rules, |told| {
-        write_log(&format!("spindles: {told}\n"));
+    helper::serve(std::io::stdin().as_fd(), &rules, |message| {
+        write_log(&format!("spindles: {message}\n"));
     })?;
     Ok(())
 }

@@ -125,7 +125,7 @@ fn show_members(rebuilt: &Rebuilt, is_onto_given: bool, ui: &Ui) {
             ""
         };
         ui.line(format!(
-            "array '{}': the array inside it '{}' ({}) is made anew of {}{end}",
+            "array '{}': the inner array '{}' ({}) is recreated from {}{end}",
             rebuilt.report.name,
             made.name,
             made.level,
@@ -134,8 +134,8 @@ fn show_members(rebuilt: &Rebuilt, is_onto_given: bool, ui: &Ui) {
     }
     for (array, member) in &rebuilt.members {
         let what = if is_onto_given && lacks_checksums(rebuilt, array) {
-            ", a single device beside arrays: rot on it is not noticed when it is read, as the \
-             array around keeps no checksums (--onto 'concat(DEV)' has them)"
+            ", a single device among arrays: reads do not detect its corruption, since the \
+             outer array has no checksums (--onto 'concat(DEV)' has them)"
         } else {
             ""
         };
@@ -207,8 +207,8 @@ fn check_filled(rebuilt: &Rebuilt, ui: &Ui) -> anyhow::Result<()> {
     let name = &rebuilt.report.name;
     if rebuilt.failed > 0 {
         bail!(
-            "array '{name}': in {} it could not be read, so the new device does not count \
-             yet; what belongs to them must be written anew",
+            "array '{name}': {} could not be read, so the new device is not active yet; restore \
+             the data there from a backup",
             counted(rebuilt.failed, "place")
         );
     }
@@ -216,8 +216,8 @@ fn check_filled(rebuilt: &Rebuilt, ui: &Ui) -> anyhow::Result<()> {
     if unfilled_bytes > 0 {
         bail!(
             "array '{name}': {} of the new device can't be filled, since other members can't be \
-             read there either; all else of it is; `spindles scrub {}` names the places: write \
-             them anew from a backup",
+             read there either; the rest is filled; `spindles scrub {}` names the places: \
+             restore them from a backup",
             arrays::size(unfilled_bytes),
             scan::shell_word(name)
         );

@@ -49,8 +49,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 ));
             } else {
                 ui.line(format!(
-                    "nothing was changed: array '{array}' is not served, so nobody has member \
-                     {member}, {device}, which is out"
+                    "nothing was changed: array '{array}' is not served, so no server uses \
+                     member {member}, {device}, which is out"
                 ));
                 let (word, of) = (shell_word(device), shell_word(array));
                 ui.note(format!(

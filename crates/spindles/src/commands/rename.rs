@@ -69,7 +69,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let by_nbd = |serving: &&Serving| serving.addresses().len() > serving.files().count();
     if let Some(serving) = ui.serving().filter(by_nbd) {
         ui.note(format!(
-            "until it is served anew, NBD clients find it as export '{}', and another array of \
+            "until it is served again, NBD clients find it as export '{}', and another array of \
              that name is another export",
             serving.handle().export()
         ));

@@ -79,8 +79,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     });
     if resynced.report.may_be_wrong() {
         ui.note(format!(
-            "array '{name}': devices were away, so data near what was being written before the \
-             crash may be wrong: compare it with a backup"
+            "array '{name}': devices were away, so data near the last writes before the crash \
+             may be wrong: compare it with a backup"
         ));
     }
     ui.json(&json!({

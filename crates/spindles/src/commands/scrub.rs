@@ -112,8 +112,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let in_doubt = arguments.check && !scrubbed.report.is_clean();
     if in_doubt && !findings.places.is_empty() {
         ui.note(format!(
-            "array '{}' was not closed in order: what follows may be what was being written then, \
-             and no rot",
+            "array '{}' was not closed in order: the differences below may be unfinished writes, \
+             not corruption",
             scrubbed.report.name
         ));
     }
@@ -224,8 +224,8 @@ fn found_by_check(scrubbed: &Scrubbed) -> anyhow::Error {
         )
     } else {
         anyhow!(
-            "array '{name}' was not closed in order, so that what is wrong can't be told from what \
-             was being written then: `spindles resync {array}` puts that in order, then scrub it"
+            "array '{name}' was not closed in order, so a check can't distinguish corruption from \
+             unfinished writes: run `spindles resync {array}`, then scrub it"
         )
     }
 }
@@ -244,9 +244,8 @@ fn not_repaired(scrubbed: &Scrubbed, left_bytes: u64, unlabelled: &[String]) -> 
     }
     if scrubbed.report.is_degraded() {
         return anyhow!(
-            "array '{name}': not everything that is wrong could be repaired, as a member is \
-             missing, and more may be unreadable for that: bring back what is missing first, then \
-             scrub again"
+            "array '{name}': some damage could not be repaired, and a missing member may make \
+             more unreadable: bring back the missing members first, then scrub again"
         );
     }
     let trust = if scrubbed.progress.found.disagreements > 0 {
@@ -255,8 +254,8 @@ fn not_repaired(scrubbed: &Scrubbed, left_bytes: u64, unlabelled: &[String]) -> 
         ""
     };
     anyhow!(
-        "array '{name}': not everything that is wrong could be repaired: write these places anew \
-         from a backup and scrub again{trust}"
+        "array '{name}': some damage could not be repaired: restore these places from a backup and \
+         scrub again{trust}"
     )
 }
 
@@ -301,7 +300,7 @@ fn conclude(scrubbed: &Scrubbed, findings: &Findings, ui: &Ui) -> u64 {
     let read = if findings.parts.is_empty() {
         ""
     } else {
-        " in what was read"
+        " in the part that was read"
     };
     let lost_bytes: u64 = arrays.iter().map(|array| array.lost_bytes).sum();
     if scrubbed.through && wrong + found.made_to_agree + failed + lost_bytes == 0 {

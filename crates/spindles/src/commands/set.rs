@@ -22,10 +22,10 @@ pub(crate) static COMMAND: Command = Command {
               array is written without those members, even if the members return later.\n\n\
               With ask, the default, such an array is only read, unless a command that writes \
               is given --degraded. With allow, it is written without a question. Use allow for \
-              machines that start unattended and whose devices nobody moves to another \
-              machine. They must tolerate losing the last writes before a power loss if a \
-              device is late. Once such an array was written, it knows that the other members \
-              are out of date, and no further question follows.\n\n\
+              machines that start unattended and never exchange devices with other machines. \
+              They must tolerate losing the last writes before a power loss if a device is \
+              late. Once such an array was written, it knows that the other members are out of \
+              date, and no further question follows.\n\n\
               spindles set a.img b.img --degraded-writes allow",
     hidden: false,
     forwards: true,

@@ -96,7 +96,7 @@ fn end_of_server(what: &str, servers: &[Server]) -> anyhow::Error {
     };
     let processes: Vec<String> = servers.iter().map(process).collect();
     if processes.is_empty() {
-        return anyhow!("nobody serves {what}, as far as this user may know");
+        return anyhow!("no server that this user may see serves {what}");
     }
     anyhow!(
         "{what} is served without being an array that commands find: {} ends its server in order, \
@@ -147,7 +147,7 @@ fn why_not(given: &Given, called: &str) -> anyhow::Error {
         Err(AssembleError::Open(error)) => {
             anyhow!("no server of this user, or of root, has {called}: {error}")
         }
-        _ => anyhow!("nobody serves {called}"),
+        _ => anyhow!("no server serves {called}"),
     }
 }
 
@@ -160,7 +160,7 @@ fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
     let path = path.display();
     let remedies: Vec<String> = users.iter().map(User::remedy).collect();
     let first = match remedies.as_slice() {
-        [] => "end whoever has it".to_owned(),
+        [] => "end the processes that use it".to_owned(),
         remedies => remedies.join("; "),
     };
     bail!(

@@ -505,7 +505,7 @@ fn create_refuses_devices_it_must_not_take() {
     }
     // A program has it open.
     let open = File::open(folder.path("b")).expect("it is there");
-    open.lock().expect("nobody else has it");
+    open.lock().expect("it is unlocked");
     let waits = format!("/b is in use by pid {} (program-", std::process::id());
     folder.refuses(
         "create x raid1(@a,@b)",

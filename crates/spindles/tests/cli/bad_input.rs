@@ -326,8 +326,8 @@ fn invalid_calls_report_the_error_and_change_nothing() {
     });
     assert!(
         kept == page,
-        "another message than messages.txt has; SPINDLES_UPDATE=1 writes it anew, for you to \
-         read:\n{}",
+        "another message than messages.txt has; SPINDLES_UPDATE=1 rewrites it, for you to \
+         review:\n{}",
         differs.map_or("", String::as_str)
     );
 }

@@ -135,7 +135,7 @@ fn several_reports_are_one_text(results: &Path) {
     json.fails(2, &["--json writes no page", "leave them out"]);
     let records = format!("{results}/records.jsonl");
     let file = report(&[&[&*records][..], &sections].concat());
-    file.fails(2, &["no page is written beside a file", "--format html"]);
+    file.fails(2, &["no page is written for a file", "--format html"]);
     report(&[&[results, "--format", "html"][..], &sections].concat()).ok();
 }
 
@@ -222,7 +222,7 @@ fn compare_reports_different_work_before_its_results() {
     let compare = ["lab", "compare", text(&before), text(&after)];
     let compared = spindles(&compare).ok().out;
     let message = compared.find("block-read: in flight 1 before, 7 after");
-    assert!(message.expect("it is said") < compared.find("block-write").expect("a table"));
+    assert!(message.expect("a warning") < compared.find("block-write").expect("a table"));
     assert!(
         compared.contains("1 not compared: different work"),
         "{compared}"

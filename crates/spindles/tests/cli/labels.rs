@@ -97,7 +97,7 @@ fn wipe_needs_force_and_erases_only_superblocks() {
         spindles(arguments).fails(status, &[why]);
     }
     let reader = fs::File::open(&b).expect("a file");
-    reader.lock_shared().expect("nobody else has it");
+    reader.lock_shared().expect("it is unlocked");
     spindles(&["wipe", &a, &b, "--force"]).fails(1, &["in use"]);
     drop(reader);
     assert!(contents(&devices) == before, "something was written");

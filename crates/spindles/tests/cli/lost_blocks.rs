@@ -86,7 +86,7 @@ fn status_reports_lost_bytes_and_the_remedy() {
 fn status_of_an_array_in_use_counts_lost_blocks() {
     let folder = five();
     let held = std::fs::File::open(folder.path("a")).expect("it is there");
-    held.lock().expect("nobody has it");
+    held.lock().expect("it is unlocked");
     let status = folder.run(&format!("status {FIVE} --json"));
     assert_eq!(status.status, 3, "{}{}", status.out, status.error);
     assert_eq!(status.json()["lost_bytes"], 16 << 10);
@@ -121,9 +121,9 @@ fn a_server_is_degraded_until_lost_blocks_are_written() {
     let mut server = Server(server.spawn().expect("it runs"));
     let status = || {
         let mut bytes = [0; 1024];
-        let count = listener.recv(&mut bytes).expect("systemd is told");
-        let told = String::from_utf8_lossy(&bytes[..count]).into_owned();
-        let status = told.split_once("STATUS=").expect("a status").1;
+        let count = listener.recv(&mut bytes).expect("a notification");
+        let sent = String::from_utf8_lossy(&bytes[..count]).into_owned();
+        let status = sent.split_once("STATUS=").expect("a status").1;
         status.split(',').next().expect("a state").to_owned()
     };
     // The list is read after clients can connect.
@@ -203,8 +203,8 @@ fn a_scrub_restores_lost_blocks_from_the_outer_array() {
 fn examine_lists_lost_blocks_once() {
     let folder = five();
     let run = folder.run(&format!("examine {FIVE}")).ok();
-    let words = "array 'p': 16 KiB lost, in places that answer errors until they are \
-                 written anew from a backup:\n  12288 bytes at 65536\n  4096 bytes at 8388608\n";
+    let words = "array 'p': 16 KiB lost; reads there fail until the data is \
+                 rewritten from a backup:\n  12288 bytes at 65536\n  4096 bytes at 8388608\n";
     assert_eq!(run.out.matches(words).count(), 1, "{}", run.out);
     assert_eq!(run.out.matches("lost").count(), 1, "{}", run.out);
     let json = folder.run(&format!("examine {FIVE} --json")).json();

@@ -38,7 +38,7 @@ fn a_device_that_became_a_member_meanwhile_is_refused() {
     for (command, busy) in commands {
         files(at, "b c");
         let reader = File::open(at.join(busy)).expect("it is there");
-        reader.lock_shared().expect("nobody has it");
+        reader.lock_shared().expect("it is unlocked");
         let mut waits = Command::new(env!("CARGO_BIN_EXE_spindles"))
             .args(command.split(' '))
             .current_dir(at)

@@ -162,10 +162,10 @@ fn create_and_rename_warn_of_a_file_with_the_arrays_name() {
     assert_eq!(renamed.error, "");
 }
 
-/// A member that comes back after the array forgot what it missed can only be filled anew: `status`
-/// and `rebuild` say nothing else.
+/// A member that returns after the array dropped its list of missed writes needs a complete
+/// rebuild: `status` and `rebuild` suggest nothing else.
 #[test]
-fn a_member_that_the_array_outlived_is_to_be_filled_anew() {
+fn a_member_that_the_array_outlived_needs_a_complete_rebuild() {
     let folder = Folder::new("a b c", 8 * MIB);
     here(&folder, "create pool raid5(a,b,c)").ok();
     std::fs::write(folder.path("data"), vec![7; 4 << 20]).expect("room");

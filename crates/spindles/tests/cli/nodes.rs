@@ -504,7 +504,7 @@ fn an_agent_checks_its_folder_and_devices_at_start() {
     // Lock the file as an array locks its devices.
     let held = fs::File::create(at("held")).expect("a file");
     held.set_len(1 << 20).expect("room");
-    held.lock().expect("nobody has it");
+    held.lock().expect("it is unlocked");
     agent(&["--device", &at("held")]).fails(1, &["is in use by", "--force"]);
     drop(held);
 }

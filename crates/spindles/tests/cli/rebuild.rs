@@ -266,7 +266,7 @@ fn an_inner_array_is_recreated_with_new_devices() {
         let run = folder.run(&format!("rebuild {left} --onto {onto}")).ok();
         let paths: Vec<String> = devices.iter().map(|name| folder.path(name)).collect();
         let message = format!(
-            "array 'data': the array inside it 'data.0' ({names}) is made anew of {}, and filled",
+            "array 'data': the inner array 'data.0' ({names}) is recreated from {}, and filled",
             paths.join(", ")
         );
         assert!(run.out.contains(&message), "{}", run.out);

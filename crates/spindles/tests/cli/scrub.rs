@@ -133,7 +133,7 @@ fn stopped_at(folder: &Folder, devices: &str) -> u64 {
     json["scrub_stopped_bytes"].as_u64().expect("a number")
 }
 
-/// Bytes per member, so many that a scrub can be stopped on the way.
+/// Bytes per member, enough to stop a scrub midway.
 const LARGE: u64 = 48 * MIB;
 
 /// A scrub that continues a stopped one says which part it does not read.
@@ -159,7 +159,7 @@ fn a_continued_scrub_names_the_part_that_it_skips() {
         let expected = format!(
             "array 'data': goes on at {percent} %, where it was stopped; --restart reads all\n\
              array 'data': only what follows {percent} % was read now\n\
-             array 'data': nothing is wrong in what was read\n"
+             array 'data': nothing is wrong in the part that was read\n"
         );
         assert_eq!(run.out, expected);
     }
@@ -167,10 +167,10 @@ fn a_continued_scrub_names_the_part_that_it_skips() {
     assert_eq!(run.out, "array 'data': nothing is wrong\n");
 }
 
-/// What a stopped scrub had read is read again if a member has another device since, or blocks
+/// A stopped scrub starts from the beginning if a member has another device since, or blocks
 /// have moved.
 #[test]
-fn a_stopped_scrub_begins_anew_after_a_change_of_members() {
+fn a_stopped_scrub_restarts_after_a_change_of_members() {
     for (change, devices) in [
         ("replace @c @a @b @c --onto @d", "a b d"),
         ("rebuild @a @b --onto @d", "a b d"),
@@ -302,7 +302,7 @@ fn a_check_changes_nothing_whatever_it_finds() {
         let run = folder.run(&format!("scrub --check {}", list(devices)));
         let texts = [
             "was not closed in order",
-            "`spindles resync data` puts that in order",
+            "run `spindles resync data`, then scrub",
         ];
         run.fails(1, &texts);
     }
@@ -589,7 +589,7 @@ fn scrub_reports_lost_ranges_as_bytes_of_the_array() {
     let run = folder.run("scrub @a @b @c");
     run.fails(
         1,
-        &["not everything that is wrong could be repaired: write these places anew from a backup"],
+        &["some damage could not be repaired: restore these places from a backup"],
     );
     for offset in chunks {
         let text = format!("in array 'data' that is 4096 bytes at {offset}");
@@ -632,7 +632,7 @@ fn undecidable_disagreements_are_reported_and_not_repaired() {
         status_says_left(&folder, devices, 25 * BLOCK);
         assert!(data(&folder, devices) == rotten, "{expression}");
         let run = folder.run(&scrub);
-        run.fails(1, &["not everything that is wrong could be repaired"]);
+        run.fails(1, &["some damage could not be repaired"]);
         assert!(
             run.out.contains("nothing tells which is wrong"),
             "{}",

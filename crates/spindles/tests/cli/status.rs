@@ -267,7 +267,7 @@ fn status_names_the_process_using_the_array() {
         let devices = &"@a @b @c @d"[..if name == "data" { 8 } else { 11 }];
         let locked = ["a", "b", "c"].map(|device| {
             let file = File::open(folder.path(device)).expect("it is there");
-            file.lock().expect("nobody has it");
+            file.lock().expect("it is unlocked");
             file
         });
         let pid = std::process::id();

@@ -236,7 +236,7 @@ fn systemd_and_metrics_name_each_array() {
     let mut served = pool.serve_by(command, &address, &what, super::POOL_SERVED);
     let heard = || {
         let mut bytes = [0; 512];
-        let count = notify.recv(&mut bytes).expect("it was told");
+        let count = notify.recv(&mut bytes).expect("a notification");
         String::from_utf8_lossy(&bytes[..count]).into_owned()
     };
     let at = |name: &str| format!("nbd+{address}").replace(":/", &format!(":///{name}?socket=/"));
@@ -450,7 +450,7 @@ fn grow_refuses_a_busy_device() {
         .read(true)
         .custom_flags(O_EXCL)
         .open(&device.0);
-    let held = held.expect("nobody else has it");
+    let held = held.expect("it is unlocked");
     let refused = pool.spindles(&["grow", "pool", "--add", "d", "--force"]);
     let message = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success(), "{message}");

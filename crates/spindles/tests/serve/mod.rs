@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
+mod advice;
 pub(crate) mod authority;
 mod exports;
 mod extended;
@@ -11,7 +12,6 @@ mod hostile;
 mod restart;
 mod sandbox;
 mod tls;
-mod told;
 mod ublk;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -259,17 +259,14 @@ fn libnbd_describes_and_copies() {
     served.run("nbdcopy --connections=4 --requests=64 @ %/out");
     assert!(
         read(&pool.path("out")).starts_with(&bytes),
-        "it is not what was copied"
+        "the copy differs"
     );
     let output = served.stop();
     assert!(output.contains("array 'pool' is closed"), "{output}");
     // The clients' data is there, and the array was closed cleanly.
     let copied = pool.spindles(&["copy", "array:pool", "back", "--bytes", "40M"]);
     assert!(copied.status.success(), "{copied:?}");
-    assert!(
-        read(&pool.path("back")) == bytes,
-        "it is not what was copied"
-    );
+    assert!(read(&pool.path("back")) == bytes, "the copy differs");
     let status = pool.spindles(&["status", "pool"]);
     assert!(status.status.success(), "{status:?}");
 }
@@ -488,7 +485,7 @@ fn a_killed_server_loses_no_flushed_write() {
     served.run("nbdcopy @ %/out");
     assert!(
         read(&pool.path("out")).starts_with(&bytes),
-        "it is not what was flushed"
+        "the flushed data differs"
     );
     served.stop();
 }

@@ -48,7 +48,7 @@ fn libnbd_and_qemu_copy_with_certificates() {
         "nbdcopy --connections=4 --requests=64 {uri} %/out"
     ));
     let copied = read(&pool.path("out"));
-    assert!(copied.starts_with(&bytes), "it is not what was copied");
+    assert!(copied.starts_with(&bytes), "the copy differs");
     let qemu = format!(
         "driver=nbd,host=127.0.0.1,port={},export=pool,tls-creds=tls",
         port(&served)

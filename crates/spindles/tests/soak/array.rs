@@ -97,14 +97,14 @@ impl<'a> Array<'a> {
     }
 
     fn process(&self) -> u32 {
-        self.server.lock().expect("nobody panics").id()
+        self.server.lock().expect("no thread panicked").id()
     }
 
     /// # Errors
     ///
     /// The server has ended.
     pub(crate) fn look(&self) -> Result<(), String> {
-        let ended = self.server.lock().expect("nobody panics").try_wait();
+        let ended = self.server.lock().expect("no thread panicked").try_wait();
         let ended = ended.expect("it is ours");
         ended.map_or(Ok(()), |status| {
             Err(format!("{} has ended: {status}", self.way))
@@ -119,7 +119,7 @@ impl<'a> Array<'a> {
                 .arg(self.path("file"))
                 .status(),
         );
-        drop(self.server.lock().expect("nobody panics").kill());
+        drop(self.server.lock().expect("no thread panicked").kill());
     }
 
     /// Runs a command in the group.
@@ -204,7 +204,7 @@ impl<'a> Array<'a> {
         let found = self.does("scrub pool");
         assert_eq!(found.trim(), "array 'pool': nothing is wrong");
         self.does("stop pool");
-        let mut server = self.server.lock().expect("nobody panics");
+        let mut server = self.server.lock().expect("no thread panicked");
         assert!(server.wait().expect("it ends").success());
     }
 }

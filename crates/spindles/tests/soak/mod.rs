@@ -70,7 +70,7 @@ impl FileSystem {
     /// Unmounts it, and checks it.
     fn check(mut self) {
         let at = self.at.to_str().expect("UTF-8");
-        run("umount", &[at]).expect("nobody uses it");
+        run("umount", &[at]).expect("it is unused");
         self.mounted = false;
         run("fsck.ext4", &["-f", "-n", &self.device.0]).expect("it is in order");
     }

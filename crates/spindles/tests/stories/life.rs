@@ -532,7 +532,7 @@ impl Life {
             let blocks = write.and_then(|write| self.writes.get(usize::try_from(write).ok()?));
             if blocks.is_none_or(|blocks| at >= *blocks) {
                 self.wrong(
-                    &format!("block {at} holds what was never written there"),
+                    &format!("block {at} holds data that no write put there"),
                     run,
                 );
             }
@@ -571,7 +571,7 @@ impl Life {
                 continue;
             };
             let Some(device) = self.devices.iter().position(|it| it.name == name) else {
-                self.wrong("it names a device that nobody gave", &run);
+                self.wrong("it names an unknown device", &run);
             };
             self.spares.retain(|spare| *spare != device);
             self.members[place] = Member {

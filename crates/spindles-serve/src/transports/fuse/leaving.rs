@@ -42,9 +42,9 @@ impl Leaving {
             "and `spindles stop --force`"
         };
         let guard = watcher.guard(format!(
-            "the process that unmounts {place} has ended: nobody takes the mount away if the \
-             server dies, and `spindles stop` can't tell who uses it. When nobody does, `umount \
-             {place}`, {then}, and serve it again"
+            "the process that unmounts {place} has ended: the mount stays if the server dies, and \
+             `spindles stop` can't find its users. Once it is unused, `umount {place}`, {then}, \
+             and serve it again"
         ));
         Self {
             path,
@@ -84,10 +84,10 @@ impl Leaving {
             let leaving = Arc::clone(self);
             let begun = thread::Builder::new().name("spindles-unmount".to_owned());
             *thread = Some(begun.spawn(move || {
-                let told = leaving.leave();
+                let warning = leaving.leave();
                 leaving.has_left.store(true, Ordering::Release);
                 leaving.stopper.wake();
-                told
+                warning
             })?);
         }
         Ok(())
@@ -155,8 +155,8 @@ impl Seen for Leaving {
                 "the array has other ways for the rest"
             };
             format!(
-                "{path} was unmounted (umount --lazy), and whoever opens it finds something else: \
-                 those who had it open have the array still, and {then}"
+                "{path} was unmounted (umount --lazy) and no longer leads to the array: \
+                 processes that had it open keep the array, and {then}"
             )
         })
     }

@@ -117,7 +117,7 @@ fn leave(mut place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<Str
     let users = users(place.path(), server);
     let unmounted = unmount(place.path(), true);
     let path = place.path().display();
-    let told = match &unmounted {
+    let warning = match &unmounted {
         Ok(()) => format!(
             "{path} was still open, {}: they get errors from now on. Unmount what is on it and \
              detach its loop devices before the server is stopped",
@@ -129,7 +129,7 @@ fn leave(mut place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<Str
         // The path still leads to the array.
         std::mem::forget(place);
     }
-    Some(told)
+    Some(warning)
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ impl Refused {
     fn line(&self, peer: &str, why: &Failed, now: Instant) -> Option<String> {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         let others = match &mut *since {
-            Some((told, others)) if now.duration_since(*told) < TELL_INTERVAL => {
+            Some((last, others)) if now.duration_since(*last) < TELL_INTERVAL => {
                 *others += 1;
                 return None;
             }
@@ -157,7 +157,7 @@ impl Refused {
         *since = Some((now, 0));
         let others = match others {
             0 => String::new(),
-            others => format!("; {others} more were since the last that was told"),
+            others => format!("; {others} more since the last such message"),
         };
         Some(format!("client {peer} is refused: {why}{others}"))
     }
@@ -374,8 +374,8 @@ mod tests {
         let first = "client 192.0.2.7:9 is refused: TLS is required";
         assert_eq!(line("192.0.2.7:9", 0).as_deref(), Some(first));
         assert!((1..10).all(|second| line("192.0.2.8:9", second).is_none()));
-        let next = "client 192.0.2.9:9 is refused: TLS is required; 9 more were since the last \
-            that was told";
+        let next = "client 192.0.2.9:9 is refused: TLS is required; 9 more since the last such \
+            message";
         assert_eq!(line("192.0.2.9:9", 11).as_deref(), Some(next));
         assert_eq!(line("192.0.2.7:9", 30).as_deref(), Some(first));
     }

@@ -370,7 +370,7 @@ mod tests {
                 received.len()
             );
         }
-        assert!(received == all, "it is not what was sent");
+        assert!(received == all, "the received bytes differ");
         socket.shutdown();
         client.sock.set_nonblocking(false).expect("it can");
         assert_eq!(client.read(&mut [0; 9]).expect("it ends in order"), 0);

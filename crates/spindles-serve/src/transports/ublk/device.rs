@@ -87,8 +87,8 @@ pub(super) enum DeviceError {
     #[error("{} is there already: give another number, or auto", block_device(*.0))]
     Taken(u32),
     #[error(
-        "{waiting} waits for this array, and whoever has it open: take it over with --ublk \
-         {number}, or with --ublk auto",
+        "{waiting} and its users wait for this array: take it over with --ublk {number}, or with \
+         --ublk auto",
         waiting = block_device(*.number)
     )]
     WaitsElsewhere { number: u32 },

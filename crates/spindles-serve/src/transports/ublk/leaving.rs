@@ -74,9 +74,9 @@ impl Leaving {
             let leaving = Arc::clone(self);
             let begun = thread::Builder::new().name("spindles-ublk".to_owned());
             *thread = Some(begun.spawn(move || {
-                let told = leaving.leave();
+                let warning = leaving.leave();
                 leaving.stopper.wake();
-                told
+                warning
             })?);
         }
         Ok(())
@@ -99,19 +99,19 @@ impl Leaving {
     /// warning if there is one.
     pub(super) fn end(&self) -> Option<String> {
         let thread = lock(&self.thread).take();
-        let told = thread.and_then(|thread| thread.join().expect("it does not panic"));
+        let warning = thread.and_then(|thread| thread.join().expect("it does not panic"));
         let deleted: io::Result<Option<String>> = lock(&self.watcher).ask(END);
         let path = block_device(self.number);
         let failed = |error| Some(format!("{path} could not be deleted: {error}"));
-        deleted.unwrap_or_else(failed).or(told)
+        deleted.unwrap_or_else(failed).or(warning)
     }
 
     /// Asks the watcher to end or leave the device. Returns a warning if there is one.
     fn leave(&self) -> Option<String> {
         match lock(&self.watcher).ask(LEAVE) {
-            Ok(Left { stays, told }) => {
+            Ok(Left { stays, warning }) => {
                 self.stays.store(stays, Ordering::Release);
-                told
+                warning
             }
             Err(error) => {
                 // The device stays: the next server finds it like that of a dead server.

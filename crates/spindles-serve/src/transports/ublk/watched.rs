@@ -37,7 +37,7 @@ pub(super) struct Left {
     /// True if the device is left to another server.
     pub(super) stays: bool,
     /// A warning for the user, if any.
-    pub(super) told: Option<String>,
+    pub(super) warning: Option<String>,
 }
 
 /// Returns the arguments of the process.
@@ -126,7 +126,7 @@ impl Held {
             Stage::Started => self.end_use(),
             _ if self.taken_over => Left {
                 stays: true,
-                told: None,
+                warning: None,
             },
             _ => self.stop(None),
         };
@@ -144,7 +144,7 @@ impl Held {
             let number = self.number;
             return Left {
                 stays: true,
-                told: Some(format!(
+                warning: Some(format!(
                     "{path} is still open, {by}: it stays, and they wait until the array is served \
                      with --ublk {number} again. Unmount what is on it before the server is \
                      stopped, and the device goes with it"
@@ -159,13 +159,13 @@ impl Held {
         }))
     }
 
-    fn stop(&mut self, told: Option<String>) -> Left {
+    fn stop(&mut self, warning: Option<String>) -> Left {
         let stopped = self.control.stop(self.number);
         let path = block_device(self.number);
         let failed = |error| Some(format!("{path} could not be stopped: {error}"));
         Left {
             stays: false,
-            told: stopped.map_or_else(failed, |()| told),
+            warning: stopped.map_or_else(failed, |()| warning),
         }
     }
 

@@ -148,7 +148,8 @@ fn rate(figure: &Figure) -> String {
     reason = "requests a second are far below 2^53"
 )]
 fn ratio(figure: &Figure, figures: &[Figure]) -> Option<f64> {
-    let without = |other: &&Figure| !other.case.promises && other.case.is_beside(&figure.case);
+    let without =
+        |other: &&Figure| !other.case.promises && other.case.is_same_but_promises(&figure.case);
     let without = figures
         .iter()
         .find(without)

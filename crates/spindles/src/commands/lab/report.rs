@@ -109,10 +109,7 @@ fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     let is_file = |folder: &&PathBuf| !folder.is_dir();
     let without_page = match arguments.folders.iter().find(is_file) {
         _ if ui.wants_json() => Some("--json writes no page".to_owned()),
-        Some(file) => Some(format!(
-            "{}: no page is written beside a file",
-            file.display()
-        )),
+        Some(file) => Some(format!("{}: no page is written for a file", file.display())),
         None => None,
     };
     if let Some(without_page) = without_page.filter(|_| !arguments.sections.is_empty()) {

@@ -94,11 +94,11 @@ pub(super) struct Service {
     pub(super) ways: Receiver<Ways>,
     /// The control socket.
     pub(super) commands: Option<Commands>,
-    pub(super) tells: Sender<Told>,
+    pub(super) events: Sender<ExportEvent>,
 }
 
 /// An event of an export.
-pub(super) enum Told {
+pub(super) enum ExportEvent {
     /// A message for people.
     Note(String),
     /// For people, and for the program that runs on events.
@@ -205,7 +205,7 @@ impl Export {
         let ordered = self.thread.orders.send(Order::Confine(needs.clone()));
         ordered.expect("it waits for orders");
         let confined = self.thread.confined.recv();
-        Ok(confined.expect("it does what it is told")?)
+        Ok(confined.expect("it answers every order")?)
     }
 
     /// Starts to serve it. The thread ends when serving does.
@@ -280,16 +280,16 @@ fn serve(server: Server, service: Service) {
         number,
         ways,
         commands,
-        tells,
+        events,
     } = service;
     // The receiver lives until the last sender is dropped.
-    let tell = |told| drop(tells.send(told));
+    let send = |event| drop(events.send(event));
     let mut name = server.name();
     let name_of = |arrays: &[ArraySnapshot]| arrays.first().map(|array| array.name.clone());
     let mut called = name_of(server.arrays());
     let mut rename = |arrays: &[ArraySnapshot]| {
         if let Some(now) = name_of(arrays).filter(|now| Some(now) != called.as_ref()) {
-            tell(Told::Renamed(number, now.clone()));
+            send(ExportEvent::Renamed(number, now.clone()));
             called = Some(now.clone());
             name = now;
         }
@@ -299,11 +299,11 @@ fn serve(server: Server, service: Service) {
     let ended = server.run(|news, arrays| {
         rename(arrays);
         for alarm in watch.hear(news, arrays) {
-            tell(Told::Alarm(alarm));
+            send(ExportEvent::Alarm(alarm));
         }
         let now = state_line(arrays);
         if now != state {
-            tell(Told::State(number, now.clone()));
+            send(ExportEvent::State(number, now.clone()));
             state = now;
         }
     });
@@ -312,19 +312,19 @@ fn serve(server: Server, service: Service) {
     watch
         .end(arrays)
         .into_iter()
-        .map(Told::Alarm)
-        .for_each(tell);
-    tell(Told::Ends(number));
+        .map(ExportEvent::Alarm)
+        .for_each(send);
+    send(ExportEvent::Ends(number));
     // No doors arrive if opening them failed; the error was already reported.
     let notes = ways.recv().map_or_else(|_| Vec::new(), Ways::close);
-    notes.iter().cloned().map(Told::Note).for_each(tell);
+    notes.iter().cloned().map(ExportEvent::Note).for_each(send);
     let closed = ended.map_err(|error| error.to_string());
     let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
     if let Err(error) = &closed {
-        tell(Told::Event(Watch::unclean(&name, error)));
+        send(ExportEvent::Event(Watch::unclean(&name, error)));
     }
     let result = closed.as_ref().map(|_| notes).map_err(String::clone);
-    tell(Told::Closed(number, closed));
+    send(ExportEvent::Closed(number, closed));
     if let Some(commands) = commands {
         commands.end(result);
     }

@@ -20,7 +20,7 @@ use arguments::Arguments;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
 use doors::{Doors, Ways};
-use export::{Beginning, Export, Service, Told};
+use export::{Beginning, Export, ExportEvent, Service};
 use serde_json::{Value, json};
 use spindles_block::counted;
 use spindles_serve::control::Control;
@@ -133,9 +133,9 @@ fn serve(
     };
     let mut states = States::new(&exports);
     let beginnings: Vec<Beginning> = exports.iter().map(Export::beginning).collect();
-    let (tells, hears) = channel();
-    let (threads, gives) = start(exports, commands, &tells);
-    drop(tells);
+    let (sender, events) = channel();
+    let (threads, gives) = start(exports, commands, &sender);
+    drop(sender);
     let opened = doors.open(&offers);
     match &opened {
         Ok(()) => {
@@ -152,7 +152,7 @@ fn serve(
         Err(_) => beginnings.iter().for_each(|it| it.stopper.stop()),
     }
     hand_over(doors, gives);
-    let ended = until_all_end(&hears, states, &mut teller, readiness);
+    let ended = until_all_end(&events, states, &mut teller, readiness);
     for thread in threads {
         thread.join().unwrap_or_else(|panic| resume_unwind(panic));
     }
@@ -186,7 +186,7 @@ fn door_options(arguments: &Arguments) -> anyhow::Result<DoorOptions> {
 fn start(
     exports: Vec<Export>,
     commands: Vec<Option<Commands>>,
-    tells: &Sender<Told>,
+    sender: &Sender<ExportEvent>,
 ) -> (Vec<JoinHandle<()>>, Vec<Sender<Ways>>) {
     let threads = exports.into_iter().zip(commands).enumerate();
     let threads = threads.map(|(number, (export, commands))| {
@@ -195,7 +195,7 @@ fn start(
             number,
             ways,
             commands,
-            tells: tells.clone(),
+            events: sender.clone(),
         });
         (thread, give)
     });
@@ -247,7 +247,7 @@ fn hand_over(doors: Doors, gives: Vec<Sender<Ways>>) {
 /// Reports the events of exports until the last one has ended. Returns their counts as JSON, in
 /// order.
 fn until_all_end(
-    hears: &Receiver<Told>,
+    events: &Receiver<ExportEvent>,
     mut states: States,
     teller: &mut Teller<'_>,
     readiness: &Readiness,
@@ -255,17 +255,17 @@ fn until_all_end(
     let ui = teller.ui;
     let mut closed = Vec::new();
     let mut failed = Vec::new();
-    for told in hears {
-        match told {
-            Told::Note(note) => ui.note(note),
-            Told::Alarm(alarm) => teller.tell(&alarm),
-            Told::Event(alarm) => teller.raise(&alarm),
-            Told::Renamed(number, name) => states.rename(number, name),
-            Told::State(number, state) => {
+    for event in events {
+        match event {
+            ExportEvent::Note(note) => ui.note(note),
+            ExportEvent::Alarm(alarm) => teller.tell(&alarm),
+            ExportEvent::Event(alarm) => teller.raise(&alarm),
+            ExportEvent::Renamed(number, name) => states.rename(number, name),
+            ExportEvent::State(number, state) => {
                 states.set(number, state);
                 readiness.status(&states.to_string());
             }
-            Told::Ends(number) => {
+            ExportEvent::Ends(number) => {
                 states.end(number);
                 if states.are_over() {
                     readiness.stopping();
@@ -273,7 +273,7 @@ fn until_all_end(
                     readiness.status(&states.to_string());
                 }
             }
-            Told::Closed(number, Ok(served)) => {
+            ExportEvent::Closed(number, Ok(served)) => {
                 ui.line(format!(
                     "{} is closed: {}, {}",
                     states.called(number),
@@ -282,7 +282,7 @@ fn until_all_end(
                 ));
                 closed.push((number, document(states.name(number), &served)));
             }
-            Told::Closed(number, Err(error)) => {
+            ExportEvent::Closed(number, Err(error)) => {
                 let error = format!("{}: {error}", states.called(number));
                 // While other arrays are served, the command's result is not visible yet.
                 if !states.are_over() {
@@ -354,9 +354,8 @@ fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
         let name = subject::name(what, arguments)?;
         if names.contains(&name) {
             return Err(Usage::error(format!(
-                "two of these are called '{name}', and nobody could tell them apart: serve one \
-                 with a server of its own, or call one of two arrays otherwise with spindles \
-                 rename"
+                "two of these are called '{name}', and clients could not distinguish them: \
+                 serve one with its own server, or rename one array with spindles rename"
             )));
         }
         names.push(name);

@@ -111,8 +111,7 @@ pub(super) fn open(
             let labelled = wipe::overwritten(device).filter(|_| !arguments.read_only);
             let warning = labelled.map(|labelled| {
                 format!(
-                    "{device} holds {}: serve it to whoever has that, on another machine, and to \
-                     nobody else",
+                    "{device} holds {}: serve it only to its owner, on another machine",
                     labelled.holds
                 )
             });

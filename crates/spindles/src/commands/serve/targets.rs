@@ -128,7 +128,7 @@ fn arrays(
 fn await_members(targets: &[String], arguments: &Arguments, readiness: &Readiness, ui: &Ui) {
     let limit = Duration::from_secs(arguments.wait);
     let begun = Instant::now();
-    let mut told = None;
+    let mut reported = None;
     begin_log();
     while let Some(absent) = arguments.scan.awaited(targets) {
         if begun.elapsed() >= limit {
@@ -136,10 +136,10 @@ fn await_members(targets: &[String], arguments: &Arguments, readiness: &Readines
             ui.note(format!("{absent}: that did not change in {seconds} s"));
             return;
         }
-        if told.as_ref() != Some(&absent) {
+        if reported.as_ref() != Some(&absent) {
             ui.note(format!("waiting: {absent}"));
             readiness.status(&format!("waiting: {absent}"));
-            told = Some(absent);
+            reported = Some(absent);
         }
         std::thread::sleep(LOOK_INTERVAL.min(limit));
     }

@@ -203,7 +203,7 @@ fn errors_for_useless_commands_say_what_to_type() {
             "`spindles journal remove --array pool`",
         ),
         ("set pool", "array 'pool' is written only with --degraded"),
-        ("stop pool", "nobody serves pool"),
+        ("stop pool", "no server serves pool"),
         ("fail b pool", "`spindles add b pool` takes it back"),
         (
             "grow pool --add d",
@@ -235,7 +235,10 @@ fn stop_says_how_to_end_a_server_without_an_array() {
         output.contains(fresh) && output.contains(&kill(&served)),
         "{output}"
     );
-    assert!(pool.output("stop mem:7M").contains("nobody serves mem:7M"));
+    assert!(
+        pool.output("stop mem:7M")
+            .contains("no server that this user may see serves mem:7M")
+    );
     let output = pool.output(&format!("status {fresh}"));
     assert!(
         output.contains("describes an array that is to be made"),
