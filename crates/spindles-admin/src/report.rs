@@ -1025,7 +1025,7 @@ impl ArrayReport {
             let (device, named) = (shell_word(device), named(member));
             left = left.without(*member);
             steps.push(format!(
-                "`{rebuild} --onto {device}{named} --force` fills {device} anew"
+                "`{rebuild} --onto {device}{named} --force` fills {device} completely"
             ));
         }
         let numbers: Vec<MemberIndex> = left.iter().collect();

@@ -367,7 +367,7 @@ impl Selection {
             if place_is_its {
                 former.outrun.push(format!(
                     "left out: {}: array '{}' went on without it for longer than it remembers; \
-                     `spindles rebuild {} --onto {device} --force` fills it anew",
+                     `spindles rebuild {} --onto {device} --force` fills it completely",
                     found.name,
                     now.name,
                     shell_word(&now.name.to_string())

@@ -60,7 +60,7 @@ pub enum AttachError {
     /// The device was never a member, or its data is too old to catch up.
     #[error(
         "{device} is no missing member that can be brought up to date by what it missed: `spindles \
-         rebuild` with --onto fills it anew"
+         rebuild` with --onto fills it completely"
     )]
     NotReturning {
         /// The device.

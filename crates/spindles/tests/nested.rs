@@ -326,8 +326,8 @@ fn an_inner_member_with_a_moved_file_is_known() {
     nest.stop();
 }
 
-/// A served array whose inner array is lost on the disks has no redundancy left: a server that opens
-/// it again finds no such member.
+/// A served array whose inner array is lost on the disks has no redundancy left: the next server
+/// finds no such member.
 #[test]
 fn an_inner_array_lost_on_the_disks_is_not_relied_on() {
     let mut nest = Nest::new("raid1(raid0(a,b),raid0(c,d))");

@@ -177,7 +177,7 @@ fn a_member_that_the_array_outlived_needs_a_complete_rebuild() {
     }
     std::fs::rename(folder.path("away/c"), folder.path("c")).expect("it is there");
     let remedy = "rebuild pool --onto c --force";
-    let safe = format!("to make array 'pool' safe again: `spindles {remedy}` fills c anew");
+    let safe = format!("to make array 'pool' safe again: `spindles {remedy}` fills c completely");
     let status = here(&folder, "status pool");
     let of_no_use = "; c is back, and what it missed is not known\n";
     assert!(status.out.contains(of_no_use), "{}", status.out);

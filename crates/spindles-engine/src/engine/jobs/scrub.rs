@@ -130,7 +130,7 @@ impl Engine {
         self.begin_job(&JOB, from);
     }
 
-    /// Returns the number of wrong blocks and disagreements that nobody has repaired, as the
+    /// Returns the number of wrong blocks and disagreements that are not repaired, as the
     /// superblocks will record it.
     pub(crate) fn left_blocks(&self) -> u64 {
         let persistence = self.metadata.persistence();
