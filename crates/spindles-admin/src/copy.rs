@@ -145,7 +145,7 @@ pub enum CopyError {
         reason: String,
     },
     /// The copied bytes may not be durable.
-    #[error("{name}: what was copied may not be durable: {reason}")]
+    #[error("{name}: the copied bytes may not be durable: {reason}")]
     Flush {
         /// The end that failed.
         name: String,
@@ -546,7 +546,7 @@ impl CopyEnd {
 
     fn read_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
         let reason = if self.is_lost(offset_bytes) {
-            "these blocks are lost; write them anew from a backup (`spindles examine` lists them)"
+            "these blocks are lost; restore them from a backup (`spindles examine` lists them)"
                 .to_owned()
         } else {
             self.why(error)

@@ -106,13 +106,13 @@ where
 {
     let (done, result) = channel();
     let reopen = move |devices: &[&str], options: &AssembleOptions| {
-        let (reopened, told) = match work(devices, options) {
-            Ok((Some(target), told)) => (Reopened::Open(target), Ok(told)),
-            Ok((None, told)) => (Reopened::Closed, Ok(told)),
+        let (reopened, outcome) = match work(devices, options) {
+            Ok((Some(target), outcome)) => (Reopened::Open(target), Ok(outcome)),
+            Ok((None, outcome)) => (Reopened::Closed, Ok(outcome)),
             Err(error) => (Reopened::AsBefore, Err(error)),
         };
         // The caller may have given up.
-        drop(done.send(told));
+        drop(done.send(outcome));
         reopened
     };
     served.reopen(restructure, Box::new(reopen))?;

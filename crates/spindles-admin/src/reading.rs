@@ -34,7 +34,7 @@ pub fn assemble_to_read(
         let away = positions(newer.union(last_writes));
         warn(format!(
             "array '{}' was not closed in order, and is only read, not put in order, since it \
-             lacks {away}: what was being written then may not be readable; --degraded goes on \
+             lacks {away}: interrupted writes may not be readable; --degraded goes on \
              without {away} for good",
             asks.name
         ));
@@ -60,9 +60,9 @@ fn before_recovering(array: &ArrayReport) -> String {
         format!("; blocks of the last writes that {away} alone may hold are lost for good by this")
     };
     format!(
-        "array '{}' was not closed in order: so that what is read stays, what was being written is \
-         put in order now, and it is noted that {away} is not there; what comes back gets what it \
-         missed{lost}",
+        "array '{}' was not closed in order: so that later reads agree, interrupted writes are put \
+         in order now, and it is noted that {away} is not there; a member that comes back gets \
+         what it missed{lost}",
         array.name
     )
 }

@@ -175,14 +175,14 @@ fn while_server_waits(
         onto: options.onto.clone().map(with_absolute_names),
         ..options.clone()
     };
-    let is_made_anew = matches!(options.onto, Some(Expression::Array { .. }));
+    let is_new_array = matches!(options.onto, Some(Expression::Array { .. }));
     // Subscribe first, so that no event is lost.
     let target = served.managed();
     let made = while_closed(served, Restructure::default(), move |devices, assemble| {
         let options = RebuildOptions {
             assemble: AssembleOptions {
                 // The returning member may be older than members still missing.
-                degraded: is_made_anew && assemble.degraded || options.assemble.degraded,
+                degraded: is_new_array && assemble.degraded || options.assemble.degraded,
                 ..assemble.clone()
             },
             ..options
@@ -585,7 +585,7 @@ fn look_at(
     lost.sort_by_key(|lost| Reverse(lost.record.created_s));
     let expression = match onto {
         Expression::Array { .. } => Some(onto.clone()),
-        Expression::Leaf(device) => lost.iter().find_map(|lost| made_anew(lost, device)),
+        Expression::Leaf(device) => lost.iter().find_map(|lost| with_new_device(lost, device)),
     };
     let Some(expression) = expression else {
         let device = onto.leaves().concat();
@@ -639,7 +639,7 @@ fn is_related(device: &str, devices: &[&str]) -> bool {
 
 /// Returns the expression of an inner array with a new device in place of its missing one. `None`
 /// if it lacks several, or consists of arrays.
-fn made_anew(lost: &Lost, device: &str) -> Option<Expression> {
+fn with_new_device(lost: &Lost, device: &str) -> Option<Expression> {
     let geometry = geometry_of(&lost.record).ok()?;
     let is_device = |name: &String| lost.leaves.contains(name);
     // A stopped rebuild may already have made it a member.

@@ -164,11 +164,11 @@ impl ArrayReport {
         })
     }
 
-    /// Describes the members, of this array and of the arrays inside it, that `is_so` selects.
-    fn lacks(&self, is_so: impl Fn(&MemberReport) -> bool) -> Option<String> {
+    /// Describes the members, of this array and of the arrays inside it, that `predicate` selects.
+    fn lacks(&self, predicate: impl Fn(&MemberReport) -> bool) -> Option<String> {
         let of_array = |array: &Self| {
             let members = (0_u8..).zip(&array.members);
-            let lacking = members.filter(|(_, member)| is_so(member));
+            let lacking = members.filter(|(_, member)| predicate(member));
             let lacking: MemberSet = lacking.map(|(index, _)| MemberIndex(index)).collect();
             let name = &array.name;
             (!lacking.is_empty()).then(|| format!("array '{name}' lacks {}", positions(lacking)))
@@ -599,7 +599,7 @@ impl ArrayReport {
         let damaged = self.damaged.iter().filter(|_| !in_use);
         lines.extend(damaged.map(|(device, why)| {
             format!(
-                "{device}: one of its two superblocks is damaged ({why}), and written anew \
+                "{device}: one of its two superblocks is damaged ({why}), and is rewritten \
                  {again}; the other one counts"
             )
         }));
@@ -640,10 +640,10 @@ impl ArrayReport {
         lines
     }
 
-    /// Returns the members that `is_so` selects.
-    fn selected(&self, is_so: impl Fn(&MemberReport) -> bool) -> MemberSet {
+    /// Returns the members that `predicate` selects.
+    fn selected(&self, predicate: impl Fn(&MemberReport) -> bool) -> MemberSet {
         let members = (0_u8..).zip(&self.members);
-        let selected = members.filter(|(_, member)| is_so(member));
+        let selected = members.filter(|(_, member)| predicate(member));
         selected.map(|(index, _)| MemberIndex(index)).collect()
     }
 
@@ -739,8 +739,8 @@ impl ArrayReport {
                 )
             };
             Some(format!(
-                "array '{name}' was not closed in order and lacks {}: bytes near what was being \
-                 written may be wrong, and no error says so; {when}",
+                "array '{name}' was not closed in order and lacks {}: bytes near interrupted \
+                 writes may be wrong, and reads report no error; {when}",
                 positions(self.missing())
             ))
         } else if !self.given_up.last_writes.is_empty() && !self.failed && !self.for_writing {
@@ -776,16 +776,16 @@ impl ArrayReport {
 }
 
 impl ArrayReport {
-    /// Returns the arrays, of this one and those inside it, that `is_so` selects: by what an array
-    /// lacks, and by whether one around it is redundant. A redundant array repairs what arrays
-    /// without redundancy inside it left, or counts it itself.
-    fn which(&self, is_redundant_above: bool, is_so: fn(&Lacks, bool) -> bool) -> Vec<&Self> {
+    /// Returns the arrays, of this one and those inside it, that `predicate` selects by two facts:
+    /// what an array lacks, and whether an array around it is redundant. A redundant array repairs
+    /// or counts what arrays without redundancy inside it left.
+    fn which(&self, is_redundant_above: bool, predicate: fn(&Lacks, bool) -> bool) -> Vec<&Self> {
         let lacks = self.lacking_facts();
-        let is_it = is_so(&lacks, is_redundant_above);
+        let is_it = predicate(&lacks, is_redundant_above);
         let mut arrays: Vec<&Self> = is_it.then_some(self).into_iter().collect();
         for member in &self.members {
             if let MemberReport::Array(inner) = member {
-                arrays.extend(inner.which(lacks.is_redundant || is_redundant_above, is_so));
+                arrays.extend(inner.which(lacks.is_redundant || is_redundant_above, predicate));
             }
         }
         arrays
@@ -803,8 +803,8 @@ impl ArrayReport {
             };
             format!(
                 "array '{}' is degraded: {} that was found wrong could not be repaired; spindles \
-                 scrub names the places and looks again: {first}write anew from a backup what is \
-                 lost",
+                 scrub names the places and looks again: {first}restore the lost places from a \
+                 backup",
                 array.name,
                 SizeBytes(array.scrub_left_bytes).rounded()
             )
@@ -835,12 +835,11 @@ impl ArrayReport {
             let outermost = shell_word(outermost);
             let remedy = if is_redundant_above {
                 format!(
-                    "`spindles scrub {outermost}` writes anew what the arrays around it still know"
+                    "`spindles scrub {outermost}` restores what the arrays around it still hold"
                 )
             } else {
                 format!(
-                    "write these places anew from a backup, `spindles examine {outermost}` lists \
-                     them"
+                    "restore these places from a backup (`spindles examine {outermost}` lists them)"
                 )
             };
             lines.push(format!(

@@ -470,7 +470,7 @@ fn a_read_only_opening_does_not_advance_a_growth() {
     let mut messages = Vec::new();
     let contents = folder.contents();
     let mut tell = |line: String| {
-        assert!(contents == folder.contents(), "told before it happens");
+        assert!(contents == folder.contents(), "warned before any change");
         messages.push(line);
     };
     let assembled = assemble_to_read(&devices, &degraded(), &mut tell).unwrap();

@@ -415,7 +415,7 @@ fn a_killed_replacement_starts_over() {
             .unwrap()
             .found()
     };
-    let (mut at, mut spares, mut told) = (0, 0, 0);
+    let (mut at, mut spares, mut repeated) = (0, 0, 0);
     loop {
         copy_all(begin.path(), world.folder.path());
         let killed = kill(at, replaced);
@@ -424,7 +424,7 @@ fn a_killed_replacement_starts_over() {
         spares += usize::from(found.spare().is_some());
         if killed.is_none() {
             assert!(spares > 10, "{spares} of {at}");
-            assert!(told > 0, "{told} of {at}");
+            assert!(repeated > 0, "{repeated} of {at}");
             break;
         }
         let save = in_memory();
@@ -437,7 +437,7 @@ fn a_killed_replacement_starts_over() {
         let has_place = report.devices().contains(&world.path("x").as_str());
         copy_all(save.path(), world.folder.path());
         match replaced() {
-            Ok(_) => told += usize::from(has_place),
+            Ok(_) => repeated += usize::from(has_place),
             // It was complete except for the last writes.
             Err(error) => assert!(
                 has_place && error.contains("/x is member 1 of array 'g.0'"),

@@ -163,13 +163,13 @@ fn a_pattern_reads_back_through_every_other_assembly() {
         let members_bytes = bytes / u64::from(geometry.data_chunks()) * slots;
         // Superblocks, bitmaps and pages of checksums, which are written more often on slow
         // machines.
-        let beside = 64 * 4096 * u64::from(members);
+        let metadata = 64 * 4096 * u64::from(members);
         let written = after.bytes_written - before.bytes_written;
         // The bitmaps are read once from each member.
         let read = after.bytes_read - before.bytes_read;
         assert!(read <= 2 * 4096 * u64::from(members), "{level} {layout}");
         assert!(
-            (members_bytes..=members_bytes + beside).contains(&written),
+            (members_bytes..=members_bytes + metadata).contains(&written),
             "{level} {layout}: {written} instead of {members_bytes}"
         );
         let mut through = 0;

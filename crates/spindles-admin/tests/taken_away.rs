@@ -6,7 +6,7 @@
 //! it.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
-#![expect(unsafe_code, reason = "a loop device is told its size by address")]
+#![expect(unsafe_code, reason = "an `ioctl` resizes a loop device")]
 
 use crate::common;
 
@@ -36,7 +36,7 @@ const MEMBER_BYTES: u64 = 40 << 20;
 /// The size of the array's contents, and of the part that is overwritten: much more than is in
 /// flight at once.
 const BYTES: usize = 24 << 20;
-const ANEW: usize = 18 << 20;
+const REWRITTEN: usize = 18 << 20;
 /// A member is removed after this many bytes.
 const MOMENT: u64 = 2 << 20;
 
@@ -176,7 +176,7 @@ impl Bench {
             Fault::Full => vec![0; BYTES],
             Fault::Gone | Fault::WriteProtected => pattern(1, BYTES),
         };
-        let new = pattern(2, ANEW);
+        let new = pattern(2, REWRITTEN);
         std::fs::write(folder.path().join("old"), &old).unwrap();
         std::fs::write(folder.path().join("new"), &new).unwrap();
         let bench = Self {
@@ -244,7 +244,7 @@ impl Bench {
 
     /// The expected contents of the array.
     fn expected(&self) -> Vec<u8> {
-        [self.new.as_slice(), &self.old[ANEW..]].concat()
+        [self.new.as_slice(), &self.old[REWRITTEN..]].concat()
     }
 
     /// Returns the places at which the array returns errors. Durable writes must be there; the last
@@ -330,16 +330,16 @@ fn one(
     let mut taken = false;
     let on_progress = &mut |progress: Progress| {
         if !taken && progress.bytes >= MOMENT {
-            assert!(progress.bytes < size(ANEW), "{what}: in the middle");
+            assert!(progress.bytes < size(REWRITTEN), "{what}: in the middle");
             bench.disks[victim].take_away(fault);
             taken = true;
         }
         ControlFlow::Continue(())
     };
-    copy(&mut from, &mut to, size(ANEW), on_progress).unwrap();
+    copy(&mut from, &mut to, size(REWRITTEN), on_progress).unwrap();
     assert!(taken);
     // Read back from the remaining members.
-    compare(&mut from, &mut to, size(ANEW), &mut go_on).unwrap();
+    compare(&mut from, &mut to, size(REWRITTEN), &mut go_on).unwrap();
     let target = to.target_mut().unwrap();
     let status = target.status().unwrap();
     let state = status.members[victim].state;
@@ -469,7 +469,7 @@ fn too_many(level: &str, members: usize, fault: Fault, io: IoChoice) -> Result<(
         }
         ControlFlow::Continue(())
     };
-    let error = copy(&mut from, &mut to, size(ANEW), on_progress).unwrap_err();
+    let error = copy(&mut from, &mut to, size(REWRITTEN), on_progress).unwrap_err();
     assert!(matches!(error, CopyError::Write { .. }), "{what}: {error}");
     assert_eq!(taken, 2);
     bench.judge(&mut to);
@@ -481,7 +481,7 @@ fn too_many(level: &str, members: usize, fault: Fault, io: IoChoice) -> Result<(
     }
     let mut array = bench.open(&[]);
     let lost = bench.judge(&mut array);
-    assert!(lost.iter().all(|&at| at < ANEW), "{what}: {lost:?}");
+    assert!(lost.iter().all(|&at| at < REWRITTEN), "{what}: {lost:?}");
     assert!(lost.is_empty() || level != "raid1", "{what}: {lost:?}");
     assert_eq!(
         bench.judge(&mut array),

@@ -258,7 +258,7 @@ fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
     }
     if faults.repaired_blocks > 0 {
         let bytes = bytes(faults.repaired_blocks);
-        parts.push(format!("{bytes} that could not be read written anew"));
+        parts.push(format!("{bytes} unreadable and rewritten"));
     }
     if faults.unfilled_blocks > 0 {
         let bytes = bytes(faults.unfilled_blocks);

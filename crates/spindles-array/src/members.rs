@@ -512,7 +512,7 @@ impl Members {
                     readiness,
                     id: WatchId(OWN_WATCHES + u32::try_from(place).expect("few devices")),
                 });
-                watched.expect("it was looked out for connections before");
+                watched.expect("the queue watched connections before");
             }
         }
     }

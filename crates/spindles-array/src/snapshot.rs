@@ -53,8 +53,8 @@ impl ArraySnapshot {
     /// Returns the member being copied, and the device that it is copied to.
     #[must_use]
     pub fn replacement(&self) -> Option<(MemberIndex, &DeviceSnapshot)> {
-        let beside = u8::try_from(self.status.members.len()).ok()?;
-        self.replacing.zip(self.device(MemberIndex(beside)))
+        let position = u8::try_from(self.status.members.len()).ok()?;
+        self.replacing.zip(self.device(MemberIndex(position)))
     }
 
     /// Returns the device in a position; `None` for an array or an empty position.

@@ -258,15 +258,15 @@ fn a_read_delayed_by_a_member_is_served_by_the_others() {
         // The late reads complete while others use the memory.
         until.lock().unwrap().first = Instant::now();
         read_for(&mut export, Instant::now() + PERIOD, blocks);
-        let told: Vec<Event> = std::iter::from_fn(|| export.target_mut().next_event())
+        let events: Vec<Event> = std::iter::from_fn(|| export.target_mut().next_event())
             .map(|(_, event)| event)
             .collect();
         let stalls = |is: bool| {
-            told.iter().any(|event| {
+            events.iter().any(|event| {
                 matches!(event, Event::MemberStalls { member, stalls } if member.0 == 0 && *stalls == is)
             })
         };
-        assert!(stalls(true) && stalls(false), "{level}: {told:?}");
+        assert!(stalls(true) && stalls(false), "{level}: {events:?}");
         read_all(&mut export);
         println!("{level}: {longest:?} instead of {STALL:?}, hedged {counts:?}");
         export.close().unwrap();

@@ -214,7 +214,7 @@ pub(crate) fn in_words(standing: &Standing) -> String {
     });
     match (standing.place, behind) {
         (Place::Best, None) => "the fastest".to_owned(),
-        (Place::Best, Some(behind)) => format!("not told apart: {behind}"),
+        (Place::Best, Some(behind)) => format!("no difference shown: {behind}"),
         // Holm's correction over all pairs and the A/A pair require more than the interval.
         (Place::Unresolved, behind) => format!(
             "{}, but no proof: identical systems, or a pair by chance, may differ as much",
@@ -255,8 +255,8 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
         .collect();
     if counts.iter().all(|(_, best)| *best == all) {
         return Some(format!(
-            "{TITLE} No system was told apart from the fastest in {any_of}: take the one that \
-             survives, holds and costs what suits you."
+            "{TITLE} No system differs provably from the fastest in {any_of}: choose by \
+             redundancy, capacity and cost."
         ));
     }
     let first = most(&counts)?;

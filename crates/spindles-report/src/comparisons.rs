@@ -74,8 +74,8 @@ pub(crate) fn columns(
     }
     // Drop empty columns.
     let columns = columns.into_iter();
-    let is_said = |column: &Column| column.texts.iter().any(|text| !text.is_empty());
-    columns.filter(is_said).collect()
+    let has_text = |column: &Column| column.texts.iter().any(|text| !text.is_empty());
+    columns.filter(has_text).collect()
 }
 
 fn row(
@@ -86,7 +86,7 @@ fn row(
 ) -> [String; 8] {
     let comparison = comparison(analysis, cell, quantity);
     let figure = words::figure(cell, quantity);
-    let (figure, beside) = match quantity {
+    let (figure, second) = match quantity {
         Quantity::ResponseP99 => (format!("p99 {figure}"), words::figure(cell, Quantity::Rate)),
         Quantity::ResponseP50 => (format!("p50 {figure}"), String::new()),
         // With a single operation in a run, the percentile is its time.
@@ -107,7 +107,7 @@ fn row(
         comparison.map_or(String::new(), words::difference),
         comparison.map_or(String::new(), words::interval),
         said,
-        beside,
+        second,
         cell.traffic_amplification()
             .map_or(String::new(), figures::times),
         cell.cpu_per_counted()

@@ -23,7 +23,7 @@ pub(crate) const COLUMNS: &[&str] = &[
 /// How to read the table.
 pub(crate) const CAPTION: &str = "How long operations took before, during and after a job of the \
     array: medians over repetition blocks with their 95 % intervals, where there are five blocks. \
-    Then how fast the job went through the array beside the workload and by itself, and the first \
+    Then the rate of the job through the array during the workload and alone, and the first \
     as a share of the second. The rate that a job may be held to is what it reads or writes of \
     each member: through an array with the data of three members it goes three times as fast.";
 

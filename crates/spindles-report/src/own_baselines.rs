@@ -18,7 +18,7 @@ pub(crate) const FIGURES: std::ops::Range<usize> = 2..4;
 
 /// How to read the table.
 pub(crate) const CAPTION: &str = "Systems that have a baseline of their own: how their rates \
-    differ from those of that one in the same repetition blocks.";
+    differ from the rates of that baseline in the same repetition blocks.";
 
 /// One row for each such system and workload.
 pub(crate) fn rows(analysis: &Analysis) -> Vec<[String; 5]> {
@@ -27,7 +27,7 @@ pub(crate) fn rows(analysis: &Analysis) -> Vec<[String; 5]> {
 
 fn row(comparison: &Comparison) -> [String; 5] {
     [
-        format!("{} beside {}", comparison.system, comparison.baseline),
+        format!("{} vs {}", comparison.system, comparison.baseline),
         comparison.of(),
         words::difference(comparison),
         words::interval(comparison),

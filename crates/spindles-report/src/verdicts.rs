@@ -9,8 +9,8 @@ use spindles_measure::verdicts::{
 use crate::charts;
 
 /// Explains how to read the verdicts.
-pub(crate) const CAPTION: &str = "What kept each system from being faster, said from the counters \
-    that were read beside the workload, with the evidence and a change that would confirm it. \
+pub(crate) const CAPTION: &str = "What limited each system, inferred from the counters read during \
+    the workload, with the evidence and a change that would confirm it. \
     Undetermined: nothing was seen at its limit, or more than one cause was near it. A cache \
     figure says more of a cache than of the disks. Workloads with a named bottleneck come first.";
 

@@ -140,7 +140,7 @@ fn the_page_works_in_a_browser() {
         for (what, why) in [
             ("cut", "is cut short"),
             ("crossing", "is written over another label"),
-            ("touching", "touches the label beside it"),
+            ("touching", "touches the next label"),
         ] {
             assert_eq!(found[what], Value::Array(Vec::new()), "{width}: {why}");
         }

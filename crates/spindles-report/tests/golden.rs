@@ -472,7 +472,7 @@ fn a_narrow_terminal_shows_every_system() {
             words.join(" ").contains("per 1,000 op/s in seeks"),
             "{prices}"
         );
-        let differences = between(&text, "Difference from", "Each system");
+        let differences = between(&text, "Difference from", "The verdict on");
         for part in [prices, differences] {
             for system in analysis.compared() {
                 let words = part.split_whitespace();
@@ -487,8 +487,8 @@ fn a_narrow_terminal_shows_every_system() {
             );
         }
         assert!(differences.contains("geometric mean"), "{width}");
-        let is_said = text.contains("left out for");
-        assert_eq!(is_said, width < 200, "{width}");
+        let omits_columns = text.contains("left out for");
+        assert_eq!(omits_columns, width < 200, "{width}");
     }
 }
 

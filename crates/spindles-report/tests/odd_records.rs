@@ -430,7 +430,7 @@ fn the_share_of_each_node_is_reported() {
 #[test]
 fn sections_can_be_chosen() {
     // Together they fill every section.
-    let both = [beside_a_rebuild(3), on_two_nodes(2)];
+    let both = [during_a_rebuild(3), on_two_nodes(2)];
     let both = both.map(|records| Analysis::of(&records).expect("the examples have runs"));
     let html = outputs::by_name("html").expect("there is an HTML output");
     let names = outputs::section_names();
@@ -453,7 +453,7 @@ fn sections_can_be_chosen() {
 }
 
 /// The example with its first three workloads turned into one that runs next to a rebuild.
-fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
+fn during_a_rebuild(blocks: u32) -> Vec<Record> {
     let mut records = example::records(blocks);
     let names: Vec<String> = match &records[0] {
         Record::Experiment(experiment) => {
@@ -464,7 +464,7 @@ fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
             panic!("the experiment comes first")
         }
     };
-    let beside = |name: &str| {
+    let place = |name: &str| {
         let at = names.iter().position(|one| one == name)?;
         Some(Beside {
             job: "rebuild".to_owned(),
@@ -474,7 +474,7 @@ fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
     };
     if let Record::Experiment(experiment) = &mut records[0] {
         for workload in &mut experiment.workloads {
-            workload.beside = beside(&workload.name);
+            workload.beside = place(&workload.name);
         }
     }
     let share = JobShare {
@@ -484,7 +484,7 @@ fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
         alone_ns: 1_000_000_000,
     };
     runs(&mut records).for_each(|run| {
-        run.workload.beside = beside(&run.workload.name);
+        run.workload.beside = place(&run.workload.name);
         let during = (run.workload.beside.as_ref()).is_some_and(|own| own.stage == Stage::During);
         run.job = during.then_some(share);
     });
@@ -494,7 +494,7 @@ fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
 /// Every format shows the stages before, during and after a job next to each other.
 #[test]
 fn latency_during_a_job_is_shown() {
-    let analysis = Analysis::of(&beside_a_rebuild(8)).unwrap();
+    let analysis = Analysis::of(&during_a_rebuild(8)).unwrap();
     for name in ["terminal", "markdown", "html"] {
         let output = outputs::by_name(name).unwrap();
         let text = (output.report)(&analysis, &with_tables());

@@ -238,7 +238,7 @@ impl Opening<'_> {
             } else {
                 format!(
                     "{name}: outdated: an old copy of the device with the journal, or it went back \
-                     in time; what was being written is not told by it"
+                     in time; it does not record the interrupted writes"
                 )
             }
         };

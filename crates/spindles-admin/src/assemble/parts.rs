@@ -119,8 +119,8 @@ impl Lost {
         let mut reports = parts.iter().filter_map(|part| part.report.as_ref());
         if reports.any(|report| report.name == name) {
             return format!(
-                "{}: outdated: array '{name}' was made anew without it; leave it out, or give it \
-                 to something else with --force",
+                "{}: outdated: array '{name}' was created again without it; leave it out, or \
+                 give it to something else with --force",
                 self.leaves.join(", ")
             );
         }

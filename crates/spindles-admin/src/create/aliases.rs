@@ -37,7 +37,7 @@ pub(super) fn refuse(
         let read = stack.read(*node, block, &mut found);
         read.map_err(|error| OpenError::Io {
             device: (*name).to_owned(),
-            action: "read back what was written to",
+            action: "read back the test block of",
             source: std::io::Error::other(error.to_string()),
         })?;
         // All names of a device show its last write.

@@ -101,13 +101,13 @@ pub enum AssembleError {
     /// It was not closed in order, and members are missing, so parity can't identify the writes in
     /// flight.
     #[error(
-        "array '{array}' was not closed in order and {missing} of {members} {} missing{}: what was \
-         being written then can't be told from damage{}; {}bring the missing members back, or use \
-         {} to open it all the same and check the data yourself",
+        "array '{array}' was not closed in order and {missing} of {members} {} missing{}: \
+         interrupted writes can't be distinguished from damage{}; {}bring the missing members \
+         back, or use {} to open it all the same and check the data yourself",
         if missing.starts_with("members") { "are" } else { "is" },
         if *lacks_journal { ", and the device of its journal too" } else { "" },
         because(refused),
-        if *lacks_journal { "give the device of its journal, which tells that, or " } else { "" },
+        if *lacks_journal { "give the device of its journal, which records them, or " } else { "" },
         if *asks { "--force --degraded" } else { "--force" }
     )]
     UncleanDegraded {
@@ -248,7 +248,7 @@ impl AssembleError {
 /// Returns the options that discard data of missing members.
 fn by_degraded(forced: bool) -> &'static str {
     if forced {
-        "--degraded beside --force"
+        "--force --degraded"
     } else {
         "--degraded"
     }

@@ -81,7 +81,7 @@ pub enum ChangeError {
     /// `progress` stopped the copy.
     #[error(
         "array '{array}': the copy was stopped; {old} is a member as before, and {onto} is not: \
-         the next replacement begins anew"
+         the next replacement starts over"
     )]
     ReplaceStopped {
         /// The array.
@@ -107,7 +107,7 @@ pub enum ChangeError {
     /// Some places could not be read.
     #[error(
         "array '{array}': {} can be read neither from {old} nor from the other members, so it \
-         stays a member; what belongs to them must be written anew",
+         stays a member; restore these places from a backup",
         counted(*failed, "place")
     )]
     Unreadable {
@@ -249,8 +249,8 @@ pub enum ChangeError {
     },
     /// Too many members are missing.
     #[error(
-        "array '{array}' lost more members than it survives while it grew; what was moved and what \
-         was not is known, and it goes on when they are back"
+        "array '{array}' lost more members than it survives while it grew; it knows which data it \
+         moved, and goes on growing when they are back"
     )]
     GrowthFailed {
         /// The array.

@@ -302,7 +302,7 @@ impl Carry {
 
     /// Closes the device next to the array's members once the array no longer uses it. After a
     /// replacement this is the old member.
-    fn let_go_beside(&mut self, array: ArrayIndex) {
+    fn let_go_unused(&mut self, array: ArrayIndex) {
         let array = &self.arrays[array.index()];
         if array.engine.uses_replacement() {
             return; // The member went out, and the replacement takes its place.
@@ -670,7 +670,7 @@ impl Carry {
             Event::MemberOut { .. } => self.lost_members = true,
             Event::ReplaceDone { .. }
             | Event::ReplaceEnded { .. }
-            | Event::RebuildStarted { .. } => self.let_go_beside(index),
+            | Event::RebuildStarted { .. } => self.let_go_unused(index),
             _ => {}
         }
         if self.events.len() == EVENTS_MAX {

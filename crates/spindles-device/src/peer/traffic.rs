@@ -114,7 +114,7 @@ impl Traffic {
     pub(super) fn in_doubt(&self) -> Option<&'static str> {
         let mut requests = self.requests.all.iter().flatten();
         if self.changed > self.flushed {
-            Some("what was written last may be lost there")
+            Some("the last writes may be lost there")
         } else if requests.any(|asking| asking.is_sent && asking.changes()) {
             Some("a write was under way, and may still be done")
         } else {

@@ -196,7 +196,7 @@ impl Shared {
             descriptors.push(PollFd::new(wake, PollFlags::IN));
             match poll(&mut descriptors, None) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => panic!("descriptors can't be looked out for: {error}"),
+                Err(error) => panic!("can't poll the descriptors: {error}"),
             }
             let is_ready = |at: &usize| !descriptors[*at].revents().is_empty();
             let ready = (0..watched.len()).filter(is_ready);

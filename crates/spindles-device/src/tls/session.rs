@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 pub struct Session {
     connection: Connection,
     /// Encrypted bytes that are not yet reported as sent.
-    untold: usize,
+    unreported: usize,
 }
 
 impl Session {
@@ -26,7 +26,7 @@ impl Session {
         assert!(!connection.is_handshaking());
         Self {
             connection,
-            untold: 0,
+            unreported: 0,
         }
     }
 
@@ -76,9 +76,9 @@ impl Session {
             let processed = self.connection.process_new_packets();
             // Send any message to the other side, such as an alert or new keys. If the socket takes
             // none now, the next send begins with it.
-            let told = self.flush(stream);
+            let flushed = self.flush(stream);
             processed.map_err(io::Error::other)?;
-            told?;
+            flushed?;
         }
     }
 
@@ -97,13 +97,13 @@ impl Session {
         let mut rest = &mut pieces[..];
         let mut sent = 0;
         while self.flush(stream)? {
-            let told = std::mem::take(&mut self.untold);
-            sent += told;
-            IoSlice::advance_slices(&mut rest, told);
+            let reported = std::mem::take(&mut self.unreported);
+            sent += reported;
+            IoSlice::advance_slices(&mut rest, reported);
             if rest.is_empty() {
                 return Ok(sent);
             }
-            self.untold = self.encipher(rest)?;
+            self.unreported = self.encipher(rest)?;
         }
         if sent == 0 {
             return Err(ErrorKind::WouldBlock.into());

@@ -17,9 +17,8 @@ pub(super) static CHART: Chart = Chart {
         further left is faster. All runs of a system are one line. Each step up is another nine, \
         so that the slowest few are seen as well; the third only from 10,000 operations on. In a \
         closed loop the next request waits for an answer, so a slow system is also asked less. \
-        Where operations come at a set rate (an open loop), the response time stands beside: it \
-        begins when an operation was due, so it has the time in it that was spent waiting for \
-        others.",
+        If operations arrive at a set rate (an open loop), the response time is shown too. It \
+        starts when an operation is due, so it includes the wait for earlier operations.",
     panels,
 };
 

@@ -10,9 +10,9 @@ pub(super) static CHART: Chart = Chart {
     entry: "CPU against singles",
     title: "CPU time against the mean of the single devices",
     caption: "CPU time of the whole machine for each byte or operation, divided by the mean of \
-        that of the single devices in the same repetition block; right is more. It is time for the \
-        same work, and not the share of a CPU, since whoever is faster keeps a CPU busier for a \
-        shorter time. One scale for all panels.",
+        that of the single devices in the same repetition block; right is more. It is the time for \
+        equal work, not the share of a CPU: a faster system keeps a CPU busier for a shorter time. \
+        One scale for all panels.",
     panels,
 };
 

@@ -91,8 +91,8 @@ pub fn change_page(change: &Change) -> Page {
          {}</li>{}</ul></section><section id=\"comparison\"><h2>Comparison</h2><p \
          class=\"caption\">Rates and times are geometric means, and the change is their ratio, in \
          percent or from twice on as a factor, with its 95 % interval; the repetitions before and \
-         after are no pairs, so each side is resampled on its own. Read a change of an array \
-         beside the change of the baseline.</p>{table}</section><section \
+         after are no pairs, so each side is resampled on its own. Compare the change \
+         of an array with the change of the baseline.</p>{table}</section><section \
          id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
         different,
         words::change_sums(change),

@@ -35,8 +35,8 @@ fn report(analysis: &Analysis, _: &Options) -> String {
         workload_table(analysis, workload, &mut text);
     }
     overall(analysis, &mut text);
-    beside_own_baselines(analysis, &mut text);
-    beside_jobs(analysis, &mut text);
+    against_own_baselines(analysis, &mut text);
+    around_jobs(analysis, &mut text);
     on_nodes(analysis, &mut text);
     priced(analysis, &mut text);
     bottlenecks(analysis, &mut text);
@@ -115,7 +115,7 @@ fn priced(analysis: &Analysis, text: &mut String) {
     }
 }
 
-fn beside_own_baselines(analysis: &Analysis, text: &mut String) {
+fn against_own_baselines(analysis: &Analysis, text: &mut String) {
     let rows = own_baselines::rows(analysis);
     if rows.is_empty() {
         return;
@@ -123,7 +123,7 @@ fn beside_own_baselines(analysis: &Analysis, text: &mut String) {
     let caption = own_baselines::CAPTION;
     line(
         text,
-        &format!("\n## Beside their own baselines\n\n{caption}\n"),
+        &format!("\n## Against their own baselines\n\n{caption}\n"),
     );
     table_head(text, own_baselines::COLUMNS);
     for row in rows {
@@ -148,12 +148,15 @@ fn on_nodes(analysis: &Analysis, text: &mut String) {
     }
 }
 
-fn beside_jobs(analysis: &Analysis, text: &mut String) {
+fn around_jobs(analysis: &Analysis, text: &mut String) {
     let rows = jobs::rows(analysis);
     if rows.is_empty() {
         return;
     }
-    line(text, &format!("\n## Beside jobs\n\n{}\n", jobs::CAPTION));
+    line(
+        text,
+        &format!("\n## Latency around jobs\n\n{}\n", jobs::CAPTION),
+    );
     table_head(text, jobs::COLUMNS);
     for row in rows {
         let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();

@@ -78,12 +78,12 @@ fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
         let columns = comparisons::columns(analysis, workload, &|it| verdict(it, options));
         tables.draw(columns, options);
     }
-    beside_own_baselines(analysis, options, &mut tables);
-    beside_jobs(analysis, options, &mut tables.text);
+    against_own_baselines(analysis, options, &mut tables);
+    around_jobs(analysis, options, &mut tables.text);
     on_nodes(analysis, options, &mut tables);
     priced(analysis, options, &mut tables);
     overview(analysis, options, &mut tables);
-    each_beside_each(analysis, options, &mut tables);
+    all_pairs(analysis, options, &mut tables);
     *text += &tables.done(options);
     bottlenecks(analysis, options, text);
     if choice::Matrix::of(analysis).is_some() {
@@ -202,14 +202,14 @@ fn drawn_matrix(
 }
 
 /// Writes the verdict on every pair of systems, by workload.
-fn each_beside_each(analysis: &Analysis, options: &Options, tables: &mut Tables) {
+fn all_pairs(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let choice = &analysis.choice;
     let rankings = choice.workloads.iter().filter(|it| it.pairs.len() > 1);
     for (at, ranking) in rankings.enumerate() {
         if at == 0 {
             let title = format!(
-                "Each system beside each other, the one of the row: {}. All {} pairs are corrected \
-                 together (Holm).",
+                "The verdict on the system of each row against that of each column: {}. All {} \
+                 pairs are corrected together (Holm).",
                 choice::legend_of_pairs(analysis),
                 choice.pairs
             );
@@ -247,7 +247,7 @@ fn systems(analysis: &Analysis, options: &Options, text: &mut String) {
 }
 
 /// Writes the comparisons with baselines of their own.
-fn beside_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tables) {
+fn against_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let rows = own_baselines::rows(analysis);
     if rows.is_empty() {
         return;
@@ -318,7 +318,7 @@ fn priced(analysis: &Analysis, options: &Options, tables: &mut Tables) {
 
 /// Writes the latencies before, during and after jobs. Each workload and system has its own lines,
 /// since a row with all intervals would be too wide.
-fn beside_jobs(analysis: &Analysis, options: &Options, text: &mut String) {
+fn around_jobs(analysis: &Analysis, options: &Options, text: &mut String) {
     for row in jobs::rows(analysis) {
         wrapped(
             text,
@@ -339,7 +339,7 @@ fn beside_jobs(analysis: &Analysis, options: &Options, text: &mut String) {
             known => known.to_owned(),
         };
         let rates = format!(
-            "  the job went {} beside it, {} alone: {}",
+            "  the job ran at {} during the workload, {} alone: {}",
             known(&row[8]),
             known(&row[9]),
             known(&row[10])

@@ -107,7 +107,7 @@ fn weighted(analysis: &Analysis) -> String {
             ]
         })
         .collect();
-    let columns = ["system", "beside the fastest", "95 % interval", "place"];
+    let columns = ["system", "against the fastest", "95 % interval", "place"];
     let table = table_of_texts(
         "By your weights",
         "full",

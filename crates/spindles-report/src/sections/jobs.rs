@@ -7,7 +7,7 @@ use crate::jobs;
 
 pub(super) static SECTION: Section = Section {
     name: "jobs",
-    title: "Beside jobs",
+    title: "Latency around jobs",
     body: Body::One(body),
 };
 

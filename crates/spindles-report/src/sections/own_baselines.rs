@@ -7,7 +7,7 @@ use crate::own_baselines::{CAPTION, COLUMNS, FIGURES, rows};
 
 pub(super) static SECTION: Section = Section {
     name: "own-baselines",
-    title: "Beside their own baselines",
+    title: "Against their own baselines",
     body: Body::One(body),
 };
 

@@ -8,7 +8,7 @@ use crate::svg::escape;
 
 pub(super) static SECTION: Section = Section {
     name: "pairs",
-    title: "Each beside each",
+    title: "All pairs",
     body: Body::One(body),
 };
 
@@ -21,8 +21,9 @@ fn body(analysis: &Analysis) -> String {
         return String::new();
     }
     let caption = format!(
-        "The verdict on each system, the fastest first, beside each other, which has the number of \
-         its row: {}. All {} pairs are corrected together (Holm).",
+        "The verdict on the system of each row, the fastest first, against that of each column. A \
+         column has the number of its system's row: {}. All {} pairs are corrected together \
+         (Holm).",
         coloured(&choice::legend_of_pairs(analysis)),
         analysis.choice.pairs
     );

@@ -680,7 +680,7 @@ fn an_overwritten_superblock_is_reported_and_rewritten() {
     for at in [4096, 32768] {
         folder.write("a", at, &[0x5a; 4096]);
         let message = "/a: one of its two superblocks is damaged (there is no Spindles \
-            superblock), and written anew ";
+            superblock), and is rewritten ";
         let status = folder.run("status @a @b").ok();
         assert!(
             status
@@ -801,7 +801,7 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
     let run = folder.run("copy array:@a,@c @out --bytes 1M --force").ok();
     assert!(folder.read("out") == folder.read("in"));
     for text in [
-        "bytes near what was being written may be wrong, and no error says so",
+        "bytes near interrupted writes may be wrong, and reads report no error",
         "`spindles resync data --force`",
     ] {
         assert!(run.error.contains(text), "no {text:?} in {}", run.error);
@@ -837,7 +837,7 @@ fn an_unclean_array_names_all_required_options_at_once() {
     let unclean = "use --force --degraded to open it all the same";
     folder.refuses("resync @a @b", 1, &[unclean]);
     folder.refuses("resync @a @b --degraded", 1, &[unclean]);
-    let newer = "or go on without them by --degraded beside --force, or for good by";
+    let newer = "or go on without them by --force --degraded, or for good by";
     folder.refuses("resync @a @b --force", 1, &[newer]);
     let status = folder.run("status @a @b").ok();
     assert!(status.error.contains(unclean), "{}", status.error);

@@ -198,7 +198,7 @@ fn an_unclean_array_lacking_journal_and_member_is_refused() {
     };
     assert!((0..100).any(was_cut_short), "none was killed in the middle");
     let missing = "member 1 of 3 is missing, and the device of its journal too";
-    let remedy = "give the device of its journal, which tells that, or bring the missing members \
+    let remedy = "give the device of its journal, which records them, or bring the missing members \
                   back, or use --force";
     for command in [
         "copy array:@a,@c @out",

@@ -54,7 +54,7 @@ fn status_reports_lost_bytes_and_the_remedy() {
     let status = folder.run(&format!("status {FIVE}"));
     let words = [
         "array 'p' is degraded: 16 KiB of it lost",
-        "write these places anew from a backup, `spindles examine p` lists them",
+        "restore these places from a backup (`spindles examine p` lists them)",
     ];
     assert_eq!(status.status, 3, "{}{}", status.out, status.error);
     assert!(status.out.contains("  degraded, clean, "), "{}", status.out);
@@ -144,7 +144,7 @@ fn a_scrub_reports_lost_blocks_at_its_end() {
         let run = folder.run(&format!("scrub {FIVE}{more}"));
         run.fails(
             1,
-            &["16 KiB of it lost", "write these places anew from a backup"],
+            &["16 KiB of it lost", "restore these places from a backup"],
         );
         for words in [
             "array 'p': 12288 bytes at 65536 are lost\n",
@@ -189,7 +189,7 @@ fn a_scrub_restores_lost_blocks_from_the_outer_array() {
     assert!(
         status.error.contains(
             "16 KiB of it lost, which can't be read until it is written: `spindles scrub \
-                p` writes anew"
+                p` restores"
         ),
         "{}",
         status.error
@@ -235,7 +235,7 @@ fn examine_lists_lost_blocks_once() {
 fn a_copy_reports_lost_blocks() {
     let folder = five();
     let run = folder.run("copy array:@a,@b,@c @out");
-    let why = "can't read at byte 65536: these blocks are lost; write them anew from a backup (\
+    let why = "can't read at byte 65536: these blocks are lost; restore them from a backup (\
                `spindles examine` lists them)";
     run.fails(1, &[why]);
     // The old contents of the target are checked first.
