@@ -75,7 +75,7 @@ impl Dropped {
         }
     }
 
-    /// Takes the dropped alarms as text, such as "3 events: Fail, 2 RotFound". `None` without any.
+    /// Takes the dropped alarms as text, such as `3 events: Fail, 2 RotFound`. `None` without any.
     fn take(&mut self) -> Option<String> {
         let dropped = std::mem::take(&mut self.0);
         let of_kind = |(kind, count): &(OsString, u64)| match count {

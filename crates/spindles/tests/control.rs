@@ -1620,8 +1620,8 @@ fn commands_report_only_what_they_met() {
     let rot = |place: &Place, back: usize| {
         let mut bytes = std::fs::read(place.path("a")).expect("a file");
         let filled = |block: &[u8]| block.iter().all(|byte| *byte == 7);
-        let block = bytes.chunks_mut(4096).rev().filter(|it| filled(it));
-        block.skip(back).next().expect("data")[..100].fill(0xee);
+        let mut block = bytes.chunks_mut(4096).rev().filter(|it| filled(it));
+        block.nth(back).expect("data")[..100].fill(0xee);
         std::fs::write(place.path("a"), bytes).expect("a file");
     };
     rot(&place, 1);

@@ -448,7 +448,7 @@ fn all_monitors_report_rot_that_a_client_met() {
         assert!(notification(&listener).contains("STATUS=healthy"));
         for name in ["a", "b"] {
             let file = fs::OpenOptions::new().write(true).open(pool.path(name));
-            let written = file.and_then(|file| file.write_all_at(&[0x5a; 64 << 10], 4 << 20));
+            let written = file.and_then(|file| file.write_all_at(&vec![0x5a; 64 << 10], 4 << 20));
             written.expect("it is written");
         }
         let read = pool.spindles(&["copy", &pool.address(), "back"]);

@@ -100,10 +100,10 @@ pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
     let array = carry.array(index);
     let mut status = array.engine().status();
     for (member, node) in status.members.iter_mut().zip(array.members()) {
-        if let (Member::Active, Some(Node::Array(inside))) = (member.state, node) {
-            if self::status(carry, *inside).stopped_writing {
-                member.state = Member::Missing { reason: None };
-            }
+        if let (Member::Active, Some(Node::Array(inside))) = (member.state, node)
+            && self::status(carry, *inside).stopped_writing
+        {
+            member.state = Member::Missing { reason: None };
         }
     }
     let lost = status
