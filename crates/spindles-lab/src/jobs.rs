@@ -36,8 +36,8 @@ impl Job {
             return Ok(());
         }
         Err(format!(
-            "it runs beside {}, which is for {}: leave that out, or list in its `systems` those \
-             that can",
+            "it runs alongside {}, which is for {}: leave out `beside`, or list in its `systems` \
+             only systems that can run the job",
             self.name,
             (self.is_for)()
         ))

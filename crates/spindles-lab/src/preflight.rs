@@ -85,7 +85,7 @@ pub(crate) fn destroyed_by(experiment: &Experiment, spec: &SystemSpec) -> Option
         ));
     }
     if !systems::kind_of(&spec.target).exists {
-        return Some("it is made anew".to_owned());
+        return Some("the lab creates it".to_owned());
     }
     let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
     let mut workloads = experiment.workloads.iter().filter(runs);
@@ -597,7 +597,8 @@ mod tests {
         let experiment = |size: &str, fs: &str| {
             let text = format!(
                 "name = \"x\"\nsize = \"8M\"\n[[system]]\ntarget = \"raid5(3)\"\n{fs}\
-                 [[workload]]\nkind = \"fio\"\nparameters = {{ rw = \"randread\", size = \"{size}\" }}\n"
+                 [[workload]]\nkind = \"fio\"\n\
+                 parameters = {{ rw = \"randread\", size = \"{size}\" }}\n"
             );
             Experiment::parse("x.toml", &text).unwrap()
         };

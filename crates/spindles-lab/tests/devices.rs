@@ -90,7 +90,8 @@ fn random_reads(members: &str, policy: &str) -> Experiment {
         .map(|target| format!("[[system]]\ntarget = \"{target}\"\n"))
         .collect();
     let text = format!(
-        "name = \"x\"\nsize = \"4100K\"\nblocks = 1\ncontrol = false\nmembers = {members}\n{policy}\n\
+        "name = \"x\"\nsize = \"4100K\"\nblocks = 1\ncontrol = false\nmembers = {members}\n\
+         {policy}\n\
          {}[[workload]]\nkind = \"random-read\"\noperations = 300\n",
         systems.concat()
     );
@@ -125,7 +126,8 @@ fn a_run_locks_the_devices_beneath_its_target() {
 
 fn of_one(members: &str) -> Experiment {
     let text = format!(
-        "name = \"x\"\nsize = \"1M\"\nblocks = 1\ncontrol = false\nmembers = {members}\n[[system]]\ntarget = \"single\"\n\
+        "name = \"x\"\nsize = \"1M\"\nblocks = 1\ncontrol = false\nmembers = {members}\n\
+         [[system]]\ntarget = \"single\"\n\
          [[workload]]\nkind = \"dd-read\"\n"
     );
     Experiment::parse("x.toml", &text).unwrap()
@@ -144,8 +146,10 @@ fn failed_fio_work_gives_no_result() {
     let device = devices.names()[0].clone();
     let with = |target: &str, parameters: &str| {
         let text = format!(
-            "name = \"x\"\nblocks = 1\ncontrol = false\nmembers = {}\n[[system]]\ntarget = \"{target}\"\n\
-             [[workload]]\nkind = \"fio\"\nparameters = {{ size = \"8m\", loops = 1, {parameters} }}\n",
+            "name = \"x\"\nblocks = 1\ncontrol = false\nmembers = {}\n\
+             [[system]]\ntarget = \"{target}\"\n\
+             [[workload]]\nkind = \"fio\"\n\
+             parameters = {{ size = \"8m\", loops = 1, {parameters} }}\n",
             listed(&devices)
         );
         outcome_of(&Experiment::parse("x.toml", &text).unwrap())

@@ -12,8 +12,8 @@ fn check(text: &str, expected: &str) {
         Err(error) => {
             // This mistake may cause further mistakes.
             let all = error.to_string();
-            let is_said = all == expected || all.lines().any(|line| line == expected);
-            assert!(is_said, "{text}: {all}: not {expected}");
+            let is_reported = all == expected || all.lines().any(|line| line == expected);
+            assert!(is_reported, "{text}: {all}: not {expected}");
         }
     }
 }
@@ -24,7 +24,8 @@ fn all_errors_are_reported_at_once() {
                 [[system]]\ntarget = \"raid5(2)\"\n\
                 [[system]]\nname = \"single\"\ntarget = \"single\"\nchunk = \"4K\"\nprice = -1.0\n\
                 [[workload]]\nkind = \"dd-reads\"\n\
-                [[workload]]\nkind = \"seeks\"\nin_flight = 0\nseconds = 0\nsystems = [\"other\"]\n";
+                [[workload]]\nkind = \"seeks\"\nin_flight = 0\nseconds = 0\n\
+                systems = [\"other\"]\n";
     let error = Experiment::parse("x.toml", text).unwrap_err();
     let reported: Vec<(usize, &str)> = error
         .mistakes
@@ -137,8 +138,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             system("target = \"$MEMBER0\""),
-            "x.toml, line 4: `$MEMBER0` in `target` stands for something only beside `up`: add the \
-             commands that make the system, or name a device, a file or `single:N`",
+            "x.toml, line 4: `$MEMBER0` in `target` is replaced only in a system with `up`: add \
+             the commands that make the system, or name a device, a file or `single:N`",
         ),
         (
             system("target = \"$NOPE/x\"\nup = \"true\"\ntakes = 1"),
@@ -332,7 +333,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload(
-                "kind = \"fio\"\non = \"nodes\"\nnodes = 2\nparameters = { rw = \"read\", ioengine = \"splice\" }",
+                "kind = \"fio\"\non = \"nodes\"\nnodes = 2\n\
+                 parameters = { rw = \"read\", ioengine = \"splice\" }",
             ),
             "x.toml, line 7: fio's ioengine splice is not for nodes: use one of io_uring, libaio, \
              mmap, posixaio, psync, pvsync, pvsync2, sync, vsync",
@@ -345,7 +347,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"fio\"\nsize = \"64M\"\nparameters = { rw = \"read\" }"),
-            "x.toml, line 7: `size` is for workloads on blocks, and fio takes `parameters = { .. }`: leave `size` out",
+            "x.toml, line 7: `size` is for workloads on blocks, and fio takes \
+             `parameters = { .. }`: leave `size` out",
         ),
         (
             workload("kind = \"seeks\"\njobfile = \"a.fio\""),
@@ -399,7 +402,8 @@ fn omitted_fields_have_defaults() {
 #[test]
 fn head_options_apply_only_to_systems_that_support_them() {
     let text = format!(
-        "{HEAD}read_policy = \"round-robin\"\nchunk = \"16K\"\njournal = \"j\"\n{SYSTEM}[[system]]\ntarget = \"raid1(2)\"\n\
+        "{HEAD}read_policy = \"round-robin\"\nchunk = \"16K\"\njournal = \"j\"\n\
+         {SYSTEM}[[system]]\ntarget = \"raid1(2)\"\n\
          [[system]]\ntarget = \"raid5(3)\"\n{WORKLOAD}"
     );
     let systems = Experiment::parse("x.toml", &text).unwrap().systems;
@@ -417,7 +421,8 @@ fn head_options_apply_only_to_systems_that_support_them() {
 fn fio_job_files_are_parsed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.fio");
-    let jobs = "[global]\nreadwrite=randread\nfilename=/dev/sda\nbsrange=4k-8k\n[first]\ntimeout=30\ntime_based\n\
+    let jobs = "[global]\nreadwrite=randread\nfilename=/dev/sda\nbsrange=4k-8k\n[first]\n\
+               timeout=30\ntime_based\n\
                 [second/2]\nioengine=libaio\niodepth=4\nstonewall\n";
     std::fs::write(&file, jobs).unwrap();
     let text = format!(
@@ -468,7 +473,8 @@ fn fio_job_files_are_parsed() {
 fn parameter_lists_become_sweeps() {
     let text = format!(
         "{HEAD}{SYSTEM}[[workload]]\nkind = \"random-read\"\nchunk = [\"4K\", \"16K\"]\n\
-         in_flight = [1, 8]\n[[workload]]\nkind = \"cp\"\nparameters = {{ processes = [1, 2], size = \"4M\" }}\n"
+         in_flight = [1, 8]\n\
+         [[workload]]\nkind = \"cp\"\nparameters = {{ processes = [1, 2], size = \"4M\" }}\n"
     );
     let experiment = Experiment::parse("x.toml", &text).unwrap();
     let names: Vec<_> = experiment
@@ -501,8 +507,10 @@ fn parameter_lists_become_sweeps() {
 fn workloads_use_as_many_nodes_as_they_need() {
     let on = "on = \"nodes\"\nnodes = [1, 2, 4]";
     let text = format!(
-        "{HEAD}nodes = [\"10.0.0.2\", \"10.0.0.3:7200\"]\ntoken_file = \"t\"\nlisten = \"10.0.0.1\"\n{SYSTEM}\
-         [[workload]]\nkind = \"copy\"\nparameters = {{ nodes = [1, 2, 4], direction = \"write\" }}\n\
+        "{HEAD}nodes = [\"10.0.0.2\", \"10.0.0.3:7200\"]\ntoken_file = \"t\"\n\
+         listen = \"10.0.0.1\"\n{SYSTEM}\
+         [[workload]]\nkind = \"copy\"\n\
+         parameters = {{ nodes = [1, 2, 4], direction = \"write\" }}\n\
          [[workload]]\nkind = \"cp\"\n{on}\n"
     );
     let experiment = Experiment::parse("x.toml", &text).unwrap();

@@ -471,9 +471,11 @@ fn file_systems_are_created_mounted_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
         "name = \"x\"\nblocks = 1\nbaseline = \"single\"\ncontrol = false\nfolder = \"{}\"\n\
-         [[system]]\nname = \"single\"\ntarget = \"single\"\nthrough = \"direct\"\nfs = \"ext4\"\nmount = \"noatime\"\n\
+         [[system]]\nname = \"single\"\ntarget = \"single\"\nthrough = \"direct\"\nfs = \"ext4\"\n\
+         mount = \"noatime\"\n\
          [[system]]\nname = \"made\"\ntarget = \"$DIR/mnt\"\ntakes = 2\n\
-         up = \"mkfs.btrfs -q -f -d raid1 $MEMBERS; mkdir $DIR/mnt; mount -t btrfs $MEMBER0 $DIR/mnt\"\n\
+         up = \"mkfs.btrfs -q -f -d raid1 $MEMBERS; mkdir $DIR/mnt; \
+         mount -t btrfs $MEMBER0 $DIR/mnt\"\n\
          down = \"umount $DIR/mnt\"\n\
          [[workload]]\nkind = \"dd-write\"\nsize = \"4M\"\n{}{}",
         folder.path().display(),
@@ -556,10 +558,12 @@ fn external_tools_are_run() {
     }
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
-        "name = \"x\"\nsize = \"16M\"\nblocks = 1\nbaseline = \"single\"\ncontrol = false\nfolder = \"{0}\"\n\
+        "name = \"x\"\nsize = \"16M\"\nblocks = 1\nbaseline = \"single\"\ncontrol = false\n\
+         folder = \"{0}\"\n\
          [[system]]\nname = \"single\"\ntarget = \"single\"\nthrough = \"direct\"\n\
          [[system]]\nname = \"folder\"\ntarget = \"folder:{0}\"\n\
-         [[workload]]\nkind = \"fio\"\nparameters = {{ rw = \"randrw\", iodepth = [1, 4], runtime = 1, size = \"8m\" }}\n\
+         [[workload]]\nkind = \"fio\"\n\
+         parameters = {{ rw = \"randrw\", iodepth = [1, 4], runtime = 1, size = \"8m\" }}\n\
          [[workload]]\nkind = \"newfs\"\nsystems = [\"single\"]\n\
          parameters = {{ command = \"mkfs.ext4 -q -F\" }}\n\
          [[workload]]\nkind = \"dd-read\"\nsystems = [\"single\"]\n",
@@ -640,7 +644,8 @@ fn a_target_may_be_a_member_prepared_by_commands() {
         // Only a written member is not empty.
         let written = folder.path().join(format!("written {loops}"));
         let text = format!(
-            "name = \"x\"\nblocks = 1\ncontrol = false\nfolder = \"{}\"\n[[system]]\nname = \"second\"\n\
+            "name = \"x\"\nblocks = 1\ncontrol = false\nfolder = \"{}\"\n\
+             [[system]]\nname = \"second\"\n\
              target = \"${{MEMBER1}}\"\ntakes = 2\nloops = {loops}\nup = \"test -e $MEMBER1\"\n\
              down = \"cmp -s -n 4096 $MEMBER1 /dev/zero || touch '{}'\"\n\
              [[workload]]\nkind = \"dd-write\"\nsize = \"1M\"\n",
@@ -675,7 +680,8 @@ fn targets_created_by_commands_need_not_exist_before() {
         ("", "")
     };
     let text = format!(
-        "name = \"x\"\nblocks = 1\ncontrol = false\n[[system]]\nname = \"made\"\ntarget = \"{made}\"\n\
+        "name = \"x\"\nblocks = 1\ncontrol = false\n\
+         [[system]]\nname = \"made\"\ntarget = \"{made}\"\n\
          takes = 1\nup = \"ln -s $MEMBER0 {made}\"\n\
          down = \"dumpe2fs{head} {made} > {} 2>&1 || true; rm {made}\"\n{mounted}\
          [[workload]]\nkind = \"dd-write\"\nsize = \"1M\"\n",

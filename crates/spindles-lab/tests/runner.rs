@@ -198,7 +198,8 @@ fn blocks_are_complete_paired_and_shuffled() {
         .concat();
     let text = format!(
         "name = \"x\"\nsize = \"64K\"\nblocks = 6\nmembers = \"mem\"\n{systems}\
-         [[workload]]\nkind = \"block-read\"\n[[workload]]\nkind = \"random-read\"\noperations = 9\n\
+         [[workload]]\nkind = \"block-read\"\n\
+         [[workload]]\nkind = \"random-read\"\noperations = 9\n\
          systems = [\"a\", \"b\"]\n"
     );
     let mut kept = Kept::default();
@@ -266,7 +267,8 @@ fn the_time_limit_ends_after_a_complete_block() {
                 [[system]]\ntarget = \"single\"\n[[workload]]\nkind = \"block-write\"\n";
     let mut kept = Kept::default();
     let outcome = kept.run(text, false).unwrap();
-    assert!(outcome.out_of_time && outcome.blocks > 1);
+    // On a busy machine the first block alone may take as long.
+    assert!(outcome.out_of_time && (1..1000).contains(&outcome.blocks));
     assert_eq!(outcome.runs, outcome.blocks * 2);
 }
 
@@ -317,7 +319,7 @@ fn impossible_experiments_are_reported() {
             experiment("", &format!("raid1(mem:8M,{image})"), "dd-read"),
             false,
             format!(
-                "x.toml, line 4: system \"raid1(mem:8M,{image})\": it is made anew, and what \
+                "x.toml, line 4: system \"raid1(mem:8M,{image})\": the lab creates it, and what \
                  {image} holds would be lost"
             ),
         ),
@@ -325,8 +327,8 @@ fn impossible_experiments_are_reported() {
             experiment("", &format!("raid5(3)\"\njournal = \"{image}"), "dd-read"),
             false,
             format!(
-                "x.toml, line 4: system \"raid5(3)\": it is made anew, and what {image} holds \
-                 would be lost"
+                "x.toml, line 4: system \"raid5(3)\": the lab creates it, and what {image} \
+                 holds would be lost"
             ),
         ),
         (
@@ -381,7 +383,8 @@ fn impossible_experiments_are_reported() {
             experiment(
                 "",
                 "single",
-                "dd-read\"\nbeside = \"rebuild\"\n[[workload]]\nkind = \"dd-read\"\nname = \"dd-read during rebuild",
+                "dd-read\"\nbeside = \"rebuild\"\n\
+                 [[workload]]\nkind = \"dd-read\"\nname = \"dd-read during rebuild",
             ),
             false,
             "x.toml: workloads \"dd-read\" and \"dd-read during rebuild\" would both have figures \
@@ -711,12 +714,14 @@ fn arrays_can_have_their_own_journals() {
     fs::write(&journal, vec![0x42; 16 << 20]).unwrap();
     let text = |members: &str| {
         format!(
-            "name = \"x\"\nsize = \"8M\"\nblocks = 1\nwarmup = 0\nmembers = \"{members}\"\ncontrol = false\n\
+            "name = \"x\"\nsize = \"8M\"\nblocks = 1\nwarmup = 0\nmembers = \"{members}\"\n\
+             control = false\n\
              folder = \"{}\"\n\
              [[system]]\nname = \"members\"\ntarget = \"raid5(3)\"\n\
              [[system]]\nname = \"own\"\ntarget = \"raid5(3)\"\njournal = \"{}\"\n\
              [[workload]]\nkind = \"random-write\"\noperations = 300\n\
-             [[workload]]\nname = \"beside\"\nkind = \"random-read\"\nbeside = \"replace\"\noperations = 100\n",
+             [[workload]]\nname = \"reads\"\nkind = \"random-read\"\nbeside = \"replace\"\n\
+             operations = 100\n",
             folder.path().display(),
             journal.display()
         )
@@ -753,14 +758,18 @@ fn jobs_run_alongside_workloads() {
     let folder = tempfile::tempdir().unwrap();
     let text = |members: &str, more: &str| {
         format!(
-            "name = \"x\"\nsize = \"8M\"\nblocks = 2\nwarmup = 0\nmembers = \"{members}\"\ncontrol = false\n\
+            "name = \"x\"\nsize = \"8M\"\nblocks = 2\nwarmup = 0\nmembers = \"{members}\"\n\
+             control = false\n\
              chunk = \"16K\"\nfolder = \"{}\"\n\
 {more}\
              [[workload]]\nkind = \"dd-write\"\n\
              [[workload]]\nkind = \"random-read\"\nbeside = \"rebuild\"\noperations = 300\n\
-             [[workload]]\nname = \"more\"\nkind = \"random-read\"\nbeside = \"replace\"\noperations = 300\n\
-             [[workload]]\nname = \"growing\"\nkind = \"random-read\"\nbeside = \"grow\"\noperations = 300\n\
-             [[workload]]\nname = \"again\"\nkind = \"random-read\"\nbeside = \"scrub\"\noperations = 300\n",
+             [[workload]]\nname = \"more\"\nkind = \"random-read\"\nbeside = \"replace\"\n\
+             operations = 300\n\
+             [[workload]]\nname = \"growing\"\nkind = \"random-read\"\nbeside = \"grow\"\n\
+             operations = 300\n\
+             [[workload]]\nname = \"again\"\nkind = \"random-read\"\nbeside = \"scrub\"\n\
+             operations = 300\n",
             folder.path().display()
         )
     };
@@ -838,7 +847,7 @@ fn jobs_that_a_system_cannot_have_are_refused() {
         let mut kept = Kept::default();
         let error = kept.run(&text.replace("SYSTEMS", ""), false).unwrap_err();
         let error = error.to_string();
-        let message = format!("it runs beside {job}, which is for ");
+        let message = format!("it runs alongside {job}, which is for ");
         for message in [
             "system \"",
             "random-read: ",
@@ -868,7 +877,8 @@ fn times_rates_and_mixes() {
                 [[system]]\ntarget = \"single\"\n\
                 [[workload]]\nkind = \"random-mixed\"\nreads = 25\nseconds = 1\n\
                 [[workload]]\nkind = \"random-read\"\nseconds = 1\narrivals = 2000\n\
-                [[workload]]\nname = \"counted\"\nkind = \"random-read\"\noperations = 500\narrivals = 5000\n\
+                [[workload]]\nname = \"counted\"\nkind = \"random-read\"\noperations = 500\n\
+                arrivals = 5000\n\
                 [[workload]]\nkind = \"dd-read\"\nseconds = 1\n";
     let mut kept = Kept::default();
     assert_eq!(kept.run(text, false).unwrap().failed, 0);

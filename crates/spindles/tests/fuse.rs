@@ -449,6 +449,11 @@ fn programs_use_an_array_as_a_file(way: Way) {
 /// A number from a line of `/proc/…/status`, in this base.
 fn status_of(process: &str, line: &str, base: u32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{process}/status")).expect("a table");
+    number_in(&table, line, base)
+}
+
+/// A number from a line of the text of `/proc/…/status`, in this base.
+fn number_in(table: &str, line: &str, base: u32) -> u64 {
     let value = table.lines().find_map(|it| it.strip_prefix(line));
     let value = value.expect("there is that line").trim();
     let digits = value.split(' ').next().expect("a value");
@@ -483,15 +488,19 @@ fn a_sandboxed_server_mounts_and_opens_devices() {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
     let threads = threads.flatten().map(|thread| thread.file_name());
     let ids: Vec<String> = threads.filter_map(|id| id.into_string().ok()).collect();
+    let mut checked = 0;
     for id in &ids {
-        let id = format!("{process}/task/{id}");
-        let (privileges, filtered) = (
-            status_of(&id, "CapPrm:", 16),
-            status_of(&id, "Seccomp:", 10),
-        );
+        // A thread that answered `status` may have ended since.
+        let Ok(table) = fs::read_to_string(format!("/proc/{process}/task/{id}/status")) else {
+            continue;
+        };
+        let privileges = number_in(&table, "CapPrm:", 16);
+        let filtered = number_in(&table, "Seccomp:", 10);
         let ipc_lock = 1 << 14;
         assert_eq!((privileges & !ipc_lock, filtered), (0, 2), "{id}");
+        checked += 1;
     }
+    assert!(checked > 0, "{ids:?}");
     // Elsewhere, new devices and devices of an array are refused.
     pool.spindles(&["spare", "add", &new, "--array", "pool"]);
     let refused = |arguments: &[&str]| {

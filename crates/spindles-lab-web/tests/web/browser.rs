@@ -79,11 +79,7 @@ fn pages_work_in_a_browser_and_show_a_live_run() {
         "the page moved by {moved} under its reader"
     );
     assert_eq!(browser.value(open), opened, "something closed or opened");
-    assert_eq!(
-        browser.value("window.mine"),
-        true,
-        "the page was loaded anew"
-    );
+    assert_eq!(browser.value("window.mine"), true, "the page was reloaded");
     holds(&mut browser, "the run that ended");
 
     // The list shows new runs, and keeps ticked boxes.

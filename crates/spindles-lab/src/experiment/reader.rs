@@ -237,11 +237,8 @@ impl Reader<'_> {
         1 + before.matches('\n').count()
     }
 
-    /// Refuses the same keys for workloads that drive another program.
-    pub(super) fn no_keys_beside_parameters(
-        &self,
-        raw: &RawWorkload,
-    ) -> Result<(), ExperimentError> {
+    /// Refuses keys of workloads on blocks in a workload that drives another program.
+    pub(super) fn refuse_keys_of_blocks(&self, raw: &RawWorkload) -> Result<(), ExperimentError> {
         let Some((key, value)) = key_of_blocks(raw) else {
             return Ok(());
         };

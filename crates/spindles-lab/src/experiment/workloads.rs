@@ -78,8 +78,8 @@ impl Reader<'_> {
             let what = match spec.work {
                 Work::Blocks(_) => "it runs on each member, and no job does: leave `beside` out",
                 Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => {
-                    "it does not run on an open array, so no job can run beside it: leave `beside` \
-                     out"
+                    "it does not run on an open array, so no job can run alongside it: leave \
+                     `beside` out"
                 }
             };
             return Err(self.at(&raw.kind.span(), what));
@@ -242,7 +242,7 @@ impl Reader<'_> {
 
     /// Reads a workload of fio, whose options are its parameters.
     fn fio(&self, raw: &RawWorkload) -> Result<FioWork, ExperimentError> {
-        self.no_keys_beside_parameters(raw)?;
+        self.refuse_keys_of_blocks(raw)?;
         let given = raw.parameters.iter().flat_map(Spanned::get_ref);
         let options = given.map(|(name, value)| {
             let text = match value.get_ref() {
@@ -324,7 +324,7 @@ impl Reader<'_> {
 
     /// Returns the words of the command that makes a file system.
     fn newfs(&self, raw: &RawWorkload) -> Result<Vec<String>, ExperimentError> {
-        self.no_keys_beside_parameters(raw)?;
+        self.refuse_keys_of_blocks(raw)?;
         let span = raw
             .parameters
             .as_ref()

@@ -90,7 +90,9 @@ mod tests {
         let ceiling_with = |files: u64| {
             let kind = by_name("touch").expect("it is a kind");
             let chosen = BTreeMap::from([("files".to_owned(), Value::Number(files))]);
-            let plan = kind.plan(&chosen, 1.0, 7).expect("it may have so many");
+            let plan = kind
+                .plan(&chosen, 1.0, 7)
+                .expect("the number of files is allowed");
             ceiling(&plan, 1, Duration::from_millis(50))
         };
         let [short, long] = [10, 10_000].map(ceiling_with);

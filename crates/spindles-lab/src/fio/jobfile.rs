@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn job_sections_inherit_global_options() {
         let sections = of(
-            "; a comment\n[global]\nblocksize = 64k # of all\nbuffered=1\nfilename=/dev/sda\n\n[one]\nrw=randread\n\
+            "; a comment\n[global]\nblocksize = 64k # of all\nbuffered=1\nfilename=/dev/sda\n\n\
+             [one]\nrw=randread\n\
              size=${SIZE}\n[global]\nrw=write\n[two]\ntime_based\nstonewall\nbs=4k\n[two]\n",
         );
         let shown = |section: &Section| {

@@ -62,7 +62,7 @@ const CHOSEN: &[&str] = &[
 
 const RUNS_A_PROGRAM: &str = "it runs another program, whose work would be measured too";
 const WRITES_A_LOG: &str =
-    "it writes files beside the results, and each run would overwrite those of the run before";
+    "it writes files next to the results, and each run would overwrite the files of the last run";
 
 /// Options that can't be used here, and why.
 const REFUSED: &[(&str, &str)] = &[

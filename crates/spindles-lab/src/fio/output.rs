@@ -87,12 +87,20 @@ mod tests {
     #[test]
     fn fio_output_is_parsed() {
         // One operation in flight, 10 operations in 2 s: the submissions took the time.
-        let output = "note: {both} iodepth >= 1\n{\n\"jobs\": [{\"error\": 0, \"usr_cpu\": 10.0, \"sys_cpu\": 15.0, \
-                    \"read\": {\"io_bytes\": 40960, \"total_ios\": 10, \"runtime\": 2000, \
-                    \"slat_ns\": {\"mean\": 198000000}, \
-                    \"clat_ns\": {\"bins\": {\"1000\": 7, \"64000\": 3}}, \
-                    \"lat_ns\": {\"bins\": {\"198001000\": 7, \"198064000\": 3}}}, \
-                    \"write\": {\"io_bytes\": 0, \"total_ios\": 0, \"runtime\": 0}}]}\nfio: a note\n";
+        let output = r#"note: {both} iodepth >= 1
+{
+"jobs": [{
+    "error": 0, "usr_cpu": 10.0, "sys_cpu": 15.0,
+    "read": {
+        "io_bytes": 40960, "total_ios": 10, "runtime": 2000,
+        "slat_ns": {"mean": 198000000},
+        "clat_ns": {"bins": {"1000": 7, "64000": 3}},
+        "lat_ns": {"bins": {"198001000": 7, "198064000": 3}}
+    },
+    "write": {"io_bytes": 0, "total_ios": 0, "runtime": 0}
+}]}
+fio: a note
+"#;
         let mut run = Run::default();
         run.workload.rate = Rate::Operations;
         read(output, &mut run).unwrap();

@@ -45,7 +45,11 @@ pub enum AgentError {
         folder: PathBuf,
     },
     /// The agent can't create files in its folder.
-    #[error("{}: can't make files there: {source}: give it to this user, or name another with --folder", .folder.display())]
+    #[error(
+        "{}: can't make files there: {source}: give the folder to this user, or name another \
+         with --folder",
+        .folder.display()
+    )]
     Unwritable {
         /// The folder.
         folder: PathBuf,

@@ -139,14 +139,15 @@ pub(super) fn introduce(stream: &mut TcpStream, token: &Token) -> Result<u32, Un
     let proof = from_hex(&proof).unwrap_or_default();
     if !token.is_proof(Side::Agent, &nonces, &proof) {
         return Err(wrong(
-            "it does not know the token: somebody else answers there, or give both ends a file \
-             with the same token",
+            "it does not know the token: give both ends a file with the same token, and check that \
+             the address is the agent's",
         ));
     }
     Ok(cpus)
 }
 
-const STRANGE: &str = "what answers there is no agent: start `spindles lab agent` there";
+const STRANGE: &str =
+    "another program answers there, not an agent: start `spindles lab agent` there";
 
 fn wrong(why: &str) -> Unmet {
     Unmet::Wrong(why.to_owned())

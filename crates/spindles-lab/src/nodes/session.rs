@@ -211,7 +211,7 @@ fn read(mut stream: TcpStream, events: &Sender<Event>) {
             }
             Err(error) => {
                 // The session may have ended first.
-                let _nobody = events.send(Event::Gone(error.to_string()));
+                let _unreceived = events.send(Event::Gone(error.to_string()));
                 return;
             }
         }
@@ -314,13 +314,13 @@ impl Session<'_> {
 
     /// Serves until the connection ends. Returns an error unless it ends between tasks.
     fn go_on(&mut self, events: &Receiver<Event>, shop: &Shop<'_>) -> Result<(), String> {
-        let (mut told, mut last_heard) = (Instant::now(), Instant::now());
+        let (mut last_reported, mut last_heard) = (Instant::now(), Instant::now());
         loop {
             if shop.interrupt.load(Ordering::Relaxed) {
                 return Err("its agent was ended".to_owned());
             }
-            if told.elapsed() >= ALIVE {
-                told = Instant::now();
+            if last_reported.elapsed() >= ALIVE {
+                last_reported = Instant::now();
                 let so_far = self.live.so_far();
                 self.say(&Reply::Alive { so_far })?;
             }

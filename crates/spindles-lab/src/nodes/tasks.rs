@@ -134,7 +134,7 @@ impl Crew<'_> {
     }
 
     /// Runs a copy on the nodes while this machine serves their streams. Returns the results of the
-    /// nodes, what was seen here, and the threads that served.
+    /// nodes, the controller's observations, and the CPU use of the serving threads.
     fn run_copy(
         &mut self,
         plan: &CopyPlan,

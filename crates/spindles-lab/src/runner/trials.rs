@@ -33,7 +33,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// Returns the runs of the records that asked for the trial, each with what was tried.
+    /// Returns the runs of the records that asked for the trial, each with the change tried.
     fn runs_of_records(
         &self,
         workload: &WorkloadSpec,

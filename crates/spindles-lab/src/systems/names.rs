@@ -45,7 +45,7 @@ pub(crate) fn check_without_commands(target: &str) -> Result<(), String> {
     });
     first.map_or(Ok(()), |text| {
         Err(format!(
-            "`{text}` in `target` stands for something only beside `up`: add the commands that \
+            "`{text}` in `target` is replaced only in a system with `up`: add the commands that \
              make the system, or name a device, a file or `single:N`"
         ))
     })
@@ -148,7 +148,7 @@ mod tests {
         );
         for target in ["$MEMBER0", "${DIR}/mnt", "array:$MEMBERS0,$MEMBER1"] {
             let why = check_without_commands(target).unwrap_err();
-            assert!(why.contains("only beside `up`"), "{why}");
+            assert!(why.contains("only in a system with `up`"), "{why}");
         }
         assert_eq!(check_without_commands("/srv/$data/$1"), Ok(()));
     }

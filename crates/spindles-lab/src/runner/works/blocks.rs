@@ -37,7 +37,7 @@ impl UnderTest<'_> {
                     let target = self.open.take().expect("just opened");
                     let target = (run_of(job).begin)(self.system.as_mut(), target);
                     self.open = Some(target.map_err(Failure::Failed)?);
-                    let whole = self.beside(job, &plan(1)?, run)?;
+                    let whole = self.run_alongside(job, &plan(1)?, run)?;
                     whole.into_run(run, self.idle_permille);
                     return Ok(());
                 }
@@ -66,7 +66,7 @@ impl UnderTest<'_> {
     }
 
     /// Runs a workload alongside a job that has begun. Then lets the job finish by itself.
-    fn beside(&mut self, job: &Job, plan: &Plan, run: &mut Run) -> Result<Whole, Failure> {
+    fn run_alongside(&mut self, job: &Job, plan: &Plan, run: &mut Run) -> Result<Whole, Failure> {
         // The job skips never-written blocks in no time: only progress within the written size
         // counts.
         let counts = |bytes: u64| bytes > 0 && bytes < plan.size_bytes;
