@@ -283,16 +283,7 @@ impl Watch {
             (!lacking.is_empty()).then(|| alarm(&[&DEGRADED], &array.name, arrays, &what))
         });
         let grows = arrays.iter().filter_map(|array| growth(array, arrays));
-        let lost = arrays.iter().filter_map(|array| {
-            let blocks = array.status.lost_blocks;
-            let (block, are) = (
-                counted(blocks, "block"),
-                if blocks == 1 { "is" } else { "are" },
-            );
-            let lost = format!("{block} {are} lost");
-            (blocks > 0).then(|| lost_for_good(&array.name, &lost, arrays))
-        });
-        degraded.chain(lost).chain(grows).collect()
+        degraded.chain(grows).collect()
     }
 
     /// Returns the alarm for an array that was not closed cleanly before serving began.
@@ -329,7 +320,31 @@ impl Watch {
         };
         let alarm = self.alarm(news, arrays);
         let repairs = self.repairs(now, news, arrays);
-        lost.into_iter().chain(repairs).chain(alarm).collect()
+        let mut alarms = self.listed_lost(news, arrays);
+        alarms.extend(lost.into_iter().chain(repairs).chain(alarm));
+        alarms
+    }
+
+    /// Returns the alarms for blocks that the arrays lost before they were opened. Their lists are
+    /// read after serving began.
+    fn listed_lost(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+        let mut alarms = Vec::new();
+        for array in arrays {
+            let blocks = array.status.lost_blocks;
+            let is_listed = matches!(news, News::State(_)) && blocks > 0;
+            if is_listed && self.reports_lost(&array.name) {
+                let are = if blocks == 1 { "is" } else { "are" };
+                let lost = format!("{} {are} lost", counted(blocks, "block"));
+                alarms.push(lost_for_good(&array.name, &lost, arrays));
+            }
+        }
+        alarms
+    }
+
+    /// Records that lost blocks of an array are reported. Returns true if none were before.
+    fn reports_lost(&mut self, array: &str) -> bool {
+        self.reported
+            .insert((BLOCKS_LOST.name, array.to_owned(), None))
     }
 
     /// Returns the alarms for repairs: the first of a member, then a total after each interval, and
@@ -437,6 +452,7 @@ impl Watch {
                 .retain(|(name, of, _)| *name != again || of != array);
         }
         if let Event::Lost { block, blocks } = event {
+            self.reports_lost(array);
             let is_first = !self.losses.contains_key(array);
             let losses = self.losses.entry(array.to_owned()).or_default();
             losses.add(*block, *blocks);
@@ -837,10 +853,11 @@ mod tests {
         })
     }
 
-    /// A server that begins with lost blocks says so, with the remedy.
+    /// Blocks that were lost before serving began are reported once, with the remedy.
     #[test]
-    fn serving_begins_with_the_lost_blocks() {
-        let begin = |lost_blocks: u64| {
+    fn listed_lost_blocks_are_reported_once() {
+        let mut watch = Watch::default();
+        let mut hear = |lost_blocks: u64| {
             let status = Status {
                 state: ArrayState::Healthy,
                 stopped_writing: false,
@@ -856,7 +873,7 @@ mod tests {
                 scrub: ScrubStatus::default(),
                 regions: None,
             };
-            Watch::begin(&[ArraySnapshot {
+            let array = ArraySnapshot {
                 name: "pool".to_owned(),
                 uuid: Uuid::NIL,
                 bytes: 0,
@@ -866,14 +883,16 @@ mod tests {
                 members: Vec::new(),
                 replacing: None,
                 journal: None,
-            }])
+            };
+            watch.hear(&News::State("pool".to_owned()), &[array])
         };
-        assert!(begin(0).is_empty());
-        let alarms = begin(1);
+        assert!(hear(0).is_empty());
+        let alarms = hear(1);
         assert_eq!(alarms[0].kinds[0].name, "BlocksLost");
         let text = "array 'pool': 1 block is lost: reads there fail until the data is rewritten \
                     from a backup, `spindles examine pool` lists the places";
         assert_eq!(alarms[0].message, text);
+        assert!(hear(1).is_empty());
     }
 
     #[test]

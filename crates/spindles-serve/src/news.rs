@@ -39,8 +39,8 @@ pub enum News {
     },
     /// The array of this name was reopened, and is growing.
     Grows(String),
-    /// The outermost array, of this name, has another state without an event: its list of lost
-    /// blocks was read, or clients wrote them.
+    /// The outermost array, of this name, has another state, or any of its arrays now has lost
+    /// blocks, without an event: a list of lost blocks was read, or clients wrote them.
     State(String),
     /// A process that a transport depends on has ended.
     Unguarded {
@@ -89,11 +89,16 @@ impl News {
         news
     }
 
-    /// Updates the state of the arrays. Returns an event if that of the outermost is another.
+    /// Updates the state of the arrays. Returns an event if that of the outermost is another, or if
+    /// lost blocks became known.
     fn state(managed: &dyn Managed, arrays: &mut Vec<ArraySnapshot>) -> Option<Self> {
         let before = std::mem::replace(arrays, managed.snapshot());
         let (old, new) = (before.first()?, arrays.first()?);
-        (old.status.state != new.status.state).then(|| Self::State(new.name.clone()))
+        let has_lost = |array: &ArraySnapshot| array.status.lost_blocks > 0;
+        let had_lost = |uuid| before.iter().any(|it| it.uuid == uuid && has_lost(it));
+        let knows_more = (arrays.iter()).any(|it| has_lost(it) && !had_lost(it.uuid));
+        let differs = old.status.state != new.status.state || knows_more;
+        differs.then(|| Self::State(new.name.clone()))
     }
 
     /// Returns the devices present before the arrays were closed for a command, and missing since

@@ -103,7 +103,7 @@ impl Drop for Server {
 }
 
 /// A server reports the state to systemd: degraded until the lost blocks are written, which is no
-/// event of the array.
+/// event of the array. Its log reports the lost blocks once.
 #[test]
 fn a_server_is_degraded_until_lost_blocks_are_written() {
     let folder = five();
@@ -117,7 +117,7 @@ fn a_server_is_degraded_until_lost_blocks_are_written() {
         .args(["serve", "p", "--nbd", &format!("unix:{socket}")])
         .env("NOTIFY_SOCKET", &notify)
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .stderr(Stdio::piped());
     let mut server = Server(server.spawn().expect("it runs"));
     let status = || {
         let mut bytes = [0; 1024];
@@ -135,6 +135,11 @@ fn a_server_is_degraded_until_lost_blocks_are_written() {
     assert_eq!(status(), "healthy");
     folder.run("stop p").ok();
     assert!(server.0.wait().expect("it ends").success());
+    let log = server.0.stderr.take().expect("it is piped");
+    let log = std::io::read_to_string(log).expect("text");
+    let lost = "array 'p': 4 blocks are lost: reads there fail until";
+    assert_eq!(log.matches(lost).count(), 1, "{log}");
+    assert_eq!(log.matches(" lost").count(), 1, "{log}");
 }
 
 #[test]
