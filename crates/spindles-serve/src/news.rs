@@ -95,8 +95,8 @@ impl News {
         let before = std::mem::replace(arrays, managed.snapshot());
         let (old, new) = (before.first()?, arrays.first()?);
         let has_lost = |array: &ArraySnapshot| array.status.lost_blocks > 0;
-        let had_lost = |uuid| before.iter().any(|it| it.uuid == uuid && has_lost(it));
-        let knows_more = (arrays.iter()).any(|it| has_lost(it) && !had_lost(it.uuid));
+        let lost_before = |uuid| before.iter().any(|it| it.uuid == uuid && has_lost(it));
+        let knows_more = (arrays.iter()).any(|it| has_lost(it) && !lost_before(it.uuid));
         let differs = old.status.state != new.status.state || knows_more;
         differs.then(|| Self::State(new.name.clone()))
     }
