@@ -63,7 +63,7 @@ pub fn array_of_member(device: &str) -> Option<Uuid> {
     })
 }
 
-/// Resets the error counters of a member's device. Also resets those that the arrays around it
+/// Resets the error counters of a member's device, and the counters that the arrays around it
 /// count at the inner array with the device. Without a device, resets the counters of all members.
 /// Returns the counters until then, even those that were 0; those of a device first.
 ///

@@ -205,7 +205,7 @@ fn write_labels(
     Ok(spares)
 }
 
-/// Provides the spares to a served array; returns those that took a place at once, or tried to.
+/// Provides the spares to a served array; returns the spares that took a place, or tried to.
 fn provide(devices: &[&str], array: &mut Opened) -> Result<Vec<Taken>, ChangeError> {
     let mut taken = Vec::new();
     for device in devices {

@@ -13,7 +13,7 @@ use crate::{figures, words};
 /// The heading of the matrix.
 pub(crate) const TITLE: &str = "Which should I take?";
 
-/// Text of a cell for the fastest system and those that share its place.
+/// Text of a cell for the fastest systems.
 pub(crate) const BEST: &str = "best";
 
 /// Mark of a workload whose figures don't count.

@@ -1,7 +1,7 @@
 //! The kernel's ublk driver, which makes a block device of what a process answers.
 //!
 //! ```text
-//!  program ──▶ /dev/ublkbN ──▶ driver ──▶ queue: requests ──▶ server        
+//!  program ──▶ /dev/ublkbN ──▶ driver ──▶ queue: requests ──▶ server
 //!                                ▲  ▲                            │
 //!                   control ─────┘  └──── payload, answers ◀─────┘
 //! ```
