@@ -11,11 +11,23 @@ pub(crate) struct Finished {
     pub(crate) output: String,
 }
 
+/// Returns a command without the variables that `cargo run` sets for xtask itself. Build scripts
+/// such as that of `ring` depend on them, so cargo would build such crates again each time.
+fn command(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
 /// Runs a program. Its output is not captured.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
-    let status = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
+    let status = command(program, arguments)
         .status()
         .map_err(|error| format!("{program}: {error}"))?;
     if status.success() {
@@ -31,9 +43,7 @@ pub(crate) fn capture(program: &str, arguments: &[&str]) -> Result<Finished, Str
     let path = std::env::temp_dir().join(format!("xtask-{}.log", std::process::id()));
     let log = std::fs::File::create(&path).map_err(|error| format!("{error}"))?;
     let log_too = log.try_clone().map_err(|error| format!("{error}"))?;
-    let status = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
+    let status = command(program, arguments)
         .stdout(log)
         .stderr(log_too)
         .status();
@@ -64,4 +74,17 @@ pub(crate) fn exists(program: &str) -> bool {
         let path: &Path = &folder.join(program);
         path.is_file()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    #[test]
+    fn cargo_does_not_see_the_variables_of_this_crate() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let output = command("env", &[]).output().expect("env runs");
+        let seen = String::from_utf8_lossy(&output.stdout);
+        assert!(!seen.contains("CARGO_MANIFEST_DIR="), "{seen}");
+    }
 }
