@@ -280,12 +280,12 @@ fn begin_served(
     Ok(opened)
 }
 
-/// Returns true if a spare may take a missing place. If several are missing, the array finds the
-/// place that a spare fits once it is open.
+/// Returns true if a spare may take a missing place. The places of one array are of the same size;
+/// if several arrays lack members, the arrays choose once they are open.
 fn has_spare(assembled: &Assembled) -> bool {
     let (report, target) = (&assembled.report, &assembled.target);
     let arrays = report.arrays().into_iter();
-    let is_one = arrays.map(|it| it.missing().iter().count()).sum::<usize>() == 1;
+    let is_one = arrays.filter(|array| !array.missing().is_empty()).count() == 1;
     let fits = |spare: &str| target.may_attach(spare, PlaceWanted::First).is_ok();
     let mut spares = report.spares.iter();
     spares.any(|spare| !is_one || fits(&spare.name))

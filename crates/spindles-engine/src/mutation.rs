@@ -1,6 +1,11 @@
 //! Faults planted in the engine, one at a time, so that the simulator can prove that its checkers
 //! would find them. Without the feature `canary` the engine never has one.
 
+/// Marks programs that act on planted faults. The check of the package searches for it.
+#[cfg(feature = "canary")]
+#[used]
+static MARK: [u8; 36] = *b"this build of spindles has canaries\n";
+
 /// A planted fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mutation {

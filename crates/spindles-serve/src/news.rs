@@ -67,9 +67,9 @@ impl News {
         // A spare that failed to replace a member is an event of its own.
         let taken = managed.spares_taken();
         let space = managed.space_news();
-        if events.is_empty() && taken.is_empty() && space.is_empty() {
-            let state = looks.then(|| Self::state(managed, arrays));
-            return state.flatten().into_iter().collect();
+        let is_quiet = events.is_empty() && taken.is_empty() && space.is_empty();
+        if is_quiet && !looks {
+            return Vec::new();
         }
         let before = std::mem::replace(arrays, managed.snapshot());
         let events = events.into_iter();
@@ -86,19 +86,19 @@ impl News {
                 news,
             }));
         }
+        news.extend(Self::state(&before, arrays, is_quiet));
         news
     }
 
-    /// Updates the state of the arrays. Returns an event if that of the outermost is another, or if
-    /// lost blocks became known.
-    fn state(managed: &dyn Managed, arrays: &mut Vec<ArraySnapshot>) -> Option<Self> {
-        let before = std::mem::replace(arrays, managed.snapshot());
-        let (old, new) = (before.first()?, arrays.first()?);
+    /// Returns an event if the arrays have lost blocks that were unknown before. If no event
+    /// explains it (`is_quiet`), also if the outermost array has another state.
+    fn state(before: &[ArraySnapshot], after: &[ArraySnapshot], is_quiet: bool) -> Option<Self> {
+        let (old, new) = (before.first()?, after.first()?);
         let has_lost = |array: &ArraySnapshot| array.status.lost_blocks > 0;
         let lost_before = |uuid| before.iter().any(|it| it.uuid == uuid && has_lost(it));
-        let knows_more = (arrays.iter()).any(|it| has_lost(it) && !lost_before(it.uuid));
-        let differs = old.status.state != new.status.state || knows_more;
-        differs.then(|| Self::State(new.name.clone()))
+        let knows_more = after.iter().any(|it| has_lost(it) && !lost_before(it.uuid));
+        let differs = is_quiet && old.status.state != new.status.state;
+        (differs || knows_more).then(|| Self::State(new.name.clone()))
     }
 
     /// Returns the devices present before the arrays were closed for a command, and missing since
@@ -349,6 +349,23 @@ mod tests {
             drop(room.listen());
         }
         assert!(locked(&room.0).len() <= 2, "they add up without news");
+    }
+
+    /// An unrelated event at the same time must not hide blocks that were lost before serving.
+    #[test]
+    fn lost_blocks_become_known_beside_other_events() {
+        let (before, mut after) = ([array("disk")], [array("disk")]);
+        for is_quiet in [false, true] {
+            after[0].status.lost_blocks = 0;
+            assert!(News::state(&before, &after, is_quiet).is_none());
+            after[0].status.lost_blocks = 1;
+            assert!(News::state(&before, &after, is_quiet).is_some());
+            assert!(News::state(&after, &after, is_quiet).is_none());
+        }
+        after[0].status = array("disk").status;
+        after[0].status.state = ArrayState::Healthy;
+        assert!(News::state(&before, &after, true).is_some());
+        assert!(News::state(&before, &after, false).is_none());
     }
 
     /// An alarm that named the spare would make the administrator pull a working device, and break

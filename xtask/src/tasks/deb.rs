@@ -19,6 +19,8 @@ pub(crate) static TASK: Task = Task {
 /// The folder in which manual pages and completions are generated. The metadata names it as their
 /// source.
 const STAGE: &str = "target/deb";
+/// The mark of a program that acts on planted faults: `MARK` in `spindles-engine/src/mutation.rs`.
+const CANARIES: &str = "this build of spindles has canaries";
 /// Shells, and the file names of their completions.
 const SHELLS: &[(&str, &str)] = &[
     ("bash", "spindles"),
@@ -351,6 +353,10 @@ pub(crate) fn check() -> Result<Option<&'static str>, String> {
     let version = good(&path(&root.join("usr/bin/spindles")), &["--version"])?;
     if !version.starts_with("spindles ") {
         return Err(format!("the installed binary says {version}"));
+    }
+    let binary = path(&root.join("usr/bin/spindles"));
+    if process::capture("grep", &["--quiet", "--text", CANARIES, &binary])?.good {
+        return Err("the installed binary acts on planted faults: feature canary".to_owned());
     }
     for file in [
         "share/man/man1/spindles.1.gz",

@@ -52,16 +52,26 @@ fn a_refused_fail_writes_nothing() {
     folder.refuses("fail @a @a @b", 1, &["stays a member"]);
 }
 
-/// The same holds for a rebuild whose only spare is too small for the missing member.
+/// The same holds for a rebuild whose only spare is too small for the missing members.
 #[test]
 fn a_rebuild_without_a_fitting_spare_writes_nothing() {
-    let folder = Folder::new("a b spare", 8 * MIB);
-    folder.make("c", 24 * MIB);
-    folder.run("create data raid1(raid0(@a,@b),@c)").ok();
-    folder.run("spare add @spare --array @a,@b,@c").ok();
-    std::fs::remove_file(folder.path("c")).expect("it is there");
-    let rebuild = "rebuild @a @b @spare --degraded";
-    folder.refuses(rebuild, 1, &["lacks member 1", "is too small"]);
+    for large in ["c", "c d"] {
+        let folder = Folder::new("a b spare", 8 * MIB);
+        let mut members = "@a,@b".to_owned();
+        let mut mirror = "raid1(raid0(@a,@b)".to_owned();
+        for name in large.split(' ') {
+            folder.make(name, 24 * MIB);
+            members += &format!(",@{name}");
+            mirror += &format!(",@{name}");
+        }
+        folder.run(&format!("create data {mirror})")).ok();
+        folder.run(&format!("spare add @spare --array {members}")).ok();
+        for name in large.split(' ') {
+            std::fs::remove_file(folder.path(name)).expect("it is there");
+        }
+        let rebuild = "rebuild @a @b @spare --degraded";
+        folder.refuses(rebuild, 1, &["lacks member", "is too small"]);
+    }
 }
 
 #[test]
