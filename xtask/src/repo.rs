@@ -39,7 +39,8 @@ impl File {
         parts.any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "examples" | "fuzz"))
     }
 
-    /// Returns the name of the file's crate: `spindles-admin` for `crates/spindles-admin/src/lib.rs`.
+    /// Returns the name of the file's crate: `spindles-admin` for
+    /// `crates/spindles-admin/src/lib.rs`.
     pub(crate) fn crate_name(&self) -> &str {
         let path = self.path.strip_prefix("crates/").unwrap_or(&self.path);
         path.split('/').next().unwrap_or_default()

@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn comments_and_strings_are_blanked() {
-        let source = "let a = \"x // y\"; // z\nlet b = '\"'; /* q /* r */ s */ let c = r#\"w\"v\"#;\n\
-                      fn d<'a>(e: &'a str) {}";
+        let source = "let a = \"x // y\"; // z\nlet b = '\"'; /* q /* r */ s */ \
+                      let c = r#\"w\"v\"#;\nfn d<'a>(e: &'a str) {}";
         let code = strip(source, Keep::CodeOnly);
         assert_eq!(code.lines().count(), source.lines().count());
         for gone in ["x", "y", "z", "q", "s */", "w"] {

@@ -27,8 +27,8 @@ pub(crate) enum Use {
 
 /// Checks new devices for an array on `devices`. Each must exist, be a different device, support
 /// the array's block size, and hold no data that the array needs. A member that is out but may
-/// return counts as new only with `overwrite`, which skips no other check. Returns how each of them
-/// was seen.
+/// return counts as new only with `overwrite`, which skips no other check. Returns the observed
+/// state of every device.
 pub(crate) fn look_at_new(
     devices: &[&str],
     new: &[&str],
@@ -126,7 +126,7 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Resul
 fn describe(devices: &[&str]) -> Result<Option<Vec<ArrayReport>>, ChangeError> {
     match assemble::describe(devices, &OpenOptions::looking()) {
         Ok(arrays) => Ok(Some(arrays)),
-        // Another command changes the array: the devices may be its members all the same.
+        // Another command changes the array, and the devices may still be its members.
         Err(changed @ AssembleError::Changed) => Err(changed.into()),
         Err(_) => Ok(None),
     }

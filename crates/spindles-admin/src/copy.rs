@@ -84,12 +84,23 @@ pub struct Progress {
     pub bytes_total: u64,
 }
 
+fn room_remedy(is_file: bool) -> &'static str {
+    match is_file {
+        true => "remove the file first, or name a new one",
+        false => "take something larger",
+    }
+}
+
 /// Why a copy failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CopyError {
     /// More bytes are to be copied than the source holds.
-    #[error("{name} holds {}, less than the {} to be copied: ask for less", SizeBytes(*bytes), SizeBytes(*wanted))]
+    #[error(
+        "{name} holds {}, less than the {} to be copied: ask for less",
+        SizeBytes(*bytes),
+        SizeBytes(*wanted)
+    )]
     TooShort {
         /// The source.
         name: String,
@@ -99,7 +110,12 @@ pub enum CopyError {
         wanted: u64,
     },
     /// The target is too small.
-    #[error("{name} has room for {}, and {} are to be copied: {}", SizeBytes(*bytes), SizeBytes(*wanted), if *is_file { "remove the file first, or name a new one" } else { "take something larger" })]
+    #[error(
+        "{name} has room for {}, and {} are to be copied: {}",
+        SizeBytes(*bytes),
+        SizeBytes(*wanted),
+        room_remedy(*is_file)
+    )]
     NoRoom {
         /// The target.
         name: String,

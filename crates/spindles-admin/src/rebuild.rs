@@ -358,7 +358,7 @@ pub(crate) fn fill(
 enum Replacement {
     /// None: continue a started rebuild, and fill returned members and spares.
     None,
-    /// A device, as it was examined.
+    /// A device with its examined state.
     Device(String, Seen),
     Array(Box<Inner>, Box<Vacancy>),
 }

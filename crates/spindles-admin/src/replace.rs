@@ -124,7 +124,7 @@ pub fn replace<'a>(
 /// The outcome of a replacement, as its events report it.
 struct Outcome {
     member: MemberIndex,
-    /// True if a server has the array open. It continues its other pending work.
+    /// True if a server has the array open. The server continues other pending work.
     is_served: bool,
     /// The faults that the member had, once it is replaced.
     replaced: Option<MemberFaults>,

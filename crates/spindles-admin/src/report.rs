@@ -910,7 +910,7 @@ impl ArrayReport {
         ))
     }
 
-    /// Returns what each missing member needs: of this array, and of those inside it. `outermost`
+    /// Returns the commands for each missing member of this array and of inner arrays. `outermost`
     /// is the argument that commands take.
     fn steps_to_fill(&self, outermost: &str) -> Vec<String> {
         let rebuild = format!("spindles rebuild {outermost}");

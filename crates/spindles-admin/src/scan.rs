@@ -256,9 +256,9 @@ struct Selection {
 /// Messages about devices that are no longer members of their arrays.
 #[derive(Default)]
 struct FormerMembers {
-    /// Those that their arrays can only fill again.
+    /// Devices that their arrays can only fill again.
     outrun: Vec<String>,
-    /// Those whose positions other devices have.
+    /// Devices that lost their position to another device.
     replaced: Vec<String>,
 }
 

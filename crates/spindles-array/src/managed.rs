@@ -151,7 +151,7 @@ pub trait Managed {
     }
 
     /// Attaches a device at the wanted place, overwriting its contents, and begins to fill it.
-    /// `seen`: the device as it was examined. Returns the array and the position.
+    /// `seen`: the state of the device when examined. Returns the array and the position.
     ///
     /// # Errors
     ///
@@ -304,8 +304,8 @@ pub trait Managed {
         })
     }
 
-    /// Begins to copy the member on the device `old` to another device, overwriting that. `seen`: the
-    /// other device as it was examined. Returns the array and the position.
+    /// Begins to copy the member on the device `old` to another device, overwriting that. `seen`:
+    /// the state of the other device when examined. Returns the array and the position.
     ///
     /// # Errors
     ///

@@ -262,8 +262,9 @@ fn a_read_delayed_by_a_member_is_served_by_the_others() {
             .map(|(_, event)| event)
             .collect();
         let stalls = |is: bool| {
-            events.iter().any(|event| {
-                matches!(event, Event::MemberStalls { member, stalls } if member.0 == 0 && *stalls == is)
+            events.iter().any(|event| match event {
+                Event::MemberStalls { member, stalls } => member.0 == 0 && *stalls == is,
+                _ => false,
             })
         };
         assert!(stalls(true) && stalls(false), "{level}: {events:?}");

@@ -128,7 +128,11 @@ pub enum OpenError {
         device: String,
     },
     /// Another program has the device open or locked.
-    #[error("{device} is in use by {}: {}", user(above.as_ref(), users.as_ref()), remedy(users.as_ref()))]
+    #[error(
+        "{device} is in use by {}: {}",
+        user(above.as_ref(), users.as_ref()),
+        remedy(users.as_ref())
+    )]
     Busy {
         /// The device.
         device: String,
@@ -202,8 +206,9 @@ pub enum OpenError {
     },
     /// Its length is no multiple of the block size.
     #[error(
-        "{device} holds {bytes} bytes, and its last {} are less than a block of {block_bytes}: make its length a \
-         multiple of {block_bytes} bytes", bytes % u64::from(*block_bytes)
+        "{device} holds {bytes} bytes, and its last {} are less than a block of {block_bytes}: \
+         make its length a multiple of {block_bytes} bytes",
+        bytes % u64::from(*block_bytes)
     )]
     NotWhole {
         /// The device.

@@ -330,7 +330,7 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
         findings.push(Finding::new(
             "environment-changed",
             "The environment changed as well",
-            "More than one thing differs, so the cause cannot be told. \
+            "More than one thing differs, so the cause is unknown. \
              Repeat with everything else left alone.",
             details,
         ));

@@ -677,7 +677,7 @@ fn equal_systems_show_no_difference() {
             told_apart += usize::from(comparison.verdict != Verdict::NoDifferenceShown);
         }
     }
-    println!("{told_apart} of {comparisons} equal pairs told apart");
+    println!("{told_apart} of {comparisons} equal pairs show a difference");
     assert_eq!(comparisons, 40 * 15);
     // Holm's correction limits the error of all 15 comparisons of an experiment together to 1 in
     // 20.

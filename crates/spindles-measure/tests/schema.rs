@@ -371,7 +371,8 @@ fn minimal_records_are_read() {
         let line = format!("{{\"schema\":1,\"record\":\"{kind}\"}}\n");
         assert_eq!(from_lines(&line).map(|records| records.len()), Ok(1));
     }
-    let run = "{\"schema\":1,\"record\":\"run\",\"system\":{\"name\":\"a\"},\"workload\":{\"name\":\"b\"}}\n";
+    let run = "{\"schema\":1,\"record\":\"run\",\"system\":{\"name\":\"a\"},\
+               \"workload\":{\"name\":\"b\"}}\n";
     assert_eq!(from_lines(run).map(|records| records.len()), Ok(1));
     let value = serde_json::from_str(run).expect("it is JSON");
     assert_eq!(

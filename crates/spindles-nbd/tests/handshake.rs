@@ -341,7 +341,10 @@ proptest! {
     #[test]
     fn any_bytes_are_answered_or_refused(
         bytes in proptest::collection::vec(any::<u8>(), 0..300),
-        options in proptest::collection::vec((0_u32..13, proptest::collection::vec(any::<u8>(), 0..40)), 0..6),
+        options in proptest::collection::vec(
+            (0_u32..13, proptest::collection::vec(any::<u8>(), 0..40)),
+            0..6,
+        ),
     ) {
         let mut server = Server::new(Tls::Never);
         server.receive(&exports(), &bytes).ok();

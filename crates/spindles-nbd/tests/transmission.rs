@@ -217,7 +217,13 @@ proptest! {
     ) {
         let headers = ALL_HEADERS[headers];
         let mut whole = Vec::new();
-        let request = Request { flags: CommandFlags(flags), command: Command::Read, cookie, offset_bytes, bytes: bytes.into() };
+        let request = Request {
+            flags: CommandFlags(flags),
+            command: Command::Read,
+            cookie,
+            offset_bytes,
+            bytes: bytes.into(),
+        };
         request.encode(headers, &mut whole);
         whole[6..8].copy_from_slice(&command.to_be_bytes());
         prop_assert_eq!(whole.len(), Request::encoded_bytes(headers));
@@ -225,7 +231,8 @@ proptest! {
         let mut again = Vec::new();
         back.encode(headers, &mut again);
         prop_assert_eq!(&again, &whole);
-        prop_assert_eq!((back.cookie, back.offset_bytes, back.bytes), (cookie, offset_bytes, bytes.into()));
+        let fields = (back.cookie, back.offset_bytes, back.bytes);
+        prop_assert_eq!(fields, (cookie, offset_bytes, bytes.into()));
         if cut < whole.len() {
             prop_assert_eq!(Request::decode(headers, &whole[..cut]), Ok(None));
         }

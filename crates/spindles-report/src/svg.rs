@@ -59,10 +59,7 @@ impl Svg {
         title: &str,
     ) {
         let (left, wide) = (from.min(to), (to - from).abs());
-        let title = titled(title);
-        self.push(format_args!(
-            r#"<rect class="{class}" x="{left:.1}" y="{y:.1}" width="{wide:.1}" height="{high:.1}">{title}</rect>"#
-        ));
+        self.body += &rectangle(class, [left, y, wide, high], "", title);
     }
 
     /// Draws a rectangle with an opacity from 0 to 1.
@@ -74,10 +71,8 @@ impl Svg {
         share: f64,
         title: &str,
     ) {
-        let title = titled(title);
-        self.push(format_args!(
-            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{wide:.1}" height="{high:.1}" style="fill-opacity:{share:.2}">{title}</rect>"#
-        ));
+        let style = format!(r#" style="fill-opacity:{share:.2}""#);
+        self.body += &rectangle(class, [x, y, wide, high], &style, title);
     }
 
     /// Draws rectangles of one class, each given by left, top, width and height. They form a single
@@ -125,14 +120,10 @@ impl Svg {
 
     /// Returns the drawing, with a label for screen readers.
     pub(crate) fn finish(self, label: &str) -> String {
-        format!(
-            r#"<svg viewBox="0 0 {:.0} {:.0}" role="img" aria-label="{}"><title>{}</title>{}</svg>"#,
-            self.width,
-            self.height,
-            escape(label),
-            escape(label),
-            self.body
-        )
+        let (width, height, body) = (self.width, self.height, self.body);
+        let label = escape(label);
+        let area = format!(r#"viewBox="0 0 {width:.0} {height:.0}""#);
+        format!(r#"<svg {area} role="img" aria-label="{label}"><title>{label}</title>{body}</svg>"#)
     }
 
     fn push(&mut self, shape: std::fmt::Arguments<'_>) {
@@ -140,6 +131,13 @@ impl Svg {
             .write_fmt(shape)
             .expect("writing to a string does not fail");
     }
+}
+
+fn rectangle(class: &str, area: [f64; 4], style: &str, title: &str) -> String {
+    let [x, y, wide, high] = area;
+    let area = format!(r#"x="{x:.1}" y="{y:.1}" width="{wide:.1}" height="{high:.1}""#);
+    let title = titled(title);
+    format!(r#"<rect class="{class}" {area}{style}>{title}</rect>"#)
 }
 
 fn titled(title: &str) -> String {

@@ -12,8 +12,9 @@ use spindles_report::{Options, outputs};
 
 /// Script that measures a page.
 const PROBE: &str = r#"(() => {
-// What is folded has to hold as well; doubts are tested as they are.
-document.querySelectorAll(".chart details, .legacy details, .fold, .fold details").forEach((it) => { it.open = true; });
+// Folded parts must fit too; doubts stay folded.
+document.querySelectorAll(".chart details, .legacy details, .fold, .fold details")
+  .forEach((it) => { it.open = true; });
 let overflowing = [];
 for (const text of document.querySelectorAll("svg text")) {
   const box = text.getBoundingClientRect();
@@ -21,14 +22,20 @@ for (const text of document.querySelectorAll("svg text")) {
   if (box.left < frame.left || box.right > frame.right) overflowing.push(text.textContent);
 }
 const crossing = [];
+const reportCrossing = (svg, text, other) =>
+  crossing.push(`${svg.getAttribute("aria-label").slice(0, 40)}: ${text.textContent} on ${other}`);
+const overlap = (a, b) => [
+  Math.min(a.right, b.right) - Math.max(a.left, b.left),
+  Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top),
+];
 for (const svg of document.querySelectorAll("svg[role=img]")) {
-  const texts = [...svg.querySelectorAll("text")].map((text) => [text, text.getBoundingClientRect()]);
+  const texts = [...svg.querySelectorAll("text")]
+    .map((text) => [text, text.getBoundingClientRect()]);
   for (const [at, [text, a]] of texts.entries()) {
     for (const [other, b] of texts.slice(at + 1)) {
-      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      const [wide, high] = overlap(a, b);
       // Boxes are higher than letters.
-      if (wide > 1 && high > 4) crossing.push(svg.getAttribute("aria-label").slice(0, 40) + ": " + text.textContent + " on " + other.textContent);
+      if (wide > 1 && high > 4) reportCrossing(svg, text, other.textContent);
     }
   }
 }
@@ -37,36 +44,38 @@ for (const svg of document.querySelectorAll("svg[role=img]")) {
   const ends = [...svg.querySelectorAll(".whisker")].map((line) => line.getBoundingClientRect());
   for (const text of svg.querySelectorAll("text")) {
     const a = text.getBoundingClientRect();
-    const lies = ends.some((b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) >= 0 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4);
-    if (lies) crossing.push(svg.getAttribute("aria-label").slice(0, 40) + ": " + text.textContent + " on an interval");
+    const lies = ends.map((b) => overlap(a, b)).some(([wide, high]) => wide >= 0 && high > 4);
+    if (lies) reportCrossing(svg, text, "an interval");
   }
 }
 // Labels of cards side by side, which nothing but room keeps apart.
 const touching = [];
 for (const row of document.querySelectorAll(".glance tbody tr")) {
-  const cells = [...row.querySelectorAll("td")].filter((cell) => getComputedStyle(cell).display === "block");
+  const cells = [...row.querySelectorAll("td")]
+    .filter((cell) => getComputedStyle(cell).display === "block");
   for (const [at, cell] of cells.entries()) {
     const [a, b] = [cell, cells[at + 1]].map((it) => it?.getBoundingClientRect());
     if (b && a.top === b.top && b.left - a.right < 8) touching.push(cell.dataset.column);
   }
 }
+const all = (selector) => [...document.querySelectorAll(selector)];
 const result = {
-  cut: [...document.querySelectorAll("svg text")].map((text) => text.textContent).filter((text) => text.includes("…")),
-  legends: document.querySelectorAll(".legend").length - document.querySelectorAll("figure > .fold > .legend").length,
-  bare: [...document.querySelectorAll("figure:has(svg)")].filter((figure) => !figure.querySelector(".legend li")).length,
-  doubts: [...document.querySelectorAll(".doubts > li")].filter((doubt) => doubt.checkVisibility()).length,
-  folded: document.querySelectorAll("details .doubts > li").length,
+  cut: all("svg text").map((text) => text.textContent).filter((text) => text.includes("…")),
+  legends: all(".legend").length - all("figure > .fold > .legend").length,
+  bare: all("figure:has(svg)").filter((figure) => !figure.querySelector(".legend li")).length,
+  doubts: all(".doubts > li").filter((doubt) => doubt.checkVisibility()).length,
+  folded: all("details .doubts > li").length,
   requests: performance.getEntriesByType("resource").map((entry) => entry.name),
   button: !document.getElementById("download").hidden,
   records: JSON.parse(document.getElementById("data").textContent).length,
-  svgs: document.querySelectorAll("svg[role=img][aria-label] > title").length,
-  unnamed: [...document.querySelectorAll("svg:not([aria-label]):not([aria-hidden])")].length,
-  headless: [...document.querySelectorAll("td")].filter((td) => !td.closest("tr").querySelector("th[scope=row]")).length,
-  dead: [...document.querySelectorAll("a[href^='#']")].map((a) => a.hash).filter((hash) => !document.querySelector(hash)),
+  svgs: all("svg[role=img][aria-label] > title").length,
+  unnamed: all("svg:not([aria-label]):not([aria-hidden])").length,
+  headless: all("td").filter((td) => !td.closest("tr").querySelector("th[scope=row]")).length,
+  dead: all("a[href^='#']").map((a) => a.hash).filter((hash) => !document.querySelector(hash)),
   overflowing,
   crossing,
   touching,
-  sections: [...document.querySelectorAll("section")].map((section) => section.id),
+  sections: all("section").map((section) => section.id),
 };
 return result;
 })()"#;

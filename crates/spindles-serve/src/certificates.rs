@@ -188,9 +188,9 @@ fn element(bytes: &[u8]) -> Option<Element<'_>> {
 /// Returns the host names of a certificate. It verifies a name that no host has: the error lists
 /// the names.
 fn names_of(certificate: Option<&CertificateDer<'_>>) -> Vec<String> {
-    let nobody = ServerName::try_from("nobody.invalid").expect("a name");
+    let absent = ServerName::try_from("absent.invalid").expect("a name");
     let certificate = certificate.and_then(|it| ParsedCertificate::try_from(it).ok());
-    let known = certificate.map(|it| verify_server_name(&it, &nobody));
+    let known = certificate.map(|it| verify_server_name(&it, &absent));
     let Some(Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
         presented,
         ..

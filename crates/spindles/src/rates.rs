@@ -154,14 +154,19 @@ mod tests {
     fn rates_cover_the_time_between_two_samples() {
         let status = |factor: u64| {
             let counters = json!({
-                "reads": 100 * factor, "read_bytes": (4 << 20) * factor, "read_ns": 200_000_000 * factor,
-                "writes": 0, "written_bytes": 0, "write_ns": 0, "busy_ns": 500_000_000 * factor,
+                "reads": 100 * factor, "read_bytes": (4 << 20) * factor,
+                "read_ns": 200_000_000 * factor, "writes": 0, "written_bytes": 0, "write_ns": 0,
+                "busy_ns": 500_000_000 * factor,
             });
             json!({
                 "served": {
-                    "reads": 10, "read_bytes": 0, "read_ns": 0, "writes": 0, "payload_bytes": 0, "write_ns": 0,
+                    "reads": 10, "read_bytes": 0, "read_ns": 0,
+                    "writes": 0, "payload_bytes": 0, "write_ns": 0,
                 },
-                "members": [{ "counters": counters }, { "array": { "members": [{ "counters": counters }] } }],
+                "members": [
+                    { "counters": counters },
+                    { "array": { "members": [{ "counters": counters }] } },
+                ],
             })
         };
         let before = Sample::of(&status(1)).expect("it is served");

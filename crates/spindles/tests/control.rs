@@ -611,14 +611,14 @@ fn a_device_is_never_confused_with_another_one() {
 #[test]
 fn refusals_are_the_same_for_served_and_unserved_arrays() {
     let lines = [
-        "fail nobody pool",
+        "fail absent pool",
         "fail d pool",
         "remove a pool",
         "replace a --onto b pool",
         "rebuild pool --onto d",
         "rebuild pool",
         "rebuild pool --onto raid0(d,d)",
-        "rebuild pool --onto raid0(d,nobody)",
+        "rebuild pool --onto raid0(d,absent)",
         "grow pool",
         "grow pool --abort",
         "fail pool a",

@@ -1053,9 +1053,11 @@ fn an_unprivileged_user_can_serve_an_array() {
     let script = r#"
 set -eu
 folder=$1 program=$2
-mknod "$folder/device" c 10 229 && chmod 666 "$folder/device" && mount --bind "$folder/device" /dev/fuse || exit 77
+mknod "$folder/device" c 10 229 && chmod 666 "$folder/device" &&
+    mount --bind "$folder/device" /dev/fuse || exit 77
 ( : <>/dev/fuse ) 2>/dev/null || exit 77
-chmod 755 "$folder" && chown nobody "$folder" "$folder/a" "$folder/b" && cp "$program" "$folder/program"
+chmod 755 "$folder" && chown nobody "$folder" "$folder/a" "$folder/b" &&
+    cp "$program" "$folder/program"
 cd "$folder"
 user="setpriv --reuid=nobody --regid=nogroup --clear-groups"
 serve() {

@@ -24,8 +24,8 @@ fn the_map_is_printed() {
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert_eq!(
         out,
-        "raid6 left-symmetric: 5 members, chunks of 64 KiB; holds all members but two; survives any \
-         two missing members\n\
+        "raid6 left-symmetric: 5 members, chunks of 64 KiB; holds all members but two; \
+         survives any two missing members\n\
          \n\
          stripe  0  1  2  3  4\n     \
               0  Q  D0 D1 D2 P\n     \

@@ -64,74 +64,97 @@ fn main() {
     };
     let (data, bytes, rounds) = (number(8), number(64) << 10, number(301));
     let repeat = u32::try_from((16 << 20) / (data * bytes)).expect("small").max(1);
-    let total = f64::from(u32::try_from(data * bytes).expect("small"));
     println!("{data} data chunks x {} KiB, {rounds} rounds of {repeat}", bytes >> 10);
+    for parity in [1, 2] {
+        compare(&Case { parity, data, bytes, repeat }, rounds);
+    }
+}
 
-    for parity in [1u8, 2] {
-        let code = by_parity_chunks(parity);
-        let count = data + usize::from(parity);
-        let mut memory = Chunks::new(count, bytes);
-        let mut seed = 1u64;
-        for byte in memory.chunks().iter_mut().take(data).flat_map(|chunk| chunk.iter_mut()) {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            *byte = seed.to_le_bytes()[7];
+/// A number of parity chunks, and the size of the data.
+struct Case {
+    parity: u8,
+    data: usize,
+    bytes: usize,
+    repeat: u32,
+}
+
+/// Checks that all kernels agree with ISA-L, then prints the speeds.
+fn compare(case: &Case, rounds: usize) {
+    let kernels: Vec<&Kernel> =
+        KERNELS.iter().copied().filter(|k| k.name != "scalar" && (k.available)()).collect();
+    let mut memory = random_data(case);
+    let parities = |memory: &mut Chunks| memory.chunks()[case.data..].concat();
+    time_isal(case, &mut memory);
+    let expected = parities(&mut memory);
+    for kernel in &kernels {
+        time_ours(case, kernel, &mut memory);
+        assert!(parities(&mut memory) == expected, "{} differs from ISA-L", kernel.name);
+    }
+
+    let mut seconds = vec![Vec::new(); kernels.len() + 1];
+    for round in 0..rounds {
+        for turn in 0..=kernels.len() {
+            let which = (turn + round) % (kernels.len() + 1);
+            let took = match kernels.get(which) {
+                Some(kernel) => time_ours(case, kernel, &mut memory),
+                None => time_isal(case, &mut memory),
+            };
+            seconds[which].push(took.as_secs_f64());
         }
-        let kernels: Vec<&Kernel> =
-            KERNELS.iter().copied().filter(|k| k.name != "scalar" && (k.available)()).collect();
-        let isal = |memory: &mut Chunks| {
-            let mut chunks = memory.chunks();
-            let mut array: Vec<*mut c_void> =
-                chunks.iter_mut().map(|chunk| chunk.as_mut_ptr().cast()).collect();
-            let (vects, len) = (
-                c_int::try_from(count).expect("small"),
-                c_int::try_from(bytes).expect("small"),
-            );
-            time(repeat, || {
-                // SAFETY: `array` points to `count` chunks of `bytes`, aligned to 32 bytes.
-                let failed = unsafe {
-                    match parity {
-                        1 => xor_gen(vects, len, array.as_mut_ptr()),
-                        _ => pq_gen(vects, len, array.as_mut_ptr()),
-                    }
-                };
-                assert_eq!(failed, 0);
-            })
-        };
-        let ours = |kernel: &Kernel, memory: &mut Chunks| {
-            let mut chunks = memory.chunks();
-            let (sources, targets) = chunks.split_at_mut(data);
-            let sources: Vec<(u8, &[u8])> = (0..).zip(sources).map(|(i, c)| (i, &**c)).collect();
-            let first = u8::try_from(data).expect("small");
-            let mut targets: Vec<(u8, &mut [u8])> =
-                (first..).zip(targets).map(|(i, c)| (i, &mut **c)).collect();
-            time(repeat, || solve_with(kernel, code, first, &sources, &mut targets))
-        };
-        let parities = |memory: &mut Chunks| memory.chunks()[data..].concat();
+    }
+    print(case, &kernels, seconds);
+}
 
-        isal(&mut memory);
-        let expected = parities(&mut memory);
-        for kernel in &kernels {
-            ours(kernel, &mut memory);
-            assert!(parities(&mut memory) == expected, "{} differs from ISA-L", kernel.name);
-        }
+fn random_data(case: &Case) -> Chunks {
+    let mut memory = Chunks::new(case.data + usize::from(case.parity), case.bytes);
+    let mut seed = 1u64;
+    for byte in memory.chunks().iter_mut().take(case.data).flat_map(|chunk| chunk.iter_mut()) {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        *byte = seed.to_le_bytes()[7];
+    }
+    memory
+}
 
-        let mut seconds = vec![Vec::new(); kernels.len() + 1];
-        for round in 0..rounds {
-            for turn in 0..=kernels.len() {
-                let which = (turn + round) % (kernels.len() + 1);
-                let took = match kernels.get(which) {
-                    Some(kernel) => ours(kernel, &mut memory),
-                    None => isal(&mut memory),
-                };
-                seconds[which].push(took.as_secs_f64());
+fn time_isal(case: &Case, memory: &mut Chunks) -> Duration {
+    let mut chunks = memory.chunks();
+    let mut array: Vec<*mut c_void> =
+        chunks.iter_mut().map(|chunk| chunk.as_mut_ptr().cast()).collect();
+    let (vects, len) = (
+        c_int::try_from(array.len()).expect("small"),
+        c_int::try_from(case.bytes).expect("small"),
+    );
+    time(case.repeat, || {
+        // SAFETY: `array` points to `vects` chunks of `bytes`, aligned to 32 bytes.
+        let failed = unsafe {
+            match case.parity {
+                1 => xor_gen(vects, len, array.as_mut_ptr()),
+                _ => pq_gen(vects, len, array.as_mut_ptr()),
             }
-        }
-        let isal = seconds.pop().expect("the last are ISA-L's");
-        println!("{:<5}{:<8}{:>7.1} GB/s", code.name, "isa-l", total / median(isal.clone()) / 1e9);
-        for (kernel, seconds) in kernels.iter().zip(seconds) {
-            let ratio = median(seconds.iter().zip(&isal).map(|(s, isal)| isal / s).collect());
-            let speed = total / median(seconds) / 1e9;
-            println!("{:<5}{:<8}{speed:>7.1} GB/s {ratio:>6.2} x ISA-L", code.name, kernel.name);
-        }
+        };
+        assert_eq!(failed, 0);
+    })
+}
+
+fn time_ours(case: &Case, kernel: &Kernel, memory: &mut Chunks) -> Duration {
+    let code = by_parity_chunks(case.parity);
+    let mut chunks = memory.chunks();
+    let (sources, targets) = chunks.split_at_mut(case.data);
+    let sources: Vec<(u8, &[u8])> = (0..).zip(sources).map(|(i, c)| (i, &**c)).collect();
+    let first = u8::try_from(case.data).expect("small");
+    let mut targets: Vec<(u8, &mut [u8])> =
+        (first..).zip(targets).map(|(i, c)| (i, &mut **c)).collect();
+    time(case.repeat, || solve_with(kernel, code, first, &sources, &mut targets))
+}
+
+/// Prints the median speeds, given the seconds of each kernel, then of ISA-L.
+fn print(case: &Case, kernels: &[&Kernel], mut seconds: Vec<Vec<f64>>) {
+    let name = by_parity_chunks(case.parity).name;
+    let total = f64::from(u32::try_from(case.data * case.bytes).expect("small"));
+    let isal = seconds.pop().expect("the last are ISA-L's");
+    println!("{name:<5}{:<8}{:>7.1} GB/s", "isa-l", total / median(isal.clone()) / 1e9);
+    for (kernel, seconds) in kernels.iter().zip(seconds) {
+        let ratio = median(seconds.iter().zip(&isal).map(|(s, isal)| isal / s).collect());
+        let speed = total / median(seconds) / 1e9;
+        println!("{name:<5}{:<8}{speed:>7.1} GB/s {ratio:>6.2} x ISA-L", kernel.name);
     }
 }

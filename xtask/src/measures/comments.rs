@@ -42,13 +42,7 @@ fn comment(line: &str) -> Option<&str> {
 }
 
 fn split(paragraph: &mut String, begins: usize, found: &mut Vec<(usize, String)>) {
-    let mut text = std::mem::take(paragraph);
-    while let Some(from) = text.find('`') {
-        let Some(length) = text[from + 1..].find('`') else {
-            break;
-        };
-        text.replace_range(from..from + length + 2, "CODE");
-    }
+    let text = without_code(std::mem::take(paragraph));
     let mut rest = text.as_str();
     while !rest.is_empty() {
         let end = [". ", "? ", "! ", ": "]
@@ -61,6 +55,17 @@ fn split(paragraph: &mut String, begins: usize, found: &mut Vec<(usize, String)>
         }
         rest = after;
     }
+}
+
+/// Replaces code in backquotes by one word.
+pub(super) fn without_code(mut text: String) -> String {
+    while let Some(from) = text.find('`') {
+        let Some(length) = text[from + 1..].find('`') else {
+            break;
+        };
+        text.replace_range(from..from + length + 2, "CODE");
+    }
+    text
 }
 
 /// The words of a sentence, in lower case.

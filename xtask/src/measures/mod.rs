@@ -1,5 +1,5 @@
-//! Figures of the source that may only improve: one file and one row each. `xtask/measures.txt`
-//! keeps them.
+//! Figures of the source that may only improve. Each has a file and a row of the table;
+//! `xtask/measures.txt` keeps the figures.
 
 mod circles;
 mod cli_sentences;

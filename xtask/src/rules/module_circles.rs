@@ -313,7 +313,8 @@ mod tests {
             ),
             (
                 "crates/spindles-admin/src/high/mod.rs",
-                "mod part;\nuse crate::{Low, low::{self}};\npub use part::High;\nfn f() { part::g(); }",
+                "mod part;\nuse crate::{Low, low::{self}};\npub use part::High;\n\
+                 fn f() { part::g(); }",
             ),
             (
                 "crates/spindles-admin/src/high/part.rs",

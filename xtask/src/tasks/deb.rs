@@ -271,7 +271,8 @@ impl Package {
         }
         Ok(format!(
             "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: {}\nInstalled-Size: {size}\n\
-             Depends: {}\nRecommends: {}\nSection: {}\nPriority: {}\nDescription: {}\n{description}",
+             Depends: {}\nRecommends: {}\nSection: {}\nPriority: {}\n\
+             Description: {}\n{description}",
             self.name,
             self.version,
             self.architecture,

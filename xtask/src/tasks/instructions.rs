@@ -22,9 +22,10 @@ const HEADER: &str = "\
 # The test command fails on an increase by more than 3 %.
 ";
 const MEMBER_IO_HEADER: &str = "
-# What a write asks of the members. Bytes and zeroed: for each byte of the client. Seeks: operations
-# that do not begin where the last on that member ended. Rounds: of member I/O, until it is answered.
-# Unmapped: new, on members that write zeros without moving bytes. The test command fails on any change.
+# What a write asks of the members. Bytes and zeroed: for each byte of the client. Seeks:
+# operations that do not begin where the last on that member ended. Rounds: of member I/O, until it
+# is answered. Unmapped: new, on members that write zeros without moving bytes. The test command
+# fails on any change.
 ";
 /// The largest rise of a count that is not a regression.
 const RISE_PERCENT_MAX: u64 = 3;

@@ -1,4 +1,4 @@
-//! The tasks of `cargo xtask`: one file and one row each.
+//! The tasks of `cargo xtask`: a file and a row of the table for every task.
 
 mod book;
 mod check;

@@ -58,9 +58,9 @@ pub(crate) struct Inner {
     pub(crate) leaves: Vec<String>,
     /// Data found on the new devices, by position; `None` for remaining ones.
     sightings: Vec<Option<Vec<Sighting>>>,
-    /// Data on new devices that is overwritten.
-    /// Its devices, as they were examined.
+    /// The examined state of its devices.
     seen: Vec<Seen>,
+    /// Data on new devices that is overwritten.
     pub(crate) occupied: Vec<(String, String)>,
     requests_max: u32,
 }

@@ -85,7 +85,7 @@ struct New<'a> {
     sightings: Vec<Vec<Sighting>>,
     /// True if all of them are known to hold zeros.
     known_zero: bool,
-    /// All devices, as they were examined.
+    /// The examined state of all devices.
     seen: Vec<(String, Seen)>,
     spares: Vec<(String, SpareRecord)>,
     journal: Option<(String, JournalDevice)>,

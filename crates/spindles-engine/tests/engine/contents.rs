@@ -92,7 +92,7 @@ pub(crate) fn exercise(world: &mut World, model: &mut [u8], rounds: u32) {
             world.result(token).expect("within the tolerance");
             assert!(
                 world.buffer(token) == model[range],
-                "a read returns what was written"
+                "a read returns the written data"
             );
         }
     }

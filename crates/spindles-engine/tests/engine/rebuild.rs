@@ -309,8 +309,8 @@ fn a_row_that_can_t_be_filled_is_all_that_is_lost() {
 }
 
 /// A member that returns holds good blocks of rows that were not written while it was out. They
-/// stand in for a rotten block of another member, if that one's checksums prove them. Rows that were
-/// written never read as before.
+/// stand in for a rotten block of another member, if that one's checksums prove them. Rows that
+/// were written never read as before.
 #[test]
 fn old_blocks_of_a_returning_member_stand_in_for_rotten_ones() {
     // Members that are out, of which the first returns.

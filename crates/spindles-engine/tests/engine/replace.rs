@@ -305,5 +305,5 @@ fn the_replacement_is_told_first() {
         records.iter().map(|record| record.generation).max()
     };
     assert_eq!(generation(0), generation(1));
-    assert!(generation(3) < generation(1), "the old one is not told");
+    assert!(generation(3) < generation(1), "the old one is older");
 }

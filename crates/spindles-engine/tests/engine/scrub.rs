@@ -60,7 +60,10 @@ fn findings(world: &World) -> Vec<Finding> {
 }
 
 fn disagreements(world: &World, agree: bool) -> usize {
-    let is = |event: &&Event| matches!(event, Event::Disagreement { made_to_agree, .. } if *made_to_agree == agree);
+    let is = |event: &&Event| match event {
+        Event::Disagreement { made_to_agree, .. } => *made_to_agree == agree,
+        _ => false,
+    };
     world.events.iter().filter(is).count()
 }
 

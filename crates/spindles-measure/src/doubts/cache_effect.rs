@@ -16,8 +16,8 @@ pub(super) static KIND: Kind = Kind {
     title: "A cache may have answered",
     remedy: "These figures may be those of memory, not of a disk. Use members on a file system \
         that supports O_DIRECT (ext4, xfs, btrfs; not tmpfs or overlayfs) or block devices, or \
-        sizes of at least twice the memory. Or what was read was never written, which an array \
-        answers without its members: write it first, as with `bench dd-write`.",
+        sizes of at least twice the memory. An array also answers reads of blocks that were \
+        never written without its members: write them first, as with `bench dd-write`.",
     find: |analysis| found(analysis, |run| !is_on_files(run)),
 };
 

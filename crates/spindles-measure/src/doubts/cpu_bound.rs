@@ -11,7 +11,7 @@ pub(super) static KIND: Kind = Kind {
     rank: Rank::Note,
     title: "The CPUs were the limit",
     remedy: "Nearly all CPU time of the machine was used, so these figures are of the CPUs more \
-             than of the disks. More CPUs would give other figures, and other work beside it too.",
+             than of the disks. More CPUs would give other figures, and so would other work.",
     find: |analysis| {
         let cpus = f64::from(analysis.environment.cpus);
         if cpus < 1.0 {

@@ -7,8 +7,8 @@ pub(super) static KIND: Kind = Kind {
     name: "no-control",
     rank: Rank::Partial,
     title: "No A/A pair",
-    remedy: "Without the same system measured twice under two names, nobody knows how large \
-             a difference this machine shows where there is none. Add one to the experiment.",
+    remedy: "Without the same system measured twice under two names, the difference that \
+             this machine shows where there is none is unknown. Add one to the experiment.",
     find: |analysis| {
         if analysis.comparisons.is_empty() || analysis.comparisons.iter().any(|c| c.control) {
             Vec::new()

@@ -340,7 +340,7 @@ mod tests {
             })
             .count();
         println!("false positives: {wrong} of {trials}");
-        assert!(wrong <= 48, "{wrong} of {trials} A/A trials told apart");
+        assert!(wrong <= 48, "{wrong} of {trials} A/A trials differ");
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub struct MemberFacts {
     pub requests_per_s: f64,
     /// Number of reads, writes and flushes over all repetitions.
     pub answers: f64,
-    /// The same by kind: reads, writes, flushes.
+    /// Number of reads, of writes and of flushes.
     pub kinds: [f64; 3],
     /// Mean time of a request in seconds. 0 if there were no requests.
     pub answer_s: f64,
@@ -808,7 +808,7 @@ fn not_sought(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
     }
     (ran_ns < SHORT_NS).then(|| {
         format!(
-            "all repetitions together took {:.0} ms, too little for counters to say what was busy",
+            "all repetitions together took {:.0} ms, too little for counters to show a busy part",
             ran_ns / 1e6
         )
     })

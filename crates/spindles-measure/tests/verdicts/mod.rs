@@ -169,7 +169,7 @@ fn planted_bottlenecks_and_caches_are_named() {
     }
     println!("{}", bottlenecks.words("all bottlenecks"));
     println!("{}", caches.words("all caches"));
-    println!("{}", noisy.words("bottlenecks beside a noisy neighbour"));
+    println!("{}", noisy.words("bottlenecks with a noisy neighbour"));
     println!("{confirmed} of {tried} confirmed by their interventions");
     assert!(bottlenecks.planted >= 100, "{bottlenecks:?}");
     for all in [bottlenecks, caches, noisy] {

@@ -18,8 +18,9 @@ pub(super) static OUTPUT: Output = Output {
     change: None,
 };
 
-const HEADER: &str = "experiment,system,workload,repetition_block,order,scaled,slot,begin_ns,slot_ns,warm_up,\
-                      operations,read_bytes,written_bytes,latency_p50_below_ns,latency_p99_below_ns\n";
+const HEADER: &str = "experiment,system,workload,repetition_block,order,scaled,slot,begin_ns,\
+                      slot_ns,warm_up,operations,read_bytes,written_bytes,latency_p50_below_ns,\
+                      latency_p99_below_ns\n";
 
 fn report(analysis: &Analysis, _: &Options) -> String {
     let mut text = HEADER.to_owned();

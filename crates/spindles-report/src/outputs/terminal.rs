@@ -366,10 +366,13 @@ fn verdict(comparison: Option<&Comparison>, options: &Options) -> String {
 /// Name of all workloads together in the overview.
 const OVERALL: &str = "geometric mean";
 
+/// A row of the overview: a workload and a quantity, or `None` for all workloads together, which
+/// have no quantity.
+type Question<'a> = Option<(&'a str, Quantity)>;
+
 /// Writes each difference with its mark: workloads as rows, systems as columns. If that is too
 /// wide, and the opposite is not, they change places.
 fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
-    let experiment = &analysis.experiment;
     let systems: Vec<&str> = analysis
         .compared()
         .map(|system| system.name.as_str())
@@ -377,69 +380,15 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     if systems.is_empty() {
         return;
     }
-    let column = |title: &str, texts: Vec<String>, figures: bool| Column {
-        title: title.to_owned(),
-        texts,
-        figures,
-        expendable: 0,
-    };
-    // The question over all workloads has no quantity.
     let questions = analysis.questions().into_iter();
-    let mut questions: Vec<_> = questions
+    let mut questions: Vec<Question<'_>> = questions
         .map(|(workload, quantity)| Some((&*workload.name, quantity)))
         .collect();
     questions.extend((!analysis.overall.is_empty()).then_some(None));
-    let difference = |system: &str, question: Option<(&str, Quantity)>| {
-        let found = match question {
-            None => analysis.overall.iter().find(|c| c.system == system),
-            Some(question) => comparisons::comparison_of(analysis, system, question),
-        };
-        if let Some(figure) =
-            question.and_then(|it| comparisons::baseline_figure(analysis, system, it))
-        {
-            return figure;
-        }
-        found.map_or(String::new(), |c| match c.verdict {
-            Verdict::Failed => words::marked(c),
-            verdict => {
-                let has_sign = matches!(verdict, Verdict::Faster | Verdict::Slower);
-                let difference = match figures::factor(c.log_ratio.value) {
-                    Some((factor, _)) if has_sign => format!("{factor} ×"),
-                    Some((factor, which)) => format!("{factor} × {which}"),
-                    None => figures::signed(c.percent().0),
-                };
-                format!("{difference} {}", figures::mark(verdict))
-            }
-        })
-    };
-    let names = questions.iter().map(|question| match question {
-        None => OVERALL.to_owned(),
-        Some((workload, quantity)) => quantity.of(workload),
-    });
-    let names: Vec<String> = names.collect();
-    let texts = |system: &str| questions.iter().map(|it| difference(system, *it)).collect();
-    let figures = questions.iter().map(|question| {
-        let figure = question
-            .and_then(|it| comparisons::baseline_figure(analysis, &experiment.baseline, it));
-        figure.unwrap_or_default()
-    });
-    let mut columns = vec![
-        column("", names.clone(), false),
-        column(&experiment.baseline, figures.collect(), true),
-    ];
-    for system in &systems {
-        columns.push(column(system, texts(system), true));
-    }
     let is_wide = |columns: &[Column]| width_of(columns) > usize::from(options.width);
+    let mut columns = systems_across(analysis, &systems, &questions);
     if is_wide(&columns) {
-        let of = |question| systems.iter().map(|it| difference(it, question)).collect();
-        let rows = systems.iter().map(|&it| it.to_owned()).collect();
-        let across = names.iter().zip(&questions);
-        let across = across.map(|(name, question)| column(name, of(*question), true));
-        let turned: Vec<Column> = [column("", rows, false)]
-            .into_iter()
-            .chain(across)
-            .collect();
+        let turned = questions_across(analysis, &systems, &questions);
         if !is_wide(&turned) {
             columns = turned;
         }
@@ -455,6 +404,83 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     }
     wrapped(&mut tables.text, &title, "  ", options.width);
     tables.draw(columns, options);
+}
+
+/// The overview with a column for each system.
+fn systems_across(
+    analysis: &Analysis,
+    systems: &[&str],
+    questions: &[Question<'_>],
+) -> Vec<Column> {
+    let baseline = analysis.experiment.baseline.as_str();
+    let names = questions.iter().map(|it| question_name(*it)).collect();
+    let figures = questions.iter().map(|question| {
+        let figure = question.and_then(|it| comparisons::baseline_figure(analysis, baseline, it));
+        figure.unwrap_or_default()
+    });
+    let mut columns = vec![
+        overview_column("", names, false),
+        overview_column(baseline, figures.collect(), true),
+    ];
+    columns.extend(systems.iter().map(|system| {
+        let texts = questions.iter().map(|it| difference(analysis, system, *it));
+        overview_column(system, texts.collect(), true)
+    }));
+    columns
+}
+
+/// The overview with a column for each question.
+fn questions_across(
+    analysis: &Analysis,
+    systems: &[&str],
+    questions: &[Question<'_>],
+) -> Vec<Column> {
+    let names = systems.iter().map(|&system| system.to_owned()).collect();
+    let mut columns = vec![overview_column("", names, false)];
+    columns.extend(questions.iter().map(|question| {
+        let texts = systems.iter().map(|it| difference(analysis, it, *question));
+        overview_column(&question_name(*question), texts.collect(), true)
+    }));
+    columns
+}
+
+fn overview_column(title: &str, texts: Vec<String>, figures: bool) -> Column {
+    Column {
+        title: title.to_owned(),
+        texts,
+        figures,
+        expendable: 0,
+    }
+}
+
+fn question_name(question: Question<'_>) -> String {
+    question.map_or(OVERALL.to_owned(), |(workload, quantity)| {
+        quantity.of(workload)
+    })
+}
+
+/// Formats the difference of a system from the baseline with its mark.
+fn difference(analysis: &Analysis, system: &str, question: Question<'_>) -> String {
+    let found = match question {
+        None => analysis.overall.iter().find(|c| c.system == system),
+        Some(question) => comparisons::comparison_of(analysis, system, question),
+    };
+    if let Some(figure) = question.and_then(|it| comparisons::baseline_figure(analysis, system, it))
+    {
+        return figure;
+    }
+    found.map_or(String::new(), |c| match c.verdict {
+        Verdict::Failed => words::marked(c),
+        verdict => {
+            let has_sign = matches!(verdict, Verdict::Faster | Verdict::Slower);
+            let difference = match figures::factor(c.log_ratio.value) {
+                Some((factor, _)) if has_sign => format!("{factor} ×"),
+                Some((factor, which)) => format!("{factor} × {which}"),
+                None => figures::signed(c.percent().0),
+            };
+            format!("{difference} {}", figures::mark(verdict))
+        }
+    })
 }
 
 /// Writes the bottlenecks in few lines; the page has all of them.

@@ -247,7 +247,8 @@ mod tests {
     #[test]
     fn file_systems_on_a_device_and_on_its_partitions_are_found() {
         let table = "/dev/ublkb1 /srv ext4 rw 0 0\n/dev/ublkb1p2 /home xfs rw 0 0\n\
-                     /dev/ublkb12 /no ext4 rw 0 0\n/dev/ublkb /nor ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n";
+                     /dev/ublkb12 /no ext4 rw 0 0\n/dev/ublkb /nor ext4 rw 0 0\n\
+                     tmpfs /tmp tmpfs rw 0 0\n";
         let found = mounts_in(table, "/dev/ublkb1");
         let remedies: Vec<_> = found.iter().map(User::remedy).collect();
         assert_eq!(remedies, ["umount /srv", "umount /home"]);

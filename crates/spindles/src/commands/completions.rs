@@ -72,7 +72,10 @@ _spindles_with_arrays() {
     if [[ ${COMP_CWORD} -gt 1 && "${word}" != -* ]]; then
         case "${COMP_WORDS[1]}" in
             bench|completions|help|lab|layout|man|sim) ;;
-            *) COMPREPLY+=( $(compgen -W "$(spindles completions arrays 2>/dev/null)" -- "${word}") $(compgen -f -- "${word}") ) ;;
+            *)
+                local arrays="$(spindles completions arrays 2>/dev/null)"
+                COMPREPLY+=( $(compgen -W "${arrays}" -- "${word}") $(compgen -f -- "${word}") )
+                ;;
         esac
     fi
 }
@@ -81,7 +84,14 @@ complete -F _spindles_with_arrays -o nosort -o bashdefault -o default spindles
 
 /// Offers names of arrays, and files, in place of the hint that marks them.
 fn offer_arrays_to_zsh(script: &mut String) {
-    const FUNCTION: &str = "_spindles_arrays() {\n    local -a names\n    names=(${(f)\"$(spindles completions arrays 2>/dev/null)\"})\n    compadd -a names\n    _files\n}\n\n";
+    const FUNCTION: &str = r#"_spindles_arrays() {
+    local -a names
+    names=(${(f)"$(spindles completions arrays 2>/dev/null)"})
+    compadd -a names
+    _files
+}
+
+"#;
     *script = script.replace(":_users", ":_spindles_arrays");
     let end = script
         .rfind("if [ \"$funcstack[1]\"")

@@ -61,7 +61,12 @@ struct Arguments {
     expression: Option<String>,
     /// Create nothing: show the arrays that these devices can become, with the command for each. A
     /// size, such as 4T, stands for a device that is still to be bought
-    #[arg(long, value_name = "DEV", num_args = 1.., conflicts_with_all = ["name", "expression", "spares", "journal", "layout", "force"])]
+    #[arg(
+        long,
+        value_name = "DEV",
+        num_args = 1..,
+        conflicts_with_all = ["name", "expression", "spares", "journal", "layout", "force"],
+    )]
     plan: Vec<String>,
     /// With --plan: rate per second at which a new device is filled, to estimate rebuild times
     #[arg(long, value_name = "SIZE", default_value = "100M", requires = "plan")]

@@ -83,7 +83,12 @@ struct Arguments {
     #[arg(long, conflicts_with = "level")]
     nested: bool,
     /// Only arrays with this many members; with --level
-    #[arg(long, value_name = "N", requires = "level", value_parser = clap::value_parser!(u8).range(1..=12))]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "level",
+        value_parser = clap::value_parser!(u8).range(1..=12),
+    )]
     members: Option<u8>,
     /// Only disks of this model
     #[arg(long, value_name = "MODEL", value_parser = parse_model)]

@@ -79,7 +79,8 @@ fn commands_print_one_documented_json_document() {
     let array = format!("array:{of_three}");
     let (man, experiment) = (path("man"), path("small.toml"));
     let [results, again] = ["results", "again"].map(path);
-    let small = "name = \"small\"\nsize = \"1M\"\nblocks = 2\nmembers = \"mem\"\nbaseline = \"single\"\n\
+    let small = "name = \"small\"\nsize = \"1M\"\nblocks = 2\nmembers = \"mem\"\n\
+                 baseline = \"single\"\n\
                  [[system]]\nname = \"single\"\ntarget = \"single\"\n\
                  [[system]]\nname = \"mirror\"\ntarget = \"raid1(2)\"\n\
                  [[workload]]\nkind = \"random-read\"\noperations = 100\n";

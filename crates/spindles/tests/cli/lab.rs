@@ -472,7 +472,8 @@ fn check_that_fails(folder: &Path, call: u32) -> String {
     let (program, calls) = (programs.join("e2fsck"), programs.join("calls"));
     fs::write(&calls, "").expect("a file");
     let script = format!(
-        "#!/bin/sh\necho >> '{0}'\n[ $(wc -l < '{0}') -lt {call} ] || {{ echo bad bitmap; exit 4; }}\n",
+        "#!/bin/sh\necho >> '{0}'\n\
+         [ $(wc -l < '{0}') -lt {call} ] || {{ echo bad bitmap; exit 4; }}\n",
         calls.display()
     );
     fs::write(&program, script).expect("a file");
@@ -594,7 +595,8 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
     // Data in memory would be reread with emptied caches. Small records, since a verdict takes 50
     // ms.
     let experiment = format!(
-        "name = \"x\"\nblocks = 1\nconfirm = true\ncontrol = false\ncaches = \"keep\"\nfolder = \"{}\"\n\
+        "name = \"x\"\nblocks = 1\nconfirm = true\ncontrol = false\ncaches = \"keep\"\n\
+         folder = \"{}\"\n\
          [[system]]\ntarget = \"single\"\nfs = \"ext4\"\n[[workload]]\nkind = \"iozone\"\n\
          parameters = {{ size = \"48M\", record = \"1K\" }}\n",
         folder.path().display()

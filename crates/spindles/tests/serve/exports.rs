@@ -140,11 +140,11 @@ fn one_command_shows_or_stops_several_arrays() {
     assert_eq!(states, ["healthy", "degraded"], "{json}");
     let (code, output) = status_of(&pool, "status pool music a");
     assert_eq!(code, Some(2), "{output}");
-    let (code, output) = status_of(&pool, "stop pool nobody music");
+    let (code, output) = status_of(&pool, "stop pool absent music");
     assert_eq!(code, Some(1), "{output}");
     for words in [
         "'pool' is not served any more",
-        "'nobody' is neither",
+        "'absent' is neither",
         "'music' is not served any more",
     ] {
         assert!(output.contains(words), "{output}");

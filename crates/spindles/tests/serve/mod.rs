@@ -380,7 +380,7 @@ h.trim(size, 0)
 h.pwrite(b"t" * 4096, 8192)
 h.trim(4096, 8192, nbd.CMD_FLAG_FUA)
 h.cache(4096, 0)
-assert h.pread(32 * 1024 * 1024 if size > 32 * 1024 * 1024 else size, 0, nbd.CMD_FLAG_DF) == bytes(size)
+assert h.pread(min(size, 32 * 1024 * 1024), 0, nbd.CMD_FLAG_DF) == bytes(size)
 h.flush()
 "#;
     std::fs::write(pool.path("odd.py"), script).expect("it is written");

@@ -29,8 +29,8 @@ struct Between {
 const QEMU: Between = Between {
     program: "qemu-storage-daemon",
     package: "qemu-utils",
-    arguments: "--blockdev driver=nbd,node-name=pool,server.type=unix,server.path=%/socket,export=pool,\
-                reconnect-delay=20 --nbd-server addr.type=unix,addr.path=%/between \
+    arguments: "--blockdev driver=nbd,node-name=pool,server.type=unix,server.path=%/socket,\
+                export=pool,reconnect-delay=20 --nbd-server addr.type=unix,addr.path=%/between \
                 --export type=nbd,id=pool,node-name=pool,name=,writable=on",
 };
 const NBDKIT: Between = Between {

@@ -44,7 +44,7 @@ pub(super) static RULE: CacheRule = CacheRule {
             rule: RULE.name,
             grade: found?,
             evidence: format!(
-                "{} of what was to be written was not on the devices when the clock \
+                "{} of the data to be written was not on the devices when the clock \
                  stopped{waited}{settled}",
                 percent(share),
             ),

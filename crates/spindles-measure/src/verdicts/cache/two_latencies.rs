@@ -12,7 +12,7 @@ const HITS_MAX: f64 = 0.95;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C7",
     name: "two-latencies",
-    when: "reads that pass the page cache by, or whose devices nobody counted, take one of two \
+    when: "reads that pass the page cache by, or whose devices were not counted, take one of two \
         times at least 4 times apart; the share of the short ones is the estimate of the hits; a \
         note, since arms do the same",
     decide: |facts| {

@@ -39,9 +39,11 @@ pub(crate) static COMMAND: Command = Command {
             .iter()
             .map(|kind| format!("\n  {}\n      {}", kind.syntax, kind.summary));
         Arguments::augment_args(command).after_help(format!(
-            "Workloads on blocks:{}\n\nWorkloads on files, with parameters of their own (`spindles lab list` \
-             names them; --set):{}\n\nTargets:{}\n\nA workload that writes, an array or a file system destroys \
-             the data of its device, file or array: that takes --force.\n\n\
+            "Workloads on blocks:{}\n\n\
+             Workloads on files, with parameters of their own (`spindles lab list` names them; \
+             --set):{}\n\nTargets:{}\n\n\
+             A workload that writes, an array or a file system destroys the data of its device, \
+             file or array: that takes --force.\n\n\
              spindles bench dd-read 'raid5(4)'\n\
              spindles bench seeks /dev/sdb --force\n\
              spindles bench random-write 'raid1(mem:1G,mem:1G)'\n\

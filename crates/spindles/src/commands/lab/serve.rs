@@ -36,7 +36,12 @@ struct Arguments {
     #[arg(value_name = "DIR", default_value = RESULTS_FOLDER)]
     folder: PathBuf,
     /// Address to listen on; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, default_value = "127.0.0.1:7118")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        value_parser = address,
+        default_value = "127.0.0.1:7118",
+    )]
     listen: SocketAddr,
 }
 

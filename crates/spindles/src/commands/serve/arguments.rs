@@ -56,11 +56,22 @@ pub(super) struct Arguments {
     pub(super) rate: Rate,
     /// Which copy of a mirror to read: the one nearest to the last access, with the shortest queue,
     /// or in turn
-    #[arg(long, value_name = "POLICY", value_parser = read_policies(), default_value = READ_POLICIES[0].name)]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        value_parser = read_policies(),
+        default_value = READ_POLICIES[0].name,
+    )]
     pub(super) read_policy: String,
     /// For the lab, to measure the cost of flushes: with `ignored`, members get none. A crash may
     /// then lose data that clients were promised is durable
-    #[arg(long, value_name = "HOW", value_parser = FLUSHES, default_value = FLUSHES[0], hide = true)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = FLUSHES,
+        default_value = FLUSHES[0],
+        hide = true,
+    )]
     pub(super) flushes: String,
 }
 
