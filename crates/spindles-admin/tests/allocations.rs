@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
 
-mod common;
-
 use spindles_admin::scratch::{self, ScratchOptions};
 use spindles_array::Target;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Request};

@@ -1,5 +1,6 @@
 //! The tests of this crate, in one executable: a build of each would cost more than its run.
 
+mod allocations;
 mod arrays;
 mod backends;
 mod changes_at_once;

@@ -618,7 +618,7 @@ fn status_shows_clients_and_repeats_with_watch() {
         "nothing is drawn where no terminal is"
     );
     served.stop();
-    let gone = pool.spindles(&["status", "nobody", "--watch"]);
+    let gone = pool.spindles(&["status", "absent", "--watch"]);
     assert!(!gone.status.success(), "{gone:?}");
 }
 

@@ -9,19 +9,15 @@ mod first_minutes;
 mod format_v1;
 mod fuse;
 mod grow;
-mod kill;
-mod kill_serve;
 mod layout;
 #[path = "../../spindles-admin/tests/common/loop_devices.rs"]
 mod loop_devices;
 mod nested;
 mod ops;
-mod pairs;
 mod peers;
 mod serve;
 mod sim;
-mod soak;
-mod stories;
+mod torture;
 
 use std::path::Path;
 use std::process::Command;

@@ -133,22 +133,6 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     ("spindles-browser", &[], &["serde_json", "tempfile"]),
-    (
-        "spindles-disk",
-        &[
-            "admin", "array", "block", "device", "layout", "format", "engine", "workload",
-        ],
-        &[
-            "fuser",
-            "libc",
-            "rand_chacha",
-            "rand_core",
-            "rustix",
-            "serde",
-            "serde_json",
-            "tempfile",
-        ],
-    ),
     ("xtask", &[], &["proc-macro2", "serde_json", "syn"]),
 ];
 

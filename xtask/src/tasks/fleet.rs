@@ -22,9 +22,6 @@ pub(crate) static TASK: Task = Task {
 /// The seeds of one call of the simulator: a few minutes of work.
 const SEEDS_PER_CALL: u64 = 20_000;
 
-/// The sessions of one call of `spindles-disk`: a few minutes of work too.
-const SESSIONS_PER_CALL: u64 = 500;
-
 const LOGS: &str = "target/fleet";
 
 fn run(arguments: &[String]) -> Result<(), String> {
@@ -47,7 +44,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     match job {
         "swarm" => swarm(hours),
         "enumerate" => enumerate(hours),
-        "disk" => disk(hours),
+        "disk" => DISK.run(hours),
         "stories" => STORIES.run(hours),
         "kill9" => KILL9.run(hours),
         "soak" => SOAK.run(hours),
@@ -139,11 +136,11 @@ fn swarm(hours: f64) -> Result<(), String> {
     }
 }
 
-/// A test of the program that runs more seeds here than in the test command.
+/// A shape of torture that runs more seeds here than in the test command.
 struct LongTest {
     job: &'static str,
-    /// The module in `crates/spindles/tests`.
-    test: &'static str,
+    /// The module in `crates/spindles/tests/torture`.
+    shape: &'static str,
     /// The profile for cargo: a test that mostly waits for processes is as fast without
     /// optimisation.
     profile: &'static [&'static str],
@@ -156,9 +153,19 @@ struct LongTest {
     per_call: u64,
 }
 
+const DISK: LongTest = LongTest {
+    job: "disk",
+    shape: "disk",
+    profile: &["--release"],
+    first: "SPINDLES_DISK_FIRST",
+    count: "SPINDLES_DISK_SESSIONS",
+    what: "sessions",
+    per_call: 500,
+};
+
 const STORIES: LongTest = LongTest {
     job: "stories",
-    test: "stories",
+    shape: "administrator",
     profile: &["--release"],
     first: "SPINDLES_STORY_FIRST",
     count: "SPINDLES_STORIES",
@@ -168,7 +175,7 @@ const STORIES: LongTest = LongTest {
 
 const KILL9: LongTest = LongTest {
     job: "kill9",
-    test: "kill_serve",
+    shape: "server",
     profile: &[],
     first: "SPINDLES_KILL_FIRST",
     count: "SPINDLES_KILL_ROUNDS",
@@ -178,7 +185,7 @@ const KILL9: LongTest = LongTest {
 
 const SOAK: LongTest = LongTest {
     job: "soak",
-    test: "soak",
+    shape: "memory",
     profile: &[],
     first: "SPINDLES_SOAK_FIRST",
     count: "SPINDLES_SOAK_SECONDS",
@@ -201,7 +208,7 @@ impl LongTest {
                 format!("{}={}", self.count, self.per_call),
             );
             let cargo = process::cargo_program();
-            let module = format!("{}::", self.test);
+            let module = format!("torture::{}::", self.shape);
             let arguments = [
                 &[&first, &count, cargo.as_str(), "test", "--quiet"][..],
                 self.profile,
@@ -301,36 +308,6 @@ fn enumerate(hours: f64) -> Result<(), String> {
         return Err(format!("something was found: see {LOGS}/enumerate.jsonl"));
     }
     Ok(())
-}
-
-/// Runs sessions on disks that lie, with seeds that were never run before. Failures are printed and
-/// kept.
-fn disk(hours: f64) -> Result<(), String> {
-    process::cargo(&["build", "--release", "--package", "spindles-disk"])?;
-    let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
-    let log = Log::of("disk")?;
-    let mut seed = now_s() << 20;
-    let (mut sessions, mut failures) = (0_u64, 0_u64);
-    while Instant::now() < ends {
-        let range = format!("{seed}..{}", seed + SESSIONS_PER_CALL);
-        let arguments = ["sessions", &range];
-        let finished = process::capture("target/release/spindles-disk", &arguments)?;
-        if !finished.good {
-            failures += 1;
-            println!("{}", finished.output);
-        }
-        let entry = objects(&finished).into_iter().next();
-        log.add(entry.unwrap_or_else(|| json!({"first": seed, "output": finished.output})))?;
-        seed += SESSIONS_PER_CALL;
-        sessions += SESSIONS_PER_CALL;
-        println!("fleet: {sessions} sessions so far, {failures} calls with failures");
-    }
-    match failures {
-        0 => Ok(()),
-        _ => Err(format!(
-            "failures among {sessions} sessions: see {LOGS}/disk.jsonl"
-        )),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The array of a session, and the members that may be missing.
 
-use crate::job::Creation;
-use crate::random::Random;
+use crate::torture::disk::job::Creation;
+use crate::torture::random::Random;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_layout::{Expression, Geometry, LEVELS, Level, Redundancy, Spec};
 
@@ -249,12 +249,12 @@ mod tests {
 
     #[test]
     fn tolerated_missing_members_follow_from_the_levels() {
-        let mut shape = Shape::draw(&mut Random::new(1, "test"));
+        let mut shape = Shape::draw(&mut Random::of(1, "test"));
         let names = ["a", "b", "c", "d"];
         shape.disks = names.iter().map(|name| ((*name).to_owned(), 1)).collect();
         shape.has_journal = false;
         let sets = |shape: &mut Shape, expression: &str| {
-            shape.expression = Expression::parse(expression).unwrap();
+            shape.expression = Expression::parse(expression).expect("a test");
             shape.tolerated(&[])
         };
         assert_eq!(sets(&mut shape, "raid0(a,b,c,d)"), [Vec::<usize>::new()]);
@@ -273,11 +273,11 @@ mod tests {
             ]
         );
         // If d is stale, its pair must not be left with d alone.
-        shape.expression = Expression::parse("raid5(raid1(a,b),raid1(c,d))").unwrap();
+        shape.expression = Expression::parse("raid5(raid1(a,b),raid1(c,d))").expect("a test");
         let sets = shape.tolerated(&[3]);
         assert_eq!(sets.len(), 11);
         assert!(sets.iter().all(|set| !set.contains(&2) || set.contains(&3)));
-        shape.expression = Expression::parse("raid1(raid0(a,b),raid0(c,d))").unwrap();
+        shape.expression = Expression::parse("raid1(raid0(a,b),raid0(c,d))").expect("a test");
         let creation = shape.creation(&["/x/1", "/x/2", "/x/3", "/x/4"].map(str::to_owned));
         assert_eq!(
             creation.expression,
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn every_level_is_drawn() {
-        let mut random = Random::new(1, "test");
+        let mut random = Random::of(1, "test");
         let shapes: Vec<Shape> = (0..400).map(|_| Shape::draw(&mut random)).collect();
         for level in LEVELS {
             let begins = |shape: &&Shape| shape.expression.to_string().starts_with(level.name);

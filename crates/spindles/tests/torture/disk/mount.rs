@@ -1,7 +1,7 @@
 //! The file system: each file is a disk of a machine.
 
-use crate::machine::{Ask, Late, Machine, Reply};
-use crate::medium::Write;
+use crate::torture::disk::machine::{Ask, Late, Machine, Reply};
+use crate::torture::disk::medium::Write;
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr,
@@ -42,7 +42,7 @@ struct Files {
 
 /// A mounted file system of disks.
 #[derive(Debug)]
-pub struct Mount {
+pub(crate) struct Mount {
     files: Arc<Mutex<Files>>,
     pub(crate) late: Arc<Late>,
     // Unmounted before the folder is removed.
@@ -53,12 +53,12 @@ pub struct Mount {
 
 /// The reason why there is no file system of disks.
 #[derive(Debug)]
-pub struct NoMount(pub String);
+pub(crate) struct NoMount(pub String);
 
 impl Mount {
     /// Mounts disks that write this many bytes atomically. The properties of a file's medium are
     /// those of the device that its file system names as its source.
-    pub fn new(sector_bytes: usize) -> Result<Self, NoMount> {
+    pub(crate) fn new(sector_bytes: usize) -> Result<Self, NoMount> {
         let explain = |error: io::Error| NoMount(format!("FUSE is not to be had: {error}"));
         // A file system on an unknown source is assumed to write only a sector atomically.
         let source = match sector_bytes {
@@ -89,7 +89,7 @@ impl Mount {
     }
 
     /// The number of bytes that its disks write atomically.
-    pub fn sector_bytes(&self) -> usize {
+    pub(crate) fn sector_bytes(&self) -> usize {
         self.sector_bytes
     }
 

@@ -1,8 +1,8 @@
 //! The disks of one life of a client, which lose power together. They answer late and out of order
 //! and fail as drawn, and the client is killed at some request.
 
-use crate::medium::{Loss, Medium, Write};
-use crate::random::Random;
+use crate::torture::disk::medium::{Loss, Medium, Write};
+use crate::torture::random::Random;
 use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,5 +1,5 @@
-//! A model of the array, independent of the program: the possible contents of each block, the
-//! devices that hold the last write, and the fault tolerance of levels.
+//! A model of the array, independent of the program: the devices that hold the last write, and the
+//! fault tolerance of levels.
 
 /// An array, or a position for a device.
 #[derive(Clone, Debug)]
@@ -116,65 +116,4 @@ pub(crate) enum Current {
     /// A command was interrupted, or the array was resynced without the device.
     Maybe,
     No,
-}
-
-/// The possible contents of a block of the array.
-#[derive(Clone, Debug)]
-pub(crate) struct Block {
-    /// The numbers of the writes that it may hold; 0 for zeros.
-    pub(crate) writes: Vec<u32>,
-    /// Set if a crash, and a member that was missing later, may have lost it.
-    pub(crate) may_be_lost: bool,
-}
-
-impl Block {
-    pub(crate) const ZEROS: Self = Self {
-        writes: Vec::new(),
-        may_be_lost: false,
-    };
-
-    pub(crate) fn holds(write: u32) -> Self {
-        Self {
-            writes: vec![write],
-            may_be_lost: false,
-        }
-    }
-
-    pub(crate) fn may_hold(&self, write: u32) -> bool {
-        match self.writes[..] {
-            [] => write == 0,
-            _ => self.writes.contains(&write),
-        }
-    }
-}
-
-/// Fills a block with the contents of a write: a pattern that identifies the write and the place.
-pub(crate) fn fill(write: u32, block: usize, out: &mut [u8]) {
-    if write == 0 {
-        out.fill(0);
-        return;
-    }
-    let place = u64::try_from(block).expect("small") << 32 | u64::from(write);
-    for (at, word) in (0_u64..).zip(out.chunks_exact_mut(8)) {
-        let value = (place ^ at << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        word.copy_from_slice(&value.to_le_bytes());
-    }
-}
-
-/// Returns the number of the write that filled a block. The first word identifies the write; all
-/// other words must match. `None` if no write matches.
-pub(crate) fn write_of(block: usize, contents: &[u8], writes: u32) -> Option<u32> {
-    let zeros = [0; 4096];
-    if contents == &zeros[..contents.len()] {
-        return Some(0);
-    }
-    let mut expected = [0; 4096];
-    let expected = &mut expected[..contents.len()];
-    (1..=writes).rev().find(|write| {
-        fill(*write, block, &mut expected[..8]);
-        expected[..8] == contents[..8] && {
-            fill(*write, block, expected);
-            expected == contents
-        }
-    })
 }

@@ -1,32 +1,32 @@
-//! Seeded random numbers, one stream per purpose.
+//! Seeded random numbers (`SplitMix64`, Steele et al. 2014).
 
-use rand_chacha::ChaCha8Rng;
-use rand_core::{Rng, SeedableRng};
 use spindles_workload::stamp;
 
-/// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(ChaCha8Rng);
+pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// Returns the stream of the seed and the purpose.
-    pub(crate) fn new(seed: u64, concern: &str) -> Self {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&seed.to_le_bytes());
-        key[8..16].copy_from_slice(&stamp::hash(concern.as_bytes()).to_le_bytes());
-        Self(ChaCha8Rng::from_seed(key))
+    pub(crate) fn of(seed: u64, purpose: &str) -> Self {
+        let mut mixed = Self(seed ^ stamp::hash(purpose.as_bytes()));
+        Self(mixed.any())
     }
 
     /// Returns any number.
     pub(crate) fn any(&mut self) -> u64 {
-        self.0.next_u64()
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
     }
 
     /// Returns a number in `0..end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        assert!(end > 0, "nothing to choose from");
-        // The bias, below end / 2^64, is negligible here.
-        self.0.next_u64() % end
+        self.any() % end
     }
 
     /// Returns a number in `0..end`.
@@ -53,8 +53,19 @@ impl Random {
         self.below(100) < percent
     }
 
+    /// Returns true once in `bound` times on average.
+    pub(crate) fn one_in(&mut self, bound: u64) -> bool {
+        self.below(bound) == 0
+    }
+
     /// Returns one of the choices.
     pub(crate) fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.index(choices.len())]
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
+        for at in (1..list.len()).rev() {
+            list.swap(at, self.index(at + 1));
+        }
     }
 }

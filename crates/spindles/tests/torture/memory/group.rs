@@ -95,12 +95,21 @@ impl Group {
         Ok(group)
     }
 
-    /// A program that runs in the group from its first instruction on.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    /// Returns the command so that it runs in the group from its first instruction on.
+    pub(crate) fn enter(&self, inside: &Command) -> Command {
         let mut command = Command::new("sh");
         let enter = r#"echo $$ >"$0" && exec "$@""#;
         command.args(["-c", enter]);
-        command.arg(self.folder.join("cgroup.procs")).arg(program);
+        command.arg(self.folder.join("cgroup.procs"));
+        command.arg(inside.get_program()).args(inside.get_args());
+        command.envs(
+            inside
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        if let Some(folder) = inside.get_current_dir() {
+            command.current_dir(folder);
+        }
         command
     }
 

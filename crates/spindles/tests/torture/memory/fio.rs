@@ -1,10 +1,10 @@
 //! Clients: fio, which verifies its writes, and a memory hog.
 
-use crate::soak::group::Group;
+use crate::torture::memory::group::Group;
+use crate::torture::place::Running;
 use std::fmt;
-use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -47,8 +47,9 @@ impl Engine {
 /// fio, and its progress at the last look.
 pub(crate) struct Client {
     name: String,
-    process: Child,
-    folder: TempDir,
+    process: Running,
+    /// Where it runs.
+    _folder: TempDir,
     done_kib: (u64, u64),
     since: Instant,
     stood_still_max: Duration,
@@ -65,8 +66,7 @@ impl Client {
         group: &Group,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = |name| File::create(folder.path().join(name)).expect("a file");
-        let mut command = group.command("fio");
+        let mut command = Command::new("fio");
         command.args([
             "--name=client",
             "--rw=randwrite",
@@ -86,21 +86,14 @@ impl Client {
             command.args(["--time_based", &runtime, "--verify_backlog=128"]);
         }
         command.args(engine.arguments()).current_dir(folder.path());
-        let command = command.stdin(Stdio::null());
-        let command = command.stdout(file("lines")).stderr(file("errors"));
         Self {
             name: name.to_owned(),
-            process: command.spawn().expect("it runs"),
-            folder,
+            process: Running::begin(group.enter(&command)),
+            _folder: folder,
             done_kib: (0, 0),
             since: Instant::now(),
             stood_still_max: Duration::ZERO,
         }
-    }
-
-    fn output(&self, file: &str) -> String {
-        let output = fs::read(self.folder.path().join(file)).expect("it is there");
-        String::from_utf8_lossy(&output).into_owned()
     }
 
     /// Checks its progress. Returns true if it has ended.
@@ -109,7 +102,7 @@ impl Client {
     ///
     /// It failed, or has made no progress for that long.
     pub(crate) fn look(&mut self, standstill_max: Duration) -> Result<bool, String> {
-        let lines = self.output("lines");
+        let lines = self.process.output();
         let complete = lines.rsplit_once('\n').map_or("", |(lines, _)| lines);
         let fields: Vec<&str> = complete.lines().last().unwrap_or("").split(';').collect();
         let number = |at: usize| fields.get(at).and_then(|it| it.parse().ok()).unwrap_or(0);
@@ -119,9 +112,9 @@ impl Client {
         if done_kib != self.done_kib {
             (self.done_kib, self.since) = (done_kib, Instant::now());
         }
-        match self.process.try_wait().expect("it is ours") {
+        match self.process.status() {
             Some(status) if status.success() => Ok(true),
-            Some(status) => Err(format!("{self}: {status}: {}", self.output("errors"))),
+            Some(status) => Err(format!("{self}: {status}: {}", self.process.said())),
             None if still < standstill_max => Ok(false),
             None => Err(format!("{self}: it hangs")),
         }
@@ -142,13 +135,6 @@ impl fmt::Display for Client {
     }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
 /// Allocates and frees memory in waves, as there may be no swap.
 pub(crate) struct Hog(Child);
 
@@ -157,8 +143,9 @@ impl Hog {
         // It runs until its output is closed. If memory runs out, it is the one to be killed.
         let waves = r#"echo 1000 >/proc/self/oom_score_adj
 while echo; do head -c "$0" /dev/zero | tail -c "$0" | { sleep 0.3; cat >/dev/null; }; done"#;
-        let mut command = group.command("sh");
-        let command = command.args(["-c", waves, &bytes.to_string()]);
+        let mut command = Command::new("sh");
+        command.args(["-c", waves, &bytes.to_string()]);
+        let mut command = group.enter(&command);
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
         Self(command.stderr(Stdio::null()).spawn().expect("it runs"))
     }

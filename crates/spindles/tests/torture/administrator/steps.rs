@@ -1,8 +1,9 @@
 //! The events in the life of an array, one row each.
 
-use crate::stories::life::{Life, Member};
-use crate::stories::model::{Block, Current, Shape};
-use crate::stories::random::Random;
+use crate::torture::administrator::life::{Life, Member};
+use crate::torture::administrator::shape::{Current, Shape};
+use crate::torture::random::Random;
+use std::fs;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -15,82 +16,26 @@ pub(crate) struct Step {
     pub(crate) run: fn(&mut Life) -> bool,
 }
 
-pub(crate) static STEPS: &[&Step] = &[
-    &Step {
-        name: "write",
-        weight: 6,
-        run: write,
-    },
-    &Step {
-        name: "kill a write",
-        weight: 4,
-        run: kill_write,
-    },
-    &Step {
-        name: "lose",
-        weight: 6,
-        run: lose,
-    },
-    &Step {
-        name: "return",
-        weight: 4,
-        run: give_back,
-    },
-    &Step {
-        name: "catch up",
-        weight: 12,
-        run: catch_up,
-    },
-    &Step {
-        name: "lose too much",
-        weight: 2,
-        run: lose_too_much,
-    },
-    &Step {
-        name: "rebuild",
-        weight: 4,
-        run: rebuild,
-    },
-    &Step {
-        name: "replace",
-        weight: 4,
-        run: replace,
-    },
-    &Step {
-        name: "replace all by larger",
-        weight: 1,
-        run: replace_all,
-    },
-    &Step {
-        name: "grow",
-        weight: 3,
-        run: grow,
-    },
-    &Step {
-        name: "grow to the room",
-        weight: 2,
-        run: grow_to_room,
-    },
-    &Step {
-        name: "rot",
-        weight: 4,
-        run: rot,
-    },
-    &Step {
-        name: "scrub",
-        weight: 2,
-        run: scrub,
-    },
-    &Step {
-        name: "add a spare",
-        weight: 2,
-        run: add_spare,
-    },
-    &Step {
-        name: "journal",
-        weight: 2,
-        run: journal,
-    },
+const fn step(name: &'static str, weight: u64, run: fn(&mut Life) -> bool) -> Step {
+    Step { name, weight, run }
+}
+
+pub(crate) static STEPS: [Step; 15] = [
+    step("write", 6, write),
+    step("kill a write", 4, kill_write),
+    step("lose", 6, lose),
+    step("return", 4, give_back),
+    step("catch up", 12, catch_up),
+    step("lose too much", 2, lose_too_much),
+    step("rebuild", 4, rebuild),
+    step("replace", 4, replace),
+    step("replace all by larger", 1, replace_all),
+    step("grow", 3, grow),
+    step("grow to the room", 2, grow_to_room),
+    step("rot", 4, rot),
+    step("scrub", 2, scrub),
+    step("add a spare", 2, add_spare),
+    step("journal", 2, journal),
 ];
 
 pub(crate) fn draw(random: &mut Random) -> &'static Step {
@@ -151,19 +96,20 @@ fn went_on_with(life: &mut Life, new: Option<usize>) {
     life.spares.retain(|spare| Some(*spare) != new);
 }
 
-fn some_blocks(life: &mut Life) -> usize {
-    let most = life.blocks.len().min((16 << 20) / life.block_bytes);
+fn some_blocks(life: &mut Life) -> u64 {
+    let most = (16 << 20) / u64::from(life.block_bytes);
+    let most = life.ledger.blocks().min(most);
     match life.random.below(4) {
-        0 => 1 + life.random.index(most.min(8)),
+        0 => 1 + life.random.below(most.min(8)),
         1 => most,
-        _ => 1 + life.random.index(most),
+        _ => 1 + life.random.below(most),
     }
 }
 
 /// Uses --force if a block is unreadable, because `copy` can't check what such blocks hold.
 fn copy_into<'a>(life: &Life, target: &'a str) -> Vec<&'a str> {
     let mut arguments = vec!["copy", "data", target];
-    let is_unreadable = life.blocks.iter().any(|block| block.may_be_lost);
+    let is_unreadable = !life.ledger.may_fail.is_empty();
     arguments.extend(is_unreadable.then_some("--force"));
     arguments
 }
@@ -173,14 +119,12 @@ fn write(life: &mut Life) -> bool {
         return false;
     }
     let blocks = some_blocks(life);
-    let number = life.prepare(blocks);
+    let write = life.prepare(blocks);
     let target = life.target();
     if command(life, &copy_into(life, &target), None) != Some(0) {
         life.fail("a write should work");
     }
-    for block in &mut life.blocks[..blocks] {
-        *block = Block::holds(number);
-    }
+    life.ledger.done(write);
     went_on(life);
     true
 }
@@ -191,26 +135,19 @@ fn kill_write(life: &mut Life) -> bool {
         return false;
     }
     let blocks = some_blocks(life);
-    let number = life.prepare(blocks);
+    let write = life.prepare(blocks);
     let target = life.target();
     let at = moment(life);
     let status = command(life, &copy_into(life, &target), Some(at));
     if status.is_some_and(|status| status != 0) {
         life.fail("a write should work");
     }
-    for block in &mut life.blocks[..blocks] {
-        if block.writes.is_empty() {
-            block.writes.push(0);
-        }
-        block.writes.push(number);
-        if status == Some(0) {
-            *block = Block::holds(number);
-        }
-    }
     if status == Some(0) {
+        life.ledger.done(write);
         went_on(life);
         return true;
     }
+    life.ledger.crashed(false);
     life.crashed = true;
     for place in 0..life.members.len() {
         let here = life.devices[life.members[place].device].here;
@@ -280,7 +217,7 @@ fn give_back(life: &mut Life) -> bool {
     if away.is_empty() {
         return false;
     }
-    let place = life.random.of(&away);
+    let place = *life.random.choose(&away);
     let device = life.members[place].device;
     life.carry(device, true);
     true
@@ -344,8 +281,8 @@ fn lose_too_much(life: &mut Life) -> bool {
     // An outdated array that has no record of that can be written if its setting allows it.
     let is_allowed = life.writes_degraded && life.survives(|_| true);
     if !life.given().is_empty() && !is_allowed {
-        life.prepare(1);
-        life.writes.pop();
+        let block = vec![0xee; usize::try_from(life.block_bytes).expect("64 bits")];
+        fs::write(life.place.path("data"), block).expect("room");
         let target = life.target();
         let run = life.run(&["copy", "data", &target].map(str::to_owned));
         if run.status == Some(0) {
@@ -361,7 +298,7 @@ fn lose_too_much(life: &mut Life) -> bool {
 /// Makes a device at least as large as this member's device.
 fn buy_for(life: &mut Life, place: usize) -> usize {
     let least = life.devices[life.members[place].device].bytes;
-    let bytes = least * life.random.of(&[1, 1, 2, 5]);
+    let bytes = least * *life.random.choose(&[1, 1, 2, 5]);
     let more = 4096 * life.random.below(9);
     life.buy(bytes + more)
 }
@@ -457,7 +394,9 @@ fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
             (life.name(new), vec![new], Some(Shape::Device))
         }
         _ => {
-            let (level, members) = life.random.of(&[("raid0", 2), ("raid1", 2), ("raid5", 3)]);
+            let (level, members) = *life
+                .random
+                .choose(&[("raid0", 2), ("raid1", 2), ("raid5", 3)]);
             let new: Vec<usize> = (0..members).map(|_| life.buy(2 * whole_bytes)).collect();
             let names: Vec<String> = new.iter().map(|it| life.name(*it)).collect();
             let shape = Shape::flat(level, "", members);
@@ -511,7 +450,7 @@ fn replace(life: &mut Life) -> bool {
     if here.is_empty() || !life.is_readable() || life.crashed {
         return false;
     }
-    let place = life.random.of(&here);
+    let place = *life.random.choose(&here);
     let kill = life.random.one_in(3).then(|| moment(life));
     let new = buy_for(life, place);
     replace_by(life, place, new, kill);
@@ -522,7 +461,10 @@ fn replace_by(life: &mut Life, place: usize, new: usize, kill: Option<Duration>)
     let (old_name, new_name) = (life.name(life.members[place].device), life.name(new));
     let given = life.devices_here();
     let others = given.iter().filter(|name| **name != old_name);
-    let others: Vec<&str> = others.map(String::as_str).collect();
+    let mut others: Vec<&str> = others.map(String::as_str).collect();
+    if others.is_empty() {
+        others.push("ark");
+    }
     let arguments = [&["replace", &old_name, "--onto", &new_name][..], &others].concat();
     let mut status = command(life, &arguments, kill);
     if status.is_none() {
@@ -536,7 +478,7 @@ fn replace_by(life: &mut Life, place: usize, new: usize, kill: Option<Duration>)
         };
     }
     // Lost blocks, and corruption that a scrub left, can't be copied.
-    let is_lost = life.blocks.iter().any(|block| block.may_be_lost);
+    let is_lost = !life.ledger.may_fail.is_empty();
     let stays = (life.rot_left || is_lost) && status == Some(1);
     if status != Some(0) && !stays {
         life.fail("a replacement should work");
@@ -574,7 +516,7 @@ fn grow_to_room(life: &mut Life) -> bool {
     let level = life.shape.level();
     let sizes = life.members.iter().map(|it| life.devices[it.device].bytes);
     let least = sizes.min().expect("members");
-    let before = u64::try_from(life.blocks.len() * life.block_bytes).expect("64 bits");
+    let before = life.bytes();
     // Small, because everything is read after each step.
     let size = match least {
         0..0x200_0000 => "max".to_owned(),
@@ -608,7 +550,7 @@ fn grow_to_room(life: &mut Life) -> bool {
         "raid7" => members - 3,
         _ => 0,
     };
-    let bytes = u64::try_from(life.blocks.len() * life.block_bytes).expect("64 bits");
+    let bytes = life.bytes();
     if size == "max" && bytes < of_one * least / 2 {
         life.fail("its members have more room");
     }
@@ -683,7 +625,7 @@ fn rot(life: &mut Life) -> bool {
     life.devices[device].here = false;
     let redundant = life.is_readable();
     life.devices[device].here = true;
-    if life.blocks.iter().any(|block| block.may_be_lost) {
+    if !life.ledger.may_fail.is_empty() {
         return false;
     }
     let name = life.name(device);
@@ -707,9 +649,7 @@ fn rot(life: &mut Life) -> bool {
     life.story.push(format!("   {name} rots"));
     if !redundant {
         // Corrupt blocks return errors from now on, until they are written.
-        for block in &mut life.blocks {
-            block.may_be_lost = true;
-        }
+        life.ledger.may_fail.extend(0..life.ledger.blocks());
         return true;
     }
     if life.random.one_in(2) {
@@ -723,7 +663,7 @@ fn scrub(life: &mut Life) -> bool {
         return false;
     }
     let nothing_to_compare = ["concat", "raid0"].contains(&life.shape.level()) && !life.checksums;
-    let lost = life.blocks.iter().any(|block| block.may_be_lost);
+    let lost = !life.ledger.may_fail.is_empty();
     if lost || nothing_to_compare {
         return false;
     }

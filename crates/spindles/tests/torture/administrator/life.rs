@@ -1,15 +1,15 @@
 //! One life of an array: its devices, the expected state, and the checks.
 
-use crate::stories::model::{Block, Current, Shape, fill, write_of};
-use crate::stories::program::{self, Run};
-use crate::stories::random::Random;
-use crate::stories::steps;
+use crate::torture::administrator::shape::{Current, Shape};
+use crate::torture::administrator::steps;
+use crate::torture::ledger::{Ledger, Wish};
+use crate::torture::place::{Place, Run, Running};
+use crate::torture::random::Random;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -18,7 +18,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// True in the folder, false in the drawer.
+    /// True in the folder, false if it was taken away.
     pub(crate) here: bool,
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct Life {
     /// The commands and their results.
     pub(crate) story: Vec<String>,
     pub(crate) taken: BTreeMap<&'static str, u32>,
-    folder: tempfile::TempDir,
+    pub(crate) place: Place,
     pub(crate) devices: Vec<Device>,
     pub(crate) shape: Shape,
     pub(crate) members: Vec<Member>,
     pub(crate) spares: Vec<usize>,
     pub(crate) journal: Option<usize>,
-    pub(crate) block_bytes: usize,
+    pub(crate) block_bytes: u32,
     pub(crate) policy: &'static str,
     pub(crate) checksums: bool,
     /// Set if a single device has replaced an array: the outer array keeps no checksums.
@@ -55,9 +55,7 @@ pub(crate) struct Life {
     pub(crate) rot_left: bool,
     /// Set for members of tens to hundreds of MiB, large enough for their metadata to differ.
     large: bool,
-    pub(crate) blocks: Vec<Block>,
-    /// Number of blocks of each write, from the first on; write 0 is the initial state.
-    pub(crate) writes: Vec<usize>,
+    pub(crate) ledger: Ledger,
     /// Set if a copy into the array was killed, and the array was not resynced since.
     pub(crate) crashed: bool,
 }
@@ -79,18 +77,15 @@ const LEVELS: &[(&str, &str, usize, usize)] = &[
 impl Life {
     pub(crate) fn begin(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let folder = tempfile::tempdir().expect("a folder");
-        for inside in [".outputs", ".drawer"] {
-            fs::create_dir(folder.path().join(inside)).expect("a folder");
-        }
         let shape = if random.one_in(6) {
             nested(&mut random)
         } else {
-            let (level, layout, least, most) = random.of(LEVELS);
+            let (level, layout, least, most) = *random.choose(LEVELS);
             let members = least + random.index(most - least + 1);
             Shape::flat(level, layout, members)
         };
-        let policy = random.of(&["journal", "journal", "journal", "resync"]);
+        let policy = *random.choose(&["journal", "journal", "journal", "resync"]);
+        let block_bytes = *random.choose(&[4096, 4096, 512]);
         Self {
             checksums: policy == "journal" && !random.one_in(3),
             has_bare: false,
@@ -98,18 +93,17 @@ impl Life {
             rot_left: false,
             policy,
             large: random.one_in(8),
-            block_bytes: random.of(&[4096, 4096, 512]),
+            block_bytes,
             random,
             story: Vec::new(),
             taken: BTreeMap::new(),
-            folder,
+            place: Place::new(),
             devices: Vec::new(),
             shape,
             members: Vec::new(),
             spares: Vec::new(),
             journal: None,
-            blocks: Vec::new(),
-            writes: vec![usize::MAX],
+            ledger: Ledger::new(seed, block_bytes),
             crashed: false,
         }
     }
@@ -128,25 +122,16 @@ impl Life {
         }
     }
 
-    pub(crate) fn path(&self, device: usize) -> PathBuf {
-        self.folder.path().join(&self.devices[device].name)
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// Adds a device: a sparse file of this many bytes.
     pub(crate) fn buy(&mut self, bytes: u64) -> usize {
         let number = self.devices.len();
-        let name = self.random.of(&["disk", "d isk", "loop-0.", "Ä"]);
+        let name = *self.random.choose(&["disk", "d isk", "loop-0.", "Ä"]);
         self.devices.push(Device {
             name: format!("{name}{number}.img"),
             bytes,
             here: true,
         });
-        let file = File::create(self.path(number)).expect("a new file");
-        file.set_len(bytes).expect("a sparse file");
+        self.place.make(&self.name(number), bytes);
         number
     }
 
@@ -175,7 +160,7 @@ impl Life {
         }
         let names: Vec<String> = self.members.iter().map(|it| self.name(it.device)).collect();
         let expression = self.shape.expression(&mut names.iter().map(String::as_str));
-        let chunk = self.random.of(&["4K", "16K", "64K"]);
+        let chunk = *self.random.choose(&["4K", "16K", "64K"]);
         let checksum = if self.checksums { "crc32c" } else { "none" };
         self.writes_degraded = self.random.one_in(2);
         let degraded = if self.writes_degraded { "allow" } else { "ask" };
@@ -207,11 +192,16 @@ impl Life {
 
     /// Records the new size of the array; new blocks hold zeros.
     pub(crate) fn resize(&mut self, bytes: u64) {
-        let blocks = usize::try_from(bytes).expect("small") / self.block_bytes;
-        if blocks < self.blocks.len() {
+        let blocks = bytes / u64::from(self.block_bytes);
+        if blocks < self.ledger.blocks() {
             self.fail("the array has become smaller");
         }
-        self.blocks.resize(blocks, Block::ZEROS);
+        self.ledger.opened(blocks, 1);
+    }
+
+    /// The size of the array.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ledger.blocks() * u64::from(self.block_bytes)
     }
 
     /// Takes over the array's new size, which must not be smaller than before.
@@ -256,15 +246,8 @@ impl Life {
 
     /// Takes a device out of the folder, or brings it back.
     pub(crate) fn carry(&mut self, device: usize, here: bool) {
-        let (folder, name) = (self.folder.path(), self.devices[device].name.as_str());
-        let drawer = folder.join(".drawer").join(name);
-        let place = folder.join(name);
-        let (from, to) = if here {
-            (drawer, place)
-        } else {
-            (place, drawer)
-        };
-        fs::rename(from, to).expect("it is where it was put");
+        let name = self.name(device);
+        self.place.carry(&name, here);
         let where_to = if here { "is back" } else { "is taken away" };
         self.story.push(format!("   {name} {where_to}"));
         self.devices[device].here = here;
@@ -323,7 +306,7 @@ impl Life {
             }
         });
         let quoted: Vec<String> = quoted.collect();
-        let run = program::run(self.folder(), arguments, kill);
+        let run = Running::begin(self.place.command(arguments)).end(kill);
         let ended = match run.status {
             Some(0) => String::new(),
             Some(status) => format!("    # exit status {status}"),
@@ -334,7 +317,9 @@ impl Life {
         self.story
             .extend(run.error.lines().map(|line| format!("   {line}")));
         let crashed = run.status.is_none_or(|status| status > 100) && kill.is_none();
-        if crashed || run.error.contains("panicked") {
+        // Commands print UTF-8.
+        let is_text = !format!("{}{}", run.out, run.error).contains('\u{fffd}');
+        if crashed || run.error.contains("panicked") || !is_text {
             self.wrong("the program ended in an unexpected way", &run);
         }
         run
@@ -387,7 +372,10 @@ impl Life {
             _ if self.is_readable() => self.wrong("its data can be read", &run),
             _ => {}
         }
-        let took_blocks = lost_bytes(&run.json()) > 0;
+        // A replacement that found corrupt blocks without redundancy says so too.
+        let left_bytes = run.json()["scrub_left_bytes"].as_u64();
+        let is_left = !self.ledger.may_fail.is_empty() && left_bytes > Some(0);
+        let took_blocks = is_left || lost_bytes(&run.json()) > 0;
         if self.is_whole() && !self.crashed && state != "healthy" && !took_blocks {
             self.wrong("nothing is missing", &run);
         }
@@ -400,11 +388,8 @@ impl Life {
         if self.given().is_empty() {
             return;
         }
-        let out = self.folder().join("out");
-        if out.exists() {
-            fs::remove_file(&out).expect("it is ours");
-        }
-        let lost_before: Vec<bool> = self.blocks.iter().map(|it| it.may_be_lost).collect();
+        drop(fs::remove_file(self.place.path("out")));
+        let lost_before = self.ledger.may_fail.clone();
         if self.has_parity() && !self.is_whole() {
             self.goes_on_after_crash();
         }
@@ -417,7 +402,7 @@ impl Life {
             self.goes_on_after_crash();
         }
         let possible = self.survives(|current| current != Current::No);
-        let lost = self.blocks.iter().any(|block| block.may_be_lost);
+        let lost = !self.ledger.may_fail.is_empty();
         match run.status {
             Some(0) if !possible => self.compare_stale(&run),
             Some(0) => {
@@ -431,11 +416,11 @@ impl Life {
                 let command = ["copy", &target, "out", "--json", "--rescue"].map(str::to_owned);
                 let run = self.run(&command);
                 let ranges = run.json()["left_out"].clone();
-                let range = |it: &Value| {
-                    let bytes = |name: &str| usize::try_from(it[name].as_u64()?).ok();
-                    Some((bytes("offset_bytes")?, bytes("bytes")?))
+                let range = |range: &Value| {
+                    let offset = range["offset_bytes"].as_u64()?;
+                    Some(offset..offset + range["bytes"].as_u64()?)
                 };
-                let ranges: Vec<(usize, usize)> = (ranges.as_array().into_iter().flatten())
+                let ranges: Vec<Range<u64>> = (ranges.as_array().into_iter().flatten())
                     .filter_map(range)
                     .collect();
                 if ranges.is_empty() {
@@ -450,17 +435,15 @@ impl Life {
         }
         if only_read {
             // Nothing was written, so all data is readable once the absent members return.
-            for (block, lost) in self.blocks.iter_mut().zip(lost_before) {
-                block.may_be_lost = lost;
-            }
+            self.ledger.may_fail = lost_before;
         }
     }
 
     /// Records a resync without the absent members: these may have held parts of whole stripes that
     /// were being written at a crash.
     pub(crate) fn goes_on_after_crash(&mut self) {
-        for block in self.blocks.iter_mut().filter(|_| self.crashed) {
-            block.may_be_lost |= block.writes.len() > 1;
+        if self.crashed {
+            self.ledger.may_fail.append(&mut self.ledger.undecided());
         }
     }
 
@@ -486,69 +469,61 @@ impl Life {
         }
     }
 
+    /// Returns the bytes that were copied, and the size of a block.
+    fn copied(&self) -> (Vec<u8>, usize) {
+        let out = fs::read(self.place.path("out")).expect("it was copied");
+        (out, usize::try_from(self.block_bytes).expect("64 bits"))
+    }
+
     /// Compares the data read with the possible contents, except for skipped ranges.
-    fn compare(&mut self, left_out: &[(usize, usize)], run: &Run) {
-        let out = fs::read(self.folder().join("out")).expect("it was copied");
-        let size = self.block_bytes;
-        if out.len() != self.blocks.len() * size {
+    fn compare(&mut self, left_out: &[Range<u64>], run: &Run) {
+        let (out, size) = self.copied();
+        if u64::try_from(out.len()) != Ok(self.bytes()) {
             self.wrong(&format!("{} bytes were copied", out.len()), run);
         }
-        // After the resync, later reads must agree with the first one.
+        // Until the resync, later reads may disagree with this one.
         let stays = !self.crashed || self.is_clean();
-        let newest = u32::try_from(self.writes.len() - 1).expect("few writes");
-        for (at, contents) in out.chunks_exact(size).enumerate() {
-            let is_out = |(offset, bytes): &(usize, usize)| {
-                at * size < offset + bytes && *offset < (at + 1) * size
-            };
-            if left_out.iter().any(is_out) {
-                if !self.blocks[at].may_be_lost {
-                    self.wrong(&format!("block {at} can't be read"), run);
-                }
-                continue;
+        let kept = (!stays).then(|| self.ledger.clone());
+        let block_bytes = u64::from(self.block_bytes);
+        let is_out = |block: u64| {
+            let bytes = block * block_bytes..(block + 1) * block_bytes;
+            left_out
+                .iter()
+                .any(|out| bytes.start < out.end && out.start < bytes.end)
+        };
+        let mut from = 0;
+        let end = self.ledger.blocks();
+        for block in (0..end).filter(|block| is_out(*block)).chain([end]) {
+            let at = |block: u64| usize::try_from(block).expect("64 bits") * size;
+            if let Err(what) = self.ledger.found(from, &out[at(from)..at(block)]) {
+                self.wrong(&what, run);
             }
-            let found = write_of(at, contents, newest);
-            match found {
-                Some(write) if self.blocks[at].may_hold(write) => {
-                    if stays {
-                        self.blocks[at].writes = vec![write];
-                    }
-                }
-                _ => {
-                    let known = self.blocks[at].clone();
-                    let text =
-                        format!("block {at} holds write {found:?}, and should hold {known:?}");
-                    self.wrong(&text, run);
-                }
+            if block < end && !self.ledger.may_fail.contains(&block) {
+                self.wrong(&format!("block {block} can't be read"), run);
             }
+            from = block + 1;
+        }
+        if let Some(kept) = kept {
+            self.ledger = kept;
         }
     }
 
     /// Outdated devices were read alone: older contents are right, others are not.
     fn compare_stale(&mut self, run: &Run) {
-        let out = fs::read(self.folder().join("out")).expect("it was copied");
-        let newest = u32::try_from(self.writes.len() - 1).expect("few writes");
-        for (at, contents) in out.chunks_exact(self.block_bytes).enumerate() {
-            let write = write_of(at, contents, newest);
-            let blocks = write.and_then(|write| self.writes.get(usize::try_from(write).ok()?));
-            if blocks.is_none_or(|blocks| at >= *blocks) {
-                self.wrong(
-                    &format!("block {at} holds data that no write put there"),
-                    run,
-                );
-            }
+        let (out, size) = self.copied();
+        let blocks = (0..).zip(out.chunks_exact(size));
+        let mut foreign = blocks.filter(|(block, bytes)| !self.ledger.once_held(*block, bytes));
+        if let Some((block, _)) = foreign.next() {
+            let what = format!("block {block} holds data that no write put there");
+            self.wrong(&what, run);
         }
     }
 
-    /// Writes a file with new contents for this many first blocks.
-    pub(crate) fn prepare(&mut self, blocks: usize) -> u32 {
-        let write = u32::try_from(self.writes.len()).expect("few writes");
-        let mut data = vec![0; blocks * self.block_bytes];
-        for (at, block) in data.chunks_exact_mut(self.block_bytes).enumerate() {
-            fill(write, at, block);
-        }
-        fs::write(self.folder().join("data"), data).expect("room");
-        self.writes.push(blocks);
-        write
+    /// Writes a file with new contents for this many first blocks. Returns the request.
+    pub(crate) fn prepare(&mut self, blocks: u64) -> usize {
+        let index = self.ledger.asks(Wish::Write { fua: true }, 0..blocks);
+        fs::write(self.place.path("data"), self.ledger.payload(index)).expect("room");
+        index
     }
 
     /// Asks the program which devices it counts on after it has changed the array. Taking other
@@ -601,7 +576,9 @@ impl Life {
     }
 
     pub(crate) fn overwrite(&mut self, device: usize, offset: u64, bytes: &[u8]) {
-        let file = File::options().write(true).open(self.path(device));
+        let file = File::options()
+            .write(true)
+            .open(self.place.path(&self.name(device)));
         let file = file.expect("it is there");
         file.write_all_at(bytes, offset).expect("room");
     }
@@ -638,10 +615,10 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 }
 
 fn nested(random: &mut Random) -> Shape {
-    let inner = random.of(&[("raid1", 2), ("raid5", 3), ("raid0", 2)]);
+    let inner = *random.choose(&[("raid1", 2), ("raid5", 3), ("raid0", 2)]);
     let outer = match inner.0 {
         "raid0" => "raid1",
-        _ => random.of(&["raid0", "concat", "raid1"]),
+        _ => *random.choose(&["raid0", "concat", "raid1"]),
     };
     Shape::Array {
         level: outer,

@@ -1,43 +1,28 @@
 //! An array that is served in the group, and the commands on it.
 
-use crate::soak::group::Group;
-use crate::soak::run;
-use crate::soak::sizes::{Series, Sizes};
+use crate::torture::memory::group::Group;
+use crate::torture::memory::run;
+use crate::torture::memory::sizes::{Series, Sizes};
+use crate::torture::place::{Place, Running};
+use crate::torture::random::Random;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 const MEMBER_BYTES: u64 = 96 << 20;
 /// Pause between two commands.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Longest time for a command, in seconds.
-const COMMAND_LIMIT: &str = "120";
 /// Descriptors and threads of a finished command disappear a moment later.
 const SETTLES: Duration = Duration::from_millis(100);
 
-/// A small random number generator with a fixed algorithm.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let bound = u64::try_from(bound).expect("64 bits");
-        usize::try_from((word ^ (word >> 31)) % bound).expect("below a length")
-    }
-}
-
 pub(crate) struct Array<'a> {
     way: &'static str,
-    folder: TempDir,
-    server: Mutex<Child>,
+    place: Place,
+    server: Mutex<Running>,
     group: &'a Group,
 }
 
@@ -50,46 +35,30 @@ impl<'a> Array<'a> {
         group: &'a Group,
         in_group: bool,
     ) -> Result<Self, String> {
-        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place::new();
         for name in ["a", "b", "c", "d"] {
             // Allocated in advance, so that they take no memory of the group on any file system.
-            let path = folder.path().join(name);
+            let path = place.path(name);
             let path = path.to_str().expect("UTF-8");
             run("fallocate", &["--length", &MEMBER_BYTES.to_string(), path])?;
         }
-        let program = env!("CARGO_BIN_EXE_spindles");
-        let mut create = Command::new(program);
-        let create = create.args(["create", "pool", "raid5(a,b,c)", "--chunk", "64K"]);
-        let created = create.current_dir(folder.path()).output();
-        assert!(created.expect("it runs").status.success());
-        let mut command = if in_group {
-            group.command(program)
-        } else {
-            Command::new(program)
-        };
-        let command = command.args(["serve", "pool", way, address]);
-        let command = command.current_dir(folder.path()).stdin(Stdio::null());
-        let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut server = command.spawn().expect("it runs");
-        let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
-        let mut line = String::new();
-        lines.read_line(&mut line).expect("a line");
-        let array = Self {
+        place
+            .does("create pool raid5(a,b,c) --chunk 64K")
+            .expect("an array");
+        let serve = place.command(&["serve", "pool", way, address]);
+        let serve = if in_group { group.enter(&serve) } else { serve };
+        let mut server = Running::begin(serve);
+        server.ready()?;
+        Ok(Self {
             way,
-            folder,
+            place,
             server: Mutex::new(server),
             group,
-        };
-        if !line.contains("array 'pool' is served: ") {
-            return Err(line);
-        }
-        // Drains the rest of its output, so that it never blocks on a full pipe.
-        std::thread::spawn(move || lines.read_to_string(&mut String::new()));
-        Ok(array)
+        })
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.place.path(name)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -104,48 +73,39 @@ impl<'a> Array<'a> {
     ///
     /// The server has ended.
     pub(crate) fn look(&self) -> Result<(), String> {
-        let ended = self.server.lock().expect("no thread panicked").try_wait();
-        let ended = ended.expect("it is ours");
-        ended.map_or(Ok(()), |status| {
-            Err(format!("{} has ended: {status}", self.way))
-        })
+        let mut server = self.server.lock().expect("no thread panicked");
+        if server.has_ended() {
+            return Err(format!("{} has ended: {}", self.way, server.said()));
+        }
+        Ok(())
     }
 
     /// Releases processes that wait for the server, which may hang itself.
     pub(crate) fn abandon(&self) {
-        drop(
-            Command::new("umount")
-                .arg("--force")
-                .arg(self.path("file"))
-                .status(),
-        );
-        drop(self.server.lock().expect("no thread panicked").kill());
+        let file = self.path("file");
+        drop(Command::new("umount").arg("--force").arg(file).status());
+        self.server.lock().expect("no thread panicked").kill();
     }
 
     /// Runs a command in the group.
     fn does(&self, line: &str) -> String {
-        let mut command = self.group.command("timeout");
-        let command = command.args([COMMAND_LIMIT, env!("CARGO_BIN_EXE_spindles")]);
-        let command = command
-            .args(line.split(' '))
-            .current_dir(self.folder.path());
-        let output = command.output().expect("it runs");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (out, error) = (text(&output.stdout), text(&output.stderr));
-        let way = self.way;
-        assert!(output.status.success(), "{way}: {line}: {out}{error}");
-        out
+        let words: Vec<&str> = line.split(' ').collect();
+        let command = self.group.enter(&self.place.command(&words));
+        let run = Running::begin(command).end(None);
+        let done = run.status == Some(0);
+        assert!(done, "{}: {line}: {}{}", self.way, run.out, run.error);
+        run.out
     }
 
     /// Lets members fail, return, be replaced and be scrubbed, until `end`. Returns the server's
     /// resources after each command.
     pub(crate) fn manage(&self, seed: u64, end: Instant) -> Series {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut members = ["a", "b", "c"];
         let mut free = "d";
         let mut sizes = Vec::new();
         while sizes.is_empty() || Instant::now() < end {
-            let at = random.below(members.len());
+            let at = random.index(members.len());
             let member = members[at];
             match random.below(6) {
                 0 => {
@@ -204,16 +164,7 @@ impl<'a> Array<'a> {
         let found = self.does("scrub pool");
         assert_eq!(found.trim(), "array 'pool': nothing is wrong");
         self.does("stop pool");
-        let mut server = self.server.lock().expect("no thread panicked");
-        assert!(server.wait().expect("it ends").success());
-    }
-}
-
-impl Drop for Array<'_> {
-    fn drop(&mut self) {
-        let server = self.server.get_mut();
-        let server = server.unwrap_or_else(std::sync::PoisonError::into_inner);
-        drop(server.kill());
-        drop(server.wait());
+        let server = self.server.into_inner().expect("no thread panicked");
+        assert_eq!(server.end(None).status, Some(0));
     }
 }

@@ -1,169 +1,113 @@
 //! A session: an array, a few lives of its client, crashes, and checks of the result.
 
-use crate::job::{Job, Lacking, Work, exit};
-use crate::ledger::{Ledger, Record};
-use crate::machine::{Crash, Fault, How, Machine, Of, Plan, Tally};
-use crate::medium::{Lie, Medium};
-use crate::mount::{Mount, NoMount};
-use crate::random::Random;
-use crate::shape::Shape;
+use crate::torture::disk::job::{Job, Lacking, Work, exit};
+use crate::torture::disk::machine::{Crash, Fault, How, Machine, Of, Plan, Tally};
+use crate::torture::disk::medium::{Lie, Medium};
+use crate::torture::disk::mount::{Mount, NoMount};
+use crate::torture::disk::shape::Shape;
+use crate::torture::disk::{CLIENT, JOB};
+use crate::torture::for_seeds;
+use crate::torture::ledger::{Ledger, Record};
+use crate::torture::place::Running;
+use crate::torture::random::Random;
 use rustix::process::Pid;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read as _;
-use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A client that runs longer than this hangs.
-const PATIENCE: Duration = Duration::from_mins(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_mins(1);
 /// A client whose disk hangs is killed after this time.
 const HANG: Duration = Duration::from_millis(150);
 /// The number of sets of missing members tried at each check, chosen at random if there are more.
 const SETS_MAX: usize = 3;
 
-/// The environment of sessions: the mounted disks, and the client program.
+/// The environment of sessions.
 #[derive(Debug)]
-pub struct Harness {
+pub(crate) struct Harness {
     mounts: Vec<Mount>,
-    client: PathBuf,
     /// The folder for the disks and logs of sessions that found a failure.
     kept: PathBuf,
 }
 
 impl Harness {
     /// Mounts disks that tear at 512 bytes and, if a file system can pose as such, at 4096.
-    /// `client` is the program that runs jobs.
-    pub fn new(client: &Path, kept: &Path) -> Result<Self, NoMount> {
+    pub(crate) fn new(kept: &Path) -> Result<Self, NoMount> {
         let fine = Mount::new(512)?;
         let mounts = [fine].into_iter().chain(Mount::new(4096)).collect();
         Ok(Self {
             mounts,
-            client: client.to_owned(),
             kept: kept.to_owned(),
         })
     }
 
     /// The sizes at which the disks tear, in bytes.
-    pub fn tears(&self) -> Vec<usize> {
+    pub(crate) fn tears(&self) -> Vec<usize> {
         self.mounts.iter().map(Mount::sector_bytes).collect()
+    }
+
+    /// Runs sessions, until one returns false of its failure.
+    pub(crate) fn run(
+        &self,
+        sessions: &Sessions,
+        found: &(dyn Fn(Failure) -> bool + Sync),
+    ) -> Counts {
+        let counts = Mutex::new(Counts::default());
+        for_seeds(sessions.seeds.clone(), sessions.at_once, |seed| {
+            if sessions.until.is_some_and(|until| Instant::now() > until) {
+                return false;
+            }
+            let (of_session, failure) = Session::run(self, seed, sessions.lie);
+            let mut counts = counts.lock().expect("no thread panics with it");
+            for (name, count) in of_session {
+                let sum = counts.entry(name).or_default();
+                *sum = match name {
+                    "at_once" => count.max(*sum),
+                    _ => count + *sum,
+                };
+            }
+            drop(counts);
+            failure.is_none_or(found)
+        });
+        counts.into_inner().expect("no thread panics with it")
     }
 }
 
 /// The sessions to run.
 #[derive(Debug)]
-pub struct Sessions {
+pub(crate) struct Sessions {
     /// The seeds, one for each session.
-    pub seeds: std::ops::Range<u64>,
+    pub(crate) seeds: std::ops::Range<u64>,
     /// The number of sessions run at once.
-    pub at_once: usize,
+    pub(crate) at_once: usize,
     /// The time after which no new session starts.
-    pub until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
     /// The fault of the disks once the array is created: a session must detect the fault.
-    pub lie: Lie,
+    pub(crate) lie: Lie,
 }
 
-/// Counts over all sessions.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// Sessions.
-    pub sessions: u64,
-    /// Arrays that could not be created.
-    pub impossible: u64,
-    /// Clients killed with the power.
-    pub power: u64,
-    /// Clients killed alone.
-    pub process: u64,
-    /// Full reads of an array.
-    pub checks: u64,
-    /// Checks with members missing.
-    pub degraded: u64,
-    /// Growths, finished or killed.
-    pub growths: u64,
-    /// Scrubs after nothing but crashes.
-    pub scrubs: u64,
-    /// Reads received by the disks.
-    pub reads: u64,
-    /// Writes received by the disks.
-    pub writes: u64,
-    /// Writes with FUA.
-    pub durable: u64,
-    /// Flushes.
-    pub flushes: u64,
-    /// Requests that hit a fault.
-    pub faults: u64,
-    /// The most requests in flight on one disk.
-    pub at_once: u64,
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.sessions += other.sessions;
-        self.impossible += other.impossible;
-        self.power += other.power;
-        self.process += other.process;
-        self.checks += other.checks;
-        self.growths += other.growths;
-        self.scrubs += other.scrubs;
-        self.reads += other.reads;
-        self.degraded += other.degraded;
-        self.writes += other.writes;
-        self.durable += other.durable;
-        self.flushes += other.flushes;
-        self.faults += other.faults;
-        self.at_once = self.at_once.max(other.at_once);
-    }
-}
-
-impl Counts {
-    /// Returns a JSON object, with the seeds of the sessions that found a failure.
-    pub fn json(&self, failures: &[u64], took: Duration) -> serde_json::Value {
-        serde_json::json!({
-            "sessions": self.sessions,
-            "impossible": self.impossible,
-            "power": self.power,
-            "process": self.process,
-            "checks": self.checks,
-            "degraded": self.degraded,
-            "growths": self.growths,
-            "scrubs": self.scrubs,
-            "reads": self.reads,
-            "writes": self.writes,
-            "durable": self.durable,
-            "flushes": self.flushes,
-            "faults": self.faults,
-            "at_once": self.at_once,
-            "seconds": took.as_secs(),
-            "failures": failures,
-        })
-    }
-
-    fn asked(&mut self, tally: &Tally) {
-        self.reads += tally.reads;
-        self.writes += tally.writes;
-        self.durable += tally.durable;
-        self.flushes += tally.flushes;
-        self.faults += tally.faults;
-        self.at_once = self.at_once.max(tally.at_once);
-    }
-}
+/// Counts over all sessions, by name. `impossible` is arrays that could not be created, `power` and
+/// `process` are kills with and without the power, `degraded` is checks with members missing.
+/// Others count the requests to the disks, `at_once` the most in flight on one disk.
+pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
 /// A failure found by a session.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The seed of the session.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The array.
-    pub array: String,
+    array: String,
     /// The lives so far.
-    pub story: Vec<String>,
+    story: Vec<String>,
     /// The violation.
-    pub what: String,
+    what: String,
     /// The folder where the disks and the log are kept; `None` if they could not be kept.
-    pub kept: Option<PathBuf>,
+    kept: Option<PathBuf>,
 }
 
 impl fmt::Display for Failure {
@@ -177,38 +121,6 @@ impl fmt::Display for Failure {
             write!(f, "\n  kept in {}", kept.display())?;
         }
         Ok(())
-    }
-}
-
-impl Sessions {
-    /// Runs the sessions. `found` gets every failure; it returns false to end the run.
-    pub fn run(&self, harness: &Harness, found: &(dyn Fn(Failure) -> bool + Sync)) -> Counts {
-        let next = AtomicU64::new(self.seeds.start);
-        let work = || {
-            let mut counts = Counts::default();
-            loop {
-                let seed = next.fetch_add(1, Ordering::Relaxed);
-                let late = self.until.is_some_and(|until| Instant::now() > until);
-                if seed >= self.seeds.end || late {
-                    return counts;
-                }
-                let (of_session, failure) = Session::run(harness, seed, self.lie);
-                counts += of_session;
-                if let Some(failure) = failure
-                    && !found(failure)
-                {
-                    next.store(self.seeds.end, Ordering::Relaxed);
-                }
-            }
-        };
-        let mut counts = Counts::default();
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.at_once).map(|_| scope.spawn(work)).collect();
-            for thread in threads {
-                counts += thread.join().expect("a session does not panic");
-            }
-        });
-        counts
     }
 }
 
@@ -243,7 +155,7 @@ type Found<T> = Result<T, String>;
 
 impl<'a> Session<'a> {
     fn run(harness: &'a Harness, seed: u64, lie: Lie) -> (Counts, Option<Failure>) {
-        let mut random = Random::new(seed, "session");
+        let mut random = Random::of(seed, "session");
         let mount = random.choose(&harness.mounts);
         let shape = Shape::draw(&mut random);
         let disk = |disk: &(String, u64)| {
@@ -266,7 +178,7 @@ impl<'a> Session<'a> {
             counts: Counts::default(),
             story: Vec::new(),
         };
-        session.counts.sessions = 1;
+        session.count("sessions", 1);
         let failure = session.live(lie).err().map(|what| Failure {
             seed,
             array: format!(
@@ -284,9 +196,23 @@ impl<'a> Session<'a> {
         (session.counts, failure)
     }
 
+    fn count(&mut self, name: &'static str, more: u64) {
+        *self.counts.entry(name).or_default() += more;
+    }
+
+    fn count_requests(&mut self, tally: &Tally) {
+        self.count("reads", tally.reads);
+        self.count("writes", tally.writes);
+        self.count("durable", tally.durable);
+        self.count("flushes", tally.flushes);
+        self.count("faults", tally.faults);
+        let at_once = self.counts.entry("at_once").or_default();
+        *at_once = tally.at_once.max(*at_once);
+    }
+
     fn live(&mut self, lie: Lie) -> Found<()> {
         if !self.create()? {
-            self.counts.impossible += 1;
+            self.count("impossible", 1);
             return Ok(());
         }
         for disk in &mut self.disks {
@@ -333,8 +259,8 @@ impl<'a> Session<'a> {
         self.failed.dedup();
         let random = &mut self.random;
         let work = Work::Ask {
-            operations: u32::try_from(random.doubling(10, 200)).expect("small"),
-            depth: usize::try_from(random.doubling(1, 16)).expect("small"),
+            operations: random.doubling(10, 200),
+            depth: random.doubling(1, 16),
             scrubs: random.percent(15),
             closes: random.percent(60),
         };
@@ -379,11 +305,11 @@ impl<'a> Session<'a> {
         match self.client(&names, &job, plan)? {
             End::Exit(exit::REFUSED, _) => Ok(()),
             End::Exit(exit::CLOSED, _) => {
-                self.counts.growths += 1;
+                self.count("growths", 1);
                 Ok(())
             }
             End::Killed(crash) => {
-                self.counts.growths += 1;
+                self.count("growths", 1);
                 self.crashed(crash == Crash::Power)
             }
             End::Exit(code, why) => Err(format!("exit {code}: {why}")),
@@ -397,7 +323,7 @@ impl<'a> Session<'a> {
         self.story.push("it is scrubbed".to_owned());
         match self.client(&names, &job, Plan::calm())? {
             End::Exit(exit::CLOSED, _) => {
-                self.counts.scrubs += 1;
+                self.count("scrubs", 1);
                 Ok(())
             }
             end => Err(format!("{end:?}")),
@@ -405,12 +331,12 @@ impl<'a> Session<'a> {
     }
 
     fn crashed(&mut self, power: bool) -> Found<()> {
-        let (count, what) = if power {
-            (&mut self.counts.power, "power is lost")
+        let (name, what) = if power {
+            ("power", "power is lost")
         } else {
-            (&mut self.counts.process, "the process crashed")
+            ("process", "the process crashed")
         };
-        *count += 1;
+        self.count(name, 1);
         self.story.push(what.to_owned());
         Ledger::append(&self.log, &Record::Crash { power }).map_err(|error| error.to_string())
     }
@@ -568,8 +494,8 @@ impl<'a> Session<'a> {
         let job = self.job(&names, away, Work::Read { settles });
         self.story.push(format!("read without {away:?}"));
         let end = self.client(&names, &job, Plan::calm())?;
-        self.counts.checks += 1;
-        self.counts.degraded += u64::from(!away.is_empty());
+        self.count("checks", 1);
+        self.count("degraded", u64::from(!away.is_empty()));
         match end {
             End::Exit(exit::CLOSED, _) => {
                 self.settled = settles;
@@ -622,7 +548,7 @@ impl<'a> Session<'a> {
 
     /// Runs a client on the disks until it ends.
     fn client(&mut self, names: &[String], job: &Job, plan: Plan) -> Found<End> {
-        let random = Random::new(self.random.any(), "machine");
+        let random = Random::of(self.random.any(), "machine");
         let can_zero = self.random.percent(50);
         let disks = std::mem::take(&mut self.disks);
         let files: Vec<(String, usize, bool)> = names
@@ -636,37 +562,32 @@ impl<'a> Session<'a> {
         let remains = machine.end();
         self.mount.remove(&files);
         self.disks = remains.disks;
-        self.counts.asked(&remains.tally);
+        self.count_requests(&remains.tally);
         let (status, words) = ended?;
-        match (status.code(), remains.crashed) {
+        match (status, remains.crashed) {
             (Some(code), _) => {
                 let code = u8::try_from(code).unwrap_or(exit::FINDING);
                 Ok(End::Exit(code, words))
             }
             (None, Some(crash)) => Ok(End::Killed(crash)),
-            (None, None) => Err(format!("the client died: {status}; {words}")),
+            (None, None) => Err(format!("the client died: {words}")),
         }
     }
 
-    /// Runs the process until it ends. Returns its status and its standard error.
-    fn process(&mut self, job: &Job, machine: &Machine) -> Found<(ExitStatus, String)> {
-        let in_words = |error: std::io::Error| error.to_string();
+    /// Runs the process until it ends. Returns its exit status and its standard error.
+    fn process(&mut self, job: &Job, machine: &Machine) -> Found<(Option<i32>, String)> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let job = serde_json::to_string(job).map_err(|error| error.to_string())?;
-        let mut child = Command::new(&self.harness.client)
-            .args(["client", &job])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(in_words)?;
-        machine.set_client(Pid::from_child(&child));
+        let mut command = Command::new(program);
+        command
+            .args(["--exact", CLIENT, "--nocapture"])
+            .env(JOB, job);
+        let mut client = Running::begin(command);
+        let id = i32::try_from(client.id()).ok().and_then(Pid::from_raw);
+        machine.set_client(id.expect("it has an id"));
         let crash = *self.random.choose(&[Crash::Process, Crash::Power]);
-        let status = wait(&mut child, machine, crash)?;
-        let mut words = String::new();
-        if let Some(mut stderr) = child.stderr.take() {
-            stderr.read_to_string(&mut words).map_err(in_words)?;
-        }
-        Ok((status, words.trim().to_owned()))
+        let status = wait(&mut client, machine, crash)?;
+        Ok((status, client.said().trim().to_owned()))
     }
 
     /// Keeps the disks and the log.
@@ -682,12 +603,12 @@ impl<'a> Session<'a> {
 }
 
 /// Waits until the client has ended. A client whose disk hangs is killed with `crash`.
-fn wait(child: &mut Child, machine: &Machine, crash: Crash) -> Found<ExitStatus> {
+fn wait(client: &mut Running, machine: &Machine, crash: Crash) -> Found<Option<i32>> {
     let started = Instant::now();
     let mut hangs_since = None;
     loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            return Ok(status);
+        if let Some(status) = client.status() {
+            return Ok(status.code());
         }
         if machine.hangs() {
             let since = *hangs_since.get_or_insert_with(Instant::now);
@@ -695,10 +616,10 @@ fn wait(child: &mut Child, machine: &Machine, crash: Crash) -> Found<ExitStatus>
                 machine.crash(crash);
             }
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > CLIENT_TIMEOUT {
             machine.crash(Crash::Process);
-            let ended = child.wait().map_err(|error| error.to_string())?;
-            return Err(format!("the client did not end in {PATIENCE:?}: {ended}"));
+            client.kill();
+            return Err(format!("the client did not end in {CLIENT_TIMEOUT:?}"));
         }
         std::thread::sleep(Duration::from_micros(300));
     }

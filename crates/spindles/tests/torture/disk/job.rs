@@ -49,8 +49,8 @@ pub(crate) enum Work {
     Create(Creation),
     /// Sends random requests, then closes the array, or exits without.
     Ask {
-        operations: u32,
-        depth: usize,
+        operations: u64,
+        depth: u64,
         /// True to scrub the array meanwhile.
         scrubs: bool,
         closes: bool,

@@ -1,21 +1,20 @@
-//! Arrays served under memory pressure, in a control group whose limit covers the servers, their
-//! clients and a memory hog: fio over NBD, and an ext4 over `--fuse` and a loop device whose dirty
-//! pages are reclaimed through the server. Members go and return meanwhile. No command or client
-//! hangs, the servers do not grow, and all reads return the written data.
+//! The shape *memory*: arrays served under memory pressure, in a control group whose limit covers
+//! the servers, their clients and a memory hog. The clients are fio over NBD, and on an ext4 over
+//! `--fuse` and a loop device, whose dirty pages are reclaimed through the server. Members go and
+//! return meanwhile. No command or client hangs, the servers do not grow, and all reads return the
+//! written data.
 //!
 //! `SPINDLES_SOAK_SECONDS` sets the duration, `SPINDLES_SOAK_FIRST` the first seed of the commands.
 
-#![allow(clippy::print_stdout, reason = "the figures, and what is skipped")]
-#![allow(clippy::unwrap_used, reason = "the loop devices of other tests")]
-
 mod array;
-mod client;
+mod fio;
 mod group;
 mod sizes;
 
 use crate::loop_devices::Loop;
+use crate::torture::number;
 use array::Array;
-use client::{Client, Engine, Hog};
+use fio::{Client, Engine, Hog};
 use group::Group;
 use std::fs;
 use std::path::PathBuf;
@@ -36,11 +35,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// NBD connections, each with a separate part of the array.
 const CONNECTIONS: u64 = 4;
 const PART_BYTES: u64 = 32 << 20;
-
-fn number(variable: &str, otherwise: u64) -> u64 {
-    let value = std::env::var(variable).ok();
-    value.map_or(otherwise, |value| value.parse().expect("a number"))
-}
 
 /// The array as a file under a loop device, with a file system on it.
 struct FileSystem {
@@ -146,8 +140,8 @@ fn servers_survive_a_memory_shortage() {
         Ok(group) => group,
         Err(reason) => return println!("SKIPPED: {NAME}: {reason}"),
     };
-    let seconds = number("SPINDLES_SOAK_SECONDS", SECONDS);
-    let seed = number("SPINDLES_SOAK_FIRST", 1);
+    let seconds = number("SPINDLES_SOAK_SECONDS").unwrap_or(SECONDS);
+    let seed = number("SPINDLES_SOAK_FIRST").unwrap_or(1);
     let disk = Array::serve("--nbd", "unix:socket", &group, true).expect("it is served");
     let mut clients = Vec::new();
     for part in 0..CONNECTIONS {

@@ -1,7 +1,7 @@
 //! One disk: its contents, their durable part, and what power loss leaves.
 
-use crate::image::Image;
-use crate::random::Random;
+use crate::torture::disk::image::Image;
+use crate::torture::random::Random;
 use std::collections::VecDeque;
 
 /// The contents of a disk.
@@ -22,7 +22,7 @@ pub(crate) struct Medium {
 
 /// A promise that a disk breaks, which must be noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lie {
+pub(crate) enum Lie {
     /// The disk keeps its promises.
     #[default]
     None,
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn power_loss_loses_writes_that_are_not_durable() {
-        let mut random = Random::new(1, "test");
+        let mut random = Random::of(1, "test");
         let mut medium = Medium::new(4 * 512, 512);
-        medium.write(write(0, 4, 1), false).unwrap();
+        medium.write(write(0, 4, 1), false).expect("a test");
         let mark = medium.mark();
-        medium.write(write(1, 1, 2), false).unwrap();
-        medium.write(write(2, 1, 3), true).unwrap();
+        medium.write(write(1, 1, 2), false).expect("a test");
+        medium.write(write(2, 1, 3), true).expect("a test");
         assert_eq!(sectors(&medium), [1, 2, 3, 1]);
         let mut unflushed = medium.clone();
         unflushed.lose_power(Vec::new(), Loss::Everything, &mut random);
@@ -255,9 +255,9 @@ mod tests {
     fn power_loss_tears_writes_at_sector_boundaries() {
         let mut kinds = std::collections::BTreeSet::new();
         for seed in 0..2000 {
-            let mut random = Random::new(seed, "test");
+            let mut random = Random::of(seed, "test");
             let mut medium = Medium::new(3 * 512, 512);
-            medium.write(write(0, 3, 1), false).unwrap();
+            medium.write(write(0, 3, 1), false).expect("a test");
             let loss = Loss::Some {
                 lost_percent: 20,
                 torn_percent: 50,
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_lying_disk_loses_answered_writes() {
-        let mut random = Random::new(1, "test");
+        let mut random = Random::of(1, "test");
         for (lie, kept) in [
             (Lie::None, [1, 2]),
             (Lie::Flush, [0, 2]),
@@ -282,9 +282,9 @@ mod tests {
         ] {
             let mut medium = Medium::new(2 * 512, 512);
             medium.set_lie(lie);
-            medium.write(write(0, 1, 1), false).unwrap();
+            medium.write(write(0, 1, 1), false).expect("a test");
             medium.flush(medium.mark());
-            medium.write(write(1, 1, 2), true).unwrap();
+            medium.write(write(1, 1, 2), true).expect("a test");
             medium.lose_power(Vec::new(), Loss::Everything, &mut random);
             assert_eq!(sectors(&medium), kept, "{lie:?}");
         }

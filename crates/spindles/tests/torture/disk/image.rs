@@ -68,7 +68,7 @@ mod tests {
             .enumerate()
         {
             before.push((image.clone(), model.clone()));
-            let byte = u8::try_from(number + 1).unwrap();
+            let byte = u8::try_from(number + 1).expect("a test");
             image.write(offset, &vec![byte; length]);
             model[offset..offset + length].fill(byte);
         }
