@@ -102,6 +102,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("nbdkit", "nbdkit"),
     ("fio", "fio"),
     ("tc", "iproute2"),
+    ("ssh", "openssh-client"),
+    ("sshd", "openssh-server"),
     ("bon_csv2html", "bonnie++"),
     ("systemd-analyze", "systemd"),
     ("fusermount3", "fuse3"),

@@ -7,7 +7,7 @@ use crate::described::workload_records;
 use crate::experiment::{Experiment, SystemSpec, Work, WorkloadSpec};
 use crate::failure::Failure;
 use crate::fio::{self, Refusal};
-use crate::nodes::{Crew, Token};
+use crate::nodes::Crew;
 use crate::pool;
 use crate::run_error::RunError;
 use crate::scratch::{hole_bytes, remove_servers_left_over};
@@ -209,9 +209,7 @@ pub(crate) fn check_nodes(experiment: &Experiment, interrupt: &AtomicBool) -> Re
     let Some(nodes) = experiment.nodes.as_ref().filter(|_| most > 0) else {
         return Ok(());
     };
-    let token = Token::from_file(&nodes.token_file);
-    let token = token.map_err(|error| Failure::Failed(error.to_string()))?;
-    Crew::gather(&nodes.addresses[..most], &token, interrupt).map(drop)
+    Crew::gather(nodes, most, interrupt).map(drop)
 }
 
 /// Checks everything that can be known to be wrong in advance. Returns how many members the

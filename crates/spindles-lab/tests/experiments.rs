@@ -93,7 +93,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
              `scale_min`, `size`, `seed`, `blocks`, `max_blocks`, `caches`, `confirm`, `warmup`, \
              `time_limit_s`, `members`, `folder`, `chunk`, `consistency`, `checksum`, `journal`, \
              `rebuild_rate`, `read_policy`, `flushes`, `through`, `baseline`, `weights`, \
-             `control`, `nodes`, `token_file`, `listen`, `system`, `workload`",
+             `control`, `nodes`, `ssh`, `agent`, `listen`, `system`, `workload`",
         ),
         (
             format!("{HEAD}{SYSTEM}{WORKLOAD}systems = []\n"),
@@ -275,17 +275,13 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             "x.toml, line 7: system \"raid5\" is none of the systems: use one of single",
         ),
         (
-            head("nodes = [\"10.0.0.2\", \"10.0.0.2:0\"]\ntoken_file = \"t\""),
-            "x.toml, line 3: \"10.0.0.2:0\" is no address of a node: give HOST or HOST:PORT, such \
-             as 10.0.0.2:7117",
+            head("nodes = [\"10.0.0.2\", \"10.0.0.2:22\"]"),
+            "x.toml, line 3: \"10.0.0.2:22\" is no name of a node: give HOST or USER@HOST, and a \
+             port with ssh = \"ssh -p PORT\" or --ssh",
         ),
         (
-            head("nodes = [\"10.0.0.2\"]"),
-            "x.toml, line 3: nodes are asked with a token: add `token_file`, or give --token-file",
-        ),
-        (
-            head("token_file = \"t\"\nnodes = [\"10.0.0.2\", \"10.0.0.2:7117\"]"),
-            "x.toml, line 4: node 10.0.0.2:7117 is there twice: name each once",
+            head("ssh = \"ssh -p 2222\"\nnodes = [\"10.0.0.2\", \"10.0.0.2\"]"),
+            "x.toml, line 4: node 10.0.0.2 is there twice: name each once",
         ),
         (
             head("listen = \"eth0\""),
@@ -361,7 +357,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             workload("kind = \"copy\"\nparameters = { nodes = [1, 2] }"),
             "x.toml, line 1: no workload is left: copy nodes 1, copy nodes 2 (up to 2 nodes \
-             needed, none are given: give `nodes` and `token_file`, or --nodes and --token-file)",
+             needed, none are given: give `nodes`, or --nodes)",
         ),
     ] {
         check(&text, expected);
@@ -507,7 +503,7 @@ fn parameter_lists_become_sweeps() {
 fn workloads_use_as_many_nodes_as_they_need() {
     let on = "on = \"nodes\"\nnodes = [1, 2, 4]";
     let text = format!(
-        "{HEAD}nodes = [\"10.0.0.2\", \"10.0.0.3:7200\"]\ntoken_file = \"t\"\n\
+        "{HEAD}nodes = [\"10.0.0.2\", \"u@10.0.0.3\"]\nssh = \"ssh -p 2222\"\n\
          listen = \"10.0.0.1\"\n{SYSTEM}\
          [[workload]]\nkind = \"copy\"\n\
          parameters = {{ nodes = [1, 2, 4], direction = \"write\" }}\n\
@@ -530,22 +526,23 @@ fn workloads_use_as_many_nodes_as_they_need() {
         "{left_out}"
     );
     let nodes = experiment.nodes.unwrap();
-    let addresses: Vec<String> = nodes.addresses.iter().map(ToString::to_string).collect();
-    assert_eq!(addresses, ["10.0.0.2:7117", "10.0.0.3:7200"]);
+    assert_eq!(nodes.names, ["10.0.0.2", "u@10.0.0.3"]);
+    assert_eq!(
+        (nodes.ssh.as_str(), nodes.agent.as_str()),
+        ("ssh -p 2222", "spindles lab agent")
+    );
     assert_eq!(
         nodes.listen.map(|it| it.to_string()).as_deref(),
         Some("10.0.0.1")
     );
     let tuning = Tuning {
-        nodes: ["a", "b", "c", "d"]
-            .map(|host| host.parse().unwrap())
-            .into(),
-        token_file: Some("other".into()),
+        nodes: ["a", "b", "c", "d"].map(str::to_owned).into(),
+        ssh: Some("other".to_owned()),
         ..Tuning::default()
     };
     let experiment = Experiment::parse_tuned("x.toml", &text, &tuning).unwrap();
     assert_eq!((names(&experiment).len(), experiment.left_out), (6, None));
-    assert_eq!(experiment.nodes.unwrap().token_file.to_str(), Some("other"));
+    assert_eq!(experiment.nodes.unwrap().ssh, "other");
 }
 
 #[test]

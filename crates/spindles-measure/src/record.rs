@@ -483,7 +483,7 @@ impl Run {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeRun {
-    /// Network address of the agent: `10.0.0.2:7117`.
+    /// The destination of ssh: `10.0.0.2`.
     pub name: String,
     /// Start, relative to the first node's.
     pub begin_ns: u64,

@@ -97,7 +97,6 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "serde_json",
             "tar",
             "toml",
-            "ring",
             "rustix",
             "rand_chacha",
             "rand_core",

@@ -79,7 +79,7 @@ impl Experiment {
         let first = names.first().copied().unwrap_or_default();
         let baseline = raw.baseline.as_ref().map_or(first, |it| it.get_ref());
         let nodes = reader.keep(reader.nodes(&raw)).flatten();
-        let count = nodes.as_ref().map_or(0, |nodes| nodes.addresses.len());
+        let count = nodes.as_ref().map_or(0, |nodes| nodes.names.len());
         let (workloads, left_out) = reader.with_enough_nodes(workloads, count);
         let empty_caches = reader.empties_caches(&raw);
         let repetitions = reader.repetitions(&raw);

@@ -1,10 +1,10 @@
-//! Nodes in an experiment: their addresses, and the workloads that run on them.
+//! Nodes in an experiment: their names, and the workloads that run on them.
 
 use super::raw::{RawFile, RawWorkload};
 use super::reader::Reader;
 use super::spec::{ExperimentError, Nodes, OnNodes, Work, WorkloadSpec};
 use crate::fio::check_on_nodes;
-use crate::nodes::{NodeAddress, ip_address};
+use crate::nodes::{ip_address, node_name};
 use spindles_workload::network::{COPY, CopyPlan, NODES_MAX, PARAMETERS};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
@@ -28,7 +28,7 @@ pub(super) fn with_enough(
             many => format!("{many} are given"),
         };
         let remedy = match count {
-            0 => "give `nodes` and `token_file`, or --nodes and --token-file",
+            0 => "give `nodes`, or --nodes",
             _ => "name more of them in `nodes` or --nodes",
         };
         let names = names.join(", ");
@@ -40,18 +40,17 @@ pub(super) fn with_enough(
 impl Reader<'_> {
     /// Reads the nodes of the file, or those of the command line that replace them.
     pub(super) fn nodes(&self, raw: &RawFile) -> Result<Option<Nodes>, ExperimentError> {
-        let mut addresses = Vec::new();
+        let mut names = Vec::new();
         for text in raw.nodes.iter().flat_map(Spanned::get_ref) {
-            let address = text.get_ref().parse::<NodeAddress>();
-            let address = address.map_err(|why| self.at(&text.span(), why))?;
-            addresses.push(address);
+            let name = node_name(text.get_ref());
+            names.push(name.map_err(|why| self.at(&text.span(), why))?);
         }
         if !self.tuning.nodes.is_empty() {
-            addresses.clone_from(&self.tuning.nodes);
+            names.clone_from(&self.tuning.nodes);
         }
         let span = raw.nodes.as_ref().map_or(0..0, Spanned::span);
         let mut seen = BTreeSet::new();
-        if let Some(twice) = addresses.iter().find(|address| !seen.insert(*address)) {
+        if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
             let what = format!("node {twice} is there twice: name each once");
             return Err(self.at(&span, what));
         }
@@ -66,17 +65,17 @@ impl Reader<'_> {
             })
         });
         let listen = self.tuning.listen.or(listen.transpose()?);
-        if addresses.is_empty() {
+        if names.is_empty() {
             return Ok(None);
         }
-        let token_file = self.tuning.token_file.as_ref().or(raw.token_file.as_ref());
-        let Some(token_file) = token_file.cloned() else {
-            let what = "nodes are asked with a token: add `token_file`, or give --token-file";
-            return Err(self.at(&span, what));
+        let chosen = |tuning: &Option<String>, raw: &Option<String>, default: &str| {
+            let chosen = tuning.as_ref().or(raw.as_ref());
+            chosen.cloned().unwrap_or_else(|| default.to_owned())
         };
         Ok(Some(Nodes {
-            addresses,
-            token_file,
+            names,
+            ssh: chosen(&self.tuning.ssh, &raw.ssh, "ssh"),
+            agent: chosen(&self.tuning.agent, &raw.agent, "spindles lab agent"),
             listen,
         }))
     }

@@ -34,7 +34,8 @@ pub(super) struct RawFile {
     pub(super) weights: Option<BTreeMap<String, Spanned<f64>>>,
     pub(super) control: Option<bool>,
     pub(super) nodes: Option<Spanned<Vec<Spanned<String>>>>,
-    pub(super) token_file: Option<PathBuf>,
+    pub(super) ssh: Option<String>,
+    pub(super) agent: Option<String>,
     pub(super) listen: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) system: Vec<Spanned<RawSystem>>,

@@ -2,7 +2,6 @@
 
 use crate::fio::FioWork;
 use crate::jobs::Job;
-use crate::nodes::NodeAddress;
 use crate::systems::{Commands, Members, Mounting};
 use spindles_block::SizeBytes;
 use spindles_engine::{Policy, ReadPolicy};
@@ -28,10 +27,12 @@ pub struct Tuning {
     pub blocks: Option<u32>,
     /// Most repetition blocks, if the runner goes on until intervals are narrow.
     pub blocks_max: Option<u32>,
-    /// Addresses of nodes that replace those of the file; empty to keep the file's.
-    pub nodes: Vec<NodeAddress>,
-    /// The file with the token of the agents on nodes.
-    pub token_file: Option<PathBuf>,
+    /// Names of nodes that replace those of the file; empty to keep the file's.
+    pub nodes: Vec<String>,
+    /// The command for ssh.
+    pub ssh: Option<String>,
+    /// The command that starts an agent on a node.
+    pub agent: Option<String>,
     /// The address at which nodes reach this machine.
     pub listen: Option<IpAddr>,
 }
@@ -44,7 +45,8 @@ impl Default for Tuning {
             blocks: None,
             blocks_max: None,
             nodes: Vec::new(),
-            token_file: None,
+            ssh: None,
+            agent: None,
             listen: None,
         }
     }
@@ -317,12 +319,13 @@ impl Experiment {
 /// The machines that workloads on nodes run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
-    /// Agent addresses. A workload takes as many as it needs, from the first.
-    pub addresses: Vec<NodeAddress>,
-    /// The file with the token of the agents.
-    pub token_file: PathBuf,
-    /// The address at which nodes reach this machine; `None` for the one that connects to their
-    /// agents.
+    /// Destinations of ssh. A workload takes as many as it needs, from the first.
+    pub names: Vec<String>,
+    /// The command for ssh, with its options: `ssh -p 2222`.
+    pub ssh: String,
+    /// The command that starts an agent on a node: `spindles lab agent`.
+    pub agent: String,
+    /// The address at which nodes reach this machine; `None` for the one from which ssh comes.
     pub listen: Option<IpAddr>,
 }
 

@@ -1,20 +1,6 @@
-//! The address of a node: `10.0.0.2`, `node3:7200`, `[fd00::2]:7117`.
+//! Names of nodes, and addresses of this machine.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::str::FromStr;
-
-/// The default port of agents.
-pub const PORT: u16 = 7117;
-
-/// The address of a node's agent.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeAddress {
-    /// A host name or an IP address, without brackets.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-}
 
 /// Parses an IP address. Accepts version 6 in brackets, as it is written before a port.
 #[must_use]
@@ -26,52 +12,20 @@ pub fn ip_address(text: &str) -> Option<IpAddr> {
     }
 }
 
-impl FromStr for NodeAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "\"{text}\" is no address of a node: give HOST or HOST:PORT, such as \
-                 10.0.0.2:{PORT}"
-            )
-        };
-        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-            let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
-            let port = match port {
-                "" => None,
-                port => Some(port.strip_prefix(':').ok_or_else(wrong)?),
-            };
-            (host, port)
-        } else if text.parse::<Ipv6Addr>().is_ok() {
-            (text, None)
-        } else {
-            match text.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (text, None),
-            }
-        };
-        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| wrong()))?;
-        let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:%".contains(c);
-        if host.is_empty() || port == 0 || !host.chars().all(plain) {
-            return Err(wrong());
-        }
-        Ok(Self {
-            host: host.to_owned(),
-            port,
-        })
+/// Checks the name of a node, which ssh gets as its destination: `node3`, `root@10.0.0.2`.
+///
+/// # Errors
+/// If the name could be an option of ssh, or has a port.
+pub fn node_name(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@.-_:%".contains(c);
+    let has_port = text.matches(':').count() == 1;
+    if text.is_empty() || text.starts_with('-') || !text.chars().all(plain) || has_port {
+        return Err(format!(
+            "\"{text}\" is no name of a node: give HOST or USER@HOST, and a port with \
+             ssh = \"ssh -p PORT\" or --ssh"
+        ));
     }
-}
-
-impl fmt::Display for NodeAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') {
-            write!(f, "[{host}]:{port}")
-        } else {
-            write!(f, "{host}:{port}")
-        }
-    }
+    Ok(text.to_owned())
 }
 
 #[cfg(test)]
@@ -90,28 +44,13 @@ mod tests {
     }
 
     #[test]
-    fn node_addresses_parse_and_print() {
-        for (text, shown) in [
-            ("10.0.0.2", "10.0.0.2:7117"),
-            ("node3:7200", "node3:7200"),
-            ("[fd00::2]:7200", "[fd00::2]:7200"),
-            ("[fd00::2]", "[fd00::2]:7117"),
-            ("fd00::2", "[fd00::2]:7117"),
-        ] {
-            assert_eq!(text.parse::<NodeAddress>().unwrap().to_string(), shown);
+    fn node_names_are_neither_options_nor_ports() {
+        for text in ["node3", "root@10.0.0.2", "fd00::2", "fe80::1%eth0"] {
+            assert_eq!(node_name(text), Ok(text.to_owned()));
         }
-        for text in [
-            "",
-            ":7117",
-            "a b",
-            "a:0",
-            "a:port",
-            "[fd00::2",
-            "[fd00::2]7",
-            "a:1:2",
-        ] {
-            let error = text.parse::<NodeAddress>().unwrap_err();
-            assert!(error.contains("no address of a node"), "{error}");
+        for text in ["", "-oProxyCommand=x", "a b", "a;b", "node3:22", "$(x)"] {
+            let error = node_name(text).unwrap_err();
+            assert!(error.contains("no name of a node"), "{error}");
         }
     }
 }

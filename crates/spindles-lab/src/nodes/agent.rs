@@ -1,38 +1,27 @@
-//! The agent: accepts connections, authenticates controllers by the token, and serves them.
+//! The agent: serves one controller through its standard input and output, and ends with it.
 
-use super::handshake::{greet, limit};
-use super::places::{Place, Places};
+use super::link::Link;
 use super::session::{Shop, serve};
-use super::token::Token;
+use super::wire::{Hello, Outlet, Reply, SILENCE, VERSION, in_words, send};
 use crate::scratch::Scratch;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt;
 use spindles_array::open_device;
 use spindles_device::{Backend, OpenError, OpenOptions};
+use std::env;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::time::Duration;
-
-/// How long a silent peer is presumed alive.
-pub(super) const SILENCE: Duration = Duration::from_secs(15);
+use std::sync::atomic::AtomicBool;
 
 /// Settings of an agent.
 #[derive(Debug)]
 pub struct AgentOptions {
-    /// The address to listen on.
-    pub listen: SocketAddr,
     /// The folder in which tasks create and remove files.
     pub folder: PathBuf,
     /// Devices that fio may run on and overwrite.
     pub devices: Vec<String>,
     /// Use these devices even if something else uses them.
     pub force: bool,
-    /// The token that controllers must know.
-    pub token: Token,
 }
 
 /// Why an agent can't start.
@@ -74,30 +63,17 @@ pub enum AgentError {
     /// A device can't be opened.
     #[error(transparent)]
     Device(OpenError),
-    /// The agent can't listen at its address.
-    #[error("{address}: can't listen there: {source}: choose another address with --listen")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The error of the operating system.
-        source: io::Error,
-    },
 }
 
 /// A node of distributed runs.
 #[derive(Debug)]
-pub struct Agent {
-    listener: TcpListener,
-    address: SocketAddr,
-    options: AgentOptions,
-}
+pub struct Agent(AgentOptions);
 
 impl Agent {
-    /// Checks the folder and the devices, and listens.
+    /// Checks the folder and the devices.
     ///
     /// # Errors
-    /// When the folder or a device is missing or not writable, or the agent can't listen at the
-    /// address.
+    /// When the folder or a device is missing or not writable.
     pub fn new(options: AgentOptions) -> Result<Self, AgentError> {
         if !options.folder.is_dir() {
             return Err(AgentError::Folder {
@@ -115,87 +91,41 @@ impl Agent {
         for device in &options.devices {
             look_at(device, options.force)?;
         }
-        let wrong = |source| AgentError::Listen {
-            address: options.listen,
-            source,
-        };
-        let listener = TcpListener::bind(options.listen).map_err(wrong)?;
-        let address = listener.local_addr().map_err(wrong)?;
-        Ok(Self {
-            listener,
-            address,
-            options,
-        })
+        Ok(Self(options))
     }
 
-    /// Returns the address where the agent listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Serves controllers until `interrupt` is set; then ends running tasks and removes their
-    /// files. Calls `said` with a line for each event.
-    pub fn run(&self, interrupt: &AtomicBool, said: &dyn Fn(&str)) {
+    /// Serves the controller until it hangs up or `interrupt` is set; then ends the running task
+    /// and removes its files.
+    ///
+    /// # Errors
+    /// Why it ended early. The controller knows the reason too, unless it is lost.
+    pub fn run(&self, interrupt: &AtomicBool) -> Result<(), String> {
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let [controller, node] = ssh_addresses();
+        let hello = Reply::Hello(Hello {
+            version: VERSION,
+            cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+            controller,
+        });
+        let pipe = io::stdout().as_fd().try_clone_to_owned();
+        let mut to = Outlet::new(pipe.map_err(|error| error.to_string())?);
+        send(&mut to, &hello).map_err(|error| in_words(&error))?;
         let shop = Shop {
-            folder: &self.options.folder,
-            devices: &self.options.devices,
-            turn: Mutex::new(()),
+            folder: &self.0.folder,
+            devices: &self.0.devices,
+            link: node.and_then(Link::of),
             silence: SILENCE,
             interrupt,
         };
-        let places = Places::default();
-        let (news, heard) = channel::<String>();
-        std::thread::scope(|scope| {
-            while !interrupt.load(Ordering::Relaxed) {
-                for what in heard.try_iter() {
-                    said(&what);
-                }
-                let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
-                let wait = Timespec {
-                    tv_sec: 0,
-                    tv_nsec: 50_000_000,
-                };
-                let Ok(1..) = poll(&mut fds, Some(&wait)) else {
-                    continue;
-                };
-                let accepted = self.listener.accept();
-                let accepted = accepted.and_then(|(stream, peer)| {
-                    let place = places.take(&stream, peer.ip().to_canonical())?;
-                    Ok((stream, peer, place))
-                });
-                let Ok((stream, peer, place)) = accepted else {
-                    continue;
-                };
-                let (shop, news) = (&shop, news.clone());
-                scope.spawn(move || {
-                    let what = match self.one(stream, &place, shop) {
-                        Ok(()) => format!("{peer} was served"),
-                        Err(why) => format!("{peer}: {why}"),
-                    };
-                    // The receiver outlives the threads.
-                    drop(news.send(what));
-                });
-            }
-        });
-        for what in heard.try_iter() {
-            said(&what);
-        }
+        serve(io::stdin(), to, &shop)
     }
+}
 
-    fn one(&self, mut stream: TcpStream, place: &Place<'_>, shop: &Shop<'_>) -> Result<(), String> {
-        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
-        let greeted = greet(&mut stream, &self.options.token, cpus, &|| place.keep());
-        greeted.map_err(|why| {
-            if place.is_lost() {
-                "it had not shown that it knows the token when others came, and gave way".to_owned()
-            } else {
-                why.to_string()
-            }
-        })?;
-        stay_alert(&stream).map_err(|error| error.to_string())?;
-        serve(&stream, shop)
-    }
+/// Returns the addresses of the controller and of this machine, which sshd tells.
+fn ssh_addresses() -> [Option<IpAddr>; 2] {
+    let text = env::var("SSH_CONNECTION").unwrap_or_default();
+    let words: Vec<&str> = text.split(' ').collect();
+    [0, 2].map(|word| Some(words.get(word)?.parse::<IpAddr>().ok()?.to_canonical()))
 }
 
 /// Checks that fio may run on a device, which must exist, be writable and be unused.
@@ -211,17 +141,5 @@ fn look_at(device: &str, force: bool) -> Result<(), AgentError> {
         Err(source @ OpenError::Busy { .. }) => return Err(AgentError::Busy { source }),
         Err(source) => return Err(AgentError::Device(source)),
     }
-    Ok(())
-}
-
-/// Detects a silently lost peer: by unacknowledged data, or else by keepalive probes.
-pub(super) fn stay_alert(stream: &TcpStream) -> io::Result<()> {
-    limit(stream, SILENCE).map_err(io::Error::other)?;
-    stream.set_read_timeout(None)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, Duration::from_secs(5))?;
-    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(2))?;
-    let milliseconds = u32::try_from(SILENCE.as_millis()).expect("seconds");
-    sockopt::set_tcp_user_timeout(stream, milliseconds)?;
     Ok(())
 }

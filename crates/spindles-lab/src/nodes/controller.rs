@@ -1,28 +1,27 @@
 //! The controller's side of a run on nodes. All nodes begin together; if one fails or is lost, the
 //! run ends for all.
 
-use super::address::NodeAddress;
-use super::agent::{SILENCE, stay_alert};
-use super::handshake::{Unmet, introduce};
 use super::link::{Link, LinkCounters};
-use super::token::Token;
+use super::ssh::Ssh;
 use super::wire::{
-    Done, FRAME_BYTES_MAX, Reply, Request, SAME, SoFar, Task, in_words, receive, send,
+    Done, Hello, Outlet, Reply, Request, SAME, SILENCE, SoFar, Task, VERSION, in_words, receive,
+    send,
 };
 use crate::clock::{self, MachineTicks};
 use crate::evidence::{Counters, Watched};
+use crate::experiment::Nodes;
 use crate::failure::Failure;
-use std::net::{IpAddr, Shutdown, TcpStream, ToSocketAddrs as _};
+use std::io::{self, Read};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long connecting may take.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// How long to wait for a busy agent, and how often to retry.
-const PLACE_TIME: Duration = Duration::from_secs(10);
-const PLACE_LOOK: Duration = Duration::from_millis(100);
+/// How long an agent may take to introduce itself.
+const HELLO_TIME: Duration = Duration::from_secs(30);
+/// How long agents may take to remove their files and end.
+const END_TIME: Duration = Duration::from_secs(5);
 /// How often interrupts are checked.
 const LOOK: Duration = Duration::from_millis(50);
 /// Round trips of which the fastest counts.
@@ -68,22 +67,28 @@ impl Moment {
 /// The controller's view of a node.
 struct Node {
     name: String,
-    stream: TcpStream,
+    ssh: Ssh,
     voice: Voice,
-    cpus: u32,
+    /// `None` until the agent has introduced itself.
+    hello: Option<Hello>,
     moment: Moment,
     /// The node's progress, as last reported.
     so_far: SoFar,
 }
 
-/// The sending end of a connection, shared by two threads; sends whole frames.
+/// The pipe to an agent, shared by two threads; sends whole frames. `None` once it is closed.
 #[derive(Clone)]
-struct Voice(Arc<Mutex<TcpStream>>);
+struct Voice(Arc<Mutex<Option<Outlet>>>);
 
 impl Voice {
-    fn say(&self, request: &Request) -> std::io::Result<()> {
-        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        send(&mut *stream, request)
+    fn say(&self, request: &Request) -> io::Result<()> {
+        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pipe = pipe.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        send(pipe, request)
+    }
+
+    fn hang_up(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -91,6 +96,8 @@ impl Voice {
 pub(crate) struct Crew<'a> {
     nodes: Vec<Node>,
     heard: Receiver<(usize, Result<Reply, String>)>,
+    /// How long a silent node is presumed alive.
+    silence: Duration,
     interrupt: &'a AtomicBool,
     base: Instant,
 }
@@ -113,87 +120,82 @@ pub(super) struct Seen {
 }
 
 impl<'a> Crew<'a> {
-    /// Connects to these nodes.
+    /// Starts the agents of the first `count` nodes.
     pub(crate) fn gather(
-        addresses: &[NodeAddress],
-        token: &Token,
+        nodes: &Nodes,
+        count: usize,
+        interrupt: &'a AtomicBool,
+    ) -> Result<Self, Failure> {
+        Self::gather_within(HELLO_TIME, nodes, count, interrupt)
+    }
+
+    fn gather_within(
+        time: Duration,
+        nodes: &Nodes,
+        count: usize,
         interrupt: &'a AtomicBool,
     ) -> Result<Self, Failure> {
         let (said, heard) = channel();
         let mut crew = Self {
             nodes: Vec::new(),
             heard,
+            silence: time,
             interrupt,
             base: Instant::now(),
         };
-        for address in addresses {
-            crew.check_interrupt()?;
-            let name = address.to_string();
-            let wrong = |why| Failure::Failed(format!("node {name}: {why}"));
-            let (stream, cpus) = crew.connect(address, token)?;
-            let cloned = |stream: &TcpStream| {
-                let cloned = stream.try_clone();
-                cloned.map_err(|error| wrong(error.to_string()))
-            };
-            let (reading, writing) = (cloned(&stream)?, cloned(&stream)?);
-            let voice = Voice(Arc::new(Mutex::new(writing)));
-            let (number, said, answering) = (crew.nodes.len(), said.clone(), voice.clone());
-            // This thread ends with the connection, which is closed when the crew is dropped.
-            std::thread::spawn(move || read(reading, &answering, number, &said));
+        for (number, name) in nodes.names[..count].iter().enumerate() {
+            let started = Ssh::start(nodes, name);
+            let (ssh, from, to) = started
+                .map_err(|error| Failure::Failed(format!("node {name}: no ssh: {error}")))?;
+            let voice = Voice(Arc::new(Mutex::new(Some(to))));
+            let (said, answering) = (said.clone(), voice.clone());
+            // This thread ends with ssh, which ends when the crew is dropped.
+            std::thread::spawn(move || read(from, &answering, number, &said));
             crew.nodes.push(Node {
-                name,
-                stream,
+                name: name.clone(),
+                ssh,
                 voice,
-                cpus,
+                hello: None,
                 moment: Moment::default(),
                 so_far: SoFar::default(),
             });
         }
+        crew.greet()?;
+        crew.silence = SILENCE;
         Ok(crew)
     }
 
-    /// Connects to a node. Retries for a while if other controllers occupy its agent.
-    fn connect(&self, address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Failure> {
-        let ends = Instant::now() + PLACE_TIME;
-        let for_s = PLACE_TIME.as_secs();
-        loop {
-            self.check_interrupt()?;
-            let why = match connect(address, token) {
-                Ok(connected) => return Ok(connected),
-                Err(Unmet::Busy | Unmet::Closed) if Instant::now() < ends => {
-                    std::thread::sleep(PLACE_LOOK);
-                    continue;
-                }
-                Err(Unmet::Wrong(why)) => why,
-                Err(Unmet::Busy) => format!(
-                    "its agent is busy, for {for_s} s others had all connections that it takes: \
-                     end these, or let a firewall keep them away"
-                ),
-                Err(Unmet::Closed) => format!(
-                    "what answers there closed each connection for {for_s} s: see that it is \
-                     `spindles lab agent`, and that others don't take all its connections"
-                ),
-            };
-            return Err(Failure::Failed(format!("node {address}: {why}")));
+    /// Waits until every agent has introduced itself.
+    fn greet(&mut self) -> Result<(), Failure> {
+        let hellos = self.hear_all(|reply| match reply {
+            Reply::Hello(hello) => Some(hello),
+            _ => None,
+        })?;
+        for (node, hello) in self.nodes.iter_mut().zip(hellos) {
+            if hello.version != VERSION {
+                return Err(Failure::Failed(format!(
+                    "node {}: its agent speaks version {} and this program {VERSION}: {SAME}",
+                    node.name, hello.version
+                )));
+            }
+            node.hello = Some(hello);
         }
+        Ok(())
     }
 
-    /// Returns our address that all nodes are connected to.
+    /// Returns the address of this machine that all nodes see.
     pub(super) fn our_address(&self) -> Result<IpAddr, Failure> {
-        let mut addresses = self.nodes.iter().map(|node| {
-            let address = node.stream.local_addr();
-            address.map(|address| address.ip().to_canonical())
-        });
-        let unknown = || {
-            let why = "nodes reach this machine at several addresses: say which with `listen`";
-            Failure::Failed(why.to_owned())
-        };
-        let first = addresses.next().and_then(Result::ok).ok_or_else(unknown)?;
-        let same = |address| matches!(address, Ok(address) if address == first);
-        if addresses.all(same) {
-            Ok(first)
-        } else {
-            Err(unknown())
+        let hellos = self.nodes.iter().filter_map(|node| node.hello);
+        let addresses: Vec<_> = hellos.map(|hello| hello.controller).collect();
+        match addresses[..] {
+            [Some(first), ref others @ ..] if others.iter().all(|it| *it == Some(first)) => {
+                Ok(first)
+            }
+            _ => {
+                let why = "nodes see no address of this machine, or several: say which with \
+                           `listen`";
+                Err(Failure::Failed(why.to_owned()))
+            }
         }
     }
 
@@ -263,7 +265,7 @@ impl<'a> Crew<'a> {
         let done = done.into_iter().flatten();
         let done = self.nodes.iter().zip(done).map(|(node, done)| NodeDone {
             name: node.name.clone(),
-            cpus: node.cpus,
+            cpus: node.hello.map_or(0, |hello| hello.cpus),
             begin_ns: node.moment.to_ours(done.begin_ns),
             uncertainty_ns: node.moment.uncertainty_ns,
             elapsed_ns: done.end_ns.saturating_sub(done.begin_ns),
@@ -305,7 +307,7 @@ impl<'a> Crew<'a> {
     fn say(&mut self, node: usize, request: &Request) -> Result<(), Failure> {
         let sent = self.nodes[node].voice.say(request);
         sent.map_err(|error| {
-            // The node may have sent its reason before it closed.
+            // The node may have sent its reason before it ended.
             let last = std::iter::from_fn(|| self.heard.recv_timeout(LOOK).ok());
             let mut whys = last.filter_map(|(from, reply)| match reply {
                 Ok(Reply::Failed { why }) if from == node => Some(why),
@@ -319,12 +321,22 @@ impl<'a> Crew<'a> {
     }
 
     fn lost(&self, node: usize, why: &str) -> Failure {
-        let Node { name, so_far, .. } = &self.nodes[node];
-        let mebibytes = so_far.bytes.total() >> 20;
-        let operations = so_far.operations;
+        let node = &self.nodes[node];
+        let name = &node.name;
+        let words = node.ssh.last_words();
+        let words = words.map_or_else(String::new, |words| format!(": {words}"));
+        if node.hello.is_none() {
+            let command = node.ssh.command();
+            return Failure::Failed(format!(
+                "node {name}: no agent answers: {why}{words}: `{command}` must start one without \
+                 asking for a password, and nothing else may write to its output"
+            ));
+        }
+        let mebibytes = node.so_far.bytes.total() >> 20;
+        let operations = node.so_far.operations;
         Failure::Failed(format!(
             "node {name} is lost after {operations} operations and {mebibytes} MiB of this part: \
-             {why}"
+             {why}{words}"
         ))
     }
 
@@ -380,12 +392,12 @@ impl<'a> Crew<'a> {
             let (node, reply) = match self.heard.recv_timeout(LOOK) {
                 Ok(heard) => heard,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    // From the first task on, each node sends a sign of life each second.
+                    // Each agent sends a sign of life each second.
                     let mut silent = last_heard.iter().map(Instant::elapsed);
-                    match silent.position(|silent| silent > SILENCE) {
+                    match silent.position(|silent| silent > self.silence) {
                         Some(node) => {
                             let why =
-                                format!("nothing was heard of it for {} s", SILENCE.as_secs());
+                                format!("nothing was heard of it for {} s", self.silence.as_secs());
                             return Err(self.lost(node, &why));
                         }
                         None => continue,
@@ -406,48 +418,31 @@ impl<'a> Crew<'a> {
     }
 }
 
-/// Closes the connections: the agents then end their tasks.
+/// Hangs up: the agents then end their tasks, and themselves.
 impl Drop for Crew<'_> {
     fn drop(&mut self) {
         for node in &self.nodes {
-            // The connection may be closed already.
-            let _closed = node.stream.shutdown(Shutdown::Both);
+            node.voice.hang_up();
+        }
+        let at = Instant::now() + END_TIME;
+        for node in &mut self.nodes {
+            node.ssh.end(at);
         }
     }
 }
 
-/// Connects to an agent. Returns the connection and the agent's number of CPUs.
-fn connect(address: &NodeAddress, token: &Token) -> Result<(TcpStream, u32), Unmet> {
-    let found = (address.host.as_str(), address.port).to_socket_addrs();
-    let found = found.map_err(|error| format!("its address is not known: {error}"))?;
-    let mut last = "it has no address".to_owned();
-    for address in found {
-        match TcpStream::connect_timeout(&address, CONNECT_TIME) {
-            Ok(mut stream) => {
-                let cpus = introduce(&mut stream, token)?;
-                stay_alert(&stream).map_err(|error| error.to_string())?;
-                return Ok((stream, cpus));
-            }
-            Err(error) => last = error.to_string(),
-        }
-    }
-    Err(Unmet::Wrong(format!(
-        "it can't be reached: {last}: start `spindles lab agent --listen {address}` there"
-    )))
-}
-
-/// Reads a node's messages until the connection ends. Answers each sign of life, so that the agent
-/// hears from the controller every second, even if other threads are busy.
+/// Reads a node's messages until its pipe ends. Answers each sign of life, so that the agent hears
+/// from the controller every second, even if other threads are busy.
 fn read(
-    mut stream: TcpStream,
+    mut from: impl Read,
     voice: &Voice,
     node: usize,
     said: &Sender<(usize, Result<Reply, String>)>,
 ) {
     loop {
-        let reply = receive(&mut stream, FRAME_BYTES_MAX).map_err(|error| error.to_string());
+        let reply = receive(&mut from).map_err(|error| error.to_string());
         if matches!(reply, Ok(Reply::Alive { .. })) {
-            // If this fails, the connection is gone, and the next read reports it.
+            // If this fails, the agent is gone, and the next read reports it.
             let _lost = voice.say(&Request::Here);
         }
         let is_last = reply.is_err();
@@ -460,7 +455,6 @@ fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     #[test]
     fn times_are_converted_between_clocks() {
@@ -474,28 +468,78 @@ mod tests {
         assert_eq!(moment.uncertainty_ns, 1);
     }
 
-    /// A busy agent is asked again; the error for one that stays busy names the remedy.
+    /// Returns the error for a node with this command for ssh.
+    fn error_with(ssh: &str) -> String {
+        let nodes = Nodes {
+            names: vec!["n".to_owned()],
+            ssh: ssh.to_owned(),
+            agent: "agent".to_owned(),
+            listen: None,
+        };
+        let no = AtomicBool::new(false);
+        let gathered = Crew::gather_within(Duration::from_secs(1), &nodes, 1, &no);
+        let Err(error) = gathered.map(|crew| crew.count()) else {
+            panic!("{ssh} is no agent");
+        };
+        error.to_string()
+    }
+
     #[test]
-    fn a_busy_agent_is_asked_again() {
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let address: NodeAddress = format!("127.0.0.1:{port}").parse().unwrap();
-        let token = Token::of_bytes(&[1; 32]);
-        let interrupt = AtomicBool::new(false);
-        let gathered = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let (mut busy, _) = listener.accept().unwrap();
-                send(&mut busy, &Reply::Busy).unwrap();
-                drop((busy, listener.accept().unwrap()));
-                let (mut stream, _) = listener.accept().unwrap();
-                super::super::handshake::greet(&mut stream, &token, 7, &|| true).unwrap();
-            });
-            let gathered = Crew::gather(&[address], &token, &interrupt);
-            // Without a retry by the controller, the other side would wait for connections for
-            // ever.
-            let _queued = [(); 3].map(|()| TcpStream::connect(listener.local_addr().unwrap()));
-            gathered.map(|crew| (crew.count(), crew.nodes[0].cpus))
-        });
-        assert_eq!(gathered.unwrap(), (1, 7));
+    fn an_agent_that_does_not_start_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hello");
+        let hello = |version| {
+            let hello = Hello {
+                version,
+                cpus: 1,
+                controller: None,
+            };
+            let mut bytes = Vec::new();
+            send(&mut bytes, &Reply::Hello(hello)).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+            format!("cat {} #", path.display())
+        };
+        for (ssh, words) in [
+            (
+                "sleep 100 #",
+                "no agent answers: nothing was heard of it for 1 s: `sleep",
+            ),
+            (
+                "sh -c 'echo no route >&2; exit 255'",
+                "no agent answers: the connection was closed: no route: `",
+            ),
+            ("no-such-ssh", "no-such-ssh: not found"),
+            (
+                "true",
+                "answers: the connection was closed: `true n agent` must start one",
+            ),
+            ("echo Welcome to n! Have a nice day.", "bytes at once where"),
+            (
+                &hello(VERSION + 1),
+                "node n: its agent speaks version 4 and this program 3: use",
+            ),
+        ] {
+            let error = error_with(ssh);
+            assert!(
+                error.starts_with("node n: ") && error.contains(words),
+                "{error}"
+            );
+        }
+    }
+
+    /// An interrupt ends the wait for an agent, and its ssh.
+    #[test]
+    fn an_interrupt_ends_the_wait_for_an_agent() {
+        let nodes = Nodes {
+            names: vec!["n".to_owned()],
+            ssh: "sh -c 'cat >/dev/null' #".to_owned(),
+            agent: "agent".to_owned(),
+            listen: None,
+        };
+        let interrupt = AtomicBool::new(true);
+        let began = Instant::now();
+        let gathered = Crew::gather(&nodes, 1, &interrupt).map(|crew| crew.count());
+        assert_eq!(gathered, Err(Failure::Interrupted));
+        assert!(began.elapsed() < END_TIME);
     }
 }

@@ -1,12 +1,12 @@
-//! Runs on several machines. An agent on each node ([`Agent`]) carries out the requests of a
-//! controller. The controller is part of the runner: it starts all nodes at the same time and adds
-//! up their results.
+//! Runs on several machines. The controller, part of the runner, starts an agent on each node over
+//! ssh and speaks to it through the pipes of ssh. It starts all nodes at the same time and adds up
+//! their results. ssh authenticates both ends and encrypts.
 //!
 //! A run, part by part:
 //!
 //! ```text
 //! controller                         agent
-//!     Hello, Challenge, Proof, Welcome         who knows the token (handshake)
+//!               ◀──────────────────  Hello     its version and CPUs
 //!     Ping      ──────────────────▶  Pong      several times: how far its clock is off
 //!     Prepare   ──────────────────▶  Prepared  files, connections
 //!     Arm       ──────────────────▶  Armed     everything but the first operation
@@ -17,27 +17,21 @@
 //! ```
 //!
 //! Thus each end notices when the other one is stopped or its cable is pulled, and stops waiting.
-//!
-//! The token authenticates requests. Nothing is encrypted, and there is no protection against an
-//! attacker who can modify packets.
 
 mod address;
 mod agent;
 mod controller;
 mod copies;
 mod fio;
-mod handshake;
 mod link;
 mod merge;
-mod places;
 mod session;
+mod ssh;
 mod task;
 mod tasks;
-mod token;
 mod wire;
 
-pub use address::{NodeAddress, PORT, ip_address};
+pub use address::{ip_address, node_name};
 pub use agent::{Agent, AgentError, AgentOptions};
 pub(crate) use controller::Crew;
 pub(crate) use tasks::Home;
-pub use token::{Token, TokenError};

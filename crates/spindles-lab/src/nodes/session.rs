@@ -1,30 +1,32 @@
-//! The session of one controller at an agent. The session's thread alone writes to the connection
+//! The session of a controller at its agent. The session's thread alone writes to the controller
 //! and knows the stage. A second thread reads requests, a third one does the work.
 //!
 //! ```text
 //!           Prepare          Prepared          Arm          Armed          Start
-//! Greeted ──────────▶ Preparing ──▶ Prepared ──────▶ Arming ──▶ Armed ──────▶ Running
+//! Waiting ──────────▶ Preparing ──▶ Prepared ──────▶ Arming ──▶ Armed ──────▶ Running
 //!                                      ▲                                        │ Ended
 //!                                      │ Done                                   ▼
 //!                                      └───────────────────────────────────── Ended
 //! ```
 //!
 //! `Ping` and `Here` may come at any time, every other request only at its stage. A closed
-//! connection or a silent controller ends the task at any stage, and removes its files.
+//! pipe or a silent controller ends the task at any stage, and removes its files.
 
 use super::link::Link;
 use super::task::{Brake, Site, carry_out, prepare};
-use super::wire::{
-    Done, FRAME_BYTES_MAX, Reply, Request, SAME, SoFar, Task, in_words, receive, send,
-};
+use super::wire::{Done, Outlet, Reply, Request, SAME, SoFar, Task, in_words, receive, send};
 use crate::clock;
 use crate::failure::Failure;
 use crate::recorder::Collector;
-use std::net::{Shutdown, TcpStream};
+use std::fs;
+use std::io::Read;
+use std::os::linux::fs::MetadataExt as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often `Alive` is sent.
@@ -40,7 +42,7 @@ const START_MAX: Duration = Duration::from_mins(1);
 /// The stage of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Greeted,
+    Waiting,
     Preparing,
     Prepared,
     Arming,
@@ -65,7 +67,7 @@ impl Stage {
     /// Returns the stage after a legal step; `None` if the step is out of turn.
     fn next(self, step: Step) -> Option<Self> {
         Some(match (self, step) {
-            (Self::Greeted, Step::Prepare) => Self::Preparing,
+            (Self::Waiting, Step::Prepare) => Self::Preparing,
             (Self::Preparing, Step::Prepared) | (Self::Ended, Step::Done) => Self::Prepared,
             (Self::Prepared, Step::Arm) => Self::Arming,
             (Self::Arming, Step::Armed) => Self::Armed,
@@ -98,7 +100,7 @@ impl Stage {
     /// Describes what the agent is doing.
     const fn words(self) -> &'static str {
         match self {
-            Self::Greeted => "it has no task yet",
+            Self::Waiting => "it has no task yet",
             Self::Preparing => "it makes ready for a task",
             Self::Prepared => "it waits for the next part of its task",
             Self::Arming => "it makes ready for a part of its task",
@@ -121,59 +123,59 @@ impl Step {
     }
 }
 
-/// State shared by the sessions of an agent.
+/// What an agent may use, and when it ends.
 pub(super) struct Shop<'a> {
     /// Parent of the folders of tasks.
     pub(super) folder: &'a Path,
     /// Devices that tasks may overwrite.
     pub(super) devices: &'a [String],
-    /// Held by the running task: two tasks at once would disturb each other.
-    pub(super) turn: Mutex<()>,
+    /// The interface to the controller.
+    pub(super) link: Option<Link>,
     /// How long a silent controller is presumed alive.
     pub(super) silence: Duration,
     /// Set when the agent ends.
     pub(super) interrupt: &'a AtomicBool,
 }
 
-/// Serves an authenticated controller until it disconnects.
+/// Serves a controller until it hangs up. The thread that reads `from` may outlive the session, by
+/// at most the next frame.
 ///
 /// # Errors
 /// Why the session ended early.
-pub(super) fn serve(stream: &TcpStream, shop: &Shop<'_>) -> Result<(), String> {
+pub(super) fn serve(
+    from: impl Read + Send + 'static,
+    to: Outlet,
+    shop: &Shop<'_>,
+) -> Result<(), String> {
     let brake = Brake::default();
-    let reading = stream.try_clone().map_err(|error| error.to_string())?;
-    let link = stream.local_addr().ok();
     let site = Site {
         folder: shop.folder,
         devices: shop.devices,
         base: Instant::now(),
-        link: link.and_then(|address| Link::of(address.ip())),
+        link: shop.link.clone(),
         brake: &brake,
     };
     let (events, heard) = channel();
     let (orders, ordered) = channel();
     let live = Live::default();
+    let said = events.clone();
+    std::thread::spawn(move || read(from, &said));
     std::thread::scope(|scope| {
-        let said = events.clone();
-        scope.spawn(move || read(reading, &said));
         let (live, site) = (&live, &site);
-        scope.spawn(move || work(&ordered, &events, live, site, &shop.turn));
+        scope.spawn(move || work(&ordered, &events, live, site));
         let mut session = Session {
-            stream,
-            stage: Stage::Greeted,
+            to,
+            stage: Stage::Waiting,
             orders,
             site,
             live,
         };
         let ended = session.go_on(&heard, shop);
         if let Err(why) = &ended {
-            // The peer may be gone already.
+            // The controller may be gone already.
             let _gone = session.say(&Reply::Failed { why: why.clone() });
         }
         brake.pull();
-        drop(session);
-        // This also ends the reader.
-        let _gone = stream.shutdown(Shutdown::Both);
         ended
     })
 }
@@ -200,10 +202,10 @@ impl Live {
     }
 }
 
-/// Reads requests until the connection ends.
-fn read(mut stream: TcpStream, events: &Sender<Event>) {
+/// Reads requests until the controller hangs up.
+fn read(mut from: impl Read, events: &Sender<Event>) {
     loop {
-        match receive(&mut stream, FRAME_BYTES_MAX) {
+        match receive(&mut from) {
             Ok(request) => {
                 if events.send(Event::Said(request)).is_err() {
                     return;
@@ -219,21 +221,15 @@ fn read(mut stream: TcpStream, events: &Sender<Event>) {
 }
 
 /// Carries out orders until the session ends.
-fn work(
-    orders: &Receiver<Order>,
-    events: &Sender<Event>,
-    live: &Live,
-    site: &Site<'_>,
-    turn: &Mutex<()>,
-) {
+fn work(orders: &Receiver<Order>, events: &Sender<Event>, live: &Live, site: &Site<'_>) {
     let Ok(Order::Prepare(task)) = orders.recv() else {
         return;
     };
     // The session may have ended: then the event is dropped.
     let tell = |event| drop(events.send(event));
-    let Some(_turn) = take(turn, site.brake) else {
-        let why = "its agent is busy with another run: wait for that".to_owned();
-        return tell(Event::Failed(Failure::Failed(why)));
+    let _turn = match take_turn(site) {
+        Ok(turn) => turn,
+        Err(failure) => return tell(Event::Failed(failure)),
     };
     let mut job = match prepare(&task, site) {
         Ok(job) => job,
@@ -269,25 +265,34 @@ fn work(
     drop(orders.recv());
 }
 
-/// Waits for the turn, because the previous run may still be removing its files. `None` if the
-/// brake is pulled or the previous run is still going.
-fn take<'a>(turn: &'a Mutex<()>, brake: &Brake) -> Option<MutexGuard<'a, ()>> {
+/// Waits for the turn in a folder: two tasks at once would disturb each other, and the previous one
+/// may still be removing its files. The turn is a name of this machine's network that ends with its
+/// process; a lock file on a network file system would exclude other nodes.
+fn take_turn(site: &Site<'_>) -> Result<UnixDatagram, Failure> {
+    let wrong = |error: std::io::Error| {
+        let folder = site.folder.display();
+        Failure::Failed(format!("{folder}: no turn there: {error}"))
+    };
+    let facts = fs::metadata(site.folder).map_err(wrong)?;
+    let name = format!("spindles-lab-agent-{}-{}", facts.st_dev(), facts.st_ino());
+    let name = SocketAddr::from_abstract_name(name).map_err(wrong)?;
     let ends = Instant::now() + TURN_TIME;
     loop {
-        match turn.try_lock() {
-            Ok(turn) => return Some(turn),
-            Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
-            Err(TryLockError::WouldBlock) if brake.is_pulled() || Instant::now() > ends => {
-                return None;
+        match UnixDatagram::bind_addr(&name) {
+            Ok(turn) => return Ok(turn),
+            Err(_) if site.brake.is_pulled() => return Err(Failure::Interrupted),
+            Err(_) if Instant::now() < ends => std::thread::sleep(Duration::from_millis(2)),
+            Err(_) => {
+                let why = "its agent is busy with another run: wait for that";
+                return Err(Failure::Failed(why.to_owned()));
             }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(2)),
         }
     }
 }
 
 /// The state of the session's thread.
 struct Session<'a> {
-    stream: &'a TcpStream,
+    to: Outlet,
     stage: Stage,
     orders: Sender<Order>,
     site: &'a Site<'a>,
@@ -296,7 +301,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn say(&mut self, reply: &Reply) -> Result<(), String> {
-        let sent = send(&mut self.stream, reply);
+        let sent = send(&mut self.to, reply);
         sent.map_err(|error| format!("the controller is lost: {}", in_words(&error)))
     }
 
@@ -312,7 +317,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Serves until the connection ends. Returns an error unless it ends between tasks.
+    /// Serves until the controller hangs up. Returns an error unless it ends between tasks.
     fn go_on(&mut self, events: &Receiver<Event>, shop: &Shop<'_>) -> Result<(), String> {
         let (mut last_reported, mut last_heard) = (Instant::now(), Instant::now());
         loop {
@@ -327,7 +332,7 @@ impl Session<'_> {
             match events.recv_timeout(LOOK) {
                 Ok(Event::Gone(why)) => {
                     return match self.stage {
-                        Stage::Greeted | Stage::Prepared => Ok(()),
+                        Stage::Waiting | Stage::Prepared => Ok(()),
                         _ => Err(format!("the controller is lost: {why}")),
                     };
                 }
@@ -392,9 +397,6 @@ impl Session<'_> {
                     format!("the controller starts it more than {most_s} s from now: {SAME}")
                 })?)
             }
-            Request::Hello { .. } | Request::Proof { .. } => {
-                return Err(format!("the controller introduces itself twice: {SAME}"));
-            }
         };
         // A failed worker reports its error itself.
         let _failed = self.orders.send(order);
@@ -405,10 +407,10 @@ impl Session<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::unix::net::UnixStream;
 
     const STAGES: [Stage; 7] = [
-        Stage::Greeted,
+        Stage::Waiting,
         Stage::Preparing,
         Stage::Prepared,
         Stage::Arming,
@@ -440,17 +442,17 @@ mod tests {
         Shop {
             folder,
             devices: &[],
-            turn: Mutex::new(()),
+            link: None,
             silence: Duration::from_secs(30),
             interrupt,
         }
     }
 
-    /// Returns both ends of a connection.
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
+    /// Returns the controller's end, and both pipes of the agent.
+    fn pipes() -> (UnixStream, UnixStream, Outlet) {
+        let (near, from) = UnixStream::pair().unwrap();
+        let to = Outlet::new(from.try_clone().unwrap());
+        (near, from, to)
     }
 
     /// A controller that falls silent, because it was stopped, is dropped; a live one is not.
@@ -462,9 +464,9 @@ mod tests {
             silence: Duration::from_secs(1),
             ..shop(folder.path(), &interrupt)
         };
-        let (mut near, far) = pair();
+        let (mut near, from, to) = pipes();
         std::thread::scope(|scope| {
-            let served = scope.spawn(|| serve(&far, &shop));
+            let served = scope.spawn(|| serve(from, to, &shop));
             for _ in 0..8 {
                 send(&mut near, &Request::Here).unwrap();
                 std::thread::sleep(Duration::from_millis(250));
@@ -474,12 +476,12 @@ mod tests {
             while !served.is_finished() && began.elapsed() < Duration::from_secs(10) {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            // Closing the connection ends a session that still waits.
-            near.shutdown(Shutdown::Write).unwrap();
+            // Closing the pipe ends a session that still waits.
+            near.shutdown(std::net::Shutdown::Write).unwrap();
             let why = served.join().unwrap().expect_err("it is left");
             assert!(why.contains("nothing was heard of it for 1 s"), "{why}");
         });
-        let mut next_reply = || receive::<Reply>(&mut near, FRAME_BYTES_MAX);
+        let mut next_reply = || receive::<Reply>(&mut near);
         let last = std::iter::from_fn(|| next_reply().ok()).last();
         assert!(matches!(last, Some(Reply::Failed { .. })), "{last:?}");
     }
@@ -487,19 +489,19 @@ mod tests {
     /// Returns the agent's answers to these requests, its last message included.
     fn talk(requests: &[Request]) -> Vec<Reply> {
         let folder = tempfile::tempdir().unwrap();
-        let (mut near, far) = pair();
+        let (mut near, from, to) = pipes();
         // A missing answer times out.
         near.set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
         let interrupt = AtomicBool::new(false);
         let shop = shop(folder.path(), &interrupt);
         let replies = std::thread::scope(|scope| {
-            scope.spawn(|| serve(&far, &shop));
+            scope.spawn(|| serve(from, to, &shop));
             let mut replies = Vec::new();
             for request in requests {
                 send(&mut near, request).unwrap();
                 loop {
-                    match receive(&mut near, FRAME_BYTES_MAX) {
+                    match receive(&mut near) {
                         Ok(Reply::Alive { .. } | Reply::Ended) => {}
                         Ok(reply) => break replies.push(reply),
                         Err(_) => break,
@@ -513,7 +515,7 @@ mod tests {
         replies
     }
 
-    /// A long task ends with the connection, at any stage.
+    /// A long task ends with the pipe, at any stage.
     #[test]
     fn a_lost_controller_ends_its_task() {
         let parameters = [("filesize", "1048576"), ("seconds", "60")];
@@ -527,15 +529,15 @@ mod tests {
             },
         };
         let folder = tempfile::tempdir().unwrap();
-        let (mut near, far) = pair();
+        let (mut near, from, to) = pipes();
         let interrupt = AtomicBool::new(false);
         let shop = shop(folder.path(), &interrupt);
         let began = Instant::now();
         std::thread::scope(|scope| {
-            let served = scope.spawn(|| serve(&far, &shop));
+            let served = scope.spawn(|| serve(from, to, &shop));
             let mut ask = |request: &Request, is_last: fn(&Reply) -> bool| {
                 send(&mut near, request).unwrap();
-                while !is_last(&receive(&mut near, FRAME_BYTES_MAX).unwrap()) {}
+                while !is_last(&receive(&mut near).unwrap()) {}
             };
             let start = Request::Start { at_ns: 0 };
             ask(&long, |reply| matches!(reply, Reply::Prepared));
@@ -611,10 +613,6 @@ mod tests {
                 device: device.map(str::to_owned),
             },
         };
-        let hello = Request::Hello {
-            version: 1,
-            nonce: String::new(),
-        };
         let late = u64::MAX / 2;
         for (requests, words) in [
             (
@@ -634,7 +632,6 @@ mod tests {
                 "in another order",
             ),
             (vec![files("rm")], "knows no workload \"rm\""),
-            (vec![hello], "introduces itself twice"),
             (vec![fio("exec_prerun", None)], "not for nodes"),
             (vec![fio("bs", Some("/dev/sda"))], "--device /dev/sda"),
             (

@@ -99,10 +99,10 @@ impl Crew<'_> {
         let door = Door::open(address, plan.nodes()).map_err(Failure::Failed)?;
         let server = door.address().map_err(Failure::Failed)?;
         let places = places(plan, folder, run.seed, home)?;
-        let tasks = (0..plan.nodes()).zip(0..).map(|(stream, node)| {
+        let tasks = (0..self.count()).map(|node| {
             Task::Copy(CopyTask {
                 server: server.to_string(),
-                ticket: door.ticket(stream),
+                ticket: door.ticket(node),
                 bytes: plan.file_bytes(),
                 writes: plan.writes(),
                 disk: plan.client() == Store::Disk,

@@ -1,28 +1,29 @@
-//! The frames of the control connection: a length of 32 bits, little-endian, and this many bytes of
-//! JSON. Lengths are bounded, before authentication to very little.
+//! The frames between controller and agent: a length of 32 bits, little-endian, and this many bytes
+//! of JSON. Lengths are bounded.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use spindles_measure::{Histogram, LinkUse, Run, Traffic};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// The version of this protocol. Both ends must have the same.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
-/// The longest frame before authentication, in bytes.
-pub(super) const STRANGER_BYTES_MAX: u32 = 1 << 10;
-/// The longest frame after authentication, in bytes: results contain histograms of every operation.
-pub(super) const FRAME_BYTES_MAX: u32 = 16 << 20;
+/// The longest frame, in bytes: results contain histograms of every operation.
+const FRAME_BYTES_MAX: u32 = 16 << 20;
+/// How long a silent peer is presumed alive.
+pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
 /// A message of the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
-    /// The first message: the version and a random number.
-    Hello { version: u32, nonce: String },
-    /// Proof that the controller knows the token.
-    Proof { proof: String },
     /// Asks for the agent's time.
     Ping,
     /// Answers `Alive`: the controller is alive, too.
@@ -39,10 +40,8 @@ pub(super) enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
-    /// Answers `Hello`.
-    Challenge { version: u32, nonce: String },
-    /// Answers `Proof`: the agent's proof that it knows the token.
-    Welcome { proof: String, cpus: u32 },
+    /// The first message.
+    Hello(Hello),
     /// Answers `Ping` with the time on the agent's clock.
     Pong { now_ns: u64 },
     /// Answers `Prepare`.
@@ -57,8 +56,15 @@ pub(super) enum Reply {
     Done { done: Box<Done> },
     /// A request failed. Last message.
     Failed { why: String },
-    /// Replaces `Challenge` or `Welcome`: the agent has no free place. Last message.
-    Busy,
+}
+
+/// An agent introduces itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    pub(super) version: u32,
+    pub(super) cpus: u32,
+    /// The controller's address, as seen from the node.
+    pub(super) controller: Option<IpAddr>,
 }
 
 /// A task for an agent.
@@ -135,22 +141,18 @@ pub(super) struct Done {
 /// Why a frame could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireError {
-    /// The connection ended between frames.
+    /// The pipe ended between frames.
     #[error("the connection was closed")]
     Closed,
-    /// The connection ended within a frame, or timed out.
+    /// The pipe ended within a frame.
     #[error("the connection broke: {}", in_words(.0))]
     Broken(io::Error),
     /// The frame is too long.
     #[error(
-        "what it says is not understood, {bytes} bytes at once where {most} are the most: {SAME}"
+        "what it says is not understood, {0} bytes at once where {FRAME_BYTES_MAX} are the most: \
+         {SAME}"
     )]
-    TooLong {
-        /// Its announced length.
-        bytes: u32,
-        /// The limit.
-        most: u32,
-    },
+    TooLong(u32),
     /// The frame is no known message.
     #[error("what it says is not understood, {0}: {SAME}")]
     Unknown(serde_json::Error),
@@ -185,11 +187,36 @@ pub(super) fn send<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result
     to.write_all(&frame)
 }
 
-/// Receives a frame of at most `most` bytes. Allocates memory only for bytes that have arrived.
-pub(super) fn receive<T: DeserializeOwned>(
-    from: &mut impl Read,
-    most: u32,
-) -> Result<T, WireError> {
+/// The writing end of a pipe. Fails if the reader takes nothing for [`SILENCE`].
+#[derive(Debug)]
+pub(super) struct Outlet(File);
+
+/// A pipe that `poll` calls writable takes this many bytes without waiting.
+const PIPE_BYTES: usize = 4096;
+
+impl Outlet {
+    pub(super) fn new(pipe: impl Into<OwnedFd>) -> Self {
+        Self(File::from(pipe.into()))
+    }
+}
+
+impl Write for Outlet {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let wait = Timespec::try_from(SILENCE).expect("a few seconds");
+        let mut fds = [PollFd::new(&self.0, PollFlags::OUT)];
+        match poll(&mut fds, Some(&wait))? {
+            0 => Err(io::ErrorKind::TimedOut.into()),
+            _ => self.0.write(&bytes[..bytes.len().min(PIPE_BYTES)]),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Receives a frame. Allocates memory only for bytes that have arrived.
+pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, WireError> {
     let mut length = [0; 4];
     match from.read(&mut length[..1]) {
         Ok(0) => return Err(WireError::Closed),
@@ -199,8 +226,8 @@ pub(super) fn receive<T: DeserializeOwned>(
     from.read_exact(&mut length[1..])
         .map_err(WireError::Broken)?;
     let bytes = u32::from_le_bytes(length);
-    if bytes > most {
-        return Err(WireError::TooLong { bytes, most });
+    if bytes > FRAME_BYTES_MAX {
+        return Err(WireError::TooLong(bytes));
     }
     let mut frame = Vec::new();
     let whole = from.take(bytes.into()).read_to_end(&mut frame);
@@ -242,7 +269,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Result<Request, WireError> {
-        receive(&mut &*bytes, STRANGER_BYTES_MAX)
+        receive(&mut &*bytes)
     }
 
     #[test]
@@ -267,10 +294,10 @@ mod tests {
         }
         let mut from = &bytes[..];
         for reply in replies {
-            let read: Reply = receive(&mut from, FRAME_BYTES_MAX).unwrap();
+            let read: Reply = receive(&mut from).unwrap();
             assert_eq!(read, reply);
         }
-        let end = receive::<Reply>(&mut from, FRAME_BYTES_MAX);
+        let end = receive::<Reply>(&mut from);
         assert!(matches!(end, Err(WireError::Closed)), "{end:?}");
     }
 
@@ -278,11 +305,11 @@ mod tests {
     fn malformed_frames_are_refused() {
         let good = "\"ping\"";
         assert_eq!(read(&frame(6, good)).unwrap(), Request::Ping);
-        let long = STRANGER_BYTES_MAX + 1;
+        let long = FRAME_BYTES_MAX + 1;
         for (bytes, words) in [
             (
                 frame(long, good),
-                "1025 bytes at once where 1024 are the most",
+                "16777217 bytes at once where 16777216 are the most",
             ),
             (frame(u32::MAX, ""), "are the most"),
             (frame(7, good), "broke"),

@@ -22,4 +22,5 @@ mod replace;
 mod scrub;
 mod size;
 mod spare;
+mod sshd;
 mod status;

@@ -1,69 +1,59 @@
-//! Runs on several machines: agents in network namespaces, started as users do.
+//! Runs on several machines: agents in network namespaces, started over ssh.
 
 use crate::cli::binary::{Background, spindles};
 use crate::cli::namespaces::{Network, SERVER};
+use crate::cli::sshd::{Keys, SSHD};
 use crate::loop_devices::Loop;
 use spindles_measure::verdicts::{Bottleneck, CellVerdicts, Facts};
 use spindles_measure::{Analysis, Record, Run};
-use std::fs::{self, Permissions};
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_spindles");
 
-/// Machines with an agent on each node.
+/// Machines with an sshd on each node.
 struct Lab {
     folder: TempDir,
-    agents: Vec<Background>,
+    keys: Keys,
+    sshds: Vec<Background>,
     network: Network,
-}
-
-fn token(path: &Path, text: &str) {
-    fs::write(path, text).expect("a file");
-    fs::set_permissions(path, Permissions::from_mode(0o600)).expect("it is ours");
 }
 
 impl Lab {
     fn new(nodes: u8, rate: Option<&str>) -> Result<Self, String> {
+        let folder = tempfile::tempdir().expect("a folder");
         let mut lab = Self {
-            folder: tempfile::tempdir().expect("a folder"),
-            agents: Vec::new(),
+            keys: Keys::new(folder.path())?,
+            folder,
+            sshds: Vec::new(),
             network: Network::new(nodes, rate)?,
         };
-        token(&lab.at("token"), &"k".repeat(32));
         fs::create_dir(lab.at("server")).expect("a folder");
         for node in 0..usize::from(nodes) {
             fs::create_dir(lab.own(node)).expect("a folder");
-            let agent = lab.agent(node);
-            lab.agents.push(agent);
+            let agent = format!("{BINARY} lab agent --folder {}", lab.own(node).display());
+            let sshd = lab.network.on_node(node, SSHD);
+            let sshd = (lab.keys).serve(sshd, &Network::address(node), Some(&agent));
+            lab.sshds.push(sshd);
         }
         Ok(lab)
     }
 
-    /// Starts an agent on a node.
-    fn agent(&self, node: usize) -> Background {
-        let child = (self.network.on_node(node, BINARY))
-            .args(["lab", "agent", "--listen", &Network::address(node)])
-            .arg("--token-file")
-            .arg(self.at("token"))
-            .arg("--folder")
-            .arg(self.own(node))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        begun(child).0
-    }
-
-    /// Restarts the agent of a node, after the old one has ended.
-    fn restart(&mut self, node: usize) {
-        self.agents[node].0.wait().expect("it ends");
-        self.agents[node] = self.agent(node);
+    /// Returns the processes that are agents in the folder of a node.
+    fn agents(&self, node: usize) -> Vec<String> {
+        let own = self.own(node).display().to_string();
+        let own = ["lab", "agent", "--folder", &own, ""].join("\0");
+        let processes = fs::read_dir("/proc").expect("a folder").flatten();
+        let agents = processes.filter(|process| {
+            let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            command.ends_with(own.as_bytes())
+        });
+        let numbers = agents.map(|process| process.file_name().display().to_string());
+        numbers.collect()
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -76,12 +66,12 @@ impl Lab {
 
     /// A command on the server that runs an experiment with these workloads.
     fn command(&self, workloads: &str) -> Command {
-        let nodes: Vec<String> = (0..self.agents.len()).map(Network::address).collect();
+        let nodes: Vec<String> = (0..self.sshds.len()).map(Network::address).collect();
         let text = format!(
             "name = \"net\"\nblocks = 1\ncontrol = false\ncaches = \"keep\"\nnodes = {nodes:?}\n\
-             token_file = \"{}\"\nlisten = \"{SERVER}\"\n[[system]]\nname = \"server\"\n\
+             ssh = \"{}\"\nlisten = \"{SERVER}\"\n[[system]]\nname = \"server\"\n\
              target = {:?}\n{workloads}",
-            self.at("token").display(),
+            self.keys.ssh("user", "known_hosts"),
             format!("folder:{}", self.at("server").display()),
         );
         fs::write(self.at("x.toml"), text).expect("a file");
@@ -101,9 +91,9 @@ impl Lab {
         (output.status.success(), message, records)
     }
 
-    /// Asserts that agents and the server removed all their files.
+    /// Asserts that agents and the server removed all their files, and that no agent is left.
     fn assert_clean(&self) {
-        let nodes = (0..self.agents.len()).map(|node| self.own(node));
+        let nodes = (0..self.sshds.len()).map(|node| self.own(node));
         for folder in nodes.chain([self.at("server")]) {
             // A stopped agent may still be removing files.
             let gone = (0..200).any(|_| {
@@ -111,6 +101,11 @@ impl Lab {
                 fs::read_dir(&folder).expect("a folder").next().is_none()
             });
             assert!(gone, "{} is not empty", folder.display());
+        }
+        let began = Instant::now();
+        while (0..self.sshds.len()).any(|node| !self.agents(node).is_empty()) {
+            assert!(began.elapsed() < Duration::from_secs(10), "agents are left");
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
@@ -333,30 +328,19 @@ impl Lab {
     }
 }
 
-fn end(agent: &Background, signal: &str) {
-    let killed = Command::new("kill")
-        .args([signal, &agent.0.id().to_string()])
-        .status();
+fn end(process: &str, signal: &str) {
+    let killed = Command::new("kill").args([signal, process]).status();
     assert!(killed.expect("there is a kill").success());
 }
 
-/// A wrong token, a killed controller or agent, an agent that is stopped, and one that does not
-/// exist: each failure names the node, and files are removed.
+/// A killed or interrupted controller, a killed agent, and a node without sshd: each failure names
+/// the node, agents end, and files are removed.
 #[test]
 fn a_node_that_fails_is_named() {
     let mut lab = match Lab::new(2, Some("100mbit")) {
         Ok(lab) => lab,
         Err(why) => return println!("SKIPPED: a_node_that_fails_is_named: {why}"),
     };
-    let short = copy("nodes = 2, size = \"1M\"");
-    token(&lab.at("token"), &"x".repeat(32));
-    let (good, message, _) = lab.run(&short);
-    assert!(
-        !good && message.contains("node 10.7.0.2:7117: it refuses us"),
-        "{message}"
-    );
-    token(&lab.at("token"), &"k".repeat(32));
-
     drop(lab.begun());
     let server = lab.at("server");
     for left in fs::read_dir(&server).expect("a folder").flatten() {
@@ -365,53 +349,80 @@ fn a_node_that_fails_is_named() {
     lab.assert_clean();
     fs::remove_dir_all(lab.at("out")).expect("it is ours");
 
-    let run = lab.begun();
-    end(&lab.agents[0], "-TERM");
-    let why = lab.why(run);
-    assert_eq!(why, "node 10.7.0.2:7117: its agent was ended");
+    let mut run = lab.begun();
+    end(&run.0.id().to_string(), "-INT");
+    assert_eq!(run.0.wait().expect("it ends").code(), Some(1));
     lab.assert_clean();
-    lab.restart(0);
 
     let run = lab.begun();
-    end(&lab.agents[1], "-KILL");
+    end(&lab.agents(0)[0], "-TERM");
     let why = lab.why(run);
-    assert!(why.starts_with("node 10.7.0.3:7117"), "{why}");
+    assert_eq!(why, "node 10.7.0.2: its agent was ended");
+    lab.assert_clean();
+
+    let run = lab.begun();
+    end(&lab.agents(1)[0], "-KILL");
+    let why = lab.why(run);
+    assert!(why.starts_with("node 10.7.0.3 is lost after "), "{why}");
     fs::remove_dir_all(lab.own(1)).expect("who was killed could not");
     fs::create_dir(lab.own(1)).expect("a new one");
     lab.assert_clean();
 
-    let (good, message, _) = lab.run(&short);
-    let named = "node 10.7.0.3:7117: it can't be reached";
-    assert!(!good && message.contains(named), "{message}");
+    lab.sshds[1].0.kill().expect("it is ours");
+    lab.sshds[1].0.wait().expect("it ends");
+    let command = lab.command(&copy("nodes = 2, size = \"1M\"")).output();
+    let message = String::from_utf8(command.expect("it was built").stderr).expect("text");
+    let named = "node 10.7.0.3: no agent answers: the connection was closed: ssh: connect to host \
+                 10.7.0.3 port 2222: Connection refused: `ssh ";
+    assert!(message.contains(named), "{message}");
 }
 
-/// Starts an agent on loopback. Returns it and its address.
-fn on_loopback(folder: &Path, more: &[&str]) -> (Background, String) {
-    token(&folder.join("token"), &"k".repeat(32));
-    let child = Command::new(BINARY)
-        .args(["lab", "agent", "--listen", "127.0.0.1:0", "--token-file"])
-        .arg(folder.join("token"))
-        .arg("--folder")
-        .arg(folder)
-        .args(more)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary was built");
-    begun(child)
+/// A node on loopback, with an address of its own.
+struct OneNode {
+    folder: TempDir,
+    keys: Keys,
+    address: String,
+    _sshd: Background,
 }
 
-/// Waits until an agent listens. Returns it and its address.
-fn begun(mut child: Child) -> (Background, String) {
-    let mut output = BufReader::new(child.stderr.take().expect("a pipe"));
-    let mut line = String::new();
-    output.read_line(&mut line).expect("text");
-    assert!(line.contains("listening on"), "{line}");
-    // Drains the rest of its output, so that it never blocks on a full pipe.
-    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
-    let address = line.trim().rsplit(' ').next().expect("words").to_owned();
-    (Background(child), address)
+impl OneNode {
+    fn new() -> Result<Self, String> {
+        static NEXT: AtomicU8 = AtomicU8::new(1);
+        let folder = tempfile::tempdir().expect("a folder");
+        let keys = Keys::new(folder.path())?;
+        let [third, second, ..] = std::process::id().to_le_bytes();
+        let last = NEXT.fetch_add(1, Ordering::Relaxed);
+        let address = format!("127.{second}.{third}.{last}");
+        Ok(Self {
+            _sshd: keys.serve(Command::new(SSHD), &address, None),
+            folder,
+            keys,
+            address,
+        })
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// The command of an agent in the folder of the test.
+    fn agent(&self) -> String {
+        format!(
+            "{BINARY} lab agent --folder {}",
+            self.folder.path().display()
+        )
+    }
+
+    /// Writes an experiment on this node. Returns its file.
+    fn experiment(&self, ssh: &str, agent: &str, rest: &str) -> String {
+        let text = format!(
+            "name = \"net\"\nblocks = 1\ncontrol = false\nmembers = \"mem\"\n\
+             nodes = [\"{}\"]\nssh = \"{ssh}\"\nagent = \"{agent}\"\n[[system]]\n{rest}",
+            self.address
+        );
+        fs::write(self.at("x.toml"), text).expect("a file");
+        self.at("x.toml")
+    }
 }
 
 /// fio runs on a block device that was given to the agent, and on no other.
@@ -430,21 +441,24 @@ fn fio_runs_on_a_device_of_a_node() {
             return println!("SKIPPED: fio_runs_on_a_device_of_a_node: {why}");
         }
     };
-    let (_agent, address) = on_loopback(folder.path(), &["--device", &given.0]);
+    let node = match OneNode::new() {
+        Ok(node) => node,
+        Err(why) => return println!("SKIPPED: fio_runs_on_a_device_of_a_node: {why}"),
+    };
     let text = |device: &Loop| {
         format!(
-            "name = \"net\"\nblocks = 1\ncontrol = false\nmembers = \"mem\"\nnodes = [\"{address}\"]\n\
-             token_file = \"{}\"\n[[system]]\ntarget = \"folder:{}\"\n[[workload]]\nkind = \"fio\"\n\
+            "target = \"folder:{}\"\n[[workload]]\nkind = \"fio\"\n\
              on = \"nodes\"\nnodes = 1\ndevice = \"{}\"\n\
              parameters = {{ rw = \"write\", bs = \"64k\", size = \"8M\", runtime = 1 }}\n",
-            at("token"),
             folder.path().display(),
             device.0
         )
     };
+    let ssh = node.keys.ssh("user", "known_hosts");
+    let agent = format!("{} --device {}", node.agent(), given.0);
     let run_on = |device: &Loop, out: &str| {
-        fs::write(at("x.toml"), text(device)).expect("a file");
-        let done = spindles(&["lab", "run", &at("x.toml"), "--out", &at(out)]);
+        let experiment = node.experiment(&ssh, &agent, &text(device));
+        let done = spindles(&["lab", "run", &experiment, "--out", &at(out)]);
         let records = spindles_lab::load(Path::new(&at(out))).expect("records");
         (done, runs(&records)[0].clone())
     };
@@ -457,22 +471,49 @@ fn fio_runs_on_a_device_of_a_node() {
     assert!(run.application.written >= 64 << 10, "{run:?}");
 }
 
-/// Silent connections do not block a controller.
+/// A node is reached over ssh; each obstacle is named, with the node.
 #[test]
-fn silent_connections_do_not_block_a_controller() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (_agent, address) = on_loopback(folder.path(), &[]);
-    let strangers: Vec<_> = (0..30).map(|_| TcpStream::connect(&address)).collect();
-    assert!(strangers.iter().all(Result::is_ok));
-    let text = format!(
-        "name = \"net\"\nblocks = 1\ncontrol = false\nmembers = \"mem\"\nnodes = [\"{address}\"]\n\
-         token_file = \"{}\"\n[[system]]\ntarget = \"single\"\n{}",
-        folder.path().join("token").display(),
-        copy("nodes = 1, size = \"1M\", server = \"memory\""),
+fn a_node_is_reached_over_ssh() {
+    let node = match OneNode::new() {
+        Ok(node) => node,
+        Err(why) => return println!("SKIPPED: a_node_is_reached_over_ssh: {why}"),
+    };
+    let copies = copy("nodes = 1, size = \"1M\", server = \"memory\"");
+    let rest = format!("target = \"single\"\n{copies}");
+    let run = |ssh: &str, agent: &str| {
+        let experiment = node.experiment(ssh, agent, &rest);
+        drop(fs::remove_dir_all(node.at("out")));
+        spindles(&["lab", "run", &experiment, "--out", &node.at("out")])
+    };
+    let (good, agent) = (node.keys.ssh("user", "known_hosts"), node.agent());
+    run(&good, &agent).ok();
+    let records = spindles_lab::load(Path::new(&node.at("out"))).expect("records");
+    let nodes = runs(&records)[0].nodes.iter().map(|node| &node.name);
+    assert!(nodes.eq([&node.address]));
+
+    let named = format!("node {}: no agent answers: ", node.address);
+    let refused = |ssh: &str, agent: &str, why: &str| {
+        let remedy = format!("`{ssh} {} {agent}` must start one", node.address);
+        run(ssh, agent).fails(1, &[&named, why, &remedy]);
+    };
+    let stranger = node.keys.ssh("stranger", "known_hosts");
+    refused(&stranger, &agent, "Permission denied (publickey");
+    let unknown = node.keys.ssh("user", "no_known_hosts");
+    refused(&unknown, &agent, "Host key verification failed");
+    refused(&good, "no-such-agent", "no-such-agent: command not found");
+    let nowhere = format!("{agent}/nowhere");
+    refused(
+        &good,
+        &nowhere,
+        "nowhere is no folder: make it, or name another",
     );
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    fs::write(at("x.toml"), text).expect("a file");
-    spindles(&["lab", "run", &at("x.toml"), "--out", &at("out")]).ok();
+    let old = format!("{agent} --token-file x");
+    refused(&good, &old, "unexpected argument '--token-file' found");
+    refused(
+        &good,
+        "echo Welcome && sleep 100",
+        "what it says is not understood",
+    );
 }
 
 /// An agent checks its folder and devices before it starts.
@@ -480,21 +521,11 @@ fn silent_connections_do_not_block_a_controller() {
 fn an_agent_checks_its_folder_and_devices_at_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
-    token(Path::new(&at("token")), &"k".repeat(32));
-    let agent = |more: &[&str]| {
-        let token = at("token");
-        let first = [
-            "lab",
-            "agent",
-            "--listen",
-            "127.0.0.1:0",
-            "--token-file",
-            &token,
-        ];
-        spindles(&[&first[..], more].concat())
-    };
+    fs::write(at("file"), "").expect("a file");
+    let agent = |more: &[&str]| spindles(&[&["lab", "agent"], more].concat());
+    agent(&["--listen", "127.0.0.1"]).fails(2, &["--listen"]);
     agent(&["--folder", &at("none")]).fails(1, &["none is no folder", "--folder"]);
-    agent(&["--folder", &at("token")]).fails(1, &["token is no folder", "--folder"]);
+    agent(&["--folder", &at("file")]).fails(1, &["file is no folder", "--folder"]);
     agent(&["--device", &at("none")]).fails(1, &["none", "No such file"]);
     agent(&["--device", &at("")]).fails(1, &["is a folder"]);
     agent(&["--device", "mem:1M"]).fails(1, &["mem:1M is neither a block device nor a file"]);
@@ -507,18 +538,4 @@ fn an_agent_checks_its_folder_and_devices_at_start() {
     held.lock().expect("it is unlocked");
     agent(&["--device", &at("held")]).fails(1, &["is in use by", "--force"]);
     drop(held);
-}
-
-/// An agent starts only with a secret token.
-#[test]
-fn an_agent_starts_only_with_a_secret_token() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let agent = |token: &str| spindles(&["lab", "agent", "--token-file", token]);
-    agent(&at("none")).fails(1, &["none", "can't be read"]);
-    token(Path::new(&at("short")), "secret");
-    agent(&at("short")).fails(1, &["has 6 characters and needs 32", "openssl rand"]);
-    fs::write(at("open"), "k".repeat(32)).expect("a file");
-    fs::set_permissions(at("open"), Permissions::from_mode(0o644)).expect("it is ours");
-    agent(&at("open")).fails(1, &["others may read", "chmod 600"]);
 }

@@ -4,7 +4,7 @@ use super::super::under_test::UnderTest;
 use crate::evidence::Watched;
 use crate::experiment::{OnNodes, Work};
 use crate::failure::Failure;
-use crate::nodes::{Crew, Home, Token};
+use crate::nodes::{Crew, Home};
 use crate::scratch::Scratch;
 use spindles_measure::Run;
 use spindles_workload::network::{CopyPlan, Store};
@@ -51,14 +51,12 @@ impl<'a> UnderTest<'a> {
         }
     }
 
-    /// Connects to the first `count` nodes.
+    /// Starts the agents of the first `count` nodes.
     fn crew(&self, count: u32) -> Result<Crew<'a>, Failure> {
         let nodes = self.experiment.nodes.as_ref();
         let nodes = nodes.expect("workloads without enough nodes are left out");
-        let token = Token::from_file(&nodes.token_file);
-        let token = token.map_err(|error| Failure::Failed(error.to_string()))?;
         let count = usize::try_from(count).expect("32 bits fit");
-        Crew::gather(&nodes.addresses[..count], &token, self.options.interrupt)
+        Crew::gather(nodes, count, self.options.interrupt)
     }
 
     fn home<'b>(&self, watched: &'b Watched) -> Home<'b>

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_block::counted;
 use spindles_lab::builtin::{self, BUILTINS};
-use spindles_lab::nodes::{NodeAddress, ip_address};
+use spindles_lab::nodes::{ip_address, node_name};
 use spindles_lab::{
     DryRun, Experiment, Loss, Outcome, RECORDS_FILE, RecordsFile, Tuning, default_folder,
 };
@@ -74,14 +74,17 @@ struct Arguments {
     /// Seed for all random numbers, instead of the experiment's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Other machines that run `spindles lab agent`, separated by commas. Workloads on nodes use as
+    /// Other machines, separated by commas, on which ssh starts agents. Workloads on nodes use as
     /// many of the first ones as they need, and are left out without nodes
-    #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
-    nodes: Vec<NodeAddress>,
-    /// File with the token of their agents
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Address at which nodes reach this machine [default: local address of connections to them]
+    #[arg(long, value_name = "[USER@]HOST", value_delimiter = ',', value_parser = node_name)]
+    nodes: Vec<String>,
+    /// The command for ssh, which must not ask for a password: "ssh -p 2222 -i KEY" [default: ssh]
+    #[arg(long, value_name = "COMMAND")]
+    ssh: Option<String>,
+    /// The command that starts an agent on a node, with its options [default: spindles lab agent]
+    #[arg(long, value_name = "COMMAND")]
+    agent: Option<String>,
+    /// Address at which nodes reach this machine [default: the address from which ssh comes]
     #[arg(long, value_name = "ADDRESS", value_parser = own_address)]
     listen: Option<IpAddr>,
     #[command(flatten)]
@@ -98,7 +101,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         blocks: arguments.blocks,
         blocks_max: arguments.max_blocks,
         nodes: arguments.nodes,
-        token_file: arguments.token_file,
+        ssh: arguments.ssh,
+        agent: arguments.agent,
         listen: arguments.listen,
     };
     let mut experiment = load(arguments.experiment.as_deref(), &tuning)?;
