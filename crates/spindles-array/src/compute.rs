@@ -5,7 +5,7 @@
 
 use spindles_block::{BufferId, Compute, ComputeResult, Operand, Step};
 use spindles_device::buffers::Buffers;
-use spindles_format::{CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES};
+use spindles_format::block_checksum;
 use spindles_parity::{Code, Located};
 use std::ops::Range;
 use std::slice;
@@ -48,25 +48,8 @@ pub(crate) fn checksums<'a>(
         let blocks = buffers
             .slice(operand.slice, step.blocks)
             .chunks_exact(block_bytes);
-        blocks.map(checksum)
+        blocks.map(block_checksum)
     })
-}
-
-/// Bytes in the ends of all parts of the longest block.
-const TAILS_BYTES_MAX: usize = 4096 / CHECKSUM_TAIL_OF_BYTES * CHECKSUM_TAIL_BYTES;
-
-/// `spindles_format::block_checksum`, with the processor's instructions.
-fn checksum(block: &[u8]) -> u32 {
-    let mut tails = [0; TAILS_BYTES_MAX];
-    let parts = block.as_chunks::<CHECKSUM_TAIL_OF_BYTES>().0;
-    let (slots, _) = tails.as_chunks_mut::<CHECKSUM_TAIL_BYTES>();
-    for (tail, part) in slots.iter_mut().zip(parts) {
-        *tail = spindles_format::checksum_tail(part);
-    }
-    let mut crc = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    crc.update(&tails[..parts.len() * CHECKSUM_TAIL_BYTES]);
-    crc.update(block);
-    u32::try_from(crc.finalize()).expect("32 bits")
 }
 
 fn code(step: &Step<'_>) -> &'static Code {
@@ -217,16 +200,6 @@ fn assert_disjoint(step: &Step<'_>) {
 mod tests {
     use super::*;
     use spindles_block::{BlockSize, BufferSlice};
-
-    #[test]
-    fn computed_checksums_equal_those_of_the_format() {
-        for length in [512, 4096] {
-            let block: Vec<u8> = (0..length)
-                .map(|i: u32| (i * i / 7).to_le_bytes()[0])
-                .collect();
-            assert_eq!(checksum(&block), spindles_format::block_checksum(&block));
-        }
-    }
 
     fn operand(buffer: BufferId, index: u8, block: u32) -> Operand {
         Operand {

@@ -5,7 +5,7 @@
 //! any order that the journal could enforce. A part does not store the array's identity, but its
 //! checksum covers it.
 
-use crate::crc32c::{SEED, crc32c_on};
+use crate::crc32c::crc32c_of;
 use crate::{RowSum, Uuid};
 
 /// The length of a page, the unit of reads and writes.
@@ -325,7 +325,7 @@ fn numbers(page: u64) -> impl Iterator<Item = u32> {
 
 /// Returns the checksum at the end of a part.
 fn sum(array: Uuid, part: &[u8; CHECKSUM_PART_BYTES]) -> u32 {
-    !crc32c_on(crc32c_on(SEED, &array.0), &part[..SUM_AT])
+    crc32c_of(&[&array.0, &part[..SUM_AT]])
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! about to be written, the checksums of those on this member, and the sums of their rows. The
 //! blocks themselves follow in the journal, unless they are zeros.
 
-use crate::crc32c::{SEED, crc32c_on, crc32c_on_zeros};
 use crate::{RowSum, Uuid, crc32c};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -197,10 +196,10 @@ impl<'out> JournalWriter<'out> {
     /// Finishes the header.
     pub fn finish(self) {
         let used = u32::try_from(self.used).expect("4096 at most");
-        let (bytes, zeros) = self.out.bytes.split_at_mut(self.used);
+        let bytes = &mut self.out.bytes;
         bytes[56..60].copy_from_slice(&self.entries.to_le_bytes());
         bytes[60..64].copy_from_slice(&used.to_le_bytes());
-        let checksum = !crc32c_on_zeros(crc32c_on(SEED, bytes), zeros.len());
+        let checksum = crc32c(bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         self.out.used = self.used;
     }

@@ -51,9 +51,7 @@ pub use checksums::{
     stored_checksum,
 };
 pub use choose::{Found, choose, returns_since};
-pub use crc32c::{
-    CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, checksum_tail, crc32c,
-};
+pub use crc32c::{block_checksum, crc32c};
 pub use device_record::{Area, AreaKind, DeviceRecord, ErrorCounts, MEMBER_BLOCKS_MAX};
 pub use error::DecodeError;
 pub use growth::{GrowthRecord, OlderMap};

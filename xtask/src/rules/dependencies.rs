@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-block", &[], &[]),
     ("spindles-parity", &[], &[]),
     ("spindles-layout", &["block"], &[]),
-    ("spindles-format", &["block"], &[]),
+    ("spindles-format", &["block"], &["crc-fast"]),
     ("spindles-engine", &["block", "layout", "format"], &[]),
     ("spindles-nbd", &[], &[]),
     (
@@ -34,7 +34,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-array",
         &["block", "device", "engine", "format", "layout", "parity"],
-        &["crc-fast", "thiserror"],
+        &["thiserror"],
     ),
     (
         "spindles-admin",
