@@ -105,8 +105,9 @@ fn answer(mut stream: TcpStream, offers: &[Offer]) -> io::Result<()> {
     stream.write_all(response.as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)?;
     // Closing a socket with unread data would discard the response.
+    let end = Instant::now() + ASK_MAX;
     let mut rest = [0; 1024];
-    while stream.read(&mut rest)? > 0 {}
+    while stream.read(&mut rest)? > 0 && Instant::now() < end {}
     Ok(())
 }
 
