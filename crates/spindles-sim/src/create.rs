@@ -1,22 +1,21 @@
 //! Creates the disks of a run, the maps over them, and their superblocks.
 
-use crate::checksums::Checksums;
 use crate::disk::Disk;
-use crate::grow::new_areas;
 use crate::journal_device;
-use crate::options::{Keepers, Options, Tree};
-use crate::places::Places;
+use crate::options::{Keepers, Options, Tree, starts_unclean};
 use crate::random::Random;
-use crate::regions::Regions;
-use crate::run::starts_unclean;
+use crate::stack::Checksums;
+use crate::stack::places::Places;
+use crate::stack::regions::Regions;
 use crate::stack::{Array, Below, Stack};
 use crate::world::World;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 use spindles_engine::Policy;
 use spindles_format::{
-    AreaKind, ArrayRecord, Assembly, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
-    Features, JournalRecord, MemberRecord, MemberState, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid,
-    areas_to_join, blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums, give_regions,
+    Area, AreaKind, ArrayRecord, Assembly, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind,
+    DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, SUPERBLOCK_BYTES,
+    SharedAreas, Text, Uuid, areas_for, areas_to_join, blank_bad_blocks, blank_bitmap,
+    give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,16 +160,9 @@ pub(crate) fn write_superblocks(world: &mut World) {
     }
 }
 
-pub(crate) fn uuid(random: &mut Random) -> Uuid {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&random.any().to_le_bytes());
-    bytes[8..].copy_from_slice(&random.any().to_le_bytes());
-    Uuid::from_random(bytes)
-}
-
 fn array_uuid(options: &Options, index: usize) -> Uuid {
     let seed = options.seed ^ u64::try_from(index).expect("small");
-    uuid(&mut Random::new(seed, "array uuid"))
+    Random::new(seed, "array uuid").uuid()
 }
 
 fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>) {
@@ -336,13 +328,13 @@ pub(crate) fn fresh_record(
     let mut member = [MemberRecord::NONE; MEMBERS_MAX as usize];
     for (record, device) in member.iter_mut().zip(devices) {
         *record = MemberRecord {
-            device_uuid: uuid(random),
+            device_uuid: random.uuid(),
             data_blocks: device.data_blocks(),
             state: MemberState::Active,
         };
     }
     ArrayRecord {
-        uuid: uuid(random),
+        uuid: random.uuid(),
         name: Text::new("simulated").expect("short"),
         created_s: 1_700_000_000,
         last_written_s: 1_700_000_000,
@@ -411,4 +403,24 @@ pub(crate) fn catch_up(world: &mut World, array: usize, assembly: &Assembly) -> 
         let device = assembly.records[position].expect("a lagging member is there");
         put(world, array, position, &assembly.array, &device)
     })
+}
+
+/// Returns the areas of a new member in a run with these options.
+pub(crate) fn new_areas(options: &Options, bytes: u64, member: MemberIndex) -> DeviceRecord {
+    let device = areas_for(bytes, options.block_size, member).expect("it was made so");
+    if options.headroom_bytes == 0 {
+        return device;
+    }
+    let mut areas: Vec<Area> = device.areas().to_vec();
+    for area in &mut areas {
+        match area.kind {
+            AreaKind::HEADROOM => area.length_bytes += options.headroom_bytes,
+            AreaKind::DATA => {
+                area.offset_bytes += options.headroom_bytes;
+                area.length_bytes -= options.headroom_bytes;
+            }
+            _ => {}
+        }
+    }
+    DeviceRecord::new(member, options.block_size, bytes, &areas).expect("it was made so")
 }

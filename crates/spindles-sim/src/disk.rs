@@ -4,9 +4,17 @@
 use crate::disks::Model;
 use crate::media::Media;
 use crate::random::Random;
-use crate::stack::View;
 use spindles_block::MemberError;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A version of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// The bytes that a read would return.
+    Current,
+    /// The bytes that would be left if all caches were lost now.
+    Durable,
+}
 
 /// A write and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

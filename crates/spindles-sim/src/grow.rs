@@ -1,20 +1,16 @@
 //! Arrays that grow: blank disks are added, and the checkers' maps follow the array's own.
 
-use crate::create;
 use crate::disk::Disk;
-use crate::options::Tree;
-use crate::places::Places;
-use crate::run;
 use crate::stack::Below;
+use crate::stack::places::Places;
 use crate::stalls::Stall;
 use crate::world::World;
+use crate::{opening, session};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_engine::{
     Extent, GrowthTarget, Member, Policy, WriteHole, geometry_of, largest, plan_growth, plan_size,
 };
-use spindles_format::{
-    Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_for, areas_to_hold,
-};
+use spindles_format::{ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_to_hold};
 use spindles_layout::{Geometry, LEVELS, Level};
 
 impl World {
@@ -31,7 +27,7 @@ impl World {
         {
             return false;
         }
-        run::close(self);
+        session::close(self);
         if self.failure.is_some() {
             return false;
         }
@@ -39,7 +35,7 @@ impl World {
             return self.get_larger(array);
         }
         self.wants_growth = true;
-        let grows = run::open(self) && self.is_open(array) && self.engine(array).is_growing();
+        let grows = opening::open(self) && self.is_open(array) && self.engine(array).is_growing();
         while grows && self.failure.is_none() && self.faults.percent(50) {
             self.crash_midway(array);
         }
@@ -50,7 +46,7 @@ impl World {
     /// it is extended, or right after. Returns true if it could be extended.
     fn get_larger(&mut self, array: usize) -> bool {
         self.wants_room = true;
-        let opened = run::open(self);
+        let opened = opening::open(self);
         let is_under_way = |world: &Self| world.is_open(array) && !world.engine(array).is_serving();
         if std::mem::take(&mut self.wants_room) || !opened {
             return false;
@@ -65,8 +61,8 @@ impl World {
             let power = self.sizing.percent(60);
             self.note("the end, while it gets larger");
             self.crash(power);
-            run::after_crash(self);
-            run::open(self);
+            session::after_crash(self);
+            opening::open(self);
         }
         while self.failure.is_none() && is_under_way(self) && self.step() {}
         let now = self
@@ -78,8 +74,8 @@ impl World {
             None => return true,
         };
         *self.struck.entry(what).or_default() += 1;
-        run::close(self);
-        self.failure.is_none() && run::open(self)
+        session::close(self);
+        self.failure.is_none() && opening::open(self)
     }
 
     /// Returns the record of an extended array, if it shall and can be extended.
@@ -126,8 +122,8 @@ impl World {
         let power = self.faults.percent(60);
         self.note("the end, midway through a growth");
         self.crash(power);
-        run::after_crash(self);
-        run::open(self);
+        session::after_crash(self);
+        opening::open(self);
     }
 
     /// Returns the disks that were added but are not members yet.
@@ -165,7 +161,7 @@ impl World {
             let random = &mut self.faults;
             let level: Option<&'static Level> = random.percent(50).then(|| *random.choose(LEVELS));
             let chunk = random.percent(40).then(|| random.between_u32(1, 8));
-            let added = (0..count).map(|_| (create::uuid(&mut self.faults), bytes));
+            let added = (0..count).map(|_| (self.faults.uuid(), bytes));
             let target = GrowthTarget {
                 level,
                 layout: None,
@@ -329,37 +325,5 @@ impl World {
     pub(crate) fn has_grown(&mut self, blocks: u64) {
         *self.struck.entry("grown").or_default() += 1;
         self.client.extend(blocks);
-    }
-}
-
-/// Returns the areas of a new member in a run with these options.
-pub(crate) fn new_areas(
-    options: &crate::options::Options,
-    bytes: u64,
-    member: MemberIndex,
-) -> DeviceRecord {
-    let device = areas_for(bytes, options.block_size, member).expect("it was made so");
-    if options.headroom_bytes == 0 {
-        return device;
-    }
-    let mut areas: Vec<Area> = device.areas().to_vec();
-    for area in &mut areas {
-        match area.kind {
-            AreaKind::HEADROOM => area.length_bytes += options.headroom_bytes,
-            AreaKind::DATA => {
-                area.offset_bytes += options.headroom_bytes;
-                area.length_bytes -= options.headroom_bytes;
-            }
-            _ => {}
-        }
-    }
-    DeviceRecord::new(member, options.block_size, bytes, &areas).expect("it was made so")
-}
-
-/// Adds the headroom to all disks of the tree.
-pub(crate) fn with_room(tree: &mut Tree, bytes: u64) {
-    match tree {
-        Tree::Disk { bytes: of_disk } => *of_disk += bytes,
-        Tree::Array { members, .. } => members.iter_mut().for_each(|tree| with_room(tree, bytes)),
     }
 }

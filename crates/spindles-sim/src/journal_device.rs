@@ -1,6 +1,5 @@
 //! A separate disk for the journal of an array.
 
-use crate::create::uuid;
 use crate::disk::{Disk, Landing};
 use crate::options::Options;
 use crate::random::Random;
@@ -34,7 +33,7 @@ pub(crate) fn device_for(options: &Options, record: &ArrayRecord) -> Option<Jour
     let random = &mut Random::new(options.seed, "journal device");
     let wanted = options.journal_device && logs && record.region_groups > 0;
     wanted.then(|| JournalDevice {
-        device_uuid: uuid(random),
+        device_uuid: random.uuid(),
         array: record.uuid,
         device_bytes: JOURNAL_DEVICE_BYTES_MIN,
         stamps: 0,

@@ -4,9 +4,9 @@
 #![forbid(unsafe_code)]
 
 pub mod checkers;
-mod checksums;
 mod client;
 mod create;
+mod decay;
 pub mod disk;
 pub mod disks;
 pub mod enumerate;
@@ -15,29 +15,30 @@ pub mod grow;
 mod journal_device;
 mod log;
 mod lost_writes;
-pub mod maps;
 mod media;
 mod memory;
 mod metadata_rot;
 mod mishaps;
+mod opening;
 pub mod options;
-mod places;
 pub mod queue;
 pub mod random;
-pub mod regions;
 mod replacement;
 mod run;
 pub mod scrub;
+mod session;
 mod shrink;
 pub mod sizes;
 mod space;
 pub mod stack;
 mod stalls;
+mod swarm;
 pub mod trace;
 mod unlogged;
 pub mod world;
 
-pub use options::{Ending, Fixed, Options};
+pub use options::{Ending, Options};
 pub use run::{Outcome, run};
 pub use shrink::shrink;
+pub use swarm::Fixed;
 pub use world::Failure;

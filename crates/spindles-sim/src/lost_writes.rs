@@ -1,9 +1,8 @@
 //! Writes that a disk answers, but that land nowhere or at another address. Only checksums detect
 //! them.
 
-use crate::checksums::Decay;
-use crate::disk::WriteData;
-use crate::stack::View;
+use crate::disk::{View, WriteData};
+use crate::stack::Decay;
 use crate::world::World;
 use spindles_block::BlockIndex;
 

@@ -2,7 +2,10 @@
 //! needed after a crash, and in bitmaps, checksums and bad-block lists. Some is found by a scrub of
 //! an open array, which repairs it from memory and from other members.
 
-use crate::{checkers::Seen, disk::Disk, run::drain, stack::View, world::World};
+use crate::checkers::Seen;
+use crate::disk::{Disk, View};
+use crate::session::drain;
+use crate::world::World;
 use core::ops::Range;
 use spindles_block::BlockIndex;
 use spindles_format::{

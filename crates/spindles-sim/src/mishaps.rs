@@ -1,11 +1,10 @@
 //! Incidents: disks that drop out, unreadable sectors, and the end of the process.
 
-use crate::disk::Disk;
-use crate::disk::{Landing, PowerLoss, WriteData};
+use crate::disk::{Disk, Landing, PowerLoss, WriteData};
 use crate::faults::Fault;
-use crate::places::{Places, SMALL_BYTES};
 use crate::random::Random;
 use crate::stack::Below;
+use crate::stack::places::{Places, SMALL_BYTES};
 use crate::stalls::Stall;
 use crate::world::{DiskIo, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
@@ -215,7 +214,7 @@ impl World {
             return;
         };
         let device = Box::new(device);
-        let uuid = crate::create::uuid(&mut self.commanding);
+        let uuid = self.commanding.uuid();
         let commands = [
             Command::Fail(member),
             Command::Rebuild {
@@ -298,7 +297,7 @@ impl World {
         self.stack.decayed.retain(|&(of, _), _| of != disk);
         self.stack.disks[disk].exchange(device.device_bytes);
         fill(&mut self.stack.disks[disk], &device, &contents);
-        let uuid = crate::create::uuid(&mut self.faults);
+        let uuid = self.faults.uuid();
         let command = Command::Rebuild {
             member,
             device,
@@ -456,5 +455,31 @@ impl World {
         self.stack.spoiled.clear();
         self.doomed_write = None;
         self.client.forget_flights();
+    }
+}
+
+impl World {
+    /// Draws the size of a new disk for this position: unchanged, or a different size that is large
+    /// enough.
+    pub(crate) fn size_of_new_disk(&mut self, array: usize, member: MemberIndex) -> u64 {
+        let bytes = self.stack.member_bytes(array, usize::from(member.0));
+        let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
+            return bytes;
+        };
+        // A blank disk may wait for this position already, and the array knows its size.
+        let waits = self.stack.arrays[array].blank.contains(member);
+        if self.options.disks.is_empty() || waits || self.sizing.percent(30) {
+            return bytes;
+        }
+        let first = self
+            .options
+            .disks
+            .get(disk)
+            .map_or(bytes, |it| it.created_bytes);
+        match self.sizing.below(3) {
+            0 => first,
+            1 => crate::sizes::larger(&mut self.sizing, first),
+            _ => crate::sizes::larger(&mut self.sizing, bytes.min(1 << 30)),
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
+use spindles_format::Uuid;
 use spindles_workload::stamp;
 
 /// A stream of random numbers.
@@ -21,6 +22,14 @@ impl Random {
     /// Draws a number from the whole range of `u64`.
     pub fn any(&mut self) -> u64 {
         self.0.next_u64()
+    }
+
+    /// Draws a UUID.
+    pub(crate) fn uuid(&mut self) -> Uuid {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.any().to_le_bytes());
+        bytes[8..].copy_from_slice(&self.any().to_le_bytes());
+        Uuid::from_random(bytes)
     }
 
     /// Draws a number from `0..end`.

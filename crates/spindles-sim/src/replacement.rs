@@ -2,8 +2,8 @@
 
 use crate::disk::{Disk, Landing};
 use crate::mishaps::fill;
-use crate::places::Places;
 use crate::stack::Below;
+use crate::stack::places::Places;
 use crate::world::World;
 use spindles_block::MemberIndex;
 use spindles_engine::{Command, Event, Member, ReplaceEnd};
@@ -75,7 +75,7 @@ impl World {
             spoiled: BTreeSet::new(),
             exchanged: false,
         });
-        let uuid = crate::create::uuid(&mut self.faults);
+        let uuid = self.faults.uuid();
         let command = Command::Replace {
             member,
             device,

@@ -1,21 +1,10 @@
 //! Disks of different sizes and sectors: unequal from the start, or larger ones that replaced the
 //! original ones. Drawn from their own stream, so that other runs stay the same.
 
-use crate::options::{Fixed, Tree};
+use crate::options::{DiskSize, Tree};
 use crate::random::Random;
 use spindles_block::BlockSize;
 use spindles_layout::Redundancy;
-
-/// The size of a disk. A run without any has all disks as in the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskSize {
-    /// Bytes of the disk.
-    pub bytes: u64,
-    /// Bytes of the disk that its array was created on.
-    pub created_bytes: u64,
-    /// Logical sector in bytes: the unit that may tear.
-    pub sector_bytes: u32,
-}
 
 /// The largest disk.
 const BYTES_MAX: u64 = 100 << 40;
@@ -39,10 +28,10 @@ pub(crate) fn draw(
     tree: &mut Tree,
     block_size: BlockSize,
     sector_bytes: u32,
-    fixed: &Fixed,
+    wanted: Option<bool>,
 ) -> Vec<DiskSize> {
     let random = &mut Random::new(seed, "sizes");
-    if !fixed.sizes.unwrap_or_else(|| random.percent(30)) {
+    if !wanted.unwrap_or_else(|| random.percent(30)) {
         return Vec::new();
     }
     // The disks that the array is created on.

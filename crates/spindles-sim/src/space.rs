@@ -4,9 +4,9 @@
 //! Until there is space again and the array was reopened, any request may fail. Checks of data read
 //! continue meanwhile; every other check resumes afterwards.
 
-use crate::checkers::failure_record::newest_superblock;
-use crate::disk::WriteData;
-use crate::stack::{Below, View};
+use crate::disk::{View, WriteData};
+use crate::stack::Below;
+use crate::stack::superblocks::newest_superblock;
 use crate::world::World;
 use spindles_block::{MemberError, MemberIndex, MemberResult};
 use spindles_engine::{Member, OutReason};

@@ -4,8 +4,8 @@
 use crate::create;
 use crate::disk::Disk;
 use crate::options::Options;
-use crate::run;
 use crate::world::World;
+use crate::{opening, session};
 use spindles_block::{BufferId, Operation};
 
 /// The recorded run.
@@ -38,14 +38,14 @@ pub fn trace(options: &Options) -> Trace {
     let mut world = World::new(options.clone(), create::blank(options), false);
     create::write_superblocks(&mut world);
     let before = disks(&world);
-    assert!(run::open(&mut world), "a new array can be opened");
-    run::drain(&mut world);
+    assert!(opening::open(&mut world), "a new array can be opened");
+    session::drain(&mut world);
     let requests = options
         .sessions
         .first()
         .map_or(0, |session| session.requests);
     let steps = (0..requests).map(|_| step(&mut world)).collect();
-    run::close(&mut world);
+    session::close(&mut world);
     assert_eq!(world.failure, None, "nothing goes wrong without faults");
     Trace {
         before,
@@ -63,7 +63,7 @@ fn step(world: &mut World) -> Step {
     let wish = world.client.wish();
     let request = world.ask_for(wish);
     let written = bytes(world, request.buffer.buffer, request.blocks);
-    run::drain(world);
+    session::drain(world);
     let bytes = match request.operation {
         Operation::Read => bytes(world, request.buffer.buffer, request.blocks),
         _ => written,

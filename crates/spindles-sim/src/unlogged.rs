@@ -1,9 +1,10 @@
 //! Full-row writes to groups with parity, which are not logged: the blocks of them that a crash may
 //! destroy, and the errors that this excuses.
 
-use crate::checkers::failure_record::newest_superblock;
-use crate::checksums::Row;
-use crate::stack::{Array, Below, Stack, View};
+use crate::disk::View;
+use crate::stack::Row;
+use crate::stack::superblocks::newest_superblock;
+use crate::stack::{Array, Below, Stack};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_layout::{Group, Role};
@@ -298,9 +299,9 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksums::Decay;
     use crate::client::{Token, Wish};
-    use crate::stack::View;
+    use crate::disk::View;
+    use crate::stack::Decay;
     use crate::{Ending, Fixed, Options, create};
     use spindles_block::{MemberIndex, Operation, Reply};
     use spindles_layout::Level;

@@ -48,7 +48,7 @@ fn options(seed: u64, level: &str, checksums: bool, hedges: u32) -> Options {
     let stall = Fault::by_name("stall").expect("a row of the table");
     options.sessions.truncate(1);
     for session in &mut options.sessions {
-        session.faults = vec![(stall, STALL_AT)];
+        session.faults = vec![(stall.name, STALL_AT)];
         session.quiet_after = None;
     }
     options
@@ -107,7 +107,7 @@ fn hedged_reads_keep_all_promises() {
         let mut options = Options::swarm(seed, &fixed);
         let stall = Fault::by_name("stall").expect("a row of the table");
         for session in &mut options.sessions {
-            session.faults.extend([(stall, 60), (stall, 90)]);
+            session.faults.extend([(stall.name, 60), (stall.name, 90)]);
             session.faults.sort_by_key(|&(_, at)| at);
         }
         options.mix.read += 6;

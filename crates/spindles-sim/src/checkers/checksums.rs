@@ -1,7 +1,7 @@
 //! When an array is closed, the checksums on its members match their contents.
 
 use super::{Checker, Scene, Seen, Stateless};
-use crate::stack::View;
+use crate::disk::View;
 
 pub(super) static CHECKER: Checker = Checker {
     name: "checksums",

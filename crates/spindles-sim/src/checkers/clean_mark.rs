@@ -1,7 +1,7 @@
 //! An array marked clean needs no resync.
 
 use super::{Checker, Seen, Stateless};
-use crate::stack::View;
+use crate::disk::View;
 use spindles_layout::GroupIndex;
 
 pub(super) static CHECKER: Checker = Checker {

@@ -1,7 +1,7 @@
 //! A region that is not marked dirty needs no resync, whichever members return.
 
 use super::{Checker, Scene, Seen, Stateless};
-use crate::stack::View;
+use crate::disk::View;
 use spindles_layout::GroupIndex;
 
 pub(super) static CHECKER: Checker = Checker {

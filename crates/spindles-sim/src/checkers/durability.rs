@@ -1,7 +1,7 @@
 //! Data answered as durable is durable at that moment on every disk that holds it.
 
 use super::{Checker, Scene, Seen, Stateless};
-use crate::stack::View;
+use crate::disk::View;
 use spindles_block::BlockIndex;
 
 pub(super) static CHECKER: Checker = Checker {

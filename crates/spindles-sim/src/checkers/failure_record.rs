@@ -2,10 +2,11 @@
 //! write that skipped it is answered.
 
 use super::{Checker, Scene, Seen, Stateless};
-use crate::disk::Disk;
-use crate::stack::{Below, Stack, View};
+use crate::disk::View;
+use crate::stack::Below;
+use crate::stack::superblocks::newest_superblock;
 use spindles_block::{BlockIndex, Instant, MemberIndex};
-use spindles_format::{ArrayRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::MemberState;
 use spindles_layout::{Group, Role};
 
 pub(super) static CHECKER: Checker = Checker {
@@ -82,38 +83,4 @@ fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: 
                 }
         })
     })
-}
-
-impl Stack {
-    /// Returns the newest superblock, by generation, that an array holds as a member of the array
-    /// above.
-    pub(crate) fn newest_superblock(&self, array: usize, view: View) -> Option<ArrayRecord> {
-        let block_bytes = u64::try_from(self.block_bytes).expect("fits");
-        let slots = SLOT_BYTES.iter().filter_map(|slot| {
-            let mut bytes = vec![0; SUPERBLOCK_BYTES];
-            let mut blocks = (slot / block_bytes..).zip(bytes.chunks_exact_mut(self.block_bytes));
-            let is_readable =
-                blocks.all(|(block, out)| self.array_block(array, BlockIndex(block), view, out));
-            let decoded = is_readable.then(|| spindles_format::decode(&bytes).ok());
-            decoded.flatten()
-        });
-        let records = slots.map(|(record, _)| record);
-        records.max_by_key(|record| record.generation)
-    }
-}
-
-/// Returns the superblock with the highest generation.
-pub(crate) fn newest_superblock(disk: &Disk, view: View) -> Option<ArrayRecord> {
-    let sector_bytes = u64::try_from(disk.sector_bytes()).expect("fits");
-    let slots = SLOT_BYTES.iter().filter_map(|slot| {
-        let first = slot / sector_bytes;
-        let sectors = SUPERBLOCK_BYTES / disk.sector_bytes();
-        let sectors = first..first + u64::try_from(sectors).expect("fits");
-        let bytes: Vec<u8> = sectors
-            .flat_map(|s| disk.sector(s, view).to_vec())
-            .collect();
-        spindles_format::decode(&bytes).ok()
-    });
-    let records = slots.map(|(record, _)| record);
-    records.max_by_key(|record| record.generation)
 }

@@ -15,8 +15,8 @@ mod redundancy;
 mod scrub;
 
 use crate::options::Options;
-use crate::scrub::Scrubbed;
 use crate::stack::Stack;
+use crate::stack::rot::Scrubbed;
 use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_engine::Event;
 use spindles_workload::history::{History, ReadToken};

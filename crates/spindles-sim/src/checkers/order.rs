@@ -9,9 +9,10 @@
 //! This checker observes the writes to members and the members' contents. A write counts as logged
 //! if the header of a record with its checksum was sent before it.
 
-use super::failure_record::newest_superblock;
 use super::{Check, Checker, Scene, Seen};
-use crate::stack::{Below, Place, View};
+use crate::disk::View;
+use crate::stack::superblocks::newest_superblock;
+use crate::stack::{Below, Place};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{
     ArrayRecord, JOURNAL_HEADER_BYTES, JournalHeader, JournalKind, block_checksum, stored_checksum,
@@ -143,7 +144,7 @@ impl Order {
             return;
         };
         let mut arrays = scene.stack.arrays.iter();
-        let is_it = |sums: &crate::checksums::Checksums| sums.array == header.batch.array;
+        let is_it = |sums: &crate::stack::Checksums| sums.array == header.batch.array;
         let Some(array) = arrays.position(|array| array.checksums.as_ref().is_some_and(is_it))
         else {
             return;

@@ -1,7 +1,7 @@
 //! When no work is left, redundancy agrees with data everywhere.
 
 use super::{Checker, Scene, Seen, Stateless};
-use crate::stack::View;
+use crate::disk::View;
 use spindles_layout::GroupIndex;
 
 pub(super) static CHECKER: Checker = Checker {

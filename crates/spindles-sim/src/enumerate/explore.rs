@@ -1,13 +1,13 @@
 //! The enumeration of one scenario.
 
 use super::assemble::{Assemblies, superblock};
+use super::bounds::{Bounds, Finding, Summary};
 use super::legal::{Asked, Candidates, Legal, Verdict};
 use super::machine::{Machine, STEPS_MAX};
 use super::media::{Left, Media, Write};
 use super::scenario::{ATOM_BYTES, ATOMS_PER_BLOCK, BLOCK_SIZE, DEVICE_BYTES, Event, Scenario};
 use super::store::{Content, POISON, Store, ZEROS, mix};
 use super::way::{Step, describe_left};
-use super::{Bounds, Finding, Summary};
 use spindles_block::{BlockIndex, MemberSet, Operation};
 use spindles_engine::{OpenError, WriteHole};
 use spindles_format::{Assembly, DeviceRecord, SLOT_BYTES};

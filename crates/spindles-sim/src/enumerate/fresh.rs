@@ -9,8 +9,8 @@ use super::scenario::{
 };
 use super::store::{Content, POISON};
 use crate::create;
+use crate::opening::plain_config;
 use crate::random::Random;
-use crate::run::plain_config;
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::{Limits, OpenError};
 use spindles_format::{

@@ -1,7 +1,7 @@
 //! The scenarios to enumerate: every level with redundancy on its fewest members or on one more,
 //! every policy, and a few overlapping requests.
 
-use super::Bounds;
+use super::bounds::Bounds;
 use spindles_block::{BlockSize, MemberIndex, MemberSet, Operation};
 use spindles_engine::{POLICIES, Policy, WriteHole};
 use spindles_format::{Area, AreaKind, DeviceRecord, areas_for};

@@ -1,14 +1,18 @@
 //! The stack of arrays over disks and over other arrays. The checkers use it to map a block of the
 //! array to bytes on disks without the engine. It also shows how much redundancy is left.
 
-use crate::checksums::{Checksums, Decay};
-use crate::disk::Disk;
-use crate::maps::Kept;
-use crate::regions::Regions;
+mod bitmaps;
+mod checksums;
+mod maps;
+pub(crate) mod places;
+pub mod regions;
+pub mod rot;
+pub(crate) mod superblocks;
+
+use crate::disk::{Disk, View};
+use regions::Regions;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_format::{
-    ChecksumKind, RowSum, SLOT_BYTES, SUPERBLOCK_BYTES, block_checksum, stored_checksum,
-};
+use spindles_format::{ChecksumKind, Entries, RowSum, Uuid, block_checksum, stored_checksum};
 use spindles_layout::{Geometry, Group, GroupIndex, Role, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,13 +64,40 @@ pub struct Array {
     pub checksums: Option<Checksums>,
 }
 
-/// A version of the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// The bytes that a read would return.
-    Current,
-    /// The bytes that would be left if all caches were lost now.
-    Durable,
+/// The location of an array's checksums.
+#[derive(Clone, Debug)]
+pub struct Checksums {
+    /// UUID of the array.
+    pub array: Uuid,
+    /// The kind of entries it keeps for each block.
+    pub entries: Entries,
+    /// The first block of the checksum area on each member.
+    pub starts: Vec<BlockIndex>,
+}
+
+/// The right and the wrong contents of a corrupted block, valid until the block is rewritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decay {
+    /// The bytes it should hold.
+    pub right: Vec<u8>,
+    /// The bytes it holds.
+    pub wrong: Vec<u8>,
+    /// Set once a crash came since. The remains of a lost write may then be the right contents.
+    pub outlived_crash: bool,
+    /// Set if the block was corrupted by a lost write.
+    pub is_lost_write: bool,
+}
+
+impl Decay {
+    /// Records that a block holds `wrong` from now on.
+    pub fn new(right: Vec<u8>, wrong: Vec<u8>) -> Self {
+        Self {
+            right,
+            wrong,
+            outlived_crash: false,
+            is_lost_write: false,
+        }
+    }
 }
 
 /// Disks and the arrays on them. The outermost array is the last.
@@ -618,80 +649,6 @@ impl Stack {
         !self.arrays[array].lost.contains(member) && self.survives(array, Some(member), None)
     }
 
-    /// Returns true if the sector belongs to a superblock slot.
-    pub fn is_superblock(&self, disk: usize, sector: u64) -> bool {
-        let sector_bytes = u64::try_from(self.disks[disk].sector_bytes()).expect("fits");
-        let at = sector * sector_bytes;
-        let length = u64::try_from(SUPERBLOCK_BYTES).expect("fits");
-        SLOT_BYTES
-            .iter()
-            .any(|slot| (*slot..slot + length).contains(&at))
-    }
-
-    /// Returns true if the sector belongs to a superblock slot of the array above the disk's array.
-    pub fn is_superblock_above(&self, disk: usize, sector: u64) -> bool {
-        let (array, member) = self.position(disk);
-        let this = &self.arrays[array];
-        let block = sector / self.sectors_per_block(disk);
-        let offset = block.checked_sub(this.data_start[usize::from(member.0)].0);
-        let Some(offset) = offset.filter(|_| this.above.is_some()) else {
-            return false;
-        };
-        let Some((index, _, row)) = this.geometry.find(member, BlockIndex(offset)) else {
-            return false;
-        };
-        let mut group = Group::empty();
-        this.geometry.group_into(index, &mut group);
-        let slot = group.slots().iter().find(|slot| slot.member == member);
-        let chunk = match slot.expect("it was found there").role {
-            Role::Data(chunk) => u64::from(chunk),
-            Role::Copy(_) => 0,
-            Role::Parity(_) => return false,
-        };
-        let block = group.first_block.0 + chunk * u64::from(group.blocks) + u64::from(row);
-        let at = block * u64::try_from(self.block_bytes).expect("fits");
-        let length = u64::try_from(SUPERBLOCK_BYTES).expect("fits");
-        SLOT_BYTES
-            .iter()
-            .any(|slot| (*slot..slot + length).contains(&at))
-    }
-
-    /// Returns true if both slots of the disk hold a superblock, both list the same members, and
-    /// both say that all are active. Losing the newer one then loses no information.
-    fn has_two_superblocks(&self, disk: usize) -> bool {
-        let disk = &self.disks[disk];
-        let all_active = SLOT_BYTES.map(|slot| {
-            let mut bytes = vec![0; SUPERBLOCK_BYTES];
-            disk.peek(slot, &mut bytes);
-            let (record, _) = spindles_format::decode(&bytes).ok()?;
-            let all = record.missing().union(record.rebuilding()).is_empty();
-            let uuids = record.members().iter().map(|member| member.device_uuid);
-            all.then(|| uuids.collect::<Vec<_>>())
-        });
-        all_active[0].is_some() && all_active[0] == all_active[1]
-    }
-
-    /// Checks the budget for superblocks: one slot of one member may be lost, if the member has two
-    /// superblocks and no other member has lost one.
-    fn may_lose_superblock(&self, disk: usize) -> bool {
-        if !self.has_two_superblocks(disk) {
-            return false;
-        }
-        let (array, _) = self.position(disk);
-        let array = &self.arrays[array];
-        let mut disks = array.members.iter().filter_map(|below| match below {
-            Below::Disk(disk) => Some(*disk),
-            Below::Array(_) => None,
-        });
-        let spoiled = |disk: usize| {
-            let once = self.spoiled.range((disk, 0)..=(disk, u64::MAX));
-            let once = once.map(|&(_, sector)| sector);
-            let mut all = self.disks[disk].not_durably_readable().chain(once);
-            all.any(|sector| self.is_superblock(disk, sector))
-        };
-        array.lost.is_empty() && array.members.len() > 1 && !disks.any(spoiled)
-    }
-
     /// Checks the budget: returns true if all data survives the loss of this sector.
     pub fn may_lose_sector(&self, disk: usize, sector: u64) -> bool {
         if self.is_superblock(disk, sector) {
@@ -737,6 +694,44 @@ impl Stack {
             };
             (array, member) = (above, position);
         }
+    }
+}
+
+/// A block of a member of an array that is more than a map, or of the outermost array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The array.
+    pub array: usize,
+    /// The member.
+    pub member: MemberIndex,
+    /// The block, counted from the start of the member.
+    pub block: BlockIndex,
+}
+
+/// The row that a block of a disk belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// The array that keeps redundancy or checksums for it, or the outermost array.
+    pub(crate) array: usize,
+    /// The member of that array that the block is on.
+    pub(crate) member: MemberIndex,
+    /// The group.
+    pub(crate) group: Group,
+    /// The index of the block in each chunk.
+    pub(crate) block_in_chunk: u32,
+}
+
+impl Row {
+    /// Returns the disk and block of each slot; `None` if an array below is more than a map.
+    pub(crate) fn places<'a>(
+        &'a self,
+        stack: &'a Stack,
+    ) -> impl Iterator<Item = Option<(usize, BlockIndex)>> + 'a {
+        self.group.slots().iter().map(|slot| {
+            let start = stack.arrays[self.array].data_start[usize::from(slot.member.0)];
+            let block = start.plus(slot.offset.0 + u64::from(self.block_in_chunk));
+            stack.disk_place(self.array, slot.member, block)
+        })
     }
 }
 

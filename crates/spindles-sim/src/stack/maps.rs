@@ -2,20 +2,9 @@
 //! of the inner array is a block of a single disk. The outer array treats the block like a block of
 //! its own disks.
 
-use crate::stack::{Array, Below, Stack};
+use super::{Array, Below, Kept, Stack};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_layout::Group;
-
-/// A block of a member of an array that is more than a map, or of the outermost array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// The array.
-    pub array: usize,
-    /// The member.
-    pub member: MemberIndex,
-    /// The block, counted from the start of the member.
-    pub block: BlockIndex,
-}
 
 impl Array {
     /// Returns true if it is an inner array that is only a map.

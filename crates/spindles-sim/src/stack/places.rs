@@ -1,9 +1,8 @@
 //! Places on disks of any size: the blocks that random faults choose from, and where a member's
 //! areas begin.
 
+use super::{Array, Stack};
 use crate::random::Random;
-use crate::stack::{Array, Below, Stack};
-use crate::world::World;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use spindles_format::{AreaKind, DeviceRecord};
 
@@ -148,32 +147,6 @@ impl Stack {
             head_blocks: SMALL_BYTES / 32 / block_bytes,
             data,
             data_blocks: used.min(blocks - data.0),
-        }
-    }
-}
-
-impl World {
-    /// Draws the size of a new disk for this position: unchanged, or a different size that is large
-    /// enough.
-    pub(crate) fn size_of_new_disk(&mut self, array: usize, member: MemberIndex) -> u64 {
-        let bytes = self.stack.member_bytes(array, usize::from(member.0));
-        let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
-            return bytes;
-        };
-        // A blank disk may wait for this position already, and the array knows its size.
-        let waits = self.stack.arrays[array].blank.contains(member);
-        if self.options.disks.is_empty() || waits || self.sizing.percent(30) {
-            return bytes;
-        }
-        let first = self
-            .options
-            .disks
-            .get(disk)
-            .map_or(bytes, |it| it.created_bytes);
-        match self.sizing.below(3) {
-            0 => first,
-            1 => crate::sizes::larger(&mut self.sizing, first),
-            _ => crate::sizes::larger(&mut self.sizing, bytes.min(1 << 30)),
         }
     }
 }
