@@ -1,5 +1,6 @@
 //! The clients: they submit random requests, up to the depth of the run, and keep the history.
 
+use crate::memory::Memory;
 use crate::options::{Mix, Options};
 use crate::random::Random;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Operation, Reply, Request};
@@ -196,18 +197,15 @@ impl Client {
 
     /// Makes a request and records it in the history. The data of a write is put into the slot's
     /// buffer. Panics if there is no room.
-    pub(crate) fn request(&mut self, now: Instant, wish: Wish, buffers: &mut [Vec<u8>]) -> Request {
+    pub(crate) fn request(&mut self, now: Instant, wish: Wish, memory: &mut Memory) -> Request {
         let place = self.flights.iter().position(Option::is_none);
         let place = place.expect("the caller looked for room");
         let number = self.buffers[place];
         let first = wish.block * self.sectors_per_block;
         let sectors = u64::from(wish.blocks) * self.sectors_per_block;
         let bytes = usize::try_from(sectors).expect("small") * self.history.sector_bytes();
-        let buffer = &mut buffers[usize::try_from(number).expect("few")];
-        if buffer.len() < bytes {
-            buffer.resize(bytes, 0);
-        }
-        let bytes = &mut buffer[..bytes];
+        memory.extend(BufferId(number), bytes, 0);
+        let bytes = &mut memory.whole(BufferId(number))[..bytes];
         let history = &mut self.history;
         let token = match wish.operation {
             Operation::Read => {

@@ -139,7 +139,7 @@ fn new_disk(options: &Options, number: usize, bytes: u64) -> Disk {
 /// written through the maps, with parity and copies in agreement.
 pub(crate) fn write_superblocks(world: &mut World) {
     if !world.options.disks.is_empty() {
-        *world.struck.entry("disks of different sizes").or_default() += 1;
+        world.log.count("disks of different sizes", 1);
     }
     for array in 0..world.stack.arrays.len() {
         let (record, devices) = first_record(world, array);
@@ -378,7 +378,7 @@ fn put(
     spindles_format::encode(record, device, &mut bytes);
     let first = device.slot_block(record.generation);
     if let Below::Array(below) = world.stack.arrays[array].members[position]
-        && world.is_open(below)
+        && world.arrays.is_open(below)
     {
         return world.write_own(below, first, &bytes);
     }

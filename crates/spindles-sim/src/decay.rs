@@ -153,7 +153,7 @@ impl World {
         let cured = self
             .stack
             .cure(|disk, block| places.contains(&(disk, block.0)));
-        *self.struck.entry("gap: row without its log").or_default() += cured;
+        self.log.count("gap: row without its log", cured);
     }
 
     /// Returns true if clients were writing a block in the row of a disk's block.
@@ -181,7 +181,7 @@ impl World {
             let cured = self
                 .stack
                 .cure(|disk, block| places.contains(&(disk, block)));
-            *self.struck.entry(gap).or_default() += cured;
+            self.log.count(gap, cured);
         }
     }
 
@@ -244,7 +244,7 @@ impl World {
         let offset = BlockIndex(kept.block.0 - start);
         let written = |view| self.stack.is_held(array, place.member, offset, view);
         this.checksums.is_some()
-            && self.is_open(array)
+            && self.arrays.is_open(array)
             && !this.lost.contains(member)
             && !self.is_gone(disk)
             && !in_flight

@@ -18,8 +18,8 @@ impl World {
     pub(crate) fn grow(&mut self) -> bool {
         let array = self.stack.top();
         if self.stack.arrays.len() > 1
-            || !self.is_open(array)
-            || self.engine(array).is_growing()
+            || !self.arrays.is_open(array)
+            || self.arrays.engine(array).is_growing()
             || !self.stack.arrays[array]
                 .lost
                 .difference(self.added())
@@ -28,15 +28,17 @@ impl World {
             return false;
         }
         session::close(self);
-        if self.failure.is_some() {
+        if self.log.has_failed() {
             return false;
         }
         if !self.options.disks.is_empty() && self.sizing.percent(50) {
             return self.get_larger(array);
         }
         self.wants_growth = true;
-        let grows = opening::open(self) && self.is_open(array) && self.engine(array).is_growing();
-        while grows && self.failure.is_none() && self.faults.percent(50) {
+        let grows = opening::open(self)
+            && self.arrays.is_open(array)
+            && self.arrays.engine(array).is_growing();
+        while grows && !self.log.has_failed() && self.faults.percent(50) {
             self.crash_midway(array);
         }
         grows
@@ -47,11 +49,12 @@ impl World {
     fn get_larger(&mut self, array: usize) -> bool {
         self.wants_room = true;
         let opened = opening::open(self);
-        let is_under_way = |world: &Self| world.is_open(array) && !world.engine(array).is_serving();
+        let is_under_way =
+            |world: &Self| world.arrays.is_open(array) && !world.arrays.engine(array).is_serving();
         if std::mem::take(&mut self.wants_room) || !opened {
             return false;
         }
-        let blocks = self.engine(array).geometry().blocks();
+        let blocks = self.arrays.engine(array).geometry().blocks();
         if self.sizing.percent(75) {
             for _ in 0..self.sizing.below(60) {
                 if !is_under_way(self) || !self.step() {
@@ -64,18 +67,19 @@ impl World {
             session::after_crash(self);
             opening::open(self);
         }
-        while self.failure.is_none() && is_under_way(self) && self.step() {}
+        while !self.log.has_failed() && is_under_way(self) && self.step() {}
         let now = self
+            .arrays
             .is_open(array)
-            .then(|| self.engine(array).geometry().blocks());
+            .then(|| self.arrays.engine(array).geometry().blocks());
         let what = match now {
             Some(now) if now == blocks => "got larger",
             Some(_) => "ended before it got larger",
             None => return true,
         };
-        *self.struck.entry(what).or_default() += 1;
+        self.log.count(what, 1);
         session::close(self);
-        self.failure.is_none() && opening::open(self)
+        !self.log.has_failed() && opening::open(self)
     }
 
     /// Returns the record of an extended array, if it shall and can be extended.
@@ -116,7 +120,7 @@ impl World {
             }
         }
         let in_doubt = self.doubts_parity() && !self.stack.arrays[array].lost.is_empty();
-        if in_doubt || !self.is_open(array) || !self.engine(array).is_growing() {
+        if in_doubt || !self.arrays.is_open(array) || !self.arrays.engine(array).is_growing() {
             return;
         }
         let power = self.faults.percent(60);
@@ -219,9 +223,10 @@ impl World {
 
     /// Attaches the next added disk that has no position yet, one after another.
     pub(crate) fn attach_added(&mut self, array: usize) {
-        let Some(engine) = self.engines[array].as_ref() else {
+        if !self.arrays.is_open(array) {
             return;
-        };
+        }
+        let engine = self.arrays.engine(array);
         let Some(old) = engine.geometry().older().map(Geometry::members) else {
             return;
         };
@@ -235,8 +240,8 @@ impl World {
             };
             if waits && let Some((array, command)) = self.put_blank_disk(disk) {
                 return self
-                    .inputs
-                    .push_back(crate::world::Input::Command(array, command));
+                    .arrays
+                    .push(crate::arrays::Input::Command(array, command));
             }
         }
     }
@@ -247,16 +252,10 @@ impl World {
             return;
         };
         if older.mark.0 > 0 {
-            *self
-                .struck
-                .entry("opened midway through a growth")
-                .or_default() += 1;
+            self.log.count("opened midway through a growth", 1);
         }
         if older.staged_blocks > 0 {
-            *self
-                .struck
-                .entry("opened with a window staged")
-                .or_default() += 1;
+            self.log.count("opened with a window staged", 1);
         }
     }
 
@@ -306,9 +305,10 @@ impl World {
 
     /// Updates the checkers' map of an array from its engine.
     pub(crate) fn follow_engine(&mut self, array: usize) {
-        let Some(engine) = self.engines[array].as_ref() else {
+        if !self.arrays.is_open(array) {
             return;
-        };
+        }
+        let engine = self.arrays.engine(array);
         let this = &mut self.stack.arrays[array];
         this.staged = engine.staged_groups();
         let same = engine.geometry().mark() == this.geometry.mark();
@@ -323,7 +323,7 @@ impl World {
 
     /// Records that the array has grown.
     pub(crate) fn has_grown(&mut self, blocks: u64) {
-        *self.struck.entry("grown").or_default() += 1;
+        self.log.count("grown", 1);
         self.client.extend(blocks);
     }
 }

@@ -191,7 +191,7 @@ impl World {
         }
         self.note("the disk with the journal drops out");
         let top = self.stack.top();
-        if self.is_open(top) && !self.engine(top).is_settled() {
+        if self.arrays.is_open(top) && !self.arrays.engine(top).is_settled() {
             // In the middle of a replay, durable checksums are the only record of recent writes. If
             // a member is missing too, now or later, parity can't be trusted.
             self.lose_log();

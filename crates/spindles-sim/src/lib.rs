@@ -3,8 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+mod arrays;
 pub mod checkers;
 mod client;
+mod clock;
 mod create;
 mod decay;
 pub mod disk;
@@ -37,8 +39,8 @@ pub mod trace;
 mod unlogged;
 pub mod world;
 
+pub use log::Failure;
 pub use options::{Ending, Options};
 pub use run::{Outcome, run};
 pub use shrink::shrink;
 pub use swarm::Fixed;
-pub use world::Failure;

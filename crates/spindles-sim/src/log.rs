@@ -1,6 +1,7 @@
 //! The log of a run, as a hash of all events and, if requested, as text.
 
 use spindles_block::{Instant, Operation};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -88,12 +89,35 @@ impl Hasher for Fnv {
     }
 }
 
-/// The log of a run.
+/// A checker's finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The checker that reports it.
+    pub checker: &'static str,
+    /// The finding in words.
+    pub what: String,
+    /// The session.
+    pub session: u32,
+    /// The moment.
+    pub at: Instant,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (checker, what, session) = (self.checker, &self.what, self.session);
+        write!(f, "{checker}: {what} (session {session}, {} ns)", self.at.0)
+    }
+}
+
+/// The log of a run, with its first finding and its counts.
 #[derive(Clone, Debug)]
 pub struct Log {
     hash: Fnv,
     entries: u64,
     story: Option<Vec<String>>,
+    failure: Option<Failure>,
+    /// How often each fault struck and each ending occurred.
+    struck: BTreeMap<&'static str, u64>,
 }
 
 impl Log {
@@ -103,7 +127,35 @@ impl Log {
             hash: Fnv(0xcbf2_9ce4_8422_2325),
             entries: 0,
             story: story.then(Vec::new),
+            failure: None,
+            struck: BTreeMap::new(),
         }
+    }
+
+    /// Logs a finding. Only the first one counts.
+    pub fn fail(&mut self, failure: Failure) {
+        self.note(failure.at, &format!("FOUND by {failure}"));
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Returns the first finding.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Returns true once there is a finding.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Counts that a fault struck, or that something else occurred.
+    pub fn count(&mut self, what: &'static str, times: u64) {
+        *self.struck.entry(what).or_default() += times;
+    }
+
+    /// Returns the counts.
+    pub fn struck(&self) -> &BTreeMap<&'static str, u64> {
+        &self.struck
     }
 
     /// Logs an event.

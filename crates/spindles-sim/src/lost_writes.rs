@@ -37,7 +37,7 @@ impl World {
         if self.journal.is_some() {
             return false; // An old copy that matches its old checksum would be undetectable.
         }
-        if self.tears() || !self.is_open(array) || !self.engine(array).is_settled() {
+        if self.tears() || !self.arrays.is_open(array) || !self.arrays.engine(array).is_settled() {
             return false; // Indistinguishable from the effects of a crash.
         }
         let block_bytes = self.stack.block_bytes;
@@ -91,7 +91,7 @@ impl World {
             self.stack.decayed.insert((disk, block), decay);
         }
         self.doomed_write = None;
-        *self.struck.entry("write did not land").or_default() += 1;
+        self.log.count("write did not land", 1);
         true
     }
 

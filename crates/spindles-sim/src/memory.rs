@@ -1,50 +1,82 @@
 //! The driver's buffers, and the computations on them that the engines request.
 
-use crate::world::{World, index};
-use spindles_block::{
-    BufferId, BufferSlice, Compute, ComputeResult, MemberIo, Operand, Step, StepId,
-};
+use spindles_block::{BufferId, BufferSlice, Compute, ComputeResult, Operand, Step};
 use spindles_parity::Located;
 
-impl World {
+/// Returns an index from a small number.
+pub(crate) fn index(value: u32) -> usize {
+    usize::try_from(value).expect("small")
+}
+
+/// The buffers: two of each array, one of the simulator's own, then the clients'.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    buffers: Vec<Vec<u8>>,
+    arrays: usize,
+    block_bytes: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(arrays: usize, clients: u32, block_bytes: usize) -> Self {
+        Self {
+            buffers: vec![Vec::new(); 2 * arrays + 1 + index(clients)],
+            arrays,
+            block_bytes,
+        }
+    }
+
+    pub(crate) fn scratch_of(array: usize) -> BufferId {
+        BufferId(u32::try_from(2 * array).expect("few"))
+    }
+
+    pub(crate) fn metadata_of(array: usize) -> BufferId {
+        BufferId(u32::try_from(2 * array + 1).expect("few"))
+    }
+
+    /// Returns the buffer of the simulator's own requests.
+    pub(crate) fn own(&self) -> BufferId {
+        BufferId(u32::try_from(2 * self.arrays).expect("few"))
+    }
+
+    /// Returns the first buffer of the clients.
+    pub(crate) fn first_of_clients(&self) -> u32 {
+        self.own().0 + 1
+    }
+
+    /// Returns all bytes of a buffer.
+    pub(crate) fn whole(&mut self, buffer: BufferId) -> &mut Vec<u8> {
+        &mut self.buffers[index(buffer.0)]
+    }
+
+    /// Makes a buffer at least that long. Added bytes are `fill`.
+    pub(crate) fn extend(&mut self, buffer: BufferId, bytes: usize, fill: u8) {
+        let buffer = self.whole(buffer);
+        buffer.resize(buffer.len().max(bytes), fill);
+    }
+
     /// Returns `bytes` bytes of a buffer.
     pub(crate) fn bytes(&self, slice: BufferSlice, bytes: usize) -> Vec<u8> {
         if slice.buffer == BufferId::ZEROS {
             return vec![0; bytes];
         }
-        let at = index(slice.first_block) * self.stack.block_bytes;
+        let at = index(slice.first_block) * self.block_bytes;
         self.buffers[index(slice.buffer.0)][at..at + bytes].to_vec()
     }
 
-    /// Copies the metadata that an engine is about to write: the engine may change it meanwhile.
-    pub(crate) fn take_metadata(&mut self, array: usize, io: &MemberIo) {
-        if io.buffer.buffer != Self::metadata_of(array) || !io.operation.is_write() {
-            return;
-        }
-        let bytes = self.engine(array).metadata_of(io).to_vec();
-        self.bytes_mut(io.buffer, bytes.len())
-            .copy_from_slice(&bytes);
-    }
-
+    /// Same as `bytes`, but mutable.
     pub(crate) fn bytes_mut(&mut self, slice: BufferSlice, bytes: usize) -> &mut [u8] {
-        let at = index(slice.first_block) * self.stack.block_bytes;
+        let at = index(slice.first_block) * self.block_bytes;
         &mut self.buffers[index(slice.buffer.0)][at..at + bytes]
     }
 
-    pub(crate) fn compute(&mut self, array: usize, id: StepId) -> ComputeResult {
-        let step = self.engine(array).step(id);
-        let compute = step.compute;
-        let bytes = index(step.blocks) * self.stack.block_bytes;
-        let block_bytes = self.stack.block_bytes;
-        let carried = carry_out(&step, block_bytes, |slice| self.bytes(slice, bytes));
+    /// Carries out a computation step on the buffers. Returns its result and its checksums.
+    pub(crate) fn compute(&mut self, step: &Step<'_>) -> (ComputeResult, Vec<u32>) {
+        let bytes = index(step.blocks) * self.block_bytes;
+        let carried = carry_out(step, self.block_bytes, |slice| self.bytes(slice, bytes));
         for (slice, bytes) in carried.bytes {
             self.bytes_mut(slice, bytes.len()).copy_from_slice(&bytes);
         }
-        if compute == Compute::Checksum {
-            let engine = self.engines[array].as_mut().expect("it asked");
-            engine.checksums_mut(id).copy_from_slice(&carried.checksums);
-        }
-        carried.result
+        (carried.result, carried.checksums)
     }
 }
 

@@ -75,7 +75,7 @@ impl World {
         }
         let (array, member) = self.stack.position(disk);
         self.stack.arrays[array].damaged = Some(member);
-        *self.struck.entry("journal damaged").or_default() += 1;
+        self.log.count("journal damaged", 1);
     }
 
     /// Makes the next opening find damaged metadata.
@@ -113,7 +113,7 @@ impl World {
                 let block = area.offset_bytes / block_bytes + self.rotting.below(blocks);
                 self.damage(disk, BlockIndex(block));
                 self.stack.arrays[array].damaged = Some(member);
-                *self.struck.entry("metadata damaged").or_default() += 1;
+                self.log.count("metadata damaged", 1);
             }
         }
     }
@@ -122,7 +122,7 @@ impl World {
     /// metadata, so that the array then survives the loss of another member.
     pub fn rot_metadata_and_scrub(&mut self) -> bool {
         drain(self);
-        if self.failure.is_some() || self.excuses_errors() || !self.may_be_scrubbed(0) {
+        if self.log.has_failed() || self.excuses_errors() || !self.may_be_scrubbed(0) {
             return false;
         }
         if self.is_repair_uncertain() {
@@ -159,10 +159,7 @@ impl World {
             .filter(|block| !is_checksums(block))
             .map(|block| (block, self.metadata_block(disk, block)))
             .collect();
-        *self
-            .struck
-            .entry("metadata damaged and scrubbed")
-            .or_default() += 1;
+        self.log.count("metadata damaged and scrubbed", 1);
         self.scrub_quietly(array);
         let mut left: Vec<String> = (wrong.into_iter())
             .filter(|(block, wrong)| self.metadata_block(disk, *block) == *wrong)
@@ -183,7 +180,13 @@ impl World {
 
     /// Returns true if a scrub could be unable to repair the metadata.
     fn is_repair_uncertain(&self) -> bool {
-        let busy = self.engine(0).status().jobs.iter().any(|job| job.going);
+        let busy = self
+            .arrays
+            .engine(0)
+            .status()
+            .jobs
+            .iter()
+            .any(|job| job.going);
         let is_unreadable = |disk: &Disk| disk.not_durably_readable().next().is_some();
         let any_unreadable = self.stack.disks.iter().any(is_unreadable);
         let any_gone = (0..self.stack.disks.len()).any(|disk| self.is_gone(disk));

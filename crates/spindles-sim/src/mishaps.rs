@@ -12,7 +12,7 @@ use spindles_engine::{Command, Engine, Member, Scrub};
 use spindles_format::{
     DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 /// Fills the data area of a new disk, durably. The rest stays zeros.
 pub(crate) fn fill(disk: &mut Disk, device: &DeviceRecord, contents: &[u8]) {
@@ -86,7 +86,7 @@ impl World {
     /// Records that the engine put a working member out because of its errors.
     pub(crate) fn put_out_for_errors(&mut self, array: usize, member: MemberIndex) {
         let below = self.stack.arrays[array].members[usize::from(member.0)];
-        *self.struck.entry("put out for errors").or_default() += 1;
+        self.log.count("put out for errors", 1);
         // Other unreadable blocks may now exceed the budget. So may a disk that dropped out without
         // the engine noticing.
         let is_other = |disk: usize| self.stack.keeper_of(disk) != (array, member);
@@ -100,7 +100,7 @@ impl World {
             let rotten = self.stack.rotten_sectors(disk).next();
             let (of, position) = self.stack.position(disk);
             let unnoticed = self.is_gone(disk)
-                && self.is_open(of)
+                && self.arrays.is_open(of)
                 && !matches!(self.state_of(of, position), Member::Missing { .. });
             now.is_some() || met.is_some() || rotten.is_some() || unnoticed
         };
@@ -123,15 +123,12 @@ impl World {
     pub(crate) fn lose(&mut self, disk: usize) {
         let (array, _) = self.stack.position(disk);
         let midway = |engine: &Engine| engine.growth().is_some_and(|(mark, _)| mark.0 > 0);
-        if self.engines[array].as_ref().is_some_and(midway) {
-            *self
-                .struck
-                .entry("lost midway through a growth")
-                .or_default() += 1;
+        if self.arrays.is_open(array) && midway(self.arrays.engine(array)) {
+            self.log.count("lost midway through a growth", 1);
         }
         self.stack.lose_disk(disk);
         self.note_gone_rows();
-        self.lost_at[disk].get_or_insert(self.queue.now());
+        self.lost_at[disk].get_or_insert(self.clock.now());
     }
 
     /// Records that lost members turned out to be up to date.
@@ -180,7 +177,7 @@ impl World {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
         let survives = this.geometry.survives(this.lost.with(member));
-        if !self.is_open(array) || !survives || self.stack.is_short_of_space {
+        if !self.arrays.is_open(array) || !survives || self.stack.is_short_of_space {
             return false;
         }
         self.note(&format!("disk {disk} is put out"));
@@ -202,13 +199,17 @@ impl World {
     pub(crate) fn is_refused_without_a_trace(&mut self) {
         let arrays = u64::try_from(self.stack.arrays.len()).expect("few");
         let array = usize::try_from(self.commanding.below(arrays)).expect("few");
-        if !self.is_open(array) || self.engine(array).record().is_none() {
+        if !self.arrays.is_open(array) || self.arrays.engine(array).record().is_none() {
             return;
         }
         let members = u64::from(self.stack.arrays[array].geometry.members());
         let member = u8::try_from(self.commanding.below(members)).expect("few");
         let member = MemberIndex(member);
-        let record = self.engine(array).record().expect("it has superblocks");
+        let record = self
+            .arrays
+            .engine(array)
+            .record()
+            .expect("it has superblocks");
         let bytes = self.stack.member_bytes(array, usize::from(member.0));
         let Ok(device) = areas_to_join(record, bytes, member) else {
             return;
@@ -234,9 +235,9 @@ impl World {
             Command::Scrub(Scrub::default()),
             Command::StopJob("replace"),
         ];
-        let now = self.queue.now();
+        let now = self.clock.now();
         for command in commands {
-            let engine = self.engines[array].as_mut().expect("it is open");
+            let engine = self.arrays.engine_mut(array);
             let state = |engine: &Engine| (engine.record().cloned(), engine.status());
             if engine.may(&command).is_ok() {
                 continue;
@@ -253,7 +254,7 @@ impl World {
                 return;
             }
         }
-        *self.struck.entry("refused commands").or_default() += 1;
+        self.log.count("refused commands", 1);
     }
 
     /// Replaces a lost disk with a blank one, which its array begins to fill. Returns false if that
@@ -274,7 +275,7 @@ impl World {
         let missing = this.lost.contains(member)
             && member.0 < this.geometry.members()
             && this.geometry.survives(this.lost)
-            && self.is_open(array)
+            && self.arrays.is_open(array)
             && !self.returning.contains(&disk)
             && !self.has_replacement(array, member)
             && self.is_out_for_good(array, member)
@@ -309,7 +310,11 @@ impl World {
     /// Puts a spare in the place of a lost disk. Returns the command for its array.
     pub(crate) fn put_spare(&mut self, disk: usize) -> Option<(usize, Command)> {
         let (array, command) = self.put_blank_disk(disk)?;
-        let record = self.engine(array).record().expect("it has superblocks");
+        let record = self
+            .arrays
+            .engine(array)
+            .record()
+            .expect("it has superblocks");
         let spare = SpareRecord {
             device_uuid: record.uuid,
             device_bytes: 0,
@@ -329,7 +334,7 @@ impl World {
         };
         let all = SLOT_BYTES.into_iter().zip(&mut slots).all(read);
         let found = Found::new(String::new(), 0, slots.each_ref().map(|slot| Ok(&slot[..])));
-        let record = self.engine(array).record();
+        let record = self.arrays.engine(array).record();
         all && !self.is_gone(disk)
             && record.is_some_and(|record| {
                 let spare = found.spare();
@@ -350,7 +355,11 @@ impl World {
     ) -> (Box<DeviceRecord>, Vec<u8>) {
         let other = self.size_of_new_disk(array, member);
         let same = self.stack.member_bytes(array, usize::from(member.0));
-        let record = self.engine(array).record().expect("it has superblocks");
+        let record = self
+            .arrays
+            .engine(array)
+            .record()
+            .expect("it has superblocks");
         let device = areas_to_join(record, other, member);
         // With much headroom, a disk that the array was created on has its data elsewhere.
         let device = device
@@ -377,14 +386,14 @@ impl World {
 
     /// Returns the state of a member according to the engine.
     pub(crate) fn state_of(&self, array: usize, member: MemberIndex) -> Member {
-        self.engine(array).status().members[usize::from(member.0)].state
+        self.arrays.engine(array).status().members[usize::from(member.0)].state
     }
 
     /// Returns true if its array is filling the disk.
     pub fn is_being_filled(&self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
         !self.is_gone(disk)
-            && self.is_open(array)
+            && self.arrays.is_open(array)
             && matches!(self.state_of(array, member), Member::Rebuilding { .. })
     }
 
@@ -437,14 +446,9 @@ impl World {
 
     /// Stops all activity.
     pub(crate) fn stop(&mut self) {
-        self.queue.clear();
-        self.inputs.clear();
-        self.alarms.fill(None);
+        self.clock.stop();
+        self.arrays.stop();
         self.ios.clear();
-        self.own_replies.clear();
-        self.engines.fill_with(|| None);
-        self.held.fill_with(VecDeque::new);
-        self.handed.fill_with(BTreeMap::new);
         self.slow.fill(false);
         self.stalls.fill(Stall::None);
         self.client.stalled_at = None;

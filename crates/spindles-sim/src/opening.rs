@@ -3,6 +3,7 @@
 use crate::checkers::Seen;
 use crate::create;
 use crate::disk::View;
+use crate::memory::{Memory, index};
 use crate::session::after_crash;
 use crate::stack::Below;
 use crate::stack::places::Places;
@@ -25,7 +26,7 @@ use std::collections::BTreeSet;
 /// the run.
 pub(crate) fn open(world: &mut World) -> bool {
     let opened = open_all(world);
-    if opened || world.failure.is_some() || world.space.is_none() {
+    if opened || world.log.has_failed() || world.space.is_none() {
         return opened;
     }
     // Without space the array may be refused.
@@ -38,13 +39,15 @@ pub(crate) fn open(world: &mut World) -> bool {
 fn open_all(world: &mut World) -> bool {
     let (now, session) = (world.now(), world.session);
     world.log.entry(now, crate::log::Entry::Open { session });
-    world.closed.fill(None);
+    for array in 0..world.stack.arrays.len() {
+        world.arrays.set_closed(array, None);
+    }
     keep_outdated_disks_apart(world);
     world.cure_gaps(&BTreeSet::new());
     (0..world.stack.arrays.len()).all(|array| {
         let above = world.stack.arrays[array].above;
         open_array(world, array)
-            || world.failure.is_none()
+            || !world.log.has_failed()
                 && above
                     .is_some_and(|(above, member)| world.stack.arrays[above].lost.contains(member))
     })
@@ -144,7 +147,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
         marks,
         missing: config.missing,
     });
-    if world.failure.is_some() {
+    if world.log.has_failed() {
         return false;
     }
     let has_parity = config.geometry.parity_chunks() > 0;
@@ -167,7 +170,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.attach_added(array);
             world.take_spares(array);
             world.opened(array);
-            world.failure.is_none()
+            !world.log.has_failed()
         }
         Err(error) => refuse(
             world,
@@ -308,13 +311,10 @@ fn assume_doubts(
 
 /// Gives an engine its buffers and carries out its first outputs.
 fn start_engine(world: &mut World, array: usize, engine: Engine) {
-    let scratch = usize::try_from(engine.scratch_blocks()).expect("small");
-    let bytes = scratch * world.stack.block_bytes;
-    world.buffers[2 * array] = vec![0; bytes];
-    world.buffers[2 * array + 1] = vec![0; engine.metadata().len()];
-    world.engines[array] = Some(engine);
-    world.lend(array);
+    let block_bytes = world.stack.block_bytes;
+    world.arrays.open(array, engine, block_bytes);
     if array == world.stack.top() {
+        lend(world);
         world.note_gone_rows();
     }
     world.opened(array);
@@ -336,7 +336,7 @@ fn bring_back(world: &mut World, array: usize, found: &[Found], assembly: &Assem
         }
         let (_, device) = found[refusal.found].record().expect("as before");
         let device = Box::new(*device);
-        *world.struck.entry("brought back").or_default() += 1;
+        world.log.count("brought back", 1);
         world.returning.insert(disk);
         world.command(array, Command::Return { member, device });
     }
@@ -349,7 +349,7 @@ fn refuse(
     error: Option<(OpenError, bool, MemberSet)>,
 ) -> bool {
     world.note(&format!("array {array} is refused: {why}"));
-    *world.struck.entry("refused").or_default() += 1;
+    world.log.count("refused", 1);
     let parity = world.stack.arrays[array].geometry.parity_chunks() > 0 && world.doubts_parity();
     let unclean_degraded = matches!(error, Some((OpenError::UncleanDegraded { .. }, ..)));
     if world.stack.is_given_up(array) {
@@ -423,7 +423,7 @@ fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
             found_on(world, position, disk)
         }
         Below::Array(below) => {
-            if !world.is_open(below) {
+            if !world.arrays.is_open(below) {
                 return None;
             }
             let block_bytes = u64::try_from(world.stack.block_bytes).expect("small");
@@ -459,7 +459,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         checksum_pages: options.checksum_pages,
         dirty_bytes: options.dirty_bytes,
     };
-    let (scratch, metadata) = (World::scratch_of(array), World::metadata_of(array));
+    let (scratch, metadata) = (Memory::scratch_of(array), Memory::metadata_of(array));
     let mut plain = plain_config(&this.geometry, assembly, limits, scratch, metadata);
     if let Some(persistence) = &mut plain.persistence {
         let device = world.journal_of(array);
@@ -535,4 +535,22 @@ pub(crate) fn plain_config(
         metadata,
         mutation: Mutation::None,
     }
+}
+
+/// Lends buffers for hedges to the outermost array, which was just opened.
+fn lend(world: &mut World) {
+    world.arrays.count_reads_anew();
+    let hedges = world.options.limit_hedges;
+    let lent = world.client.own_all_buffers(hedges);
+    if hedges == 0 {
+        return;
+    }
+    let blocks = world.options.request_blocks_max.max(64);
+    let bytes = index(blocks) * world.stack.block_bytes;
+    let first = lent.end - hedges - world.options.depth;
+    for buffer in first..lent.end {
+        let memory = world.arrays.memory_mut();
+        memory.extend(BufferId(buffer), bytes, 0xdd);
+    }
+    world.arrays.lend(lent, blocks);
 }

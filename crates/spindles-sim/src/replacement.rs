@@ -56,7 +56,7 @@ impl World {
     pub fn replace_disk(&mut self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
         let alive = self.replacement.is_none()
-            && self.is_open(array)
+            && self.arrays.is_open(array)
             && !self.stack.arrays[array].lost.contains(member)
             && self.state_of(array, member) == Member::Active;
         if !alive {
@@ -137,7 +137,7 @@ impl World {
             }
         }
         self.note("the disk that is to replace another drops out");
-        *self.struck.entry("gone while it replaces").or_default() += 1;
+        self.log.count("gone while it replaces", 1);
     }
 
     /// Handles an engine's event about a replacement.
@@ -154,7 +154,7 @@ impl World {
             Event::ReplaceEnded { why, .. } => match why {
                 // The replacement disk is still needed.
                 ReplaceEnd::MemberLost => {
-                    *self.struck.entry("replaced too late").or_default() += 1;
+                    self.log.count("replaced too late", 1);
                     return;
                 }
                 ReplaceEnd::ReplacementLost(_)
@@ -164,7 +164,7 @@ impl World {
             },
             _ => return,
         };
-        *self.struck.entry(word).or_default() += 1;
+        self.log.count(word, 1);
         self.detach_replacement();
     }
 

@@ -6,11 +6,12 @@ use crate::checkers::Seen;
 use crate::client::Wish;
 use crate::create;
 use crate::faults::Fault;
+use crate::log::Failure;
 use crate::opening::open;
 use crate::options::{Ending, Options, Session};
 use crate::session::{after_crash, close, drain};
 use crate::stack::Below;
-use crate::world::{Failure, World};
+use crate::world::World;
 use spindles_block::{Instant, Operation};
 use spindles_engine::{ArrayState, Command};
 use std::collections::BTreeMap;
@@ -52,13 +53,13 @@ pub fn run(options: &Options, story: bool) -> Outcome {
     Outcome {
         seed: options.seed,
         tree: options.tree.to_string(),
-        failure: world.failure.clone(),
+        failure: world.log.failure().cloned(),
         hash: world.log.hash(),
         entries: world.log.entries(),
         requests: world.client.answered,
         virtual_time: world.now(),
         longest_read_ns: world.client.longest_read_ns,
-        struck: std::mem::take(&mut world.struck),
+        struck: world.log.struck().clone(),
         story: world.log.into_story(),
     }
 }
@@ -69,18 +70,23 @@ fn through_sessions(world: &mut World) {
             return;
         }
         load(world, &session);
-        if world.failure.is_some() || !world.is_open(world.stack.top()) {
+        if world.log.has_failed() || !world.arrays.is_open(world.stack.top()) {
             return;
         }
-        if world.engine(world.stack.top()).status().stopped_writing {
+        if world
+            .arrays
+            .engine(world.stack.top())
+            .status()
+            .stopped_writing
+        {
             // Bytes read now must also be read after the next opening.
             read_all(world);
         }
-        if world.failure.is_some() {
+        if world.log.has_failed() {
             return;
         }
         end(world, session.ending);
-        if world.failure.is_some() {
+        if world.log.has_failed() {
             return;
         }
         between_sessions(world);
@@ -100,7 +106,7 @@ fn load(world: &mut World, session: &Session) {
         while let Some((fault, _)) = faults.next_if(|(_, at)| *at <= asked) {
             let fault = Fault::by_name(fault).expect("a row of the table");
             let struck = (fault.strike)(world);
-            *world.struck.entry(fault.name).or_default() += u64::from(struck);
+            world.log.count(fault.name, u64::from(struck));
             // The fault may have waited until nothing was in flight.
             world.ask(&mut left);
         }
@@ -113,7 +119,7 @@ fn load(world: &mut World, session: &Session) {
         }
         world.ask(&mut left);
     }
-    if left > 0 && world.failure.is_none() && world.is_open(world.stack.top()) {
+    if left > 0 && !world.log.has_failed() && world.arrays.is_open(world.stack.top()) {
         world.stalled("clients wait, and nothing happens");
     }
 }
@@ -140,7 +146,7 @@ fn end(world: &mut World, ending: Ending) {
         }
         ending => ending,
     };
-    *world.struck.entry(ending.name()).or_default() += 1;
+    world.log.count(ending.name(), 1);
     match ending {
         Ending::Close => close(world),
         Ending::ProcessCrash | Ending::PowerLoss => {
@@ -158,7 +164,7 @@ fn end(world: &mut World, ending: Ending) {
                 }
             }
             world.note(ending.name());
-            if world.failure.is_none() {
+            if !world.log.has_failed() {
                 world.crash(ending == Ending::PowerLoss);
                 after_crash(world);
             }
@@ -168,7 +174,7 @@ fn end(world: &mut World, ending: Ending) {
 
 /// Changes disks between sessions.
 fn between_sessions(world: &mut World) {
-    let clean = world.closed.iter().all(|closed| *closed == Some(true));
+    let clean = world.arrays.all_closed_clean();
     if clean {
         for array in 0..world.stack.arrays.len() {
             if !world.stack.lacks_checksums(array) {
@@ -183,7 +189,7 @@ fn between_sessions(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
         if world.is_gone(disk) && world.faults.percent(50) {
             world.bring_back(disk);
-            *world.struck.entry("stale disk is back").or_default() += 1;
+            world.log.count("stale disk is back", 1);
         }
     }
     if world.journal_is_gone() && world.faults.percent(50) {
@@ -191,11 +197,11 @@ fn between_sessions(world: &mut World) {
     }
     // A disk that is missing at the next opening.
     let disk = world.random_disk();
-    let clean = world.closed.iter().all(|closed| *closed == Some(true));
+    let clean = world.arrays.all_closed_clean();
     let trusted = clean || !world.doubts_parity();
     if world.faults.percent(8) && trusted && world.stack.may_lose_disk(disk) {
         world.drop_disk(disk);
-        *world.struck.entry("missing at opening").or_default() += 1;
+        world.log.count("missing at opening", 1);
     }
     let whole = world.stack.arrays.iter().all(|array| array.lost.is_empty());
     if world.journal.is_some() && (clean || whole) && world.faults.percent(15) {
@@ -203,15 +209,14 @@ fn between_sessions(world: &mut World) {
         if !clean {
             after_crash(world);
         }
-        *world
-            .struck
-            .entry("journal missing at opening")
-            .or_default() += u64::from(missing);
+        world
+            .log
+            .count("journal missing at opening", u64::from(missing));
     }
     world.copy_journal_device();
     if !clean && whole && world.damage_journal_device() {
         after_crash(world);
-        *world.struck.entry("journal device damaged").or_default() += 1;
+        world.log.count("journal device damaged", 1);
     }
     world.change_space();
 }
@@ -230,7 +235,7 @@ fn bring_all_back(world: &mut World) {
     for disk in gone {
         world.bring_back(disk);
     }
-    *world.struck.entry("failed and restarted").or_default() += 1;
+    world.log.count("failed and restarted", 1);
 }
 
 /// Opens once more and checks everything against the history. It checks right after opening, after
@@ -241,11 +246,11 @@ fn last_check(world: &mut World) {
             return;
         }
         read_all(world);
-        if world.failure.is_some() {
+        if world.log.has_failed() {
             return;
         }
         end(world, Ending::ProcessCrash);
-        if world.failure.is_some() {
+        if world.log.has_failed() {
             return;
         }
         world.give_space();
@@ -259,7 +264,7 @@ fn last_check(world: &mut World) {
     if crashes && world.faults.percent(50) {
         // Also if the caches and a member are lost right after.
         while world.client.oldest().is_some() && world.step() {}
-        if world.failure.is_some() {
+        if world.log.has_failed() {
             return;
         }
         world.note("power loss after the first reads");
@@ -271,7 +276,7 @@ fn last_check(world: &mut World) {
     }
     drain(world);
     read_all(world);
-    if world.failure.is_none() && !world.errors_excused {
+    if !world.log.has_failed() && !world.errors_excused {
         world.show(&Seen::Settled);
     }
     if world.faults.percent(60) {
@@ -279,15 +284,15 @@ fn last_check(world: &mut World) {
     }
     drop_what_may_be_lost(world, world.stack.disks.len());
     read_all(world);
-    if world.failure.is_some() {
+    if world.log.has_failed() {
         return;
     }
     close(world);
-    if world.failure.is_some() || !open(world) {
+    if world.log.has_failed() || !open(world) {
         return;
     }
     read_all(world);
-    if world.failure.is_none() {
+    if !world.log.has_failed() {
         close(world);
     }
 }
@@ -303,17 +308,17 @@ fn heal(world: &mut World) {
         drain(world);
     }
     for array in 0..world.stack.arrays.len() {
-        let out = world.stack.is_given_up(array) || !world.is_open(array);
-        if out || world.errors_excused || world.failure.is_some() {
+        let out = world.stack.is_given_up(array) || !world.arrays.is_open(array);
+        if out || world.errors_excused || world.log.has_failed() {
             continue;
         }
         let is_disk = |below: &Below| matches!(below, Below::Disk(_));
         let all_disks = world.stack.arrays[array].members.iter().all(is_disk);
-        if all_disks && world.engine(array).state() != ArrayState::Healthy {
+        if all_disks && world.arrays.engine(array).state() != ArrayState::Healthy {
             world.stalled(&format!("array {array} does not become healthy again"));
         }
     }
-    if world.failure.is_none() && !world.errors_excused {
+    if !world.log.has_failed() && !world.errors_excused {
         world.show(&Seen::Settled);
     }
     read_all(world);
@@ -335,7 +340,7 @@ fn read_some(world: &mut World) {
 fn drop_what_may_be_lost(world: &mut World, times: usize) {
     for _ in 0..times {
         let disk = world.random_disk();
-        if world.failure.is_none() && world.stack.may_lose_disk(disk) && !world.is_gone(disk) {
+        if !world.log.has_failed() && world.stack.may_lose_disk(disk) && !world.is_gone(disk) {
             world.drop_disk(disk);
         }
     }
@@ -354,7 +359,7 @@ fn read(world: &mut World, block: u64, blocks: u64) {
 fn read_all(world: &mut World) {
     let blocks = world.stack.geometry().blocks();
     let mut next = 0;
-    while next < blocks && world.failure.is_none() {
+    while next < blocks && !world.log.has_failed() {
         while world.client.has_room() && next < blocks {
             // If some blocks may be lost, request each separately.
             let may_lose = [&world.in_doubt, &world.unlogged.sectors];

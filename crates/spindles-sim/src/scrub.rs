@@ -14,10 +14,10 @@ impl World {
         drain(self);
         let disk = self.random_disk();
         let (array, _) = self.stack.keeper_of(disk);
-        if self.failure.is_some() || self.excuses_errors() || !self.may_be_scrubbed(array) {
+        if self.log.has_failed() || self.excuses_errors() || !self.may_be_scrubbed(array) {
             return false;
         }
-        let status = self.engine(array).status();
+        let status = self.arrays.engine(array).status();
         if status.jobs.iter().any(|job| job.name == "resync") {
             return false; // Part of it could not be resynced: corruption counts as valid there.
         }
@@ -89,7 +89,7 @@ impl World {
             }
             self.command(array, Command::StopJob("scrub"));
             drain(self);
-            if self.engine(array).status().scrub.mark.0 > 0 {
+            if self.arrays.engine(array).status().scrub.mark.0 > 0 {
                 self.command(array, Command::Scrub(Scrub::default()));
             } else if !self
                 .reported
@@ -118,7 +118,7 @@ impl World {
     /// Returns true if an array is open, in sync, not given up, and has redundancy left.
     pub(crate) fn may_be_scrubbed(&self, array: usize) -> bool {
         let this = &self.stack.arrays[array];
-        self.is_open(array)
+        self.arrays.is_open(array)
             && this.geometry.redundancy() > 0
             && this.geometry.survives(this.lost)
             && !self.stack.is_given_up(array)

@@ -48,15 +48,15 @@ fn cure_what_is_in_doubt(world: &mut World) {
 pub(crate) fn close(world: &mut World) {
     drain(world);
     for array in (0..world.stack.arrays.len()).rev() {
-        world.closed[array] = None;
-        if !world.is_open(array) {
+        world.arrays.set_closed(array, None);
+        if !world.arrays.is_open(array) {
             continue;
         }
         world.command(array, Command::Close);
-        while world.closed[array].is_none() && world.step() {}
+        while world.arrays.closed(array).is_none() && world.step() {}
         let failed = world.stack.is_given_up(array) || may_not_settle(world, array);
-        match world.closed[array] {
-            None if world.failure.is_none() => {
+        match world.arrays.closed(array) {
+            None if !world.log.has_failed() => {
                 return world.stalled(&format!("array {array} does not close"));
             }
             Some(false) if !world.excuses_errors() && !failed => {
@@ -65,8 +65,8 @@ pub(crate) fn close(world: &mut World) {
             _ => {}
         }
     }
-    let clean = !world.closed.contains(&Some(false));
-    if clean && world.closed[world.stack.top()] == Some(true) {
+    let clean = !world.arrays.any_closed_unclean();
+    if clean && world.arrays.closed(world.stack.top()) == Some(true) {
         world.unlogged.forget_writes();
         world.show(&Seen::ClosedClean);
     }
@@ -83,7 +83,7 @@ fn may_not_settle(world: &World, array: usize) -> bool {
 /// Runs until nothing is in flight: every request is answered and every resync is done.
 pub(crate) fn drain(world: &mut World) {
     while world.step() {}
-    if world.failure.is_none()
+    if !world.log.has_failed()
         && let Some(flight) = world.client.oldest()
     {
         let request = flight.request;

@@ -57,7 +57,7 @@ impl World {
             let unreadable = self.stack.disks[disk].not_durably_readable().next();
             let rotten = self.stack.rotten_sectors(disk).next();
             let (array, member) = self.stack.position(disk);
-            let gone = self.is_gone(disk) && self.is_open(array);
+            let gone = self.is_gone(disk) && self.arrays.is_open(array);
             let unnoticed = gone && !matches!(self.state_of(array, member), Member::Missing { .. });
             unreadable.is_none() && rotten.is_none() && !unnoticed
         };
@@ -77,7 +77,7 @@ impl World {
         self.note(&format!("space is short: {space:?}"));
         self.space = Some(space);
         self.stack.is_short_of_space = true;
-        *self.struck.entry("space was short").or_default() += 1;
+        self.log.count("space was short", 1);
         true
     }
 
@@ -131,7 +131,7 @@ impl World {
         let bytes = &data.bytes[..fits];
         self.disk_mut(disk).write(data.first, bytes, fua);
         if fits < data.bytes.len() {
-            *self.struck.entry("written in part").or_default() += 1;
+            self.log.count("written in part", 1);
             return Err(MemberError::NoSpace);
         }
         Ok(())
@@ -182,7 +182,7 @@ impl World {
         if !this.geometry.survives(this.lost.with(member)) {
             return;
         }
-        *self.struck.entry("put out for space").or_default() += 1;
+        self.log.count("put out for space", 1);
         match this.members[usize::from(member.0)] {
             Below::Disk(disk) => self.lose(disk),
             Below::Array(_) => {

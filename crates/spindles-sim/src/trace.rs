@@ -6,7 +6,7 @@ use crate::disk::Disk;
 use crate::options::Options;
 use crate::world::World;
 use crate::{opening, session};
-use spindles_block::{BufferId, Operation};
+use spindles_block::{BufferId, BufferSlice, Operation};
 
 /// The recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,11 @@ pub fn trace(options: &Options) -> Trace {
         .map_or(0, |session| session.requests);
     let steps = (0..requests).map(|_| step(&mut world)).collect();
     session::close(&mut world);
-    assert_eq!(world.failure, None, "nothing goes wrong without faults");
+    assert_eq!(
+        world.log.failure(),
+        None,
+        "nothing goes wrong without faults"
+    );
     Trace {
         before,
         steps,
@@ -81,6 +85,9 @@ fn bytes(world: &World, buffer: BufferId, blocks: u32) -> Vec<u8> {
         return Vec::new();
     }
     let bytes = usize::try_from(blocks).expect("small") * world.stack.block_bytes;
-    let number = usize::try_from(buffer.0).expect("few");
-    world.buffers[number][..bytes].to_vec()
+    let slice = BufferSlice {
+        buffer,
+        first_block: 0,
+    };
+    world.arrays.memory().bytes(slice, bytes)
 }

@@ -338,7 +338,7 @@ mod tests {
             issue: None,
         };
         let now = world.now();
-        let request = world.client.request(now, wish, &mut world.buffers);
+        let request = world.client.request(now, wish, world.arrays.memory_mut());
         if operation.is_write() {
             world.note_rows();
         }

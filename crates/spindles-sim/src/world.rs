@@ -1,52 +1,29 @@
 //! The driver in virtual time: carries the engines' outputs to simulated disks and to each other,
 //! and carries the results back to the engines.
 
+use crate::arrays::{Arrays, Input, OWN_TOKEN, Taken};
 use crate::checkers::{CHECKERS, Check, Scene, Seen};
 use crate::client::{Client, Flight, Token, Wish};
+use crate::clock::{Clock, Happening};
 use crate::disk::WriteData;
 use crate::disks::Work;
 use crate::journal_device::JournalDisk;
-use crate::log::{Entry, Log};
+use crate::log::{Entry, Failure, Log};
 use crate::lost_writes::Doom;
+use crate::memory::{Memory, index};
 use crate::options::Options;
-use crate::queue::Queue;
 use crate::random::Random;
 use crate::replacement::ReplacementDisk;
 use crate::space::Space;
 use crate::stack::{Below, Stack};
-use crate::stalls::{Reads, Stall};
+use crate::stalls::Stall;
 use crate::unlogged::{Doubt, Unlogged};
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
-    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
+    BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult,
+    MemberSet, Operation, Reply, Request, RequestError,
 };
-use spindles_engine::{Command, Engine, Event, JOURNAL_DEVICE, Member, OutReason, Output};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// A scheduled event.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Happening {
-    /// The disk operation at this index of `World::ios` completes.
-    Disk(usize),
-    /// A computation completes.
-    Computed { array: usize, step: StepId },
-    /// An engine's timer expires.
-    Timeout { array: usize, at: Instant },
-    /// A disk that is being filled drops out.
-    Gone { disk: usize },
-}
-
-/// An input to an engine.
-#[derive(Clone, Debug)]
-pub(crate) enum Input {
-    Submit(usize, Request),
-    Member(usize, MemberIoId, MemberResult),
-    Computed(usize, StepId, ComputeResult),
-    Timeout(usize),
-    Command(usize, Command),
-    /// The engine was just opened: only carry out its outputs.
-    Opened(usize),
-}
+use spindles_engine::{Command, Event, JOURNAL_DEVICE, Member, OutReason, Output};
+use std::collections::BTreeSet;
 
 /// An operation on a disk, in flight.
 #[derive(Clone, Debug)]
@@ -63,26 +40,6 @@ pub(crate) struct DiskIo {
     pub(crate) lost: bool,
 }
 
-/// A checker's finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The checker that reports it.
-    pub checker: &'static str,
-    /// The finding in words.
-    pub what: String,
-    /// The session.
-    pub session: u32,
-    /// The moment.
-    pub at: Instant,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (checker, what, session) = (self.checker, &self.what, self.session);
-        write!(f, "{checker}: {what} (session {session}, {} ns)", self.at.0)
-    }
-}
-
 /// A run under way.
 #[expect(
     clippy::struct_excessive_bools,
@@ -95,17 +52,10 @@ pub struct World {
     pub log: Log,
     /// The disks, and the maps of the arrays on them.
     pub stack: Stack,
-    /// The first finding.
-    pub failure: Option<Failure>,
-    /// How often each fault struck and each ending occurred.
-    pub struck: BTreeMap<&'static str, u64>,
     pub(crate) client: Client,
-    pub(crate) queue: Queue<Happening>,
-    pub(crate) engines: Vec<Option<Engine>>,
-    pub(crate) buffers: Vec<Vec<u8>>,
+    pub(crate) clock: Clock,
+    pub(crate) arrays: Arrays,
     pub(crate) session: u32,
-    /// Arrays whose engine has answered `Closed`, and whether clean.
-    pub(crate) closed: Vec<Option<bool>>,
     /// Set while requests may fail: see `Scene`.
     pub(crate) errors_excused: bool,
     /// Sectors that a crash interrupted while they were being written.
@@ -117,15 +67,7 @@ pub struct World {
     pub(crate) without_log: Doubt,
     pub(crate) unlogged: Unlogged,
     pub(crate) faults: Random,
-    /// Replies to requests of the simulator itself.
-    pub(crate) own_replies: Vec<Reply>,
     pub(crate) ios: Vec<Option<DiskIo>>,
-    pub(crate) held: Vec<VecDeque<Request>>,
-    /// The requests that the array above sent to each array, by token.
-    pub(crate) handed: Vec<BTreeMap<u64, Operation>>,
-    pub(crate) inputs: VecDeque<Input>,
-    /// When each engine's timer expires next.
-    pub(crate) alarms: Vec<Option<Instant>>,
     pub(crate) gone: Vec<bool>,
     /// Disks with old contents that wait to rejoin their array.
     pub(crate) returning: BTreeSet<usize>,
@@ -141,7 +83,6 @@ pub struct World {
     pub(crate) weak_disks: u32,
     pub(crate) slow: Vec<bool>,
     pub(crate) stalls: Vec<Stall>,
-    pub(crate) reads: Reads,
     pub(crate) replacement: Option<ReplacementDisk>,
     pub(crate) journal: Option<JournalDisk>,
     pub(crate) lost_at: Vec<Option<Instant>>,
@@ -170,27 +111,16 @@ pub struct World {
     pub(crate) spacing: Random,
     /// Draws whether an array that lost too many disks gets them back and is opened again.
     pub(crate) restarting: Random,
-    latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
-    steps: u64,
 }
 
 impl std::fmt::Debug for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut world = f.debug_struct("World");
         world.field("seed", &self.options.seed);
-        world.field("now", &self.queue.now());
+        world.field("now", &self.clock.now());
         world.finish_non_exhaustive()
     }
-}
-
-/// Tokens from here on are the simulator's own.
-pub(crate) const OWN_TOKEN: u64 = 1 << 62;
-
-const STEPS_MAX: u64 = 3_000_000;
-
-pub(crate) fn index(value: u32) -> usize {
-    usize::try_from(value).expect("small")
 }
 
 impl World {
@@ -198,32 +128,22 @@ impl World {
     pub(crate) fn new(options: Options, stack: Stack, story: bool) -> Self {
         let arrays = stack.arrays.len();
         let disks = stack.disks.len();
-        // Two buffers for each array, one of the simulator's own, then the clients'.
-        let client_buffer = 2 * arrays + 1;
-        let buffers = client_buffer + index(options.depth + options.limit_hedges);
-        let first = u32::try_from(client_buffer).expect("few");
+        let clients = options.depth + options.limit_hedges;
+        let memory = Memory::new(arrays, clients, stack.block_bytes);
+        let first = memory.first_of_clients();
         Self {
+            arrays: Arrays::new(arrays, memory),
             log: Log::new(story),
-            failure: None,
-            struck: BTreeMap::new(),
             client: Client::new(&options, stack.geometry().blocks(), first),
-            queue: Queue::new(),
-            engines: (0..arrays).map(|_| None).collect(),
-            buffers: vec![Vec::new(); buffers],
+            clock: Clock::new(options.seed, arrays),
             session: 0,
-            closed: vec![None; arrays],
             errors_excused: false,
             in_doubt: Doubt::default(),
             unflushed: BTreeSet::new(),
             without_log: Doubt::default(),
             unlogged: Unlogged::default(),
             faults: Random::new(options.seed, "faults"),
-            own_replies: Vec::new(),
             ios: Vec::new(),
-            held: vec![VecDeque::new(); arrays],
-            handed: vec![BTreeMap::new(); arrays],
-            inputs: VecDeque::new(),
-            alarms: vec![None; arrays],
             gone: vec![false; disks],
             returning: BTreeSet::new(),
             unlogged_parity: false,
@@ -233,7 +153,6 @@ impl World {
             weak_disks: 0,
             slow: vec![false; disks],
             stalls: vec![Stall::None; disks],
-            reads: Reads::default(),
             replacement: None,
             journal: None,
             lost_at: vec![None; disks],
@@ -251,46 +170,32 @@ impl World {
             space_is_doomed: false,
             spacing: Random::new(options.seed, "space"),
             restarting: Random::new(options.seed, "restarts of failed arrays"),
-            latency: Random::new(options.seed, "latency"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))
                 .collect(),
-            steps: 0,
             options,
             stack,
         }
     }
 
-    pub(crate) fn scratch_of(array: usize) -> BufferId {
-        BufferId(u32::try_from(2 * array).expect("few"))
-    }
-
-    pub(crate) fn metadata_of(array: usize) -> BufferId {
-        BufferId(u32::try_from(2 * array + 1).expect("few"))
-    }
-
-    pub(crate) fn own_buffer(&self) -> BufferId {
-        BufferId(u32::try_from(2 * self.stack.arrays.len()).expect("few"))
-    }
-
     /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
-        self.queue.now()
+        self.clock.now()
     }
 
     /// Logs a rare event.
     pub(crate) fn note(&mut self, text: &str) {
-        self.log.note(self.queue.now(), text);
+        self.log.note(self.clock.now(), text);
     }
 
     /// Shows an event to all checkers.
     pub(crate) fn show(&mut self, seen: &Seen<'_>) {
-        if self.failure.is_some() {
+        if self.log.has_failed() {
             return;
         }
         let errors_excused = self.excuses_errors();
         let mut scene = Scene {
-            now: self.queue.now(),
+            now: self.clock.now(),
             options: &self.options,
             stack: &self.stack,
             history: &mut self.client.history,
@@ -299,16 +204,14 @@ impl World {
         };
         for (checker, check) in &mut self.watch {
             if let Err(what) = check.see(&mut scene, seen) {
-                let (session, at) = (self.session, self.queue.now());
+                let (session, at) = (self.session, self.clock.now());
                 let failure = Failure {
                     checker,
                     what,
                     session,
                     at,
                 };
-                self.log.note(at, &format!("FOUND by {failure}"));
-                self.failure = Some(failure);
-                return;
+                return self.log.fail(failure);
             }
         }
     }
@@ -321,31 +224,30 @@ impl World {
     /// finding.
     pub(crate) fn step(&mut self) -> bool {
         loop {
-            if self.failure.is_some() {
+            if self.log.has_failed() {
                 return false;
             }
-            let Some(happening) = self.queue.advance() else {
+            let Some(happening) = self.clock.advance() else {
                 return false;
             };
             let is_alarm = matches!(happening, Happening::Timeout { .. });
             if !self.happen(happening) || !is_alarm {
-                return self.failure.is_none();
+                return !self.log.has_failed();
             }
         }
     }
 
     /// Carries out one event. Returns false if the run exceeds its limit of steps.
     fn happen(&mut self, happening: Happening) -> bool {
-        self.steps += 1;
-        if self.steps > STEPS_MAX {
+        if self.clock.is_overrun() {
             self.stalled("it does not come to an end");
             return false;
         }
         match happening {
             Happening::Disk(place) => self.disk_done(place),
             Happening::Computed { array, step } => {
-                let result = self.compute(array, step);
-                let now = self.queue.now();
+                let result = self.arrays.compute(array, step);
+                let now = self.clock.now();
                 self.log.entry(now, Entry::Computed { array });
                 self.give(Input::Computed(array, step, result));
             }
@@ -354,26 +256,16 @@ impl World {
                     self.drop_replacement();
                 } else if self.is_being_filled(disk) {
                     self.drop_disk(disk);
-                    *self.struck.entry("gone while filled").or_default() += 1;
+                    self.log.count("gone while filled", 1);
                 }
             }
             Happening::Timeout { array, at } => {
-                if self.alarms[array] == Some(at) {
-                    self.alarms[array] = None;
+                if self.clock.rings(array, at) {
                     self.give(Input::Timeout(array));
                 }
             }
         }
         true
-    }
-
-    pub(crate) fn engine(&self, array: usize) -> &Engine {
-        self.engines[array].as_ref().expect("the array is open")
-    }
-
-    /// Returns true if the array is open.
-    pub(crate) fn is_open(&self, array: usize) -> bool {
-        self.engines[array].is_some()
     }
 
     pub(crate) fn opened(&mut self, array: usize) {
@@ -384,10 +276,11 @@ impl World {
         self.give(Input::Command(array, command));
     }
 
-    /// Sends a request of the simulator itself, over whole blocks. Returns true if it succeeded.
+    /// Sends a request of the simulator itself, over all bytes of its buffer. Returns true if it
+    /// succeeded.
     fn ask_own(&mut self, array: usize, operation: Operation, block: BlockIndex) -> bool {
-        let buffer = self.own_buffer();
-        let bytes = self.buffers[index(buffer.0)].len();
+        let buffer = self.arrays.memory().own();
+        let bytes = self.arrays.memory_mut().whole(buffer).len();
         let request = Request {
             token: OWN_TOKEN,
             operation,
@@ -399,10 +292,9 @@ impl World {
             },
         };
         self.give(Input::Submit(array, request));
-        while self.own_replies.is_empty() && self.step() {}
-        self.own_replies
-            .pop()
-            .is_some_and(|reply| reply.result.is_ok())
+        while !self.arrays.has_own_reply() && self.step() {}
+        let reply = self.arrays.take_own_reply();
+        reply.is_some_and(|reply| reply.result.is_ok())
     }
 
     /// Reads from an open array.
@@ -412,63 +304,26 @@ impl World {
         block: BlockIndex,
         bytes: usize,
     ) -> Option<Vec<u8>> {
-        let buffer = index(self.own_buffer().0);
-        self.buffers[buffer] = vec![0; bytes];
+        let buffer = self.arrays.memory().own();
+        *self.arrays.memory_mut().whole(buffer) = vec![0; bytes];
         let done = self.ask_own(array, Operation::Read, block);
-        done.then(|| self.buffers[buffer].clone())
+        done.then(|| self.arrays.memory_mut().whole(buffer).clone())
     }
 
     /// Writes durably to an open array.
     pub(crate) fn write_own(&mut self, array: usize, block: BlockIndex, bytes: &[u8]) -> bool {
-        let buffer = index(self.own_buffer().0);
-        self.buffers[buffer] = bytes.to_vec();
+        let buffer = self.arrays.memory().own();
+        *self.arrays.memory_mut().whole(buffer) = bytes.to_vec();
         self.ask_own(array, Operation::Write { fua: true }, block)
     }
 
     fn give(&mut self, input: Input) {
-        self.inputs.push_back(input);
-        while let Some(input) = self.inputs.pop_front() {
-            let now = self.queue.now();
-            let array = match input {
-                Input::Submit(array, _)
-                | Input::Member(array, ..)
-                | Input::Computed(array, ..)
-                | Input::Timeout(array)
-                | Input::Command(array, _)
-                | Input::Opened(array) => array,
-            };
-            let Some(engine) = self.engines[array].as_mut() else {
-                continue; // It crashed.
-            };
-            match input {
-                Input::Submit(_, request) => {
-                    let clients = array == self.stack.top() && request.token < OWN_TOKEN;
-                    let taken = if clients {
-                        engine.submit_exchangeable(now, request)
-                    } else {
-                        engine.submit(now, request)
-                    };
-                    if taken.is_err() {
-                        self.busy(array, request);
-                    }
-                }
-                Input::Member(_, id, result) => {
-                    if let Some(read) = engine.metadata_read(id).filter(|_| result.is_ok()) {
-                        let at = index(read.buffer.first_block) * self.stack.block_bytes;
-                        let buffer = &self.buffers[index(read.buffer.buffer.0)];
-                        read.bytes
-                            .copy_from_slice(&buffer[at..at + read.bytes.len()]);
-                    }
-                    engine.complete_member(now, id, result);
-                }
-                Input::Computed(_, step, result) => engine.complete_compute(now, step, result),
-                Input::Timeout(_) => engine.handle_timeout(now),
-                Input::Command(_, command) => {
-                    if let Err(error) = engine.command(now, command) {
-                        self.note(&format!("a command was not taken: {error:?}"));
-                    }
-                }
-                Input::Opened(_) => {}
+        self.arrays.push(input);
+        while let Some((array, taken)) = self.arrays.take_next(self.clock.now()) {
+            match taken {
+                Taken::Yes => {}
+                Taken::Busy(request) => self.busy(array, request),
+                Taken::Refused(error) => self.note(&format!("a command was not taken: {error:?}")),
             }
             self.carry_out(array);
         }
@@ -481,37 +336,36 @@ impl World {
             self.stalled("an idle array is busy");
         } else {
             self.stalled("an array below another was busy: its pools are too small");
-            self.held[array].push_back(request);
+            self.arrays.hold(array, request);
         }
     }
 
     /// Carries out the outputs of one engine.
     fn carry_out(&mut self, array: usize) {
-        while let Some(output) = self.engines[array].as_mut().and_then(Engine::poll_output) {
+        while let Some(output) = self.arrays.poll_output(array) {
             match output {
                 Output::Member(io) => {
-                    self.take_metadata(array, &io);
+                    self.arrays.take_metadata(array, &io);
                     if array == self.stack.top() && io.operation == Operation::Read {
-                        self.reads.of_members += 1;
+                        self.arrays.count_read();
                     }
                     // There may be disks for more positions, from a growth that failed.
                     if io.member == JOURNAL_DEVICE {
                         self.start_io(array, self.journal_number(), io);
                         continue;
                     }
-                    if io.member == self.engine(array).replacement() {
+                    if io.member == self.arrays.engine(array).replacement() {
                         self.start_io(array, self.replacement_number(), io);
                         continue;
                     }
                     match self.stack.arrays[array].members[usize::from(io.member.0)] {
                         Below::Disk(disk) => self.start_io(array, disk, io),
-                        Below::Array(below) => self.hand_down(below, io),
+                        Below::Array(below) => self.arrays.hand_down(below, io),
                     }
                 }
                 Output::Compute(step) => {
-                    let takes_ns = self.latency.between(500, 20_000);
-                    self.queue
-                        .after(takes_ns, Happening::Computed { array, step });
+                    let computed = Happening::Computed { array, step };
+                    self.clock.after_between(500, 20_000, computed);
                 }
                 Output::Reply(reply) => self.replied(array, reply),
                 Output::Swap(member) => self.exchange(array, member),
@@ -520,36 +374,13 @@ impl World {
         }
         self.watch_hedges(array);
         self.follow_engine(array);
-        if self.is_open(array) && self.engine(array).is_settled() {
+        if self.arrays.is_open(array) && self.arrays.engine(array).is_settled() {
             self.stack.arrays[array].unsettled = false;
             if array == self.stack.top() {
                 self.rows_have_settled();
             }
         }
-        let alarm = self.engine_timeout(array);
-        if self.alarms[array] != alarm {
-            self.alarms[array] = alarm;
-            if let Some(at) = alarm {
-                self.queue.at(at, Happening::Timeout { array, at });
-            }
-        }
-    }
-
-    /// Turns a member I/O of one array into a request to the array below.
-    fn hand_down(&mut self, below: usize, io: MemberIo) {
-        let request = Request {
-            token: u64::from(io.id.0),
-            operation: io.operation,
-            block: io.block,
-            blocks: io.blocks,
-            buffer: io.buffer,
-        };
-        self.handed[below].insert(request.token, io.operation);
-        self.inputs.push_back(Input::Submit(below, request));
-    }
-
-    fn engine_timeout(&self, array: usize) -> Option<Instant> {
-        self.engines[array].as_ref().and_then(Engine::poll_timeout)
+        self.clock.set_alarm(array, self.arrays.poll_timeout(array));
     }
 
     /// Records blocks that a crash destroyed, if the loss is legal. Loss is legal if members are
@@ -583,7 +414,7 @@ impl World {
     /// Records blocks that can't be filled on a rebuilding member. Fails the run unless blocks of
     /// other members may be unreadable.
     fn is_not_filled(&mut self, array: usize, member: MemberIndex, block: BlockIndex, blocks: u32) {
-        *self.struck.entry("filled in part").or_default() += 1;
+        self.log.count("filled in part", 1);
         if !self.errors_excused && !self.stack.may_lose_blocks(array) {
             return self.stalled("blocks are not filled though all can be read");
         }
@@ -628,8 +459,8 @@ impl World {
             self.returning.remove(&disk);
             if self.weak_disks > 0 {
                 self.weak_disks -= 1;
-                let after_ns = self.latency.between(0, 8_000_000);
-                self.queue.after(after_ns, Happening::Gone { disk });
+                self.clock
+                    .after_between(0, 8_000_000, Happening::Gone { disk });
             }
         }
     }
@@ -638,7 +469,7 @@ impl World {
     fn is_rebuilt(&mut self, array: usize, member: MemberIndex) {
         let filling = &mut self.stack.arrays[array].filling;
         *filling = filling.without(member);
-        *self.struck.entry("rebuilt").or_default() += 1;
+        self.log.count("rebuilt", 1);
         let below = self.stack.arrays[array].members[usize::from(member.0)];
         // The disk may have dropped out again before the engine noticed.
         if !matches!(below, Below::Disk(disk) if self.gone[disk]) {
@@ -647,7 +478,7 @@ impl World {
         // The engine counted the rebuilt member already while that was being recorded. A member
         // that it put out meanwhile is lost only now.
         if self.stack.is_short_of_space {
-            let out = self.engine(array).status().members.into_iter();
+            let out = self.arrays.engine(array).status().members.into_iter();
             let out = out.filter(|it| matches!(it.state, Member::Missing { .. }));
             let lost = self.stack.arrays[array].lost;
             for late in out.filter(|it| !lost.contains(it.member)) {
@@ -666,7 +497,7 @@ impl World {
             Event::Lost { block, blocks } => self.is_lost(array, block, blocks),
             Event::ResyncDone { .. } if array == self.stack.top() => self.unflushed.clear(),
             Event::TooMuchLost => self.stalled("there is no room to note what is lost"),
-            Event::Closed { clean } => self.closed[array] = Some(clean),
+            Event::Closed { clean } => self.arrays.set_closed(array, Some(clean)),
             Event::Found(_)
             | Event::MetadataFound(_)
             | Event::Disagreement { .. }
@@ -696,15 +527,15 @@ impl World {
 
     /// Schedules the dropout of the replacement disk.
     pub(crate) fn lose_replacement_soon(&mut self) {
-        let after_ns = self.latency.between(0, 8_000_000);
         let disk = self.replacement_number();
-        self.queue.after(after_ns, Happening::Gone { disk });
+        self.clock
+            .after_between(0, 8_000_000, Happening::Gone { disk });
     }
 
     /// Assigns spares to vacant positions while there are any. A spare already claimed by this
     /// array does not count, even if no superblock names it yet.
     pub(crate) fn take_spares(&mut self, array: usize) {
-        for member in self.engine(array).vacancies().iter() {
+        for member in self.arrays.engine(array).vacancies().iter() {
             let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
                 continue;
             };
@@ -716,18 +547,18 @@ impl World {
             if let Some((array, command)) = self.put_spare(disk) {
                 self.spares -= u32::from(!claimed);
                 let word = if claimed { "spare again" } else { "spare" };
-                *self.struck.entry(word).or_default() += 1;
-                self.inputs.push_back(Input::Command(array, command));
+                self.log.count(word, 1);
+                self.arrays.push(Input::Command(array, command));
             }
         }
     }
 
     fn replied(&mut self, array: usize, reply: Reply) {
         if reply.token >= OWN_TOKEN {
-            self.own_replies.push(reply);
+            self.arrays.own_replied(reply);
         } else if let Some((above, _)) = self.stack.arrays[array].above {
             let id = MemberIoId(u32::try_from(reply.token).expect("it was made of one"));
-            let operation = self.handed[array].remove(&reply.token);
+            let operation = self.arrays.handed_back(array, reply.token);
             let is_read = operation == Some(Operation::Read);
             let result = reply.result.map_err(|error| match error {
                 RequestError::Corrupt | RequestError::InDoubt => MemberError::Corrupt,
@@ -735,10 +566,8 @@ impl World {
                 _ if is_read => MemberError::Medium,
                 _ => MemberError::Gone,
             });
-            self.inputs.push_back(Input::Member(above, id, result));
-            if let Some(request) = self.held[array].pop_front() {
-                self.inputs.push_back(Input::Submit(array, request));
-            }
+            self.arrays.push(Input::Member(above, id, result));
+            self.arrays.release(array);
         } else {
             self.answered(reply);
         }
@@ -747,7 +576,7 @@ impl World {
     // ---- disks -------------------------------------------------------------------------------
 
     fn start_io(&mut self, array: usize, disk: usize, io: MemberIo) {
-        let now = self.queue.now();
+        let now = self.clock.now();
         let MemberIo {
             operation, blocks, ..
         } = io;
@@ -768,10 +597,11 @@ impl World {
         // A blank disk waits for this position: the I/O was planned for its predecessor.
         let is_late = is_member && {
             let (array, member) = self.stack.position(disk);
-            self.stack.arrays[array].blank.contains(member) && self.engine(array).is_out(member)
+            self.stack.arrays[array].blank.contains(member)
+                && self.arrays.engine(array).is_out(member)
         };
         let data = match operation {
-            Operation::Write { .. } => Some(self.bytes(io.buffer, bytes)),
+            Operation::Write { .. } => Some(self.arrays.memory().bytes(io.buffer, bytes)),
             Operation::Discard | Operation::WriteZeroes { .. } => Some(vec![0; bytes]),
             Operation::Read | Operation::Flush => None,
         };
@@ -812,7 +642,7 @@ impl World {
             self.ios.len() - 1
         });
         self.ios[place] = Some(io);
-        self.queue.after(takes_ns, Happening::Disk(place));
+        self.clock.after(takes_ns, Happening::Disk(place));
     }
 
     /// Draws how long a disk takes for an operation.
@@ -823,7 +653,7 @@ impl World {
             Operation::Flush => Work::Flush,
             _ => Work::Write(length),
         };
-        let takes_ns = (self.disk(disk).model().service_ns)(&mut self.latency, work);
+        let takes_ns = self.clock.service_ns(self.disk(disk).model(), work);
         let is_slow = disk < self.replacement_number() && self.slow[disk];
         if is_slow { 20 * takes_ns } else { takes_ns }
     }
@@ -832,7 +662,7 @@ impl World {
         let io = self.ios[place].take().expect("it was in flight");
         if let Some(until) = self.held_up(&io) {
             self.ios[place] = Some(io);
-            return self.queue.at(until, Happening::Disk(place));
+            return self.clock.at(until, Happening::Disk(place));
         }
         if io.io.operation == Operation::Read {
             self.fills(&io);
@@ -848,9 +678,12 @@ impl World {
         };
         if operation == Operation::Read && result.is_err() {
             // Data of a failed read must not be used.
-            self.bytes_mut(io.io.buffer, bytes).fill(0xee);
+            self.arrays
+                .memory_mut()
+                .bytes_mut(io.io.buffer, bytes)
+                .fill(0xee);
         }
-        let now = self.queue.now();
+        let now = self.clock.now();
         self.log.entry(
             now,
             Entry::DiskDone {
@@ -861,13 +694,35 @@ impl World {
             },
         );
         if let (Operation::Write { .. }, Some(data)) = (operation, &io.data) {
-            let buffer_changed = self.bytes(io.io.buffer, bytes) != data.bytes;
+            let buffer_changed = self.arrays.memory().bytes(io.io.buffer, bytes) != data.bytes;
             self.show(&Seen::DiskWrote {
                 disk,
                 buffer_changed,
             });
         }
         self.give(Input::Member(array, io.io.id, result));
+    }
+
+    /// Checks the buffer that a disk is about to fill with data read.
+    pub(crate) fn fills(&mut self, io: &DiskIo) {
+        let buffer = io.io.buffer.buffer;
+        let clients = self.client.keeps(buffer);
+        if clients {
+            let disk = io.disk;
+            self.show(&Seen::DiskRead { disk, clients });
+        }
+    }
+
+    /// Counts the reads that the outermost array hedged since the last call.
+    fn watch_hedges(&mut self, array: usize) {
+        if array != self.stack.top() || !self.arrays.is_open(array) {
+            return;
+        }
+        let (more, hedged, reads) = self.arrays.count_hedged();
+        if more > 0 {
+            self.log.count("hedged", more);
+            self.show(&Seen::Hedged { hedged, reads });
+        }
     }
 
     /// Executes an operation on a present disk.
@@ -878,7 +733,9 @@ impl World {
                 let mut read = vec![0; io.bytes];
                 let result = self.disk(disk).read(io.first_sector, &mut read);
                 if result.is_ok() {
-                    self.bytes_mut(io.io.buffer, io.bytes)
+                    self.arrays
+                        .memory_mut()
+                        .bytes_mut(io.io.buffer, io.bytes)
                         .copy_from_slice(&read);
                 }
                 result
@@ -909,7 +766,7 @@ impl World {
 
     /// Submits client requests while there is room. `left` counts down.
     pub(crate) fn ask(&mut self, left: &mut u32) {
-        while *left > 0 && self.client.has_room() && self.failure.is_none() {
+        while *left > 0 && self.client.has_room() && !self.log.has_failed() {
             *left -= 1;
             let wish = self.client.wish();
             self.ask_for(wish);
@@ -918,8 +775,8 @@ impl World {
 
     /// Submits one client request. The answer may come before this function returns.
     pub(crate) fn ask_for(&mut self, wish: Wish) -> Request {
-        let now = self.queue.now();
-        let request = self.client.request(now, wish, &mut self.buffers);
+        let now = self.clock.now();
+        let request = self.client.request(now, wish, self.arrays.memory_mut());
         self.log.entry(
             now,
             Entry::Request {
@@ -938,7 +795,7 @@ impl World {
     }
 
     fn answered(&mut self, reply: Reply) {
-        let now = self.queue.now();
+        let now = self.clock.now();
         let done = reply.result.is_ok();
         let token = reply.token;
         self.log.entry(now, Entry::Reply { token, done });
@@ -948,7 +805,7 @@ impl World {
         self.judge(&flight, done);
         if let Some(request) = self.client.held.take() {
             let top = self.stack.top();
-            self.inputs.push_back(Input::Submit(top, request));
+            self.arrays.push(Input::Submit(top, request));
         }
     }
 
@@ -979,7 +836,7 @@ impl World {
         match flight.token {
             Token::Read(token) => {
                 let length = index(blocks) * self.stack.block_bytes;
-                let bytes = self.bytes(buffer, length);
+                let bytes = self.arrays.memory().bytes(buffer, length);
                 self.show(&Seen::Read {
                     token,
                     bytes: &bytes,
@@ -1026,7 +883,7 @@ impl World {
             .any(|array| array.damaged.is_some() && !array.lost.is_empty());
         let excuse = self.excuse(&sectors, flight.request.token);
         if let Some(excuse) = excuse.filter(|_| operation == Operation::Read) {
-            *self.struck.entry(excuse).or_default() += 1;
+            self.log.count(excuse, 1);
             return;
         }
         if unlisted && self.in_doubt.meets(&sectors, flight.request.token) {
