@@ -1,7 +1,7 @@
 //! Creates the disks of a run, the maps over them, and their superblocks.
 
+use crate::devices::journal::{self, JournalDisk};
 use crate::disk::Disk;
-use crate::journal_device;
 use crate::options::{Keepers, Options, Tree, starts_unclean};
 use crate::random::Random;
 use crate::stack::Checksums;
@@ -146,10 +146,10 @@ pub(crate) fn write_superblocks(world: &mut World) {
         for device in &devices {
             world.stack.arrays[array].put_places(device.member, Places::of(device));
         }
-        if let Some(device) = journal_device::device_for(&world.options, &record)
+        if let Some(device) = journal::device_for(&world.options, &record)
             && device.device_uuid == record.journal.device
         {
-            world.add_journal_device(device);
+            world.devices.journal = Some(JournalDisk::new(&world.options, &device));
         }
         give_bitmaps(world, array, &record, &devices);
         blank_checksums(world, array, &record, &devices);
@@ -213,7 +213,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         give_checksums(&mut record, &mut devices, array.checksum, row_sums);
     }
     let device = (index == world.stack.top() && logs)
-        .then(|| journal_device::device_for(options, &record))
+        .then(|| journal::device_for(options, &record))
         .flatten();
     if let Some(device) = device {
         record.journal.device = device.device_uuid;

@@ -42,12 +42,11 @@ impl World {
     fn is_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
         let sectors = self.stack.sectors(disk, block);
         let sector_bytes = self.stack.disks[disk].sector_bytes();
-        self.ios.iter().flatten().any(|io| {
-            io.disk == disk
-                && (io.data.as_ref()).is_some_and(|data| {
-                    let count = u64::try_from(data.bytes.len() / sector_bytes).expect("fits");
-                    data.first < sectors.end && sectors.start < data.first + count
-                })
+        self.devices.in_flight(disk).any(|io| {
+            (io.data.as_ref()).is_some_and(|data| {
+                let count = u64::try_from(data.bytes.len() / sector_bytes).expect("fits");
+                data.first < sectors.end && sectors.start < data.first + count
+            })
         })
     }
 
@@ -246,7 +245,7 @@ impl World {
         this.checksums.is_some()
             && self.arrays.is_open(array)
             && !this.lost.contains(member)
-            && !self.is_gone(disk)
+            && !self.devices.is_gone(disk)
             && !in_flight
             && !may_be_torn
             && !is_in_gap

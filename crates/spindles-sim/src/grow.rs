@@ -210,10 +210,9 @@ impl World {
             this.members.push(Below::Disk(self.stack.disks.len()));
             this.data_start.push(BlockIndex(0));
             self.stack.disks.push(disk);
-            self.gone.push(false);
+            self.devices.add_member();
             self.slow.push(false);
             self.stalls.push(Stall::None);
-            self.lost_at.push(None);
         }
         this.lost = this.lost.with(member);
         this.blank = this.blank.with(member);
@@ -261,7 +260,7 @@ impl World {
 
     /// Returns true if parity may disagree with data after a crash: see `Options::doubts_parity`.
     pub(crate) fn doubts_parity(&self) -> bool {
-        let log_is_gone = self.journal_is_gone() || self.journal_is_damaged();
+        let log_is_gone = self.devices.journal_is_gone() || self.devices.journal_is_damaged();
         self.options.doubts_parity() || self.unlogged_parity || log_is_gone
     }
 

@@ -34,7 +34,7 @@ impl World {
         if self.scrubs_quietly {
             return false; // Repairs of a scrub are checked to the byte.
         }
-        if self.journal.is_some() {
+        if self.devices.journal.is_some() {
             return false; // An old copy that matches its old checksum would be undetectable.
         }
         if self.tears() || !self.arrays.is_open(array) || !self.arrays.engine(array).is_settled() {

@@ -33,7 +33,7 @@ impl World {
             && !this.unsettled
             && this.staged.is_empty()
             && member.0 < this.geometry.members()
-            && !self.is_gone(disk)
+            && !self.devices.is_gone(disk)
             && !self.doubts_parity()
             && self.stack.may_lose_disk(disk);
         let (record, device) = self.superblock(disk).filter(|_| allowed)?;
@@ -44,8 +44,9 @@ impl World {
     pub(crate) fn damage_journal(&mut self) {
         let top = self.stack.top();
         let this = &self.stack.arrays[top];
-        let is_needed =
-            self.journal.is_none() && this.geometry.parity_chunks() > 0 && this.checksums.is_some();
+        let is_needed = self.devices.journal.is_none()
+            && this.geometry.parity_chunks() > 0
+            && this.checksums.is_some();
         if !std::mem::take(&mut self.journal_is_doomed) || !is_needed {
             return;
         }
@@ -189,7 +190,7 @@ impl World {
             .any(|job| job.going);
         let is_unreadable = |disk: &Disk| disk.not_durably_readable().next().is_some();
         let any_unreadable = self.stack.disks.iter().any(is_unreadable);
-        let any_gone = (0..self.stack.disks.len()).any(|disk| self.is_gone(disk));
+        let any_gone = (0..self.stack.disks.len()).any(|disk| self.devices.is_gone(disk));
         let is_short = self.stack.is_short_of_space;
         busy || any_unreadable || any_gone || is_short || !self.stack.decayed.is_empty()
     }

@@ -2,11 +2,10 @@
 
 use crate::disk::{Disk, Landing, PowerLoss, WriteData};
 use crate::faults::Fault;
-use crate::random::Random;
 use crate::stack::Below;
 use crate::stack::places::{Places, SMALL_BYTES};
 use crate::stalls::Stall;
-use crate::world::{DiskIo, World};
+use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_engine::{Command, Engine, Member, Scrub};
 use spindles_format::{
@@ -57,30 +56,38 @@ impl World {
         (0..count).map(&mut sector).collect()
     }
 
-    /// Returns true if the disk does not answer.
-    pub fn is_gone(&self, disk: usize) -> bool {
-        match self.gone.get(disk) {
-            Some(gone) => *gone,
-            None if disk == self.journal_number() => self.journal_is_gone(),
-            None => self.replacement.as_ref().is_none_or(|disk| disk.gone),
-        }
-    }
-
     /// Makes the disk stop answering; each write in flight lands or does not.
     pub fn drop_disk(&mut self, disk: usize) {
         self.note(&format!("disk {disk} drops out"));
-        self.gone[disk] = true;
         self.lose(disk);
-        for place in 0..self.ios.len() {
-            let Some(io) = self.ios[place].as_mut().filter(|io| io.disk == disk) else {
-                continue;
-            };
-            io.lost = true;
-            if let Some(data) = io.data.clone() {
-                let landing = Landing::random(&mut self.faults);
-                self.stack.disks[disk].land(&mut self.faults, &data, landing);
-            }
+        (self.devices).drop_out(&mut self.stack, disk, &mut self.faults);
+    }
+
+    /// Makes the journal disk stop answering. Returns false if there is none, or it did not answer
+    /// before.
+    pub fn drop_journal(&mut self) -> bool {
+        let journal = self.devices.journal.as_ref();
+        let is_there = journal.is_some_and(|journal| !journal.gone);
+        if !is_there || self.stack.is_short_of_space {
+            return false;
         }
+        let number = self.devices.journal_number();
+        (self.devices).drop_out(&mut self.stack, number, &mut self.faults);
+        self.note("the disk with the journal drops out");
+        let top = self.stack.top();
+        if self.arrays.is_open(top) && !self.arrays.engine(top).is_settled() {
+            // In the middle of a replay, durable checksums are the only record of recent writes. If
+            // a member is missing too, now or later, parity can't be trusted.
+            self.lose_log();
+            self.errors_excused |= self.stack.arrays[top].geometry.parity_chunks() > 0;
+        }
+        true
+    }
+
+    /// Makes the journal disk answer again, with its old contents.
+    pub(crate) fn bring_back_journal(&mut self) {
+        self.note("the disk with the journal is back");
+        self.devices.journal.as_mut().expect("it was there").gone = false;
     }
 
     /// Records that the engine put a working member out because of its errors.
@@ -99,7 +106,7 @@ impl World {
                 .next();
             let rotten = self.stack.rotten_sectors(disk).next();
             let (of, position) = self.stack.position(disk);
-            let unnoticed = self.is_gone(disk)
+            let unnoticed = self.devices.is_gone(disk)
                 && self.arrays.is_open(of)
                 && !matches!(self.state_of(of, position), Member::Missing { .. });
             now.is_some() || met.is_some() || rotten.is_some() || unnoticed
@@ -128,7 +135,7 @@ impl World {
         }
         self.stack.lose_disk(disk);
         self.note_gone_rows();
-        self.lost_at[disk].get_or_insert(self.clock.now());
+        self.devices.lose(disk, self.clock.now());
     }
 
     /// Records that lost members turned out to be up to date.
@@ -138,7 +145,7 @@ impl World {
         this.blank = this.blank.difference(members);
         for member in members.iter() {
             if let Below::Disk(disk) = this.members[usize::from(member.0)] {
-                self.lost_at[disk] = None;
+                self.devices.find_again(disk);
             }
         }
         self.note_rows();
@@ -147,7 +154,7 @@ impl World {
     /// Makes the disk answer again, with stale contents.
     pub(crate) fn bring_back(&mut self, disk: usize) {
         self.note(&format!("disk {disk} is back"));
-        self.gone[disk] = false;
+        self.devices.answers_again(disk);
     }
 
     /// Makes the sector unreadable until it is written.
@@ -276,8 +283,8 @@ impl World {
             && member.0 < this.geometry.members()
             && this.geometry.survives(this.lost)
             && self.arrays.is_open(array)
-            && !self.returning.contains(&disk)
-            && !self.has_replacement(array, member)
+            && !self.devices.is_returning(disk)
+            && !self.devices.has_replacement(array, member)
             && self.is_out_for_good(array, member)
             && matches!(self.state_of(array, member), Member::Missing { .. });
         if !missing {
@@ -286,13 +293,11 @@ impl World {
         let (device, contents) = self.blank_device(array, member);
         self.note(&format!("disk {disk} is replaced with a blank one"));
         // I/O for the old disk never reaches the new one.
-        for io in self.ios.iter_mut().flatten().filter(|io| io.disk == disk) {
-            io.lost = true;
-        }
+        self.devices.lose_flights(disk);
         let this = &mut self.stack.arrays[array];
         this.blank = this.blank.with(member);
         this.put_places(member, Places::of(&device));
-        self.gone[disk] = false;
+        self.devices.answers_again(disk);
         self.slow[disk] = false;
         self.stack.spoiled.retain(|&(of, _)| of != disk);
         self.stack.decayed.retain(|&(of, _), _| of != disk);
@@ -335,7 +340,7 @@ impl World {
         let all = SLOT_BYTES.into_iter().zip(&mut slots).all(read);
         let found = Found::new(String::new(), 0, slots.each_ref().map(|slot| Ok(&slot[..])));
         let record = self.arrays.engine(array).record();
-        all && !self.is_gone(disk)
+        all && !self.devices.is_gone(disk)
             && record.is_some_and(|record| {
                 let spare = found.spare();
                 spare.is_some_and(|spare| spare.serves(record.uuid))
@@ -392,7 +397,7 @@ impl World {
     /// Returns true if its array is filling the disk.
     pub fn is_being_filled(&self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
-        !self.is_gone(disk)
+        !self.devices.is_gone(disk)
             && self.arrays.is_open(array)
             && matches!(self.state_of(array, member), Member::Rebuilding { .. })
     }
@@ -400,34 +405,23 @@ impl World {
     /// Ends the process, and with it all I/O in flight.
     pub(crate) fn crash(&mut self, power: bool) {
         self.cure_what_may_tear(power);
-        let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
-        let replacement = self.replacement.as_ref().map(|_| self.replacement_number());
-        let journal = self.journal.as_ref().map(|_| self.journal_number());
-        let members = 0..self.stack.disks.len();
-        for disk in members.chain(replacement).chain(journal) {
-            let of_disk = ios.iter().filter(|io| io.disk == disk && !io.lost);
-            let writes: Vec<&WriteData> = of_disk.filter_map(|io| io.data.as_ref()).collect();
-            let writes: Vec<WriteData> = writes
-                .into_iter()
-                .map(|write| WriteData {
-                    first: write.first,
-                    bytes: write.bytes[..self.fit(disk, write)].to_vec(),
-                })
-                .collect();
+        for disk in self.devices.numbers() {
+            let mut writes = self.devices.writes(disk);
+            for write in &mut writes {
+                write.bytes.truncate(self.fit(disk, write));
+            }
             let writes: Vec<&WriteData> = writes.iter().collect();
             if power {
                 let how = PowerLoss::random(&mut self.faults);
                 self.note(&format!("disk {disk}: {how:?}"));
-                let mut faults = std::mem::replace(&mut self.faults, Random::new(0, ""));
-                self.disk_mut(disk).lose_power(&mut faults, how, &writes);
-                self.faults = faults;
-            } else if !self.is_gone(disk) {
-                let mut faults = std::mem::replace(&mut self.faults, Random::new(0, ""));
+                let contents = self.devices.disk_mut(&mut self.stack, disk);
+                contents.lose_power(&mut self.faults, how, &writes);
+            } else if !self.devices.is_gone(disk) {
+                let contents = self.devices.disk_mut(&mut self.stack, disk);
                 for write in writes {
-                    let landing = Landing::random(&mut faults);
-                    self.disk_mut(disk).land(&mut faults, write, landing);
+                    let landing = Landing::random(&mut self.faults);
+                    contents.land(&mut self.faults, write, landing);
                 }
-                self.faults = faults;
             }
         }
         self.stop();
@@ -448,11 +442,10 @@ impl World {
     pub(crate) fn stop(&mut self) {
         self.clock.stop();
         self.arrays.stop();
-        self.ios.clear();
+        self.devices.stop();
         self.slow.fill(false);
         self.stalls.fill(Stall::None);
         self.client.stalled_at = None;
-        self.returning.clear();
         for array in &mut self.stack.arrays {
             array.filling = MemberSet::EMPTY;
         }

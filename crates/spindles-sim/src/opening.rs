@@ -2,6 +2,7 @@
 
 use crate::checkers::Seen;
 use crate::create;
+use crate::devices::journal::JournalDisk;
 use crate::disk::View;
 use crate::memory::{Memory, index};
 use crate::session::after_crash;
@@ -62,13 +63,13 @@ fn open_all(world: &mut World) -> bool {
 fn keep_outdated_disks_apart(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
         let (array, member) = world.stack.position(disk);
-        if is_outdated(world, array, member, disk) && !world.is_gone(disk) {
+        if is_outdated(world, array, member, disk) && !world.devices.is_gone(disk) {
             world.drop_disk(disk);
         }
     }
-    let replaced = world.replacement.as_ref();
+    let replaced = world.devices.replacement.as_ref();
     if let Some((array, member)) = replaced.map(|disk| (disk.array, disk.member))
-        && is_outdated(world, array, member, world.replacement_number())
+        && is_outdated(world, array, member, world.devices.replacement_number())
     {
         world.detach_replacement();
     }
@@ -97,7 +98,8 @@ fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) ->
     };
     let is_proven = || {
         let mut disks = array.members.iter();
-        let is_there = |below: &Below| matches!(*below, Below::Disk(disk) if !world.is_gone(disk));
+        let is_there =
+            |below: &Below| matches!(*below, Below::Disk(disk) if !world.devices.is_gone(disk));
         if array.geometry.survives(array.lost) {
             refuted()
         } else {
@@ -228,7 +230,8 @@ fn place_devices(
         let blank = &mut world.stack.arrays[array].blank;
         *blank = blank.without(member);
     }
-    world.replacement.take_if(|disk| disk.array == array);
+    let replacement = &mut world.devices.replacement;
+    replacement.take_if(|disk| disk.array == array);
     Ok(())
 }
 
@@ -292,11 +295,14 @@ fn assume_doubts(
     let journal = record.journal;
     let sums = record.checksum != ChecksumKind::None;
     if array == world.stack.top() {
-        world.journal_counts(!clean && journal.on_device && journal.tail > 0);
+        let counts = !clean && journal.on_device && journal.tail > 0;
+        if let Some(disk) = world.devices.journal.as_mut().filter(|_| !counts) {
+            disk.does_not_count();
+        }
     }
-    let there = !journal.on_device || world.journal_tells(array);
+    let there = !journal.on_device || journal_tells(world, array);
     let logged = journal.tail > 0 && there;
-    if world.journal.is_some() && array == world.stack.top() {
+    if world.devices.journal.is_some() && array == world.stack.top() {
         world.unlogged_parity = !clean && !logged;
         if !clean && !logged && sums {
             // Durable checksums are the only record of recent writes.
@@ -337,7 +343,7 @@ fn bring_back(world: &mut World, array: usize, found: &[Found], assembly: &Assem
         let (_, device) = found[refusal.found].record().expect("as before");
         let device = Box::new(*device);
         world.log.count("brought back", 1);
-        world.returning.insert(disk);
+        world.devices.set_returning(disk, true);
         world.command(array, Command::Return { member, device });
     }
 }
@@ -368,13 +374,13 @@ fn refuse(
 /// Adds the replacement disk to the members found. A crash may have come during a replacement, so
 /// assembly gets both disks, if they hold superblocks.
 fn examine_replacement(world: &mut World, array: usize, members: &mut Vec<Member>) {
-    let number = world.replacement_number();
-    let disk = world.replacement.as_ref();
+    let number = world.devices.replacement_number();
+    let disk = world.devices.replacement.as_ref();
     let disk = disk.filter(|disk| disk.array == array);
     let Some(member) = disk.map(|disk| disk.member) else {
         return;
     };
-    if world.is_gone(number) {
+    if world.devices.is_gone(number) {
         return;
     }
     let position = usize::from(member.0);
@@ -417,7 +423,7 @@ fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
     let below = world.stack.arrays[array].members[position];
     let found = match below {
         Below::Disk(disk) => {
-            if world.is_gone(disk) {
+            if world.devices.is_gone(disk) {
                 return None;
             }
             found_on(world, position, disk)
@@ -462,7 +468,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
     let (scratch, metadata) = (Memory::scratch_of(array), Memory::metadata_of(array));
     let mut plain = plain_config(&this.geometry, assembly, limits, scratch, metadata);
     if let Some(persistence) = &mut plain.persistence {
-        let device = world.journal_of(array);
+        let device = journal_of(world, array);
         let record = &persistence.array;
         let named = |device: &JournalDevice| {
             device.device_uuid == record.journal.device && !device.is_outdated(record)
@@ -553,4 +559,17 @@ fn lend(world: &mut World) {
         memory.extend(BufferId(buffer), bytes, 0xdd);
     }
     world.arrays.lend(lent, blocks);
+}
+
+/// Returns the journal disk's description of itself, if it is the journal of this array and
+/// answers.
+fn journal_of(world: &World, array: usize) -> Option<JournalDevice> {
+    let journal = world.devices.journal.as_ref();
+    let journal = journal.filter(|_| array == world.stack.top());
+    journal.and_then(JournalDisk::device)
+}
+
+/// Returns true if the journal disk of this array answers and holds the log.
+fn journal_tells(world: &World, array: usize) -> bool {
+    !world.devices.journal_is_damaged() && journal_of(world, array).is_some()
 }

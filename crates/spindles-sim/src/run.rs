@@ -155,7 +155,7 @@ fn end(world: &mut World, ending: Ending) {
                 world.command(world.stack.top(), Command::Close);
             }
             // The cause of the crash may take the journal disk down first.
-            if world.journal.is_some() && world.faults.percent(20) {
+            if world.devices.journal.is_some() && world.faults.percent(20) {
                 world.drop_journal();
             }
             for _ in 0..world.faults.below(60) {
@@ -187,12 +187,12 @@ fn between_sessions(world: &mut World) {
     world.damage_metadata();
     bring_all_back(world);
     for disk in 0..world.stack.disks.len() {
-        if world.is_gone(disk) && world.faults.percent(50) {
+        if world.devices.is_gone(disk) && world.faults.percent(50) {
             world.bring_back(disk);
             world.log.count("stale disk is back", 1);
         }
     }
-    if world.journal_is_gone() && world.faults.percent(50) {
+    if world.devices.journal_is_gone() && world.faults.percent(50) {
         world.bring_back_journal();
     }
     // A disk that is missing at the next opening.
@@ -204,7 +204,7 @@ fn between_sessions(world: &mut World) {
         world.log.count("missing at opening", 1);
     }
     let whole = world.stack.arrays.iter().all(|array| array.lost.is_empty());
-    if world.journal.is_some() && (clean || whole) && world.faults.percent(15) {
+    if world.devices.journal.is_some() && (clean || whole) && world.faults.percent(15) {
         let missing = world.drop_journal();
         if !clean {
             after_crash(world);
@@ -213,10 +213,16 @@ fn between_sessions(world: &mut World) {
             .log
             .count("journal missing at opening", u64::from(missing));
     }
-    world.copy_journal_device();
-    if !clean && whole && world.damage_journal_device() {
-        after_crash(world);
-        world.log.count("journal device damaged", 1);
+    if let Some(journal) = &mut world.devices.journal {
+        journal.copy(&mut world.rotting);
+        let damage = (!clean && whole)
+            .then(|| journal.damage(world.options.block_size, &mut world.rotting))
+            .flatten();
+        if let Some(what) = damage {
+            world.note(&format!("the disk with the journal {what}"));
+            after_crash(world);
+            world.log.count("journal device damaged", 1);
+        }
     }
     world.change_space();
 }
@@ -230,7 +236,7 @@ fn bring_all_back(world: &mut World) {
         return;
     }
     let gone: Vec<usize> = (0..world.stack.disks.len())
-        .filter(|&disk| world.is_gone(disk))
+        .filter(|&disk| world.devices.is_gone(disk))
         .collect();
     for disk in gone {
         world.bring_back(disk);
@@ -340,7 +346,10 @@ fn read_some(world: &mut World) {
 fn drop_what_may_be_lost(world: &mut World, times: usize) {
     for _ in 0..times {
         let disk = world.random_disk();
-        if !world.log.has_failed() && world.stack.may_lose_disk(disk) && !world.is_gone(disk) {
+        if !world.log.has_failed()
+            && world.stack.may_lose_disk(disk)
+            && !world.devices.is_gone(disk)
+        {
             world.drop_disk(disk);
         }
     }

@@ -27,7 +27,7 @@ impl World {
         let unnoticed = (0..self.stack.disks.len()).any(|disk| {
             let (of, member) = self.stack.keeper_of(disk);
             let state = status.members.get(usize::from(member.0)).map(|m| m.state);
-            of == array && self.is_gone(disk) && state == Some(Member::Active)
+            of == array && self.devices.is_gone(disk) && state == Some(Member::Active)
         });
         let errors = (0..self.stack.disks.len()).any(|disk| {
             let mut unreadable = self.stack.disks[disk].not_durably_readable();
@@ -41,7 +41,7 @@ impl World {
         for _ in 0..self.faults.between(1, 12) {
             let disk = self.random_disk();
             let block = self.stack.in_use(disk).any(&mut self.faults);
-            if self.stack.keeper_of(disk).0 != array || self.is_gone(disk) {
+            if self.stack.keeper_of(disk).0 != array || self.devices.is_gone(disk) {
                 continue;
             }
             if let Some(mut one) = self.stack.may_rot(disk, block, &rot) {

@@ -57,7 +57,7 @@ impl World {
             let unreadable = self.stack.disks[disk].not_durably_readable().next();
             let rotten = self.stack.rotten_sectors(disk).next();
             let (array, member) = self.stack.position(disk);
-            let gone = self.is_gone(disk) && self.arrays.is_open(array);
+            let gone = self.devices.is_gone(disk) && self.arrays.is_open(array);
             let unnoticed = gone && !matches!(self.state_of(array, member), Member::Missing { .. });
             unreadable.is_none() && rotten.is_none() && !unnoticed
         };
@@ -100,7 +100,7 @@ impl World {
     /// bytes.
     pub(crate) fn fit(&mut self, disk: usize, data: &WriteData) -> usize {
         let bytes = data.bytes.len();
-        let is_member = disk != self.journal_number();
+        let is_member = disk != self.devices.journal_number();
         let short =
             (self.space).filter(|space| is_member && space.disk.is_none_or(|it| it == disk));
         let Some(space) = short else {

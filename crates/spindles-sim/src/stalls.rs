@@ -1,7 +1,8 @@
 //! Disks that do not answer for a while, and hedged reads in the meantime: the owners of their
 //! buffers, their number, and the time that clients wait.
 
-use crate::world::{DiskIo, World};
+use crate::devices::DiskIo;
+use crate::world::World;
 use spindles_block::{Instant, Operation};
 
 /// The answers that a disk delays.

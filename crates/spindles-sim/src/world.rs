@@ -5,15 +5,14 @@ use crate::arrays::{Arrays, Input, OWN_TOKEN, Taken};
 use crate::checkers::{CHECKERS, Check, Scene, Seen};
 use crate::client::{Client, Flight, Token, Wish};
 use crate::clock::{Clock, Happening};
-use crate::disk::WriteData;
+use crate::devices::{Devices, DiskIo};
+use crate::disk::{Disk, WriteData};
 use crate::disks::Work;
-use crate::journal_device::JournalDisk;
 use crate::log::{Entry, Failure, Log};
 use crate::lost_writes::Doom;
 use crate::memory::{Memory, index};
 use crate::options::Options;
 use crate::random::Random;
-use crate::replacement::ReplacementDisk;
 use crate::space::Space;
 use crate::stack::{Below, Stack};
 use crate::stalls::Stall;
@@ -24,21 +23,6 @@ use spindles_block::{
 };
 use spindles_engine::{Command, Event, JOURNAL_DEVICE, Member, OutReason, Output};
 use std::collections::BTreeSet;
-
-/// An operation on a disk, in flight.
-#[derive(Clone, Debug)]
-pub(crate) struct DiskIo {
-    pub(crate) array: usize,
-    pub(crate) io: MemberIo,
-    pub(crate) disk: usize,
-    pub(crate) first_sector: u64,
-    pub(crate) bytes: usize,
-    /// The data of a write, as it was when submitted.
-    pub(crate) data: Option<WriteData>,
-    /// The writes that a flush covers.
-    pub(crate) covered: u64,
-    pub(crate) lost: bool,
-}
 
 /// A run under way.
 #[expect(
@@ -55,6 +39,7 @@ pub struct World {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     pub(crate) arrays: Arrays,
+    pub(crate) devices: Devices,
     pub(crate) session: u32,
     /// Set while requests may fail: see `Scene`.
     pub(crate) errors_excused: bool,
@@ -67,10 +52,6 @@ pub struct World {
     pub(crate) without_log: Doubt,
     pub(crate) unlogged: Unlogged,
     pub(crate) faults: Random,
-    pub(crate) ios: Vec<Option<DiskIo>>,
-    pub(crate) gone: Vec<bool>,
-    /// Disks with old contents that wait to rejoin their array.
-    pub(crate) returning: BTreeSet<usize>,
     /// Set while the array has parity from growing, but no journal yet.
     pub(crate) unlogged_parity: bool,
     /// Set if the array shall grow, if it can, from the next opening on.
@@ -83,9 +64,6 @@ pub struct World {
     pub(crate) weak_disks: u32,
     pub(crate) slow: Vec<bool>,
     pub(crate) stalls: Vec<Stall>,
-    pub(crate) replacement: Option<ReplacementDisk>,
-    pub(crate) journal: Option<JournalDisk>,
-    pub(crate) lost_at: Vec<Option<Instant>>,
     /// Events that scrubs and repairs reported.
     pub(crate) reported: Vec<Event>,
     /// Set while a scrub runs whose result is checked at its end.
@@ -133,6 +111,7 @@ impl World {
         let first = memory.first_of_clients();
         Self {
             arrays: Arrays::new(arrays, memory),
+            devices: Devices::new(disks),
             log: Log::new(story),
             client: Client::new(&options, stack.geometry().blocks(), first),
             clock: Clock::new(options.seed, arrays),
@@ -143,9 +122,6 @@ impl World {
             without_log: Doubt::default(),
             unlogged: Unlogged::default(),
             faults: Random::new(options.seed, "faults"),
-            ios: Vec::new(),
-            gone: vec![false; disks],
-            returning: BTreeSet::new(),
             unlogged_parity: false,
             wants_growth: false,
             wants_room: false,
@@ -153,9 +129,6 @@ impl World {
             weak_disks: 0,
             slow: vec![false; disks],
             stalls: vec![Stall::None; disks],
-            replacement: None,
-            journal: None,
-            lost_at: vec![None; disks],
             reported: Vec::new(),
             scrubs_quietly: false,
             stalling: Random::new(options.seed, "stalling"),
@@ -176,6 +149,16 @@ impl World {
             options,
             stack,
         }
+    }
+
+    /// Returns a disk by number.
+    pub(crate) fn disk(&self, disk: usize) -> &Disk {
+        self.devices.disk(&self.stack, disk)
+    }
+
+    /// Returns a disk by number, mutably.
+    pub(crate) fn disk_mut(&mut self, disk: usize) -> &mut Disk {
+        self.devices.disk_mut(&mut self.stack, disk)
     }
 
     /// Returns the current virtual time.
@@ -199,7 +182,7 @@ impl World {
             options: &self.options,
             stack: &self.stack,
             history: &mut self.client.history,
-            lost_at: &self.lost_at,
+            lost_at: self.devices.lost_at(),
             errors_excused,
         };
         for (checker, check) in &mut self.watch {
@@ -252,7 +235,7 @@ impl World {
                 self.give(Input::Computed(array, step, result));
             }
             Happening::Gone { disk } => {
-                if disk == self.replacement_number() {
+                if disk == self.devices.replacement_number() {
                     self.drop_replacement();
                 } else if self.is_being_filled(disk) {
                     self.drop_disk(disk);
@@ -351,11 +334,11 @@ impl World {
                     }
                     // There may be disks for more positions, from a growth that failed.
                     if io.member == JOURNAL_DEVICE {
-                        self.start_io(array, self.journal_number(), io);
+                        self.start_io(array, self.devices.journal_number(), io);
                         continue;
                     }
                     if io.member == self.arrays.engine(array).replacement() {
-                        self.start_io(array, self.replacement_number(), io);
+                        self.start_io(array, self.devices.replacement_number(), io);
                         continue;
                     }
                     match self.stack.arrays[array].members[usize::from(io.member.0)] {
@@ -456,7 +439,7 @@ impl World {
         *filling = filling.with(member);
         let below = self.stack.arrays[array].members[usize::from(member.0)];
         if let Below::Disk(disk) = below {
-            self.returning.remove(&disk);
+            self.devices.set_returning(disk, false);
             if self.weak_disks > 0 {
                 self.weak_disks -= 1;
                 self.clock
@@ -472,7 +455,7 @@ impl World {
         self.log.count("rebuilt", 1);
         let below = self.stack.arrays[array].members[usize::from(member.0)];
         // The disk may have dropped out again before the engine noticed.
-        if !matches!(below, Below::Disk(disk) if self.gone[disk]) {
+        if !matches!(below, Below::Disk(disk) if self.devices.is_gone(disk)) {
             self.found_again(array, MemberSet::EMPTY.with(member));
         }
         // The engine counted the rebuilt member already while that was being recorded. A member
@@ -485,7 +468,7 @@ impl World {
                 self.put_out_for_space(array, late.member);
             }
         }
-        if self.has_replacement(array, member) {
+        if self.devices.has_replacement(array, member) {
             self.detach_replacement();
         }
         self.attach_added(array);
@@ -527,7 +510,7 @@ impl World {
 
     /// Schedules the dropout of the replacement disk.
     pub(crate) fn lose_replacement_soon(&mut self) {
-        let disk = self.replacement_number();
+        let disk = self.devices.replacement_number();
         self.clock
             .after_between(0, 8_000_000, Happening::Gone { disk });
     }
@@ -593,7 +576,7 @@ impl World {
         let bytes = index(blocks) * self.stack.block_bytes;
         let per_block = self.stack.block_bytes / self.disk(disk).sector_bytes();
         let first_sector = io.block.0 * u64::try_from(per_block).expect("small");
-        let is_member = disk < self.replacement_number();
+        let is_member = self.devices.is_member(disk);
         // A blank disk waits for this position: the I/O was planned for its predecessor.
         let is_late = is_member && {
             let (array, member) = self.stack.position(disk);
@@ -613,9 +596,9 @@ impl World {
                 && !self.scrubs_quietly
                 && !self.stack.writes_nothing_new(disk, io.block, bytes)
         };
-        let logs = disk == self.journal_number();
+        let logs = disk == self.devices.journal_number();
         let shown = data.as_ref().filter(|bytes| logs || changes(bytes));
-        if let Some(bytes) = shown.filter(|_| !self.is_gone(disk)) {
+        if let Some(bytes) = shown.filter(|_| !self.devices.is_gone(disk)) {
             self.show(&Seen::DiskAsked {
                 disk,
                 sector: first_sector,
@@ -634,14 +617,9 @@ impl World {
                 bytes,
             }),
             covered: self.disk_mut(disk).flush_begins(),
-            lost: is_late || self.is_gone(disk),
+            lost: is_late || self.devices.is_gone(disk),
         };
-        let place = self.ios.iter().position(Option::is_none);
-        let place = place.unwrap_or_else(|| {
-            self.ios.push(None);
-            self.ios.len() - 1
-        });
-        self.ios[place] = Some(io);
+        let place = self.devices.begin(io);
         self.clock.after(takes_ns, Happening::Disk(place));
     }
 
@@ -653,15 +631,17 @@ impl World {
             Operation::Flush => Work::Flush,
             _ => Work::Write(length),
         };
-        let takes_ns = self.clock.service_ns(self.disk(disk).model(), work);
-        let is_slow = disk < self.replacement_number() && self.slow[disk];
+        let takes_ns = self
+            .clock
+            .service_ns(self.devices.disk(&self.stack, disk).model(), work);
+        let is_slow = self.devices.is_member(disk) && self.slow[disk];
         if is_slow { 20 * takes_ns } else { takes_ns }
     }
 
     fn disk_done(&mut self, place: usize) {
-        let io = self.ios[place].take().expect("it was in flight");
+        let io = self.devices.end(place);
         if let Some(until) = self.held_up(&io) {
-            self.ios[place] = Some(io);
+            self.devices.put_back(place, io);
             return self.clock.at(until, Happening::Disk(place));
         }
         if io.io.operation == Operation::Read {

@@ -10,7 +10,7 @@ pub(super) static FAULT: Fault = Fault {
     strike: |world| {
         let disk = world.random_disk();
         let allowed = world.stack.may_lose_disk(disk);
-        if world.is_gone(disk) || !(allowed || world.options.beyond) {
+        if world.devices.is_gone(disk) || !(allowed || world.options.beyond) {
             return false;
         }
         world.drop_disk(disk);

@@ -2,7 +2,7 @@
 //! unreadable.
 
 use super::Fault;
-use crate::world::World;
+use crate::devices::journal::JournalDisk;
 
 pub(super) static FAULT: Fault = Fault {
     name: "journal_damaged",
@@ -10,5 +10,8 @@ pub(super) static FAULT: Fault = Fault {
         a crash is recovered from",
     percent: 40,
     own_stream: true,
-    strike: World::doom_journal_device,
+    strike: |world| {
+        let journal = world.devices.journal.as_mut();
+        journal.is_some_and(JournalDisk::doom)
+    },
 };

@@ -9,6 +9,6 @@ pub(super) static FAULT: Fault = Fault {
     own_stream: false,
     strike: |world| {
         let disk = world.random_disk();
-        !world.is_gone(disk) && world.stack.may_lose_disk(disk) && world.put_out(disk)
+        !world.devices.is_gone(disk) && world.stack.may_lose_disk(disk) && world.put_out(disk)
     },
 };
