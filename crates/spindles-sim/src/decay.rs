@@ -1,11 +1,10 @@
 //! Corruption that strikes while clients are running, which only checksums can detect.
 
 use crate::disk::View;
-use crate::stack::{Decay, Kept, Row};
+use crate::stack::{Decay, Kept};
 use crate::world::World;
 use spindles_block::BlockIndex;
-use spindles_layout::{Group, Role};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 impl World {
     /// Corrupts random blocks of a disk while clients continue. Returns true if any was corrupted.
@@ -50,56 +49,6 @@ impl World {
         })
     }
 
-    /// Returns the row that a block of a disk belongs to; `None` for metadata.
-    pub(crate) fn row_of(&self, disk: usize, block: BlockIndex) -> Option<Row> {
-        let Kept {
-            array,
-            member,
-            block,
-        } = self.stack.kept_at(disk, block)?;
-        let this = &self.stack.arrays[array];
-        let start = this.data_start[usize::from(member.0)];
-        let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
-        let (index, _, row) = this.geometry.find(member, offset)?;
-        let mut group = Group::empty();
-        this.geometry.group_into(index, &mut group);
-        Some(Row {
-            array,
-            member,
-            group,
-            block_in_chunk: row,
-        })
-    }
-
-    /// Returns true if clients were writing the data in this block of a disk, given the sectors
-    /// they were writing. After a crash, the block may be torn, and so may the blocks that could
-    /// verify it.
-    fn is_in_doubt(&self, disk: usize, block: BlockIndex, doubts: &BTreeSet<u64>) -> bool {
-        let Some(Row {
-            array,
-            member,
-            group,
-            block_in_chunk: row,
-        }) = self.row_of(disk, block)
-        else {
-            return false;
-        };
-        if array != self.stack.top() {
-            return !doubts.is_empty();
-        }
-        let sectors = self.stack.sectors(disk, block);
-        let slot = group.slots().iter().find(|slot| slot.member == member);
-        let chunk = match slot.expect("it was found there").role {
-            Role::Data(chunk) => u64::from(chunk),
-            Role::Copy(_) => 0,
-            Role::Parity(_) => return false, // It is recomputed.
-        };
-        let first = group.first_block.0 + chunk * u64::from(group.blocks) + u64::from(row);
-        let per_block = sectors.end - sectors.start;
-        let written = first * per_block..(first + 1) * per_block;
-        doubts.range(written).next().is_some()
-    }
-
     /// Returns true if a write to a block of a disk is in flight or not durable.
     fn is_being_written(&self, disk: usize, block: BlockIndex) -> bool {
         let holds = |view| {
@@ -112,7 +61,7 @@ impl World {
 
     /// Returns true if a block in the row of a disk's block is being written or not durable.
     fn is_row_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
-        let row = self.row_of(disk, block);
+        let row = self.stack.row_of(disk, block);
         row.is_some_and(|row| {
             let mut places = row.places(&self.stack);
             places.any(|place| place.is_none_or(|(disk, block)| self.is_being_written(disk, block)))
@@ -135,84 +84,13 @@ impl World {
         let places: Vec<_> = self.stack.decayed.keys().copied().collect();
         for (disk, block) in places {
             let is_written = self.is_being_written(disk, BlockIndex(block));
-            let is_mixed = self.is_in_doubt(disk, BlockIndex(block), &doubts)
+            let is_mixed = self.stack.is_in_doubt(disk, BlockIndex(block), &doubts)
                 && self.is_row_in_flight(disk, BlockIndex(block));
             if is_written || is_mixed {
                 let torn = (disk, BlockIndex(block));
                 self.stack.cure(|disk, block| (disk, block) == torn);
             }
         }
-    }
-
-    /// Restores corrupt blocks in rows that were being written, after the log is lost. They may be
-    /// mistaken for valid data (docs/design/consistency.md, the named gaps).
-    pub(crate) fn cure_rows_in_doubt(&mut self) {
-        let mut places: Vec<_> = self.stack.decayed.keys().copied().collect();
-        places.retain(|&(disk, block)| self.is_row_in_doubt(disk, BlockIndex(block)));
-        let cured = self
-            .stack
-            .cure(|disk, block| places.contains(&(disk, block.0)));
-        self.log.count("gap: row without its log", cured);
-    }
-
-    /// Returns true if clients were writing a block in the row of a disk's block.
-    fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
-        let row = self.row_of(disk, block);
-        row.is_some_and(|row| {
-            let mut places = row.places(&self.stack);
-            places.any(|place| {
-                place.is_none_or(|(disk, block)| self.is_in_doubt(disk, block, &self.in_doubt.now))
-            })
-        })
-    }
-
-    /// Restores corrupt blocks that may be mistaken for an unfinished write
-    /// (docs/design/consistency.md, the named gaps), and counts them by gap. `unflushed` are the
-    /// sectors being written, for arrays of copies.
-    pub(crate) fn cure_gaps(&mut self, unflushed: &BTreeSet<u64>) {
-        let mut gaps = BTreeMap::<_, Vec<_>>::new();
-        for &(disk, block) in self.stack.decayed.keys() {
-            if let Some(gap) = self.gap(disk, BlockIndex(block), unflushed) {
-                gaps.entry(gap).or_default().push((disk, BlockIndex(block)));
-            }
-        }
-        for (gap, places) in gaps {
-            let cured = self
-                .stack
-                .cure(|disk, block| places.contains(&(disk, block)));
-            self.log.count(gap, cured);
-        }
-    }
-
-    /// Returns the gap that a block of a disk is in; `None` if it is in none.
-    fn gap(
-        &self,
-        disk: usize,
-        block: BlockIndex,
-        unflushed: &BTreeSet<u64>,
-    ) -> Option<&'static str> {
-        let row = self.row_of(disk, block)?;
-        let Row { array, group, .. } = &row;
-        let parity = group.parity_chunks > 0;
-        if parity && self.is_of_half_written_row(disk, block) {
-            return Some("gap: unlogged row");
-        }
-        if !self.stack.is_dirty(*array, group.index, View::Current) {
-            return None;
-        }
-        let this = &self.stack.arrays[*array];
-        let places = row.places(&self.stack);
-        let others = group.slots().iter().zip(places).filter(|(slot, place)| {
-            !this.lost.contains(slot.member)
-                && place.is_none_or(|(other, block)| {
-                    other != disk && !self.stack.is_rotten(other, block)
-                })
-        });
-        if others.count() < usize::from(group.data_chunks) {
-            return Some("gap: no redundancy");
-        }
-        let unflushed = !parity && self.is_in_doubt(disk, block, unflushed);
-        unflushed.then_some("gap: unflushed copy")
     }
 
     /// Returns true if the budget allows corrupting a block. The rules are those for an unreadable
@@ -229,11 +107,10 @@ impl World {
         let Kept { array, member, .. } = kept;
         let this = &self.stack.arrays[array];
         let in_flight = self.is_in_flight(disk, block);
-        let may_be_torn = self.tears() && self.is_in_doubt(disk, block, &self.in_doubt.now);
+        let may_be_torn =
+            self.tears() && self.stack.is_in_doubt(disk, block, self.truth.in_doubt());
         // A crash left the block partly written, and the array has not resynced it yet.
-        let is_in_gap = [&self.in_doubt.now, &self.unflushed]
-            .into_iter()
-            .any(|unflushed| self.gap(disk, block, unflushed).is_some());
+        let is_in_gap = self.truth.gap_of(&self.stack, disk, block).is_some();
         let is = |view| {
             let mut bytes = vec![0; self.stack.block_bytes];
             self.stack.disk_block(disk, block, view, &mut bytes);

@@ -261,7 +261,7 @@ impl World {
     /// Returns true if parity may disagree with data after a crash: see `Options::doubts_parity`.
     pub(crate) fn doubts_parity(&self) -> bool {
         let log_is_gone = self.devices.journal_is_gone() || self.devices.journal_is_damaged();
-        self.options.doubts_parity() || self.unlogged_parity || log_is_gone
+        self.options.doubts_parity() || self.truth.has_unlogged_parity() || log_is_gone
     }
 
     /// Follows the policy of an opened array. An array that grew from copies to parity has no
@@ -274,9 +274,10 @@ impl World {
         let sums = record.checksum != ChecksumKind::None;
         let had = sums || geometry.older().is_none_or(|old| old.parity_chunks() > 0);
         if parity && !(logs && had) {
-            self.unlogged_parity = !self.options.tree.has_parity();
+            self.truth
+                .set_unlogged_parity(!self.options.tree.has_parity());
         } else if record.clean || !parity {
-            self.unlogged_parity = false;
+            self.truth.set_unlogged_parity(false);
         }
         if geometry.older().is_none() && array == self.stack.top() {
             // The growth ended before the crash: report the new size to the clients now.

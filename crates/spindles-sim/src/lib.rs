@@ -36,7 +36,7 @@ pub mod stack;
 mod stalls;
 mod swarm;
 pub mod trace;
-mod unlogged;
+mod truth;
 pub mod world;
 
 pub use log::Failure;

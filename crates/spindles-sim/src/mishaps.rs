@@ -11,7 +11,6 @@ use spindles_engine::{Command, Engine, Member, Scrub};
 use spindles_format::{
     DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
 };
-use std::collections::BTreeSet;
 
 /// Fills the data area of a new disk, durably. The rest stays zeros.
 pub(crate) fn fill(disk: &mut Disk, device: &DeviceRecord, contents: &[u8]) {
@@ -78,8 +77,10 @@ impl World {
         if self.arrays.is_open(top) && !self.arrays.engine(top).is_settled() {
             // In the middle of a replay, durable checksums are the only record of recent writes. If
             // a member is missing too, now or later, parity can't be trusted.
-            self.lose_log();
-            self.errors_excused |= self.stack.arrays[top].geometry.parity_chunks() > 0;
+            (self.truth).lose_log(&mut self.stack, &self.client, &mut self.log);
+            if self.stack.arrays[top].geometry.parity_chunks() > 0 {
+                self.truth.exceed_budget();
+            }
         }
         true
     }
@@ -112,17 +113,19 @@ impl World {
             now.is_some() || met.is_some() || rotten.is_some() || unnoticed
         };
         let elsewhere = (0..self.stack.disks.len()).any(|disk| is_other(disk) && unreadable(disk));
-        self.errors_excused |= elsewhere;
+        if elsewhere {
+            self.truth.exceed_budget();
+        }
         match below {
             Below::Disk(disk) => self.lose(disk),
             Below::Array(below) if self.stack.arrays[below].is_map() => {
                 self.stack.lose_array(array, member, true);
-                self.note_gone_rows();
+                self.truth.note_gone_rows(&self.stack);
             }
             Below::Array(_) => {
                 // The array no longer answers for the contents of its disks.
                 self.stack.lose_array(array, member, true);
-                self.errors_excused = true;
+                self.truth.exceed_budget();
             }
         }
     }
@@ -134,7 +137,7 @@ impl World {
             self.log.count("lost midway through a growth", 1);
         }
         self.stack.lose_disk(disk);
-        self.note_gone_rows();
+        self.truth.note_gone_rows(&self.stack);
         self.devices.lose(disk, self.clock.now());
     }
 
@@ -148,7 +151,7 @@ impl World {
                 self.devices.find_again(disk);
             }
         }
-        self.note_rows();
+        self.truth.note_rows(&self.stack, &self.client);
     }
 
     /// Makes the disk answer again, with stale contents.
@@ -425,12 +428,7 @@ impl World {
             }
         }
         self.stop();
-        self.note_rows_after_crash(power);
-        let unflushed: BTreeSet<u64> = self.client.history.in_doubt(true).into_iter().collect();
-        self.cure_gaps(&unflushed);
-        self.unflushed.extend(unflushed);
-        let in_doubt = self.client.history.in_doubt(power);
-        self.in_doubt.now.extend(in_doubt);
+        (self.truth).crashed(&mut self.stack, &self.client, &mut self.log, power);
         if power {
             self.client.history.power_lost();
         } else {

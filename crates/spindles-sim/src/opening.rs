@@ -44,7 +44,7 @@ fn open_all(world: &mut World) -> bool {
         world.arrays.set_closed(array, None);
     }
     keep_outdated_disks_apart(world);
-    world.cure_gaps(&BTreeSet::new());
+    (world.truth).cure_gaps(&mut world.stack, &mut world.log, &BTreeSet::new());
     (0..world.stack.arrays.len()).all(|array| {
         let above = world.stack.arrays[array].above;
         open_array(world, array)
@@ -303,15 +303,15 @@ fn assume_doubts(
     let there = !journal.on_device || journal_tells(world, array);
     let logged = journal.tail > 0 && there;
     if world.devices.journal.is_some() && array == world.stack.top() {
-        world.unlogged_parity = !clean && !logged;
+        world.truth.set_unlogged_parity(!clean && !logged);
         if !clean && !logged && sums {
             // Durable checksums are the only record of recent writes.
-            world.lose_log();
+            (world.truth).lose_log(&mut world.stack, &world.client, &mut world.log);
         }
     }
     // After growing from copies to parity there may be a log, but rows were also written before it
     // began.
-    let in_doubt = !logged || array == world.stack.top() && world.unlogged_parity;
+    let in_doubt = !logged || array == world.stack.top() && world.truth.has_unlogged_parity();
     world.stack.arrays[array].unsettled = !clean && in_doubt && has_parity;
 }
 
@@ -321,7 +321,7 @@ fn start_engine(world: &mut World, array: usize, engine: Engine) {
     world.arrays.open(array, engine, block_bytes);
     if array == world.stack.top() {
         lend(world);
-        world.note_gone_rows();
+        world.truth.note_gone_rows(&world.stack);
     }
     world.opened(array);
 }

@@ -47,7 +47,6 @@ pub fn run(options: &Options, story: bool) -> Outcome {
     let stack = create::blank(options);
     let mut world = World::new(options.clone(), stack, story);
     world.note(&format!("seed {}: {}", options.seed, options.tree));
-    world.errors_excused = options.beyond;
     create::write_superblocks(&mut world);
     through_sessions(&mut world);
     Outcome {
@@ -282,7 +281,7 @@ fn last_check(world: &mut World) {
     }
     drain(world);
     read_all(world);
-    if !world.log.has_failed() && !world.errors_excused {
+    if !world.log.has_failed() && !world.truth.is_beyond_budget() {
         world.show(&Seen::Settled);
     }
     if world.faults.percent(60) {
@@ -315,7 +314,7 @@ fn heal(world: &mut World) {
     }
     for array in 0..world.stack.arrays.len() {
         let out = world.stack.is_given_up(array) || !world.arrays.is_open(array);
-        if out || world.errors_excused || world.log.has_failed() {
+        if out || world.truth.is_beyond_budget() || world.log.has_failed() {
             continue;
         }
         let is_disk = |below: &Below| matches!(below, Below::Disk(_));
@@ -324,7 +323,7 @@ fn heal(world: &mut World) {
             world.stalled(&format!("array {array} does not become healthy again"));
         }
     }
-    if !world.log.has_failed() && !world.errors_excused {
+    if !world.log.has_failed() && !world.truth.is_beyond_budget() {
         world.show(&Seen::Settled);
     }
     read_all(world);
@@ -371,8 +370,7 @@ fn read_all(world: &mut World) {
     while next < blocks && !world.log.has_failed() {
         while world.client.has_room() && next < blocks {
             // If some blocks may be lost, request each separately.
-            let may_lose = [&world.in_doubt, &world.unlogged.sectors];
-            let all = may_lose.iter().all(|it| it.now.is_empty()) && !world.errors_excused;
+            let all = world.truth.is_certain() && !world.truth.is_beyond_budget();
             let most = if all { 64 } else { 1 };
             let length = most.min(blocks - next);
             read(world, next, length);

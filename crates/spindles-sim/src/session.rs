@@ -35,7 +35,7 @@ fn cure_what_is_in_doubt(world: &mut World) {
         return;
     }
     if world.stack.arrays.len() == 1 && world.faults.percent(30) {
-        world.errors_excused = true;
+        world.truth.exceed_budget();
         return;
     }
     for (disk, sector) in unreadable {
@@ -67,7 +67,7 @@ pub(crate) fn close(world: &mut World) {
     }
     let clean = !world.arrays.any_closed_unclean();
     if clean && world.arrays.closed(world.stack.top()) == Some(true) {
-        world.unlogged.forget_writes();
+        world.truth.closed_clean();
         world.show(&Seen::ClosedClean);
     }
     world.stop();
@@ -77,7 +77,7 @@ pub(crate) fn close(world: &mut World) {
 /// copies stay unreadable until they are written. Redundancy then is not known to agree, and the
 /// array stays unclean.
 fn may_not_settle(world: &World, array: usize) -> bool {
-    !world.in_doubt.now.is_empty() && world.stack.may_lose_member_blocks(array)
+    !world.truth.in_doubt().is_empty() && world.stack.may_lose_member_blocks(array)
 }
 
 /// Runs until nothing is in flight: every request is answered and every resync is done.

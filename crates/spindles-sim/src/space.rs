@@ -91,9 +91,7 @@ impl World {
 
     /// Returns true if requests may fail: see `Scene`.
     pub(crate) fn excuses_errors(&self) -> bool {
-        self.errors_excused
-            || self.stack.is_short_of_space
-            || self.stack.may_lack_proof(self.stack.top())
+        self.truth.excuse_of_all(&self.stack).is_some()
     }
 
     /// Allocates space for the longest prefix of a write that fits, in whole blocks. Returns its
@@ -187,7 +185,7 @@ impl World {
             Below::Disk(disk) => self.lose(disk),
             Below::Array(_) => {
                 self.stack.lose_array(array, member, true);
-                self.note_gone_rows();
+                self.truth.note_gone_rows(&self.stack);
             }
         }
     }

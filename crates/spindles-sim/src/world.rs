@@ -16,13 +16,12 @@ use crate::random::Random;
 use crate::space::Space;
 use crate::stack::{Below, Stack};
 use crate::stalls::Stall;
-use crate::unlogged::{Doubt, Unlogged};
+use crate::truth::Truth;
 use spindles_block::{
     BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult,
     MemberSet, Operation, Reply, Request, RequestError,
 };
 use spindles_engine::{Command, Event, JOURNAL_DEVICE, Member, OutReason, Output};
-use std::collections::BTreeSet;
 
 /// A run under way.
 #[expect(
@@ -40,20 +39,9 @@ pub struct World {
     pub(crate) clock: Clock,
     pub(crate) arrays: Arrays,
     pub(crate) devices: Devices,
+    pub(crate) truth: Truth,
     pub(crate) session: u32,
-    /// Set while requests may fail: see `Scene`.
-    pub(crate) errors_excused: bool,
-    /// Sectors that a crash interrupted while they were being written.
-    pub(crate) in_doubt: Doubt,
-    /// Sectors that were not flushed before a crash, until the resync is done. Their checksums may
-    /// be old, so corruption there is indistinguishable from a write.
-    pub(crate) unflushed: BTreeSet<u64>,
-    /// Sectors in doubt whose log is lost.
-    pub(crate) without_log: Doubt,
-    pub(crate) unlogged: Unlogged,
     pub(crate) faults: Random,
-    /// Set while the array has parity from growing, but no journal yet.
-    pub(crate) unlogged_parity: bool,
     /// Set if the array shall grow, if it can, from the next opening on.
     pub(crate) wants_growth: bool,
     /// Set if the array shall extend on its members at the next opening.
@@ -109,20 +97,16 @@ impl World {
         let clients = options.depth + options.limit_hedges;
         let memory = Memory::new(arrays, clients, stack.block_bytes);
         let first = memory.first_of_clients();
+        let client = Client::new(&options, stack.geometry().blocks(), first);
         Self {
+            truth: Truth::new(client.sectors_per_block, options.beyond),
             arrays: Arrays::new(arrays, memory),
             devices: Devices::new(disks),
             log: Log::new(story),
-            client: Client::new(&options, stack.geometry().blocks(), first),
+            client,
             clock: Clock::new(options.seed, arrays),
             session: 0,
-            errors_excused: false,
-            in_doubt: Doubt::default(),
-            unflushed: BTreeSet::new(),
-            without_log: Doubt::default(),
-            unlogged: Unlogged::default(),
             faults: Random::new(options.seed, "faults"),
-            unlogged_parity: false,
             wants_growth: false,
             wants_room: false,
             spares: options.spares,
@@ -360,7 +344,7 @@ impl World {
         if self.arrays.is_open(array) && self.arrays.engine(array).is_settled() {
             self.stack.arrays[array].unsettled = false;
             if array == self.stack.top() {
-                self.rows_have_settled();
+                self.truth.rows_have_settled(&self.stack);
             }
         }
         self.clock.set_alarm(array, self.arrays.poll_timeout(array));
@@ -370,16 +354,13 @@ impl World {
     /// unreadable. It is also legal for unlogged, unfinished or volatile writes whose log is lost,
     /// including writes on the member with the damaged log.
     fn is_lost(&mut self, array: usize, block: BlockIndex, blocks: u32) {
-        let per_block = self.client.sectors_per_block;
-        let is_excused = |block: u64| {
-            let sectors = block * per_block..(block + 1) * per_block;
-            let is_in_doubt =
-                !self.without_log.now.is_empty() || self.unlogged.sectors.has(sectors.clone());
-            self.excuse(&sectors, 0).is_some() || is_in_doubt && self.is_gone_from(block)
-        };
         let lost = block.0..block.0 + u64::from(blocks);
         let may = if array == self.stack.top() {
-            self.errors_excused || self.stack.may_lack_proof(array) || lost.clone().all(is_excused)
+            self.truth.is_beyond_budget()
+                || self.stack.may_lack_proof(array)
+                || lost
+                    .clone()
+                    .all(|block| self.truth.may_be_lost(&self.stack, block))
         } else {
             self.stack.may_lose_blocks(array)
         };
@@ -387,7 +368,7 @@ impl World {
             return self.stalled("blocks are lost though all can be read");
         }
         if array == self.stack.top() {
-            self.rows_are_lost(lost.start * per_block..lost.end * per_block);
+            self.truth.blocks_are_lost(&lost);
         }
         let lost = lost.map(|block| (array, block));
         self.stack.lost_blocks.extend(lost);
@@ -398,7 +379,7 @@ impl World {
     /// other members may be unreadable.
     fn is_not_filled(&mut self, array: usize, member: MemberIndex, block: BlockIndex, blocks: u32) {
         self.log.count("filled in part", 1);
-        if !self.errors_excused && !self.stack.may_lose_blocks(array) {
+        if !self.truth.is_beyond_budget() && !self.stack.may_lose_blocks(array) {
             return self.stalled("blocks are not filled though all can be read");
         }
         for block in block.0..block.0 + u64::from(blocks) {
@@ -423,14 +404,14 @@ impl World {
             self.assert_space_spares(array, member, reason);
             self.put_out_for_space(array, member);
         }
-        let beyond = self.options.beyond || self.errors_excused;
+        let beyond = self.options.beyond || self.truth.is_beyond_budget();
         let filling = &mut self.stack.arrays[array].filling;
         *filling = filling.without(member);
         self.stack.lose_array(array, member, beyond);
         self.take_spares(array);
         // The member may have held the last valid copy of blocks that a crash left in doubt.
-        let in_doubt = self.in_doubt.now.clone();
-        self.cure_gaps(&in_doubt);
+        let in_doubt = self.truth.in_doubt();
+        (self.truth).cure_gaps(&mut self.stack, &mut self.log, in_doubt);
     }
 
     /// Follows the start of a rebuild. A weak disk drops out soon after.
@@ -478,7 +459,7 @@ impl World {
         self.note(&format!("array {array}: {event:?}"));
         match event {
             Event::Lost { block, blocks } => self.is_lost(array, block, blocks),
-            Event::ResyncDone { .. } if array == self.stack.top() => self.unflushed.clear(),
+            Event::ResyncDone { .. } if array == self.stack.top() => self.truth.resynced(),
             Event::TooMuchLost => self.stalled("there is no room to note what is lost"),
             Event::Closed { clean } => self.arrays.set_closed(array, Some(clean)),
             Event::Found(_)
@@ -767,7 +748,7 @@ impl World {
             },
         );
         if request.operation.is_write() {
-            self.note_rows();
+            self.truth.note_rows(&self.stack, &self.client);
         }
         let top = self.stack.top();
         self.give(Input::Submit(top, request));
@@ -807,9 +788,7 @@ impl World {
         } else {
             0 // The sectors were readable.
         };
-        self.in_doubt.end(&sectors, last);
-        self.without_log.end(&sectors, last);
-        self.unlogged.end(&sectors, last);
+        self.truth.answered(&sectors, last);
         for block in block.0..block.0 + u64::from(blocks) {
             self.stack.forget_lost(self.stack.top(), BlockIndex(block));
         }
@@ -854,19 +833,12 @@ impl World {
             }
             Token::Flush(_) => {}
         }
-        // Not promised: then a torn row need not be in the bad-block list, which makes parts of it
-        // unwritable.
-        let unlisted = self
-            .stack
-            .arrays
-            .iter()
-            .any(|array| array.damaged.is_some() && !array.lost.is_empty());
-        let excuse = self.excuse(&sectors, flight.request.token);
-        if let Some(excuse) = excuse.filter(|_| operation == Operation::Read) {
-            self.log.count(excuse, 1);
-            return;
+        let (stack, token) = (&self.stack, flight.request.token);
+        let excuse = self.truth.excuse(stack, &sectors, token);
+        if let Some(rule) = excuse.filter(|_| operation == Operation::Read) {
+            return self.log.count(rule.name(), 1);
         }
-        if unlisted && self.in_doubt.meets(&sectors, flight.request.token) {
+        if self.truth.excuse_of_write(stack, &sectors, token).is_some() {
             return;
         }
         let what = format!("{operation:?} of {blocks} blocks at {block}");

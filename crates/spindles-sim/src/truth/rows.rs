@@ -1,0 +1,123 @@
+//! The rows that blocks of disks belong to, and what clients were writing in them.
+
+use crate::disk::View;
+use crate::stack::{Kept, Row, Stack};
+use spindles_block::BlockIndex;
+use spindles_layout::{Group, Role};
+use std::collections::BTreeSet;
+
+impl Stack {
+    /// Returns the row that a block of a disk belongs to; `None` for metadata.
+    pub(crate) fn row_of(&self, disk: usize, block: BlockIndex) -> Option<Row> {
+        let Kept {
+            array,
+            member,
+            block,
+        } = self.kept_at(disk, block)?;
+        let this = &self.arrays[array];
+        let start = this.data_start[usize::from(member.0)];
+        let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
+        let (index, _, row) = this.geometry.find(member, offset)?;
+        let mut group = Group::empty();
+        this.geometry.group_into(index, &mut group);
+        Some(Row {
+            array,
+            member,
+            group,
+            block_in_chunk: row,
+        })
+    }
+
+    /// Returns true if corruption in a row can be proved. This requires that, with corruption
+    /// undone, parity matches the data and the stored checksums of parity are current.
+    pub(super) fn row_is_whole(&self, array: usize, group: &Group, row: u64) -> bool {
+        let this = &self.arrays[array];
+        let mut held = Vec::new();
+        for slot in group.slots() {
+            if this.lost.contains(slot.member) {
+                continue;
+            }
+            let offset = slot.offset.plus(row);
+            let block = this.data_start[usize::from(slot.member.0)].plus(offset.0);
+            let mut bytes = vec![0; self.block_bytes];
+            if let Some((disk, block)) = self.disk_place(array, slot.member, block) {
+                self.disk_block(disk, block, View::Current, &mut bytes);
+                if self.is_rotten(disk, block) {
+                    bytes.clone_from(&self.decayed[&(disk, block.0)].right);
+                }
+            } else if !self.raw_block(array, slot.member, block, View::Current, &mut bytes) {
+                return false;
+            }
+            let is_parity = matches!(slot.role, Role::Parity(_));
+            if is_parity && !self.is_summed(array, slot.member, offset, &bytes) {
+                return false;
+            }
+            held.push((slot, bytes));
+        }
+        let code = spindles_parity::by_parity_chunks(group.parity_chunks);
+        let count = usize::from(group.data_chunks);
+        let (Some(sources), Some(others)) = (held.get(..count), held.get(count..)) else {
+            return true;
+        };
+        let sources: Vec<_> = sources
+            .iter()
+            .map(|(s, b)| (s.code_index, &b[..]))
+            .collect();
+        others.iter().all(|(slot, bytes)| {
+            let mut right = vec![0; self.block_bytes];
+            let mut targets = [(slot.code_index, &mut right[..])];
+            spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
+            right == *bytes
+        })
+    }
+
+    /// Returns true if clients were writing the data in this block of a disk, given the sectors
+    /// they were writing. After a crash, the block may be torn, and so may the blocks that could
+    /// verify it.
+    pub(crate) fn is_in_doubt(
+        &self,
+        disk: usize,
+        block: BlockIndex,
+        doubts: &BTreeSet<u64>,
+    ) -> bool {
+        let Some(Row {
+            array,
+            member,
+            group,
+            block_in_chunk: row,
+        }) = self.row_of(disk, block)
+        else {
+            return false;
+        };
+        if array != self.top() {
+            return !doubts.is_empty();
+        }
+        let sectors = self.sectors(disk, block);
+        let slot = group.slots().iter().find(|slot| slot.member == member);
+        let chunk = match slot.expect("it was found there").role {
+            Role::Data(chunk) => u64::from(chunk),
+            Role::Copy(_) => 0,
+            Role::Parity(_) => return false, // It is recomputed.
+        };
+        let first = group.first_block.0 + chunk * u64::from(group.blocks) + u64::from(row);
+        let per_block = sectors.end - sectors.start;
+        let written = first * per_block..(first + 1) * per_block;
+        doubts.range(written).next().is_some()
+    }
+
+    /// Returns true if clients were writing a block in the row of a disk's block.
+    pub(super) fn is_row_in_doubt(
+        &self,
+        disk: usize,
+        block: BlockIndex,
+        doubts: &BTreeSet<u64>,
+    ) -> bool {
+        let row = self.row_of(disk, block);
+        row.is_some_and(|row| {
+            let mut places = row.places(self);
+            places.any(|place| {
+                place.is_none_or(|(disk, block)| self.is_in_doubt(disk, block, doubts))
+            })
+        })
+    }
+}
