@@ -3,7 +3,6 @@
 use crate::disk::Disk;
 use crate::stack::Below;
 use crate::stack::places::Places;
-use crate::stalls::Stall;
 use crate::world::World;
 use crate::{opening, session};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
@@ -211,8 +210,6 @@ impl World {
             this.data_start.push(BlockIndex(0));
             self.stack.disks.push(disk);
             self.devices.add_member();
-            self.slow.push(false);
-            self.stalls.push(Stall::None);
         }
         this.lost = this.lost.with(member);
         this.blank = this.blank.with(member);

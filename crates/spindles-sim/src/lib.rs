@@ -31,12 +31,10 @@ pub mod scrub;
 mod session;
 mod shrink;
 pub mod sizes;
-mod space;
 pub mod stack;
-mod stalls;
 mod swarm;
 pub mod trace;
-mod truth;
+pub mod truth;
 pub mod world;
 
 pub use log::Failure;

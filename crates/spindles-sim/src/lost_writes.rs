@@ -1,35 +1,36 @@
 //! Writes that a disk answers, but that land nowhere or at another address. Only checksums detect
 //! them.
 
+use crate::devices::Doom;
 use crate::disk::{View, WriteData};
 use crate::stack::Decay;
-use crate::world::World;
+use crate::world::{Moment, Strike, World};
 use spindles_block::BlockIndex;
 
-/// The fate of a write that is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doom {
-    /// The write lands nowhere.
-    Lost,
-    /// The write lands at a wrong address of the disk.
-    Misdirected,
+/// Dooms the next data write to a random disk.
+#[derive(Debug)]
+pub(crate) struct LostWrites(pub(crate) Doom);
+
+impl Strike for LostWrites {
+    fn strike(&mut self, world: &mut World) -> bool {
+        let disks = u64::try_from(world.stack.disks.len()).expect("few");
+        let disk = usize::try_from(world.losing_writes.below(disks)).expect("few");
+        world.devices.doom_write(Some((disk, self.0)))
+    }
+
+    fn on_event(&mut self, world: &mut World, moment: &mut Moment<'_>) {
+        if let Moment::Lands { disk, data, lands } = moment
+            && world.devices.is_doomed(*disk, self.0)
+            && world.loses_write(*disk, self.0, data)
+        {
+            **lands = false;
+        }
+    }
 }
 
 impl World {
-    /// Dooms the next data write to a random disk that the budget allows to lose. Returns false if
-    /// a write was doomed already.
-    pub fn doom_write(&mut self, doom: Doom) -> bool {
-        let disks = u64::try_from(self.stack.disks.len()).expect("few");
-        let disk = usize::try_from(self.losing_writes.below(disks)).expect("few");
-        self.doomed_write.replace((disk, doom)).is_none()
-    }
-
-    /// Called before a disk carries out a write. Returns true if this write is lost or misdirected;
-    /// its effects are applied then.
-    pub(crate) fn loses_write(&mut self, disk: usize, data: &WriteData) -> bool {
-        let Some((_, doom)) = self.doomed_write.filter(|&(doomed, _)| doomed == disk) else {
-            return false;
-        };
+    /// Loses or misdirects a write if the budget allows it. Returns true if done.
+    fn loses_write(&mut self, disk: usize, doom: Doom, data: &WriteData) -> bool {
         let (array, _) = self.stack.keeper_of(disk);
         if self.scrubs_quietly {
             return false; // Repairs of a scrub are checked to the byte.
@@ -90,7 +91,7 @@ impl World {
             ));
             self.stack.decayed.insert((disk, block), decay);
         }
-        self.doomed_write = None;
+        self.devices.doom_write(None);
         self.log.count("write did not land", 1);
         true
     }

@@ -17,11 +17,6 @@ use spindles_format::{
 const BATCHES: u64 = 6;
 
 impl World {
-    /// Makes the crash that ends the session, if any, damage a journal.
-    pub fn doom_journal(&mut self) -> bool {
-        !std::mem::replace(&mut self.journal_is_doomed, true)
-    }
-
     /// Draws a disk whose metadata its array could do without, with its superblock.
     fn random_damaged(&mut self) -> Option<(usize, ArrayRecord, DeviceRecord)> {
         let disks = u64::try_from(self.stack.disks.len()).expect("few");
@@ -47,7 +42,7 @@ impl World {
         let is_needed = self.devices.journal.is_none()
             && this.geometry.parity_chunks() > 0
             && this.checksums.is_some();
-        if !std::mem::take(&mut self.journal_is_doomed) || !is_needed {
+        if !is_needed {
             return;
         }
         let Some((disk, record, device)) = self.random_damaged() else {
@@ -79,16 +74,8 @@ impl World {
         self.log.count("journal damaged", 1);
     }
 
-    /// Makes the next opening find damaged metadata.
-    pub fn doom_metadata(&mut self) -> bool {
-        !std::mem::replace(&mut self.metadata_is_doomed, true)
-    }
-
     /// Between sessions: damages bitmaps, checksums or bad-block lists of one member.
     pub(crate) fn damage_metadata(&mut self) {
-        if !std::mem::take(&mut self.metadata_is_doomed) {
-            return;
-        }
         let Some((disk, record, device)) = self.random_damaged() else {
             return;
         };

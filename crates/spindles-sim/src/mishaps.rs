@@ -1,15 +1,15 @@
 //! Incidents: disks that drop out, unreadable sectors, and the end of the process.
 
+use crate::disk::View;
 use crate::disk::{Disk, Landing, PowerLoss, WriteData};
-use crate::faults::Fault;
 use crate::stack::Below;
 use crate::stack::places::{Places, SMALL_BYTES};
-use crate::stalls::Stall;
-use crate::world::World;
-use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_engine::{Command, Engine, Member, Scrub};
+use crate::stack::superblocks::newest_superblock;
+use crate::world::{Moment, World};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberSet};
+use spindles_engine::{Command, Engine, Member, OutReason};
 use spindles_format::{
-    DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
+    ArrayRecord, DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
 };
 
 /// Fills the data area of a new disk, durably. The rest stays zeros.
@@ -167,21 +167,6 @@ impl World {
         self.stack.spoiled.insert((disk, sector));
     }
 
-    /// Makes the disk slow.
-    pub fn slow_down(&mut self, disk: usize) {
-        self.note(&format!("disk {disk} is slow"));
-        self.slow[disk] = true;
-    }
-
-    /// Draws a disk to stall, for how long in nanoseconds, and whether only one read stalls. Drawn
-    /// from its own stream.
-    pub fn random_stall(&mut self) -> (usize, u64, bool) {
-        let disks = u64::try_from(self.stack.disks.len()).expect("few");
-        let random = &mut self.stalling;
-        let disk = usize::try_from(random.below(disks)).expect("few");
-        (disk, random.between(1, 60) * 1_000_000, random.percent(50))
-    }
-
     /// Puts the member on this disk out, as the administrator would. Returns true if done.
     pub fn put_out(&mut self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
@@ -194,77 +179,6 @@ impl World {
         self.lose(disk);
         self.command(array, Command::Fail(member));
         true
-    }
-
-    /// Makes a random fault of `names` strike. Returns false if no fault of the list can.
-    pub(crate) fn strike_one_of(&mut self, names: &[&str]) -> bool {
-        let first = usize::try_from(self.commanding.below(names.len() as u64)).expect("few");
-        let order = (0..names.len()).map(|at| names[(first + at) % names.len()]);
-        let faults: Vec<_> = order.filter_map(Fault::by_name).collect();
-        faults.into_iter().any(|fault| (fault.strike)(self))
-    }
-
-    /// Sends an array commands that its engine says it would refuse. Each must be refused and leave
-    /// the array unchanged.
-    pub(crate) fn is_refused_without_a_trace(&mut self) {
-        let arrays = u64::try_from(self.stack.arrays.len()).expect("few");
-        let array = usize::try_from(self.commanding.below(arrays)).expect("few");
-        if !self.arrays.is_open(array) || self.arrays.engine(array).record().is_none() {
-            return;
-        }
-        let members = u64::from(self.stack.arrays[array].geometry.members());
-        let member = u8::try_from(self.commanding.below(members)).expect("few");
-        let member = MemberIndex(member);
-        let record = self
-            .arrays
-            .engine(array)
-            .record()
-            .expect("it has superblocks");
-        let bytes = self.stack.member_bytes(array, usize::from(member.0));
-        let Ok(device) = areas_to_join(record, bytes, member) else {
-            return;
-        };
-        let device = Box::new(device);
-        let uuid = self.commanding.uuid();
-        let commands = [
-            Command::Fail(member),
-            Command::Rebuild {
-                member,
-                device: device.clone(),
-                uuid,
-            },
-            Command::Return {
-                member,
-                device: device.clone(),
-            },
-            Command::Replace {
-                member,
-                device,
-                uuid,
-            },
-            Command::Scrub(Scrub::default()),
-            Command::StopJob("replace"),
-        ];
-        let now = self.clock.now();
-        for command in commands {
-            let engine = self.arrays.engine_mut(array);
-            let state = |engine: &Engine| (engine.record().cloned(), engine.status());
-            if engine.may(&command).is_ok() {
-                continue;
-            }
-            let before = state(engine);
-            let name = format!("{command:?}");
-            let refused = engine.command(now, command).is_err();
-            let unchanged = state(engine) == before;
-            if !refused || !unchanged {
-                let array = array.to_string();
-                self.stalled(&format!(
-                    "array {array} was to refuse, and took a part of {name}"
-                ));
-                return;
-            }
-        }
-        self.log.count("refused commands", 1);
     }
 
     /// Replaces a lost disk with a blank one, which its array begins to fill. Returns false if that
@@ -301,7 +215,7 @@ impl World {
         this.blank = this.blank.with(member);
         this.put_places(member, Places::of(&device));
         self.devices.answers_again(disk);
-        self.slow[disk] = false;
+        self.tell(&mut Moment::Exchanged { disk });
         self.stack.spoiled.retain(|&(of, _)| of != disk);
         self.stack.decayed.retain(|&(of, _), _| of != disk);
         self.stack.disks[disk].exchange(device.device_bytes);
@@ -405,13 +319,64 @@ impl World {
             && matches!(self.state_of(array, member), Member::Rebuilding { .. })
     }
 
+    /// Returns true if requests may fail: see `Scene`.
+    pub(crate) fn excuses_errors(&self) -> bool {
+        self.truth.excuse_of_all(&self.stack).is_some()
+    }
+
+    /// Returns true if another disk may take the position of a member. If its array records no more
+    /// than the loss, the old disk is needed again.
+    pub(crate) fn is_out_for_good(&self, array: usize, member: MemberIndex) -> bool {
+        let this = &self.stack.arrays[array];
+        let knows = |(at, below): (u8, &Below)| {
+            let Below::Disk(disk) = *below else {
+                return false;
+            };
+            let newest = newest_superblock(&self.stack.disks[disk], View::Durable);
+            let inactive = |record: ArrayRecord| record.missing().union(record.rebuilding());
+            !this.lost.contains(MemberIndex(at))
+                && newest.is_some_and(|record| inactive(record).contains(member))
+        };
+        !self.stack.is_short_of_space || (0..).zip(&this.members).any(knows)
+    }
+
+    /// Asserts that the array survives the loss of a member put out for lack of space.
+    pub(crate) fn assert_space_spares(&self, array: usize, member: MemberIndex, reason: OutReason) {
+        let this = &self.stack.arrays[array];
+        assert!(
+            reason != OutReason::Error(MemberError::NoSpace)
+                || this.geometry.survives(this.lost.with(member)),
+            "member {member} of array {array} was put out for space beyond the tolerance"
+        );
+    }
+
+    /// Records that an engine put a member out for lack of space. If the array does not survive the
+    /// loss, no superblock records it, and the member is back at the next opening.
+    pub(crate) fn put_out_for_space(&mut self, array: usize, member: MemberIndex) {
+        let this = &self.stack.arrays[array];
+        if !this.geometry.survives(this.lost.with(member)) {
+            return;
+        }
+        self.log.count("put out for space", 1);
+        match this.members[usize::from(member.0)] {
+            Below::Disk(disk) => self.lose(disk),
+            Below::Array(_) => {
+                self.stack.lose_array(array, member, true);
+                self.truth.note_gone_rows(&self.stack);
+            }
+        }
+    }
+
     /// Ends the process, and with it all I/O in flight.
     pub(crate) fn crash(&mut self, power: bool) {
         self.cure_what_may_tear(power);
         for disk in self.devices.numbers() {
             let mut writes = self.devices.writes(disk);
             for write in &mut writes {
-                write.bytes.truncate(self.fit(disk, write));
+                let bytes = self
+                    .taken(disk, write, true)
+                    .expect("a crash refuses nothing");
+                write.bytes.truncate(bytes);
             }
             let writes: Vec<&WriteData> = writes.iter().collect();
             if power {
@@ -441,14 +406,12 @@ impl World {
         self.clock.stop();
         self.arrays.stop();
         self.devices.stop();
-        self.slow.fill(false);
-        self.stalls.fill(Stall::None);
+        self.tell(&mut Moment::Stopped);
         self.client.stalled_at = None;
         for array in &mut self.stack.arrays {
             array.filling = MemberSet::EMPTY;
         }
         self.stack.spoiled.clear();
-        self.doomed_write = None;
         self.client.forget_flights();
     }
 }

@@ -9,7 +9,7 @@ use crate::session::after_crash;
 use crate::stack::Below;
 use crate::stack::places::Places;
 use crate::stack::superblocks::newest_superblock;
-use crate::world::World;
+use crate::world::{Moment, World};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
 use spindles_engine::Mutation;
 use spindles_engine::{
@@ -27,13 +27,13 @@ use std::collections::BTreeSet;
 /// the run.
 pub(crate) fn open(world: &mut World) -> bool {
     let opened = open_all(world);
-    if opened || world.log.has_failed() || world.space.is_none() {
+    if opened || world.log.has_failed() || !world.stack.is_short_of_space {
         return opened;
     }
     // Without space the array may be refused.
     world.crash(false);
     after_crash(world);
-    world.give_space();
+    world.tell(&mut Moment::Relief);
     open_all(world)
 }
 

@@ -4,7 +4,7 @@ use crate::devices::replacement::ReplacementDisk;
 use crate::mishaps::fill;
 use crate::stack::Below;
 use crate::stack::places::Places;
-use crate::world::World;
+use crate::world::{Moment, World};
 use spindles_block::MemberIndex;
 use spindles_engine::{Command, Event, Member, ReplaceEnd};
 
@@ -48,7 +48,7 @@ impl World {
             return self.stalled("something is under way on a disk that is replaced");
         }
         self.devices.exchange(&mut self.stack, disk);
-        self.slow[disk] = false;
+        self.tell(&mut Moment::Exchanged { disk });
     }
 
     /// Makes the replacement disk stop answering.
@@ -67,11 +67,8 @@ impl World {
     pub(crate) fn note_replace_event(&mut self, event: Event) {
         let word = match event {
             Event::ReplaceStarted { .. } => {
-                if self.weak_disks > 0 {
-                    self.weak_disks -= 1;
-                    self.lose_replacement_soon();
-                }
-                return;
+                let disk = self.devices.replacement_number();
+                return self.tell(&mut Moment::Fills { disk });
             }
             Event::ReplaceDone { .. } => "replaced",
             Event::ReplaceEnded { why, .. } => match why {

@@ -5,13 +5,13 @@
 use crate::checkers::Seen;
 use crate::client::Wish;
 use crate::create;
-use crate::faults::Fault;
+use crate::faults;
 use crate::log::Failure;
 use crate::opening::open;
 use crate::options::{Ending, Options, Session};
 use crate::session::{after_crash, close, drain};
 use crate::stack::Below;
-use crate::world::World;
+use crate::world::{Moment, World};
 use spindles_block::{Instant, Operation};
 use spindles_engine::{ArrayState, Command};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub struct Outcome {
 /// Carries out a run. With `story`, also records it as text.
 pub fn run(options: &Options, story: bool) -> Outcome {
     let stack = create::blank(options);
-    let mut world = World::new(options.clone(), stack, story);
+    let mut world = World::new(options.clone(), stack, faults::start(options.seed), story);
     world.note(&format!("seed {}: {}", options.seed, options.tree));
     create::write_superblocks(&mut world);
     through_sessions(&mut world);
@@ -103,9 +103,8 @@ fn load(world: &mut World, session: &Session) {
     loop {
         let asked = session.requests - left;
         while let Some((fault, _)) = faults.next_if(|(_, at)| *at <= asked) {
-            let fault = Fault::by_name(fault).expect("a row of the table");
-            let struck = (fault.strike)(world);
-            world.log.count(fault.name, u64::from(struck));
+            let struck = world.strike(fault);
+            world.log.count(fault, u64::from(struck));
             // The fault may have waited until nothing was in flight.
             world.ask(&mut left);
         }
@@ -180,10 +179,8 @@ fn between_sessions(world: &mut World) {
                 world.stack.arrays[array].damaged = None;
             }
         }
-    } else {
-        world.damage_journal();
     }
-    world.damage_metadata();
+    world.tell(&mut Moment::Ended { clean });
     bring_all_back(world);
     for disk in 0..world.stack.disks.len() {
         if world.devices.is_gone(disk) && world.faults.percent(50) {
@@ -212,18 +209,7 @@ fn between_sessions(world: &mut World) {
             .log
             .count("journal missing at opening", u64::from(missing));
     }
-    if let Some(journal) = &mut world.devices.journal {
-        journal.copy(&mut world.rotting);
-        let damage = (!clean && whole)
-            .then(|| journal.damage(world.options.block_size, &mut world.rotting))
-            .flatten();
-        if let Some(what) = damage {
-            world.note(&format!("the disk with the journal {what}"));
-            after_crash(world);
-            world.log.count("journal device damaged", 1);
-        }
-    }
-    world.change_space();
+    world.tell(&mut Moment::Begun { clean, whole });
 }
 
 /// After an array lost more disks than it survives, may bring all of them back. Drawn from its own
@@ -246,7 +232,7 @@ fn bring_all_back(world: &mut World) {
 /// Opens once more and checks everything against the history. It checks right after opening, after
 /// the resync, without the members that may be lost, and after a last close.
 fn last_check(world: &mut World) {
-    while world.space.is_some() {
+    while world.stack.is_short_of_space {
         if !open(world) {
             return;
         }
@@ -258,7 +244,7 @@ fn last_check(world: &mut World) {
         if world.log.has_failed() {
             return;
         }
-        world.give_space();
+        world.tell(&mut Moment::Relief);
     }
     if !open(world) {
         return;
@@ -304,7 +290,7 @@ fn last_check(world: &mut World) {
 
 /// Replaces all lost members with blank disks, then checks that the arrays become healthy.
 fn heal(world: &mut World) {
-    world.weak_disks = 0;
+    world.tell(&mut Moment::Heals);
     for _ in 0..world.stack.disks.len() {
         // One after another: while a disk waits to join, no other can.
         for disk in 0..world.stack.disks.len() {

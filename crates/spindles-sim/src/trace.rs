@@ -35,7 +35,7 @@ pub struct Step {
 /// Carries out the first session of a run without its faults. Panics if the engine breaks a
 /// promise: `run` then reports which one.
 pub fn trace(options: &Options) -> Trace {
-    let mut world = World::new(options.clone(), create::blank(options), false);
+    let mut world = World::new(options.clone(), create::blank(options), Vec::new(), false);
     create::write_superblocks(&mut world);
     let before = disks(&world);
     assert!(opening::open(&mut world), "a new array can be opened");

@@ -9,19 +9,112 @@ use crate::devices::{Devices, DiskIo};
 use crate::disk::{Disk, WriteData};
 use crate::disks::Work;
 use crate::log::{Entry, Failure, Log};
-use crate::lost_writes::Doom;
 use crate::memory::{Memory, index};
 use crate::options::Options;
 use crate::random::Random;
-use crate::space::Space;
 use crate::stack::{Below, Stack};
-use crate::stalls::Stall;
 use crate::truth::Truth;
+use crate::truth::rule::Rule;
 use spindles_block::{
     BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult,
     MemberSet, Operation, Reply, Request, RequestError,
 };
 use spindles_engine::{Command, Event, JOURNAL_DEVICE, Member, OutReason, Output};
+
+/// A moment at which a fault may act.
+#[derive(Debug)]
+pub enum Moment<'a> {
+    /// A device begins an operation. A fault may make it take longer than `ns` nanoseconds.
+    Begins {
+        /// The operation.
+        io: &'a MemberIo,
+        /// The device.
+        disk: usize,
+        /// How long it takes.
+        ns: &'a mut u64,
+    },
+    /// A device is about to answer. A fault may delay the answer.
+    Answers {
+        /// The operation.
+        operation: Operation,
+        /// The device.
+        disk: usize,
+        /// The moment of the answer; `None` for now.
+        at: &'a mut Option<Instant>,
+    },
+    /// A device is about to write data of an array. A fault may keep it from landing.
+    Lands {
+        /// The device.
+        disk: usize,
+        /// The write.
+        data: &'a WriteData,
+        /// Set while it lands in its place.
+        lands: &'a mut bool,
+    },
+    /// A device is about to write. A fault may cut the write off, or refuse it.
+    Writes {
+        /// The device.
+        disk: usize,
+        /// The write.
+        data: &'a WriteData,
+        /// How many of its bytes are written. `None` if it is refused.
+        bytes: &'a mut Option<usize>,
+        /// Set if the process ended meanwhile: then nothing is refused.
+        is_crash: bool,
+    },
+    /// A device discarded sectors.
+    Frees {
+        /// The device.
+        disk: usize,
+        /// Number of sectors that took space.
+        sectors: u64,
+    },
+    /// An array begins to fill a device.
+    Fills {
+        /// The device.
+        disk: usize,
+    },
+    /// Another disk has taken the place of this one.
+    Exchanged {
+        /// The device.
+        disk: usize,
+    },
+    /// A session has ended, and nothing is open.
+    Ended {
+        /// Set if all arrays were closed clean.
+        clean: bool,
+    },
+    /// The next session is about to begin: all other changes between sessions are made.
+    Begun {
+        /// Set if all arrays were closed clean.
+        clean: bool,
+        /// Set if no member is lost.
+        whole: bool,
+    },
+    /// The next checks need arrays that work: the fault ends.
+    Relief,
+    /// Lost members are about to be replaced for the last check.
+    Heals,
+    /// All activity stops.
+    Stopped,
+}
+
+/// A fault at work in one run.
+pub trait Strike: std::fmt::Debug {
+    /// Makes it happen. Returns false if the budget does not allow it now.
+    fn strike(&mut self, world: &mut World) -> bool;
+
+    /// Follows what happens after it struck.
+    fn on_event(&mut self, _world: &mut World, _moment: &mut Moment<'_>) {}
+
+    /// Returns the rule by which requests over a sector may fail because of it now.
+    fn excuses(&self, _sector: u64) -> Option<Rule> {
+        None
+    }
+}
+
+/// The faults of a run, by name. One that acts is absent meanwhile.
+pub(crate) type Strikes = Vec<(&'static str, Option<Box<dyn Strike>>)>;
 
 /// A run under way.
 #[expect(
@@ -40,6 +133,7 @@ pub struct World {
     pub(crate) arrays: Arrays,
     pub(crate) devices: Devices,
     pub(crate) truth: Truth,
+    strikes: Strikes,
     pub(crate) session: u32,
     pub(crate) faults: Random,
     /// Set if the array shall grow, if it can, from the next opening on.
@@ -48,33 +142,15 @@ pub struct World {
     pub(crate) wants_room: bool,
     /// Blank disks that replace lost ones automatically.
     pub(crate) spares: u32,
-    /// How many of the disks being filled will drop out before they are full.
-    pub(crate) weak_disks: u32,
-    pub(crate) slow: Vec<bool>,
-    pub(crate) stalls: Vec<Stall>,
     /// Events that scrubs and repairs reported.
     pub(crate) reported: Vec<Event>,
     /// Set while a scrub runs whose result is checked at its end.
     pub(crate) scrubs_quietly: bool,
-    /// Draws stalls.
-    pub(crate) stalling: Random,
-    /// Set if the crash that ends the session damages a journal. Drawn from its own stream.
-    pub(crate) journal_is_doomed: bool,
-    /// Set if a member's metadata is damaged before the next opening.
-    pub(crate) metadata_is_doomed: bool,
     pub(crate) rotting: Random,
-    /// Draws which commands arrive together.
-    pub(crate) commanding: Random,
     /// Draws the sizes of new disks.
     pub(crate) sizing: Random,
-    /// A disk whose next data write does not land where it should. Drawn from its own stream.
-    pub(crate) doomed_write: Option<(usize, Doom)>,
+    /// Draws writes that do not land.
     pub(crate) losing_writes: Random,
-    /// The space that is left; `None` while it is not limited.
-    pub(crate) space: Option<Space>,
-    /// Set if space is short at the next opening.
-    pub(crate) space_is_doomed: bool,
-    pub(crate) spacing: Random,
     /// Draws whether an array that lost too many disks gets them back and is opened again.
     pub(crate) restarting: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
@@ -91,7 +167,7 @@ impl std::fmt::Debug for World {
 
 impl World {
     /// Creates a world whose arrays were never opened.
-    pub(crate) fn new(options: Options, stack: Stack, story: bool) -> Self {
+    pub(crate) fn new(options: Options, stack: Stack, strikes: Strikes, story: bool) -> Self {
         let arrays = stack.arrays.len();
         let disks = stack.disks.len();
         let clients = options.depth + options.limit_hedges;
@@ -99,6 +175,7 @@ impl World {
         let first = memory.first_of_clients();
         let client = Client::new(&options, stack.geometry().blocks(), first);
         Self {
+            strikes,
             truth: Truth::new(client.sectors_per_block, options.beyond),
             arrays: Arrays::new(arrays, memory),
             devices: Devices::new(disks),
@@ -110,22 +187,11 @@ impl World {
             wants_growth: false,
             wants_room: false,
             spares: options.spares,
-            weak_disks: 0,
-            slow: vec![false; disks],
-            stalls: vec![Stall::None; disks],
             reported: Vec::new(),
             scrubs_quietly: false,
-            stalling: Random::new(options.seed, "stalling"),
-            journal_is_doomed: false,
-            metadata_is_doomed: false,
             rotting: Random::new(options.seed, "journal rot"),
-            commanding: Random::new(options.seed, "two commands"),
             sizing: Random::new(options.seed, "sizes of new disks"),
-            doomed_write: None,
             losing_writes: Random::new(options.seed, "losing writes"),
-            space: None,
-            space_is_doomed: false,
-            spacing: Random::new(options.seed, "space"),
             restarting: Random::new(options.seed, "restarts of failed arrays"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))
@@ -153,6 +219,39 @@ impl World {
     /// Logs a rare event.
     pub(crate) fn note(&mut self, text: &str) {
         self.log.note(self.clock.now(), text);
+    }
+
+    /// Makes the fault of that name strike. Returns false if the budget does not allow it now.
+    pub(crate) fn strike(&mut self, name: &str) -> bool {
+        let mut strikes = self.strikes.iter();
+        let at = strikes.position(|(of, _)| *of == name);
+        at.is_some_and(|at| {
+            let Some(mut fault) = self.strikes[at].1.take() else {
+                return false;
+            };
+            let struck = fault.strike(self);
+            self.strikes[at].1 = Some(fault);
+            struck
+        })
+    }
+
+    /// Tells all faults of a moment.
+    pub(crate) fn tell(&mut self, moment: &mut Moment<'_>) {
+        for at in 0..self.strikes.len() {
+            if let Some(mut fault) = self.strikes[at].1.take() {
+                fault.on_event(self, moment);
+                self.strikes[at].1 = Some(fault);
+            }
+        }
+    }
+
+    /// Returns true if a fault excuses errors over these sectors.
+    fn is_excused(&self, sectors: &std::ops::Range<u64>) -> bool {
+        let mut faults = self.strikes.iter().filter_map(|(_, fault)| fault.as_ref());
+        faults.any(|fault| {
+            let mut sectors = sectors.clone();
+            sectors.any(|sector| fault.excuses(sector).is_some())
+        })
     }
 
     /// Shows an event to all checkers.
@@ -414,18 +513,14 @@ impl World {
         (self.truth).cure_gaps(&mut self.stack, &mut self.log, in_doubt);
     }
 
-    /// Follows the start of a rebuild. A weak disk drops out soon after.
+    /// Follows the start of a rebuild.
     fn is_being_rebuilt(&mut self, array: usize, member: MemberIndex) {
         let filling = &mut self.stack.arrays[array].filling;
         *filling = filling.with(member);
         let below = self.stack.arrays[array].members[usize::from(member.0)];
         if let Below::Disk(disk) = below {
             self.devices.set_returning(disk, false);
-            if self.weak_disks > 0 {
-                self.weak_disks -= 1;
-                self.clock
-                    .after_between(0, 8_000_000, Happening::Gone { disk });
-            }
+            self.tell(&mut Moment::Fills { disk });
         }
     }
 
@@ -487,13 +582,6 @@ impl World {
             | Event::ReplaceEnded { .. } => self.note_replace_event(event),
             _ => {}
         }
-    }
-
-    /// Schedules the dropout of the replacement disk.
-    pub(crate) fn lose_replacement_soon(&mut self) {
-        let disk = self.devices.replacement_number();
-        self.clock
-            .after_between(0, 8_000_000, Happening::Gone { disk });
     }
 
     /// Assigns spares to vacant positions while there are any. A spare already claimed by this
@@ -586,7 +674,7 @@ impl World {
                 bytes,
             });
         }
-        let takes_ns = self.service_ns(disk, operation, blocks);
+        let takes_ns = self.service_ns(disk, &io);
         let io = DiskIo {
             array,
             io,
@@ -605,25 +693,35 @@ impl World {
     }
 
     /// Draws how long a disk takes for an operation.
-    fn service_ns(&mut self, disk: usize, operation: Operation, blocks: u32) -> u64 {
-        let length = u64::from(blocks) * u64::try_from(self.stack.block_bytes).expect("small");
-        let work = match operation {
+    fn service_ns(&mut self, disk: usize, io: &MemberIo) -> u64 {
+        let length = u64::from(io.blocks) * u64::try_from(self.stack.block_bytes).expect("small");
+        let work = match io.operation {
             Operation::Read => Work::Read(length),
             Operation::Flush => Work::Flush,
             _ => Work::Write(length),
         };
-        let takes_ns = self
-            .clock
-            .service_ns(self.devices.disk(&self.stack, disk).model(), work);
-        let is_slow = self.devices.is_member(disk) && self.slow[disk];
-        if is_slow { 20 * takes_ns } else { takes_ns }
+        let model = self.disk(disk).model();
+        let mut ns = self.clock.service_ns(model, work);
+        let ns_mut = &mut ns;
+        self.tell(&mut Moment::Begins {
+            io,
+            disk,
+            ns: ns_mut,
+        });
+        ns
     }
 
     fn disk_done(&mut self, place: usize) {
         let io = self.devices.end(place);
-        if let Some(until) = self.held_up(&io) {
+        let mut later = None;
+        self.tell(&mut Moment::Answers {
+            operation: io.io.operation,
+            disk: io.disk,
+            at: &mut later,
+        });
+        if let Some(at) = later {
             self.devices.put_back(place, io);
-            return self.clock.at(until, Happening::Disk(place));
+            return self.clock.at(at, Happening::Disk(place));
         }
         if io.io.operation == Operation::Read {
             self.fills(&io);
@@ -705,22 +803,52 @@ impl World {
                 self.disk_mut(disk).flush_ends(io.covered);
                 Ok(())
             }
-            Operation::Write { .. }
-                if self.loses_write(disk, io.data.as_ref().expect("a write has data")) =>
-            {
-                Ok(())
-            }
             Operation::Write { fua } | Operation::WriteZeroes { fua } => {
                 let data = io.data.as_ref().expect("a write has data");
+                let mut lands = true;
+                if matches!(io.io.operation, Operation::Write { .. }) {
+                    let lands = &mut lands;
+                    self.tell(&mut Moment::Lands { disk, data, lands });
+                }
+                if !lands {
+                    return Ok(());
+                }
                 self.stack.is_meant(disk, io.io.block, &data.bytes);
-                self.write_where_space_is(disk, data, fua)
+                self.write(disk, data, fua)
             }
             Operation::Discard => {
                 let data = io.data.as_ref().expect("a discard has zeros");
-                self.discard_on(disk, data);
+                let contents = self.disk_mut(disk);
+                let holes = contents.holes(data.first, data.bytes.len());
+                contents.discard(data.first, &data.bytes);
+                let sectors = contents.holes(data.first, data.bytes.len()) - holes;
+                self.tell(&mut Moment::Frees { disk, sectors });
                 Ok(())
             }
         }
+    }
+
+    /// Returns how much of a write a device takes; `None` if it refuses the write.
+    pub(crate) fn taken(&mut self, disk: usize, data: &WriteData, is_crash: bool) -> Option<usize> {
+        let mut bytes = Some(data.bytes.len());
+        self.tell(&mut Moment::Writes {
+            disk,
+            data,
+            bytes: &mut bytes,
+            is_crash,
+        });
+        bytes
+    }
+
+    /// Writes what the device takes of the data.
+    fn write(&mut self, disk: usize, data: &WriteData, fua: bool) -> MemberResult {
+        let bytes = self.taken(disk, data, false).ok_or(MemberError::NoSpace)?;
+        let contents = self.disk_mut(disk);
+        contents.write(data.first, &data.bytes[..bytes], fua);
+        if bytes < data.bytes.len() {
+            return Err(MemberError::NoSpace);
+        }
+        Ok(())
     }
 
     // ---- clients -----------------------------------------------------------------------------
@@ -838,7 +966,8 @@ impl World {
         if let Some(rule) = excuse.filter(|_| operation == Operation::Read) {
             return self.log.count(rule.name(), 1);
         }
-        if self.truth.excuse_of_write(stack, &sectors, token).is_some() {
+        let excuse = self.truth.excuse_of_write(stack, &sectors, token);
+        if excuse.is_some() || self.is_excused(&sectors) {
             return;
         }
         let what = format!("{operation:?} of {blocks} blocks at {block}");

@@ -19,12 +19,8 @@ const OTHER_PAGE_BYTES: Range<usize> = 32768..36864;
 pub(crate) struct JournalDisk {
     pub(crate) disk: Disk,
     pub(crate) gone: bool,
-    /// Set if the next crash damages it.
-    doomed: bool,
     /// Set once it is damaged, while superblocks may still rely on it.
     damaged: bool,
-    /// A copy of its contents from an earlier time between sessions.
-    copy: Option<Disk>,
 }
 
 /// Returns the description of the journal disk for an array; `None` if the array gets none.
@@ -52,9 +48,7 @@ impl JournalDisk {
         Self {
             disk,
             gone: false,
-            doomed: false,
             damaged: false,
-            copy: None,
         }
     }
 
@@ -76,28 +70,14 @@ impl JournalDisk {
         self.damaged
     }
 
-    /// Makes the next crash damage the disk. Returns false if that was planned already.
-    pub(crate) fn doom(&mut self) -> bool {
-        !std::mem::replace(&mut self.doomed, true)
-    }
-
-    /// Between sessions: may copy the disk, if it is to be damaged.
-    pub(crate) fn copy(&mut self, random: &mut Random) {
-        if self.doomed && random.percent(50) {
-            self.copy = Some(self.disk.clone());
-        }
-    }
-
-    /// Between sessions, after a crash: replaces the disk with its old copy, or makes its log
-    /// garbage or unreadable. Returns in words what happened; `None` if no damage was planned.
+    /// Replaces the disk with its old copy, or makes its log garbage or unreadable. Returns in
+    /// words what happened.
     pub(crate) fn damage(
         &mut self,
+        copy: Option<Disk>,
         block_size: BlockSize,
         random: &mut Random,
-    ) -> Option<&'static str> {
-        if self.gone || !std::mem::take(&mut self.doomed) {
-            return None;
-        }
+    ) -> &'static str {
         self.damaged = true;
         let contents = self.disk.contents();
         let device = JournalDevice::decode(&contents[PAGE_BYTES])
@@ -107,7 +87,7 @@ impl JournalDisk {
         });
         let sector_bytes = u64::try_from(self.disk.sector_bytes()).expect("small");
         let log = log / sector_bytes..self.disk.bytes() / sector_bytes;
-        Some(match (random.below(3), self.copy.take()) {
+        match (random.below(3), copy) {
             (0, Some(copy)) => {
                 self.disk = copy;
                 "is an old copy"
@@ -126,7 +106,7 @@ impl JournalDisk {
                 }
                 "can't be read in its log"
             }
-        })
+        }
     }
 
     /// Called when the array is opened and its superblocks do not rely on the log on the disk.

@@ -27,6 +27,15 @@ pub(crate) struct DiskIo {
     pub(crate) lost: bool,
 }
 
+/// The fate of a write that is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doom {
+    /// The write lands nowhere.
+    Lost,
+    /// The write lands at a wrong address of the disk.
+    Misdirected,
+}
+
 /// All devices. Members come first; the replacement disk and the journal disk have the numbers
 /// after them.
 #[derive(Debug)]
@@ -36,6 +45,8 @@ pub(crate) struct Devices {
     /// Disks with old contents that wait to rejoin their array.
     returning: BTreeSet<usize>,
     flights: Vec<Option<DiskIo>>,
+    /// A disk whose next data write does not land where it should.
+    doomed_write: Option<(usize, Doom)>,
     pub(crate) replacement: Option<ReplacementDisk>,
     pub(crate) journal: Option<JournalDisk>,
 }
@@ -47,6 +58,7 @@ impl Devices {
             lost_at: vec![None; members],
             returning: BTreeSet::new(),
             flights: Vec::new(),
+            doomed_write: None,
             replacement: None,
             journal: None,
         }
@@ -233,9 +245,20 @@ impl Devices {
         flights.filter_map(|io| io.data.clone()).collect()
     }
 
+    /// Dooms the next data write to a disk, or none. Returns false if a write was doomed already.
+    pub(crate) fn doom_write(&mut self, doomed: Option<(usize, Doom)>) -> bool {
+        std::mem::replace(&mut self.doomed_write, doomed).is_none()
+    }
+
+    /// Returns true if the next data write to a disk is doomed in that way.
+    pub(crate) fn is_doomed(&self, disk: usize, doom: Doom) -> bool {
+        self.doomed_write == Some((disk, doom))
+    }
+
     /// Drops all operations in flight.
     pub(crate) fn stop(&mut self) {
         self.flights.clear();
+        self.doomed_write = None;
         self.returning.clear();
     }
 }

@@ -1,11 +1,11 @@
 //! The administrator lets the array grow.
 
-use super::Fault;
+use super::{Fault, Stateless};
 
 pub(super) static FAULT: Fault = Fault {
     name: "grow",
     about: "disks are added, or the chunk or the level changes, while clients continue",
     percent: 20,
     own_stream: false,
-    strike: |world| world.grow(),
+    start: |_| Box::new(Stateless(|world| world.grow())),
 };

@@ -2,7 +2,9 @@
 //! unreadable.
 
 use super::Fault;
-use crate::devices::journal::JournalDisk;
+use crate::disk::Disk;
+use crate::session::after_crash;
+use crate::world::{Moment, Strike, World};
 
 pub(super) static FAULT: Fault = Fault {
     name: "journal_damaged",
@@ -10,8 +12,39 @@ pub(super) static FAULT: Fault = Fault {
         a crash is recovered from",
     percent: 40,
     own_stream: true,
-    strike: |world| {
-        let journal = world.devices.journal.as_mut();
-        journal.is_some_and(JournalDisk::doom)
-    },
+    start: |_| Box::<JournalDamage>::default(),
 };
+
+#[derive(Debug, Default)]
+struct JournalDamage {
+    /// Set if the next crash damages the disk.
+    is_planned: bool,
+    /// A copy of its contents from an earlier time between sessions.
+    copy: Option<Disk>,
+}
+
+impl Strike for JournalDamage {
+    fn strike(&mut self, world: &mut World) -> bool {
+        world.devices.journal.is_some() && !std::mem::replace(&mut self.is_planned, true)
+    }
+
+    fn on_event(&mut self, world: &mut World, moment: &mut Moment<'_>) {
+        let Moment::Begun { clean, whole } = *moment else {
+            return;
+        };
+        let Some(journal) = &mut world.devices.journal else {
+            return;
+        };
+        if self.is_planned && world.rotting.percent(50) {
+            self.copy = Some(journal.disk.clone());
+        }
+        if clean || !whole || journal.gone || !std::mem::take(&mut self.is_planned) {
+            return;
+        }
+        let block_size = world.options.block_size;
+        let what = journal.damage(self.copy.take(), block_size, &mut world.rotting);
+        world.note(&format!("the disk with the journal {what}"));
+        after_crash(world);
+        world.log.count("journal device damaged", 1);
+    }
+}

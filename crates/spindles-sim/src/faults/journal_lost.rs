@@ -1,6 +1,6 @@
 //! The disk that an array has for its journal drops out.
 
-use super::Fault;
+use super::{Fault, Stateless};
 use crate::world::World;
 
 pub(super) static FAULT: Fault = Fault {
@@ -8,5 +8,5 @@ pub(super) static FAULT: Fault = Fault {
     about: "the disk of its own that an array has for its journal is gone",
     percent: 40,
     own_stream: true,
-    strike: World::drop_journal,
+    start: |_| Box::new(Stateless(World::drop_journal)),
 };

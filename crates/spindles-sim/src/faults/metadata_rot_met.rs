@@ -1,7 +1,7 @@
 //! While the array is open, blocks of a member's bitmaps, checksums or bad-block lists are corrupt
 //! or unreadable. A scrub finds and repairs them before another member is lost.
 
-use super::Fault;
+use super::{Fault, Stateless};
 use crate::world::World;
 
 pub(super) static FAULT: Fault = Fault {
@@ -10,5 +10,5 @@ pub(super) static FAULT: Fault = Fault {
         then another member goes",
     percent: 20,
     own_stream: true,
-    strike: World::rot_metadata_and_scrub,
+    start: |_| Box::new(Stateless(World::rot_metadata_and_scrub)),
 };

@@ -1,7 +1,8 @@
 //! A disk answers a write that landed at another address: two places are wrong.
 
 use super::Fault;
-use crate::lost_writes::Doom;
+use crate::devices::Doom;
+use crate::lost_writes::LostWrites;
 
 pub(super) static FAULT: Fault = Fault {
     name: "misdirected_write",
@@ -9,5 +10,5 @@ pub(super) static FAULT: Fault = Fault {
         address",
     percent: 25,
     own_stream: true,
-    strike: |world| world.doom_write(Doom::Misdirected),
+    start: |_| Box::new(LostWrites(Doom::Misdirected)),
 };

@@ -24,7 +24,8 @@ mod slow;
 mod stall;
 mod two_commands;
 
-use crate::world::World;
+use crate::world::{Strike, Strikes, World};
+use std::fmt;
 
 /// A fault.
 #[derive(Debug)]
@@ -37,8 +38,8 @@ pub struct Fault {
     pub percent: u32,
     /// Set if it is drawn from its own stream, so that adding it left the other faults unchanged.
     pub own_stream: bool,
-    /// Makes it happen. Returns false if the budget does not allow it now.
-    pub strike: fn(&mut World) -> bool,
+    /// Begins a run, with its seed.
+    pub start: fn(u64) -> Box<dyn Strike>,
 }
 
 impl PartialEq for Fault {
@@ -73,6 +74,29 @@ pub static FAULTS: &[&Fault] = &[
     &metadata_rot_met::FAULT,
     &two_commands::FAULT,
 ];
+
+/// A fault without state.
+struct Stateless(fn(&mut World) -> bool);
+
+impl fmt::Debug for Stateless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stateless")
+    }
+}
+
+impl Strike for Stateless {
+    fn strike(&mut self, world: &mut World) -> bool {
+        (self.0)(world)
+    }
+}
+
+/// Begins a run with all faults.
+pub(crate) fn start(seed: u64) -> Strikes {
+    let faults = FAULTS.iter();
+    faults
+        .map(|fault| (fault.name, Some((fault.start)(seed))))
+        .collect()
+}
 
 impl Fault {
     /// Returns the fault of that name.

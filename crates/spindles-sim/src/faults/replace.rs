@@ -1,14 +1,16 @@
 //! A working disk is replaced.
 
-use super::Fault;
+use super::{Fault, Stateless};
 
 pub(super) static FAULT: Fault = Fault {
     name: "replace",
     about: "a disk that is alive is copied onto a blank one that takes its place",
     percent: 40,
     own_stream: true,
-    strike: |world| {
-        let disk = world.random_disk();
-        world.replace_disk(disk)
+    start: |_| {
+        Box::new(Stateless(|world| {
+            let disk = world.random_disk();
+            world.replace_disk(disk)
+        }))
     },
 };

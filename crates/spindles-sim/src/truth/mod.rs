@@ -3,7 +3,7 @@
 
 mod doubt;
 mod rows;
-pub(crate) mod rule;
+pub mod rule;
 mod unlogged;
 
 use crate::client::Client;
@@ -300,7 +300,7 @@ mod tests {
         };
         let options = options.find(small).expect("some seed has such a stripe");
         let stack = create::blank(&options);
-        let mut world = World::new(options, stack, false);
+        let mut world = World::new(options, stack, Vec::new(), false);
         create::write_superblocks(&mut world);
         world
     }

@@ -2,7 +2,7 @@
 
 /// A rule of `docs/design/consistency.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rule {
+pub enum Rule {
     /// More is lost than the array survives.
     BeyondBudget,
     /// A disk has no space for unwritten blocks.
@@ -29,7 +29,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// Returns the name under which reports count it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::BeyondBudget => "beyond the budget",
             Self::NoSpace => "no space",
@@ -47,7 +47,7 @@ impl Rule {
 
     /// Returns the words of `docs/design/consistency.md` that state the rule.
     #[cfg(test)]
-    pub(crate) fn stated(self) -> &'static str {
+    pub fn stated(self) -> &'static str {
         match self {
             Self::BeyondBudget => "**Beyond what the level survives** there are errors",
             Self::NoSpace => "A member without space stays if the data needs it",
