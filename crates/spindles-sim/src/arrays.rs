@@ -282,8 +282,8 @@ impl Arrays {
         self.closed.contains(&Some(false))
     }
 
-    /// Begins to count the outermost array's reads.
-    pub(crate) fn count_reads_anew(&mut self) {
+    /// Resets the counts of the outermost array's reads.
+    pub(crate) fn restart_counts(&mut self) {
         (self.reads, self.hedged) = (0, 0);
     }
 

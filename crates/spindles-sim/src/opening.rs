@@ -545,7 +545,7 @@ pub(crate) fn plain_config(
 
 /// Lends buffers for hedges to the outermost array, which was just opened.
 fn lend(world: &mut World) {
-    world.arrays.count_reads_anew();
+    world.arrays.restart_counts();
     let hedges = world.options.limit_hedges;
     let lent = world.client.own_all_buffers(hedges);
     if hedges == 0 {

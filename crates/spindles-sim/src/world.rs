@@ -24,13 +24,13 @@ use spindles_engine::{Command, Event, JOURNAL_DEVICE, Member, OutReason, Output}
 /// A moment at which a fault may act.
 #[derive(Debug)]
 pub enum Moment<'a> {
-    /// A device begins an operation. A fault may make it take longer than `ns` nanoseconds.
+    /// A device begins an operation. A fault may prolong it.
     Begins {
         /// The operation.
         io: &'a MemberIo,
         /// The device.
         disk: usize,
-        /// How long it takes.
+        /// Its duration in nanoseconds.
         ns: &'a mut u64,
     },
     /// A device is about to answer. A fault may delay the answer.
@@ -57,9 +57,9 @@ pub enum Moment<'a> {
         disk: usize,
         /// The write.
         data: &'a WriteData,
-        /// How many of its bytes are written. `None` if it is refused.
+        /// The number of bytes written. `None` refuses the write.
         bytes: &'a mut Option<usize>,
-        /// Set if the process ended meanwhile: then nothing is refused.
+        /// Set if the process crashed: a crash refuses no write.
         is_crash: bool,
     },
     /// A device discarded sectors.
@@ -74,7 +74,7 @@ pub enum Moment<'a> {
         /// The device.
         disk: usize,
     },
-    /// Another disk has taken the place of this one.
+    /// A new disk got this number.
     Exchanged {
         /// The device.
         disk: usize,
@@ -113,14 +113,10 @@ pub trait Strike: std::fmt::Debug {
     }
 }
 
-/// The faults of a run, by name. One that acts is absent meanwhile.
+/// The faults of a run, by name. `None` while the fault acts.
 pub(crate) type Strikes = Vec<(&'static str, Option<Box<dyn Strike>>)>;
 
 /// A run under way.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says one thing about the run"
-)]
 pub struct World {
     /// The options of the run.
     pub options: Options,

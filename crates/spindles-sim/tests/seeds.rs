@@ -471,6 +471,29 @@ fn members_without_space_keep_all_promises() {
     }
 }
 
+/// Reads of some blocks of a member are slow, and the engine hedges reads.
+#[test]
+fn members_with_slow_reads_keep_all_promises() {
+    let fixed = |faults: &[&str]| Fixed {
+        faults: Some(faults.iter().copied().filter_map(Fault::by_name).collect()),
+        checksums: Some(true),
+        ..Fixed::default()
+    };
+    let mut struck = BTreeMap::<&str, u64>::new();
+    for seed in 0..60 {
+        for (what, times) in check_seed(seed, &fixed(&["slow_reads"])).struck {
+            *struck.entry(what).or_default() += times;
+        }
+        check_seed(
+            seed,
+            &fixed(&["slow_reads", "dropout", "rebuild", "rot_met"]),
+        );
+    }
+    for what in ["slow_reads", "slow read", "hedged"] {
+        assert!(struck.get(what) > Some(&30), "{what}: {struck:?}");
+    }
+}
+
 /// More members are lost than the array survives, while it is read and written; then all return.
 #[test]
 fn answered_writes_of_a_failed_array_persist() {

@@ -21,6 +21,7 @@ const CRATES: &[&str] = &[
     "spindles-format",
     "spindles-lab",
     "spindles-measure",
+    "spindles-sim",
     "spindles-ublk",
 ];
 

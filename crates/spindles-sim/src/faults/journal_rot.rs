@@ -23,10 +23,9 @@ impl Strike for JournalRot {
     }
 
     fn on_event(&mut self, world: &mut World, moment: &mut Moment<'_>) {
-        if let Moment::Ended { clean } = moment {
-            if !*clean && std::mem::take(&mut self.is_planned) {
-                world.damage_journal();
-            }
+        let is_crash = matches!(moment, Moment::Ended { clean: false });
+        if is_crash && std::mem::take(&mut self.is_planned) {
+            world.damage_journal();
         }
     }
 }

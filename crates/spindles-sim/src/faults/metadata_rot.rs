@@ -24,10 +24,9 @@ impl Strike for MetadataRot {
     }
 
     fn on_event(&mut self, world: &mut World, moment: &mut Moment<'_>) {
-        if let Moment::Ended { .. } = moment {
-            if std::mem::take(&mut self.is_planned) {
-                world.damage_metadata();
-            }
+        let has_ended = matches!(moment, Moment::Ended { .. });
+        if has_ended && std::mem::take(&mut self.is_planned) {
+            world.damage_metadata();
         }
     }
 }

@@ -21,6 +21,7 @@ mod rot;
 mod rot_met;
 mod scrub;
 mod slow;
+mod slow_reads;
 mod stall;
 mod two_commands;
 
@@ -73,6 +74,7 @@ pub static FAULTS: &[&Fault] = &[
     &no_space::FAULT,
     &metadata_rot_met::FAULT,
     &two_commands::FAULT,
+    &slow_reads::FAULT,
 ];
 
 /// A fault without state.

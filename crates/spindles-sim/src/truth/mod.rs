@@ -154,7 +154,7 @@ impl Truth {
         self.unlogged.are_lost(sectors);
     }
 
-    /// Records that the resync is done.
+    /// Ends the doubts that last until the resync.
     pub(crate) fn resynced(&mut self) {
         self.unflushed.clear();
     }
