@@ -1,42 +1,12 @@
 //! Corruption that strikes while clients are running, which only checksums can detect.
 
 use crate::disk::View;
-use crate::stack::{Decay, Kept};
+use crate::stack::Kept;
 use crate::world::World;
 use spindles_block::BlockIndex;
 use std::collections::BTreeSet;
 
 impl World {
-    /// Corrupts random blocks of a disk while clients continue. Returns true if any was corrupted.
-    pub fn rot_anywhere(&mut self) -> bool {
-        let disk = self.random_disk();
-        let mut any = false;
-        for _ in 0..self.faults.between(1, 8) {
-            let block = self.stack.in_use(disk).any(&mut self.faults);
-            let bit = self.faults.any();
-            if self.may_decay(disk, block) {
-                self.decay(disk, block, bit);
-                any = true;
-            }
-        }
-        any
-    }
-
-    fn decay(&mut self, disk: usize, block: BlockIndex, bit: u64) {
-        self.note(&format!("block {block} of disk {disk} rots"));
-        let mut right = vec![0; self.stack.block_bytes];
-        self.stack
-            .disk_block(disk, block, View::Current, &mut right);
-        let mut wrong = right.clone();
-        let bits = 8 * wrong.len();
-        let bit = usize::try_from(bit % u64::try_from(bits).expect("fits")).expect("fits");
-        wrong[bit / 8] ^= 1 << (bit % 8);
-        self.stack.put_disk_block(disk, block, &wrong);
-        self.stack
-            .decayed
-            .insert((disk, block.0), Decay::new(right, wrong));
-    }
-
     /// Returns true if a write to a block of a disk is in flight.
     fn is_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
         let sectors = self.stack.sectors(disk, block);

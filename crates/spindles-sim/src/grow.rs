@@ -4,8 +4,7 @@ use crate::disk::Disk;
 use crate::stack::Below;
 use crate::stack::places::Places;
 use crate::world::World;
-use crate::{opening, session};
-use spindles_block::{BlockIndex, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{
     Extent, GrowthTarget, Member, Policy, WriteHole, geometry_of, largest, plan_growth, plan_size,
 };
@@ -13,74 +12,6 @@ use spindles_format::{ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_t
 use spindles_layout::{Geometry, LEVELS, Level};
 
 impl World {
-    /// Closes and reopens the array to grow it. Returns true if it grows.
-    pub(crate) fn grow(&mut self) -> bool {
-        let array = self.stack.top();
-        if self.stack.arrays.len() > 1
-            || !self.arrays.is_open(array)
-            || self.arrays.engine(array).is_growing()
-            || !self.stack.arrays[array]
-                .lost
-                .difference(self.added())
-                .is_empty()
-        {
-            return false;
-        }
-        session::close(self);
-        if self.log.has_failed() {
-            return false;
-        }
-        if !self.options.disks.is_empty() && self.sizing.percent(50) {
-            return self.get_larger(array);
-        }
-        self.wants_growth = true;
-        let grows = opening::open(self)
-            && self.arrays.is_open(array)
-            && self.arrays.engine(array).is_growing();
-        while grows && !self.log.has_failed() && self.faults.percent(50) {
-            self.crash_midway(array);
-        }
-        grows
-    }
-
-    /// Opens the array to extend it on its members. A power loss or process crash may come before
-    /// it is extended, or right after. Returns true if it could be extended.
-    fn get_larger(&mut self, array: usize) -> bool {
-        self.wants_room = true;
-        let opened = opening::open(self);
-        let is_under_way =
-            |world: &Self| world.arrays.is_open(array) && !world.arrays.engine(array).is_serving();
-        if std::mem::take(&mut self.wants_room) || !opened {
-            return false;
-        }
-        let blocks = self.arrays.engine(array).geometry().blocks();
-        if self.sizing.percent(75) {
-            for _ in 0..self.sizing.below(60) {
-                if !is_under_way(self) || !self.step() {
-                    break;
-                }
-            }
-            let power = self.sizing.percent(60);
-            self.note("the end, while it gets larger");
-            self.crash(power);
-            session::after_crash(self);
-            opening::open(self);
-        }
-        while !self.log.has_failed() && is_under_way(self) && self.step() {}
-        let now = self
-            .arrays
-            .is_open(array)
-            .then(|| self.arrays.engine(array).geometry().blocks());
-        let what = match now {
-            Some(now) if now == blocks => "got larger",
-            Some(_) => "ended before it got larger",
-            None => return true,
-        };
-        self.log.count(what, 1);
-        session::close(self);
-        !self.log.has_failed() && opening::open(self)
-    }
-
     /// Returns the record of an extended array, if it shall and can be extended.
     pub(crate) fn planned_size(
         &mut self,
@@ -109,31 +40,6 @@ impl World {
                 None
             }
         }
-    }
-
-    /// Crashes partway through a growth, by power loss or process crash; then the growth continues.
-    fn crash_midway(&mut self, array: usize) {
-        for _ in 0..self.faults.below(500) {
-            if !self.step() {
-                return;
-            }
-        }
-        let in_doubt = self.doubts_parity() && !self.stack.arrays[array].lost.is_empty();
-        if in_doubt || !self.arrays.is_open(array) || !self.arrays.engine(array).is_growing() {
-            return;
-        }
-        let power = self.faults.percent(60);
-        self.note("the end, midway through a growth");
-        self.crash(power);
-        session::after_crash(self);
-        opening::open(self);
-    }
-
-    /// Returns the disks that were added but are not members yet.
-    fn added(&self) -> MemberSet {
-        let array = &self.stack.arrays[0];
-        let all = u8::try_from(array.members.len()).expect("few");
-        MemberSet::all(all).difference(MemberSet::all(array.geometry.members()))
     }
 
     /// Returns the record of a growing array, if it shall and can grow.

@@ -6,7 +6,7 @@ use crate::stack::Below;
 use crate::stack::places::{Places, SMALL_BYTES};
 use crate::stack::superblocks::newest_superblock;
 use crate::world::{Moment, World};
-use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberSet};
+use spindles_block::{MemberError, MemberIndex, MemberSet};
 use spindles_engine::{Command, Engine, Member, OutReason};
 use spindles_format::{
     ArrayRecord, DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
@@ -25,34 +25,6 @@ impl World {
     pub fn random_disk(&mut self) -> usize {
         let disks = u64::try_from(self.stack.disks.len()).expect("few");
         usize::try_from(self.faults.below(disks)).expect("few")
-    }
-
-    /// Draws a few sectors of a disk, close together or scattered.
-    pub fn random_sectors(&mut self, disk: usize) -> Vec<u64> {
-        let in_use = self.stack.in_use(disk);
-        let per_block = self.stack.sectors(disk, BlockIndex(0)).end;
-        let sectors = match self.stack.disks[disk].bytes() / self.sector_bytes(disk) {
-            // On small disks, include the partial block at the end.
-            sectors if in_use.blocks() == sectors / per_block => sectors,
-            _ => in_use.blocks() * per_block,
-        };
-        let sector_of = |number| in_use.block(number / per_block) * per_block + number % per_block;
-        if self.faults.percent(8) {
-            let slot = self.faults.choose(&SLOT_BYTES);
-            let bytes = u64::try_from(self.stack.disks[disk].sector_bytes()).expect("fits");
-            return vec![slot / bytes];
-        }
-        let first = self.faults.below(sectors);
-        let count = self.faults.between(1, 6);
-        let near = self.faults.percent(50);
-        let mut sector = |i| {
-            if near {
-                sector_of((first + i) % sectors)
-            } else {
-                sector_of(self.faults.below(sectors))
-            }
-        };
-        (0..count).map(&mut sector).collect()
     }
 
     /// Makes the disk stop answering; each write in flight lands or does not.
@@ -160,27 +132,6 @@ impl World {
         self.devices.answers_again(disk);
     }
 
-    /// Makes the sector unreadable until it is written.
-    pub fn spoil_sector(&mut self, disk: usize, sector: u64) {
-        self.note(&format!("sector {sector} of disk {disk} can't be read"));
-        self.stack.disks[disk].make_unreadable(sector);
-        self.stack.spoiled.insert((disk, sector));
-    }
-
-    /// Puts the member on this disk out, as the administrator would. Returns true if done.
-    pub fn put_out(&mut self, disk: usize) -> bool {
-        let (array, member) = self.stack.position(disk);
-        let this = &self.stack.arrays[array];
-        let survives = this.geometry.survives(this.lost.with(member));
-        if !self.arrays.is_open(array) || !survives || self.stack.is_short_of_space {
-            return false;
-        }
-        self.note(&format!("disk {disk} is put out"));
-        self.lose(disk);
-        self.command(array, Command::Fail(member));
-        true
-    }
-
     /// Replaces a lost disk with a blank one, which its array begins to fill. Returns false if that
     /// is impossible now.
     pub fn replace_lost_disk(&mut self, disk: usize) -> bool {
@@ -264,7 +215,7 @@ impl World {
             })
     }
 
-    fn sector_bytes(&self, disk: usize) -> u64 {
+    pub(crate) fn sector_bytes(&self, disk: usize) -> u64 {
         u64::try_from(self.stack.disks[disk].sector_bytes()).expect("small")
     }
 

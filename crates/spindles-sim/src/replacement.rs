@@ -1,41 +1,12 @@
 //! Replaces working members.
 
 use crate::devices::replacement::ReplacementDisk;
-use crate::mishaps::fill;
 use crate::stack::Below;
-use crate::stack::places::Places;
 use crate::world::{Moment, World};
 use spindles_block::MemberIndex;
-use spindles_engine::{Command, Event, Member, ReplaceEnd};
+use spindles_engine::{Event, ReplaceEnd};
 
 impl World {
-    /// Begins to replace a working disk. Returns true if the command was sent to its array.
-    pub fn replace_disk(&mut self, disk: usize) -> bool {
-        let (array, member) = self.stack.position(disk);
-        let alive = self.devices.replacement.is_none()
-            && self.arrays.is_open(array)
-            && !self.stack.arrays[array].lost.contains(member)
-            && self.state_of(array, member) == Member::Active;
-        if !alive {
-            return false;
-        }
-        self.note(&format!("disk {disk} is to be replaced"));
-        let (device, contents) = self.blank_device(array, member);
-        let mut replacement = self.stack.disks[disk].as_new(device.device_bytes);
-        fill(&mut replacement, &device, &contents);
-        let places = Places::of(&device);
-        let replacement = ReplacementDisk::new(array, member, replacement, places);
-        self.devices.replacement = Some(replacement);
-        let uuid = self.faults.uuid();
-        let command = Command::Replace {
-            member,
-            device,
-            uuid,
-        };
-        self.command(array, command);
-        true
-    }
-
     /// Exchanges the disk of a member and its replacement.
     pub(crate) fn exchange(&mut self, array: usize, member: MemberIndex) {
         let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {

@@ -9,6 +9,7 @@ use crate::faults;
 use crate::log::Failure;
 use crate::opening::open;
 use crate::options::{Ending, Options, Session};
+use crate::random::Random;
 use crate::session::{after_crash, close, drain};
 use crate::stack::Below;
 use crate::world::{Moment, World};
@@ -64,6 +65,7 @@ pub fn run(options: &Options, story: bool) -> Outcome {
 }
 
 fn through_sessions(world: &mut World) {
+    let mut restarting = Random::new(world.options.seed, "restarts of failed arrays");
     for session in world.options.sessions.clone() {
         if !open(world) {
             return;
@@ -88,7 +90,7 @@ fn through_sessions(world: &mut World) {
         if world.log.has_failed() {
             return;
         }
-        between_sessions(world);
+        between_sessions(world, &mut restarting);
         world.session += 1;
     }
     last_check(world);
@@ -171,7 +173,7 @@ fn end(world: &mut World, ending: Ending) {
 }
 
 /// Changes disks between sessions.
-fn between_sessions(world: &mut World) {
+fn between_sessions(world: &mut World, restarting: &mut Random) {
     let clean = world.arrays.all_closed_clean();
     if clean {
         for array in 0..world.stack.arrays.len() {
@@ -181,7 +183,7 @@ fn between_sessions(world: &mut World) {
         }
     }
     world.tell(&mut Moment::Ended { clean });
-    bring_all_back(world);
+    bring_all_back(world, restarting);
     for disk in 0..world.stack.disks.len() {
         if world.devices.is_gone(disk) && world.faults.percent(50) {
             world.bring_back(disk);
@@ -214,10 +216,10 @@ fn between_sessions(world: &mut World) {
 
 /// After an array lost more disks than it survives, may bring all of them back. Drawn from its own
 /// stream.
-fn bring_all_back(world: &mut World) {
+fn bring_all_back(world: &mut World, restarting: &mut Random) {
     let array = &world.stack.arrays[world.stack.top()];
     let failed = !array.geometry.survives(array.lost);
-    if world.stack.arrays.len() > 1 || !failed || !world.restarting.percent(80) {
+    if world.stack.arrays.len() > 1 || !failed || !restarting.percent(80) {
         return;
     }
     let gone: Vec<usize> = (0..world.stack.disks.len())

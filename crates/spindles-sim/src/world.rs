@@ -147,8 +147,6 @@ pub struct World {
     pub(crate) sizing: Random,
     /// Draws writes that do not land.
     pub(crate) losing_writes: Random,
-    /// Draws whether an array that lost too many disks gets them back and is opened again.
-    pub(crate) restarting: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
 }
 
@@ -188,7 +186,6 @@ impl World {
             rotting: Random::new(options.seed, "journal rot"),
             sizing: Random::new(options.seed, "sizes of new disks"),
             losing_writes: Random::new(options.seed, "losing writes"),
-            restarting: Random::new(options.seed, "restarts of failed arrays"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))
                 .collect(),
