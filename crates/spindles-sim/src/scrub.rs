@@ -1,6 +1,4 @@
-//! Corruption, and the scrub that finds it. Without checksums a corrupt block is read as valid, so
-//! corruption strikes while no client request runs, and a scrub follows before the next request. It
-//! is known exactly what the scrub must find, repair, and leave alone.
+//! Scrubs of the simulator itself, and what scrubs report.
 
 use crate::checkers::Seen;
 use crate::session::drain;

@@ -3,6 +3,8 @@
 
 use super::Fault;
 use crate::world::{Moment, Strike, World};
+use spindles_block::BlockIndex;
+use spindles_format::{AreaKind, CHECKSUM_PAGE_BYTES};
 
 pub(super) static FAULT: Fault = Fault {
     name: "metadata_rot",
@@ -26,7 +28,39 @@ impl Strike for MetadataRot {
     fn on_event(&mut self, world: &mut World, moment: &mut Moment<'_>) {
         let has_ended = matches!(moment, Moment::Ended { .. });
         if has_ended && std::mem::take(&mut self.is_planned) {
-            world.damage_metadata();
+            damage_metadata(world);
+        }
+    }
+}
+
+/// Between sessions: damages bitmaps, checksums or bad-block lists of one member.
+fn damage_metadata(world: &mut World) {
+    let Some((disk, record, device)) = world.random_damaged() else {
+        return;
+    };
+    let (array, member) = world.stack.position(disk);
+    let block_bytes = u64::try_from(world.stack.block_bytes).expect("small");
+    let kinds = [
+        AreaKind::DIRTY_BITMAP,
+        AreaKind::WRITTEN_BITMAP,
+        AreaKind::CHECKSUMS,
+        AreaKind::BAD_BLOCKS,
+    ];
+    for _ in 0..world.rotting.between(1, 3) {
+        let kind = world.rotting.choose(&kinds);
+        if let Some(area) = device.area(*kind) {
+            let bytes = match *kind {
+                AreaKind::CHECKSUMS => {
+                    let pages = record.entries().pages(device.data_blocks());
+                    pages * u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096")
+                }
+                shared => record.shared.bytes(shared),
+            };
+            let blocks = bytes.min(area.length_bytes) / block_bytes;
+            let block = area.offset_bytes / block_bytes + world.rotting.below(blocks);
+            world.damage(disk, BlockIndex(block));
+            world.stack.arrays[array].damaged = Some(member);
+            world.log.count("metadata damaged", 1);
         }
     }
 }
