@@ -149,6 +149,8 @@ pub enum CopyError {
         offset_bytes: u64,
         /// The reason.
         reason: String,
+        /// True if the array lists this block as lost.
+        is_lost: bool,
     },
     /// A write failed.
     #[error("{name}: can't write at byte {offset_bytes}: {reason}")]
@@ -417,6 +419,7 @@ impl CopyEnd {
                 name: self.name.clone(),
                 offset_bytes,
                 reason: error.to_string(),
+                is_lost: false,
             })?;
         }
         Ok(())
@@ -508,8 +511,8 @@ impl CopyEnd {
             (RequestError::InDoubt, Some(target)) => match target.lacks() {
                 Some(lacks) => format!(
                     "a crash left these blocks in doubt, and {lacks} may hold them: bring that \
-                     back first; then 'spindles resync' puts them in order, and meanwhile the \
-                     array is only read"
+                     back first; then a resync puts them in order, and meanwhile the array is only \
+                     read"
                 ),
                 None => error.to_string(),
             },
@@ -561,9 +564,9 @@ impl CopyEnd {
     }
 
     fn read_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
-        let reason = if self.is_lost(offset_bytes) {
-            "these blocks are lost; restore them from a backup (`spindles examine` lists them)"
-                .to_owned()
+        let is_lost = self.is_lost(offset_bytes);
+        let reason = if is_lost {
+            "these blocks are lost; restore them from a backup".to_owned()
         } else {
             self.why(error)
         };
@@ -571,6 +574,7 @@ impl CopyEnd {
             name: self.name.clone(),
             offset_bytes,
             reason,
+            is_lost,
         }
     }
 

@@ -301,7 +301,7 @@ fn nothing_to_rebuild(assembled: Assembled) -> Result<ChangeError, ChangeError> 
     report.refused.splice(0..0, unfit);
     report.spares.clear();
     assemble::close(target, &mut report)?;
-    Ok(report.nothing_to_rebuild())
+    Ok(ChangeError::NothingToRebuild(Box::new(report)))
 }
 
 /// Works until all places are filled or `progress` stops it, then closes the array.
@@ -486,7 +486,7 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
                 if !report.is_degraded() {
                     return Ok(Looked::Whole(Box::new(report)));
                 }
-                return Err(report.nothing_to_rebuild());
+                return Err(ChangeError::NothingToRebuild(Box::new(report)));
             }
             (returning, Replacement::None)
         }

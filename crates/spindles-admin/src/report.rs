@@ -1,21 +1,16 @@
 //! Describes an array and its members for users.
 
-use crate::errors::ChangeError;
 use spindles_array::positions::positions;
-use spindles_array::shell::shell_word;
 use spindles_array::snapshot::ArraySnapshot;
 use spindles_array::spare_report::{SpareReport, Taken};
 use spindles_array::{Incident, Lacks, LostBytes};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
-use spindles_device::clock::utc;
 use spindles_device::is_address;
-use spindles_device::notice::percent;
 use spindles_engine::{
     ArrayState, JournalStatus, Member, MemberFaults, MemberStatus, Policy, Status, WriteHole,
 };
 use spindles_format::{DecodeError, ErrorCounts, Uuid};
 use spindles_layout::{Level, Redundancy};
-use std::fmt;
 use std::path::Path;
 
 /// An array and its members, as found at assembly.
@@ -77,7 +72,7 @@ pub struct ArrayReport {
     /// True if it is open for writing.
     pub for_writing: bool,
     /// True if another process has it open and continues its pending work.
-    pub(crate) is_open: bool,
+    pub is_open: bool,
     /// Missing members that it counted on at the last write.
     pub away: MemberSet,
     /// What a write without the missing members discards.
@@ -177,22 +172,10 @@ impl ArrayReport {
         (!lacking.is_empty()).then(|| lacking.join(", "))
     }
 
-    /// Returns the error that nothing fills the missing places, with a remedy.
-    pub(crate) fn nothing_to_rebuild(&self) -> ChangeError {
-        let held_out = || self.arrays().into_iter().flat_map(|array| &array.held_out);
-        // Skip the devices that the remedy already names.
-        let is_named = |refused: &&String| {
-            let mut held_out = held_out();
-            !held_out.any(|(_, device)| refused.starts_with(&format!("{device}: ")))
-        };
-        let name = shell_word(&self.name);
-        ChangeError::NothingToRebuild {
-            lacks: (self.lacks(|member| matches!(member, MemberReport::Missing { .. })))
-                .unwrap_or_else(|| format!("array '{}' is not whole", self.name)),
-            remedy: (self.remedy())
-                .unwrap_or_else(|| format!("`spindles status {name}` shows how it is")),
-            refused: self.refused.iter().filter(is_named).cloned().collect(),
-        }
+    /// Describes the missing members of this array and of the arrays inside it.
+    pub(crate) fn lacks_any(&self) -> String {
+        self.lacks(MemberReport::is_missing)
+            .unwrap_or_else(|| format!("array '{}' is not whole", self.name))
     }
 
     /// Names a member by its device, or by its number if no device is in its position.
@@ -319,7 +302,8 @@ impl ArrayReport {
     }
 
     /// Returns true if a write discards data and `degraded_writes` does not allow it.
-    pub(crate) fn must_ask_to_write(&self) -> bool {
+    #[must_use]
+    pub fn must_ask_to_write(&self) -> bool {
         !self.given_up.is_nothing() && !self.degraded_writes
     }
 
@@ -486,7 +470,8 @@ impl ArrayReport {
     }
 
     /// Returns true if that holds for this array alone.
-    fn hides_the_write_hole(&self) -> bool {
+    #[must_use]
+    pub fn hides_the_write_hole(&self) -> bool {
         let logs = self.write_hole() == Some(WriteHole::Closed)
             && self.journal != JournalReport::DeviceMissing;
         !self.clean && !self.failed && !self.missing().is_empty() && self.has_parity() && !logs
@@ -500,16 +485,6 @@ impl ArrayReport {
         Policy::by_name(self.consistency).map(|policy| policy.write_hole)
     }
 
-    /// Returns the arguments that name this array to a writing command: its name, and `--degraded`
-    /// if a write discards data of missing members.
-    #[must_use]
-    pub fn as_written(&self) -> String {
-        // An array open for writing has already marked the missing members out of date.
-        let asks = !self.for_writing && self.arrays().iter().any(|array| array.must_ask_to_write());
-        let option = if asks { " --degraded" } else { "" };
-        format!("{}{option}", shell_word(&self.name))
-    }
-
     pub(crate) fn must_read_only(&self) -> bool {
         self.read_only
             || self.members.iter().any(|member| match member {
@@ -518,260 +493,11 @@ impl ArrayReport {
             })
     }
 
-    /// Describes how current the present members are, as far as known.
-    fn age(&self) -> String {
-        let written = match self.last_written_s {
-            0 => "written at a time that is not known".to_owned(),
-            seconds => format!("last written {}", utc(seconds)),
-        };
-        if !self.given_up.newer.is_empty() {
-            return format!(
-                "what is here was {written}; what is away could have gone on alone, and may be \
-                 newer"
-            );
-        }
-        if self.clean {
-            format!("it is clean, {written}")
-        } else {
-            format!("it was {written}")
-        }
-    }
-
-    /// Describes when pending work of an unused array continues: now, or with the command `by`.
-    /// `outermost` is the argument that command takes.
-    fn when(&self, by: &str, outermost: &str) -> String {
-        if self.for_writing {
-            "now".to_owned()
-        } else {
-            format!(
-                "with `spindles {by} {outermost}`, or by itself when the array is next open for \
-                 writing"
-            )
-        }
-    }
-
-    /// Returns one line for each problem of the array that a user must know, inner arrays first.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        self.warnings_while(self.is_open, &self.as_written())
-    }
-
-    /// Describes replaced devices that still hold a superblock of this array or of one inside it.
-    /// These devices do not affect commands on the array. For arrays that lack members, `warnings`
-    /// lists them.
-    #[must_use]
-    pub fn replaced_texts(&self) -> Vec<String> {
-        let whole = self.arrays().into_iter().filter(|it| !it.is_degraded());
-        let replaced = whole.flat_map(|it| &it.replaced);
-        replaced.map(|text| format!("left out: {text}")).collect()
-    }
-
-    /// Returns the same lines while another program has the array, without that program's current
-    /// or pending work.
-    #[must_use]
-    pub fn warnings_in_use(&self) -> Vec<String> {
-        self.warnings_while(true, &self.as_written())
-    }
-
-    fn warnings_while(&self, in_use: bool, outermost: &str) -> Vec<String> {
-        let mut lines: Vec<String> = self
-            .members
-            .iter()
-            .filter_map(|member| match member {
-                MemberReport::Array(inner) => Some(inner.warnings_while(in_use, outermost)),
-                _ => None,
-            })
-            .flatten()
-            .collect();
-        let name = &self.name;
-        lines.extend(
-            self.refused
-                .iter()
-                .filter(|refused| self.is_degraded() || !self.replaced.contains(refused))
-                .map(|refused| format!("left out: {refused}")),
-        );
-        let again = if self.for_writing {
-            "now"
-        } else {
-            "when the array is next written"
-        };
-        // The program that has the array may be writing a superblock just now.
-        let damaged = self.damaged.iter().filter(|_| !in_use);
-        lines.extend(damaged.map(|(device, why)| {
-            format!(
-                "{device}: one of its two superblocks is damaged ({why}), and is rewritten \
-                 {again}; the other one counts"
-            )
-        }));
-        lines.extend(self.loss(in_use));
-        if self.stopped_writing {
-            let missing = self.missing();
-            let missing = if missing.is_empty() {
-                String::new()
-            } else {
-                let count = self.members.len();
-                format!(" ({} of {count} missing)", positions(missing))
-            };
-            lines.push(format!(
-                "array '{name}' has failed{missing}, and writes nothing any more: what must be \
-                 durable first could not be written, for want of space or as devices failed; mend \
-                 that, then stop the server, and serve it again; served with --read-only, all of \
-                 it that enough members hold can be read before that"
-            ));
-        }
-        lines.extend(self.taken.iter().map(ToString::to_string));
-        if !in_use {
-            lines.extend(self.unfinished(outermost));
-        }
-        if self.journal == JournalReport::DeviceMissing {
-            lines.push(format!(
-                "array '{name}' is degraded: it has a device for its journal that is not there, \
-                 and its members log meanwhile; give that device too, or give the array another \
-                 one with `spindles journal add DEV --array {outermost}`, or none with `spindles \
-                 journal remove --array {outermost}`"
-            ));
-        }
-        if self.read_only {
-            lines.push(format!(
-                "array '{name}' uses a feature that this version can't write: it is open for \
-                 reading only"
-            ));
-        }
-        lines
-    }
-
     /// Returns the members that `predicate` selects.
-    fn selected(&self, predicate: impl Fn(&MemberReport) -> bool) -> MemberSet {
+    pub fn selected(&self, predicate: impl Fn(&MemberReport) -> bool) -> MemberSet {
         let members = (0_u8..).zip(&self.members);
         let selected = members.filter(|(_, member)| predicate(member));
         selected.map(|(index, _)| MemberIndex(index)).collect()
-    }
-
-    /// Describes the missing members, if any, or the ones that are not filled yet.
-    fn loss(&self, in_use: bool) -> Option<String> {
-        let name = &self.name;
-        let lost = self.selected(MemberReport::is_lost);
-        let filling = self.selected(MemberReport::is_filling);
-        if self.failed {
-            let survives = match &self.growing {
-                Some(growing) => format!("it survives while it grows from {}", growing.level),
-                None => format!("{} survives", self.level.name),
-            };
-            let then = match (in_use, self.clean) {
-                // An open array does not take members back.
-                (true, _) => ", then stop the server, and serve it again,",
-                (false, true) => ", copy what can still be read with `spindles copy --rescue`,",
-                (false, false) => "",
-            };
-            Some(format!(
-                "array '{name}' has failed: {} of {} missing, more than {survives}; bring back \
-                 enough of them{then} or restore it from a backup",
-                positions(lost),
-                self.members.len(),
-            ))
-        } else if !lost.is_empty() && !self.stopped_writing {
-            Some(format!(
-                "array '{name}' is degraded: {} of {} missing; {}; {}",
-                positions(lost),
-                self.members.len(),
-                self.age(),
-                survives_more(self.survives_more),
-            ))
-        } else if !filling.is_empty() && !self.stopped_writing && self.survives_more == 0 {
-            Some(format!(
-                "array '{name}' is degraded: {} of {} not filled yet; {}",
-                positions(filling),
-                self.members.len(),
-                survives_more(0),
-            ))
-        } else {
-            None
-        }
-    }
-
-    /// Describes the work that continues when the array is next open for writing.
-    fn unfinished(&self, outermost: &str) -> Vec<String> {
-        let name = &self.name;
-        let mut lines = Vec::new();
-        for (index, member) in self.members.iter().enumerate() {
-            if let MemberReport::Device {
-                filled_bytes: Some(filled),
-                ..
-            } = member
-            {
-                let percent = percent(*filled, self.bytes);
-                lines.push(format!(
-                    "array '{name}' is degraded: member {index} is being rebuilt, {percent} % is \
-                     done; that goes on {}",
-                    self.when("rebuild", outermost)
-                ));
-            }
-        }
-        if let Some(growing) = &self.growing {
-            let percent = percent(growing.moved_bytes, self.bytes);
-            lines.push(format!(
-                "array '{name}' grows from {} on {} members in chunks of {}: {percent} % is moved; \
-                 that goes on {}",
-                growing.level,
-                growing.members,
-                SizeBytes(growing.chunk_bytes),
-                if self.for_writing {
-                    "while the array is open, when no other job does".to_owned()
-                } else {
-                    self.when("grow", outermost)
-                }
-            ));
-        }
-        lines.extend(self.in_doubt(outermost));
-        lines
-    }
-
-    /// Describes what an array that was not closed in order may have wrong; `None` if nothing.
-    fn in_doubt(&self, outermost: &str) -> Option<String> {
-        let name = &self.name;
-        if self.hides_the_write_hole() {
-            let when = if self.for_writing {
-                "what its members disagree on is settled now, right or wrong".to_owned()
-            } else {
-                format!(
-                    "bring it back, or have that settled, right or wrong, with `spindles resync \
-                     {outermost} --force`"
-                )
-            };
-            Some(format!(
-                "array '{name}' was not closed in order and lacks {}: bytes near interrupted \
-                 writes may be wrong, and reads report no error; {when}",
-                positions(self.missing())
-            ))
-        } else if !self.given_up.last_writes.is_empty() && !self.failed && !self.for_writing {
-            let away = positions(self.given_up.last_writes);
-            let by_itself = if self.degraded_writes {
-                ", by any command: --degraded-writes is allow"
-            } else {
-                ""
-            };
-            Some(format!(
-                "array '{name}' was not closed in order, and lacks {away}, which it had until \
-                 then: bring {away} back first; blocks of the last writes that {away} alone may \
-                 hold are lost for good as soon as the array is written{by_itself}; `spindles \
-                 resync {outermost}` gives them up, and puts the rest in order"
-            ))
-        } else if !self.clean && !self.failed && self.level.redundancy != Redundancy::None {
-            Some(format!(
-                "array '{name}' was not closed in order, by a crash or a command that was killed: \
-                 what its members disagree on since is settled {}",
-                if self.for_writing {
-                    format!(
-                        "while this command runs; `spindles resync {outermost}` finishes what is \
-                         left then"
-                    )
-                } else {
-                    self.when("resync", outermost)
-                }
-            ))
-        } else {
-            None
-        }
     }
 }
 
@@ -791,25 +517,11 @@ impl ArrayReport {
         arrays
     }
 
-    /// Describes what the last scrub of this array and of those inside it could not repair.
+    /// Returns the arrays, of this one and those inside it, with bytes that the last scrub left
+    /// unrepaired.
     #[must_use]
-    pub fn left_by_scrub(&self) -> Vec<String> {
-        let arrays = self.which(false, Lacks::leaves).into_iter();
-        arrays.map(|array| {
-            let first = if self.lacks_members() {
-                "bring back what is missing, or "
-            } else {
-                ""
-            };
-            format!(
-                "array '{}' is degraded: {} that was found wrong could not be repaired; spindles \
-                 scrub names the places and looks again: {first}restore the lost places from a \
-                 backup",
-                array.name,
-                SizeBytes(array.scrub_left_bytes).rounded()
-            )
-        })
-        .collect()
+    pub fn left_by_scrub(&self) -> Vec<&Self> {
+        self.which(false, Lacks::leaves)
     }
 
     /// Records the lost bytes of this array and of those inside it.
@@ -823,228 +535,9 @@ impl ArrayReport {
         }
     }
 
-    /// Describes the lost bytes of this array and of those inside it, with remedies.
-    #[must_use]
-    pub fn lost_texts(&self) -> Vec<String> {
-        self.lost_texts_in(&self.name, false)
-    }
-
-    fn lost_texts_in(&self, outermost: &str, is_redundant_above: bool) -> Vec<String> {
-        let mut lines = Vec::new();
-        if self.lost_bytes > 0 {
-            let outermost = shell_word(outermost);
-            let remedy = if is_redundant_above {
-                format!(
-                    "`spindles scrub {outermost}` restores what the arrays around it still hold"
-                )
-            } else {
-                format!(
-                    "restore these places from a backup (`spindles examine {outermost}` lists them)"
-                )
-            };
-            lines.push(format!(
-                "array '{}' is degraded: {} of it lost, which can't be read until it is written: \
-                 {remedy}",
-                self.name,
-                SizeBytes(self.lost_bytes).rounded()
-            ));
-        }
-        let is_redundant = self.level.redundancy != Redundancy::None;
-        for member in &self.members {
-            if let MemberReport::Array(inner) = member {
-                lines.extend(inner.lost_texts_in(outermost, is_redundant || is_redundant_above));
-            }
-        }
-        lines
-    }
-
-    /// Returns the remedy for missing members of an unused array.
-    #[must_use]
-    pub fn remedy(&self) -> Option<String> {
-        let name = &self.name;
-        if self.failed || self.stopped_writing || !self.lacks_members() {
-            return None;
-        }
-        let outermost = self.as_written();
-        let arrays = self.arrays();
-        let gives_up = |array: &&&Self| !array.given_up.last_writes.is_empty();
-        if let Some(array) = arrays.iter().find(gives_up) {
-            let away = positions(array.given_up.last_writes);
-            let onto = if self.spares.is_empty() {
-                " --onto DEV"
-            } else {
-                ""
-            };
-            return Some(format!(
-                "to lose nothing, bring {away} of array '{}' back before anything is written; if \
-                 that can't be, `spindles rebuild {outermost}{onto}` fills a new device, and gives \
-                 up what {away} alone may hold of the last writes",
-                array.name
-            ));
-        }
-        if let Some(step) = self.step_to_grow() {
-            return Some(step);
-        }
-        let steps = self.steps_to_fill(&outermost).join("; ");
-        Some(format!("to make array '{name}' safe again: {steps}"))
-    }
-
-    /// Returns what a growth needs that lacks new members before anything was moved. Spares don't
-    /// take their places by themselves.
-    fn step_to_grow(&self) -> Option<String> {
-        let growing = self
-            .growing
-            .as_ref()
-            .filter(|growing| growing.moved_bytes == 0)?;
-        let missing = self.missing();
-        let is_new = |member: MemberIndex| usize::from(member.0) >= growing.members;
-        if missing.is_empty() || !missing.iter().all(is_new) {
-            return None;
-        }
-        let device = self.spares.first().map_or("DEV", |spare| &spare.name);
-        let (name, device) = (&self.name, shell_word(device));
-        Some(format!(
-            "the growth of array '{name}' waits for {}: `spindles grow {name} --add {device}` goes \
-             on with that device, `spindles grow {name} --abort` gives the growth up",
-            positions(missing)
-        ))
-    }
-
-    /// Returns the commands for each missing member of this array and of inner arrays. `outermost`
-    /// is the argument that commands take.
-    fn steps_to_fill(&self, outermost: &str) -> Vec<String> {
-        let rebuild = format!("spindles rebuild {outermost}");
-        let arrays = self.arrays();
-        let held_out: Vec<&str> = (arrays.iter().flat_map(|array| &array.held_out))
-            .map(|(_, device)| device.as_str())
-            .collect();
-        let returning: Vec<&str> = (arrays.iter().flat_map(|array| &array.returning))
-            .map(|(_, device)| device.as_str())
-            .collect();
-        let lost: Vec<(&Self, MemberSet)> = (arrays.iter())
-            .map(|array| (*array, array.missing().difference(array.known())))
-            .filter(|(_, lost)| !lost.is_empty())
-            .collect();
-        let lost_count = lost.iter().map(|(_, lost)| lost.iter().count()).sum();
-        let spares: Vec<&str> = (self.spares.iter().take(lost_count))
-            .map(|spare| spare.name.as_str())
-            .collect();
-        let mut steps = Vec::new();
-        for device in &held_out {
-            let device = shell_word(device);
-            steps.push(format!(
-                "`spindles add {device} {outermost}` takes {device} back"
-            ));
-        }
-        if !returning.is_empty() {
-            steps.push(format!(
-                "`{rebuild}` brings {} up to date",
-                returning.join(", ")
-            ));
-        }
-        if lost_count > spares.len() {
-            let is_only = steps.is_empty() && lost_count == 1;
-            for (array, members) in &lost {
-                let is_inner = array.uuid != self.uuid;
-                // `--member` does not tell inner arrays apart.
-                let may_name = !is_only && lost.len() == 1 && !is_inner;
-                steps.extend(array.steps_without_spare(*members, outermost, is_inner, may_name));
-            }
-        }
-        if let [first, ..] = spares.as_slice() {
-            let (take, they) = match spares.len() {
-                1 => (format!("spare {first} takes a place"), "it is"),
-                _ => (
-                    format!("spares {} take places", spares.join(", ")),
-                    "they are",
-                ),
-            };
-            steps.push(format!(
-                "{take} in array '{}' as soon as that is used for writing, and at once with \
-                 `{rebuild}`, if {they} large enough",
-                self.name
-            ));
-        }
-        if let ([_, rest @ ..], 0) = (held_out.as_slice(), lost_count) {
-            let place = if rest.is_empty() {
-                "its place"
-            } else {
-                "the place of each"
-            };
-            steps.push(match self.spares.first() {
-                Some(spare) => format!("or `{rebuild}` fills spare {}", spare.name),
-                None => format!("or put a new device in {place}: `{rebuild} --onto DEV`"),
-            });
-        }
-        steps
-    }
-
-    /// Returns the members with a known device that gets only what it missed.
-    fn known(&self) -> MemberSet {
-        let devices = self.returning.iter().chain(&self.held_out);
-        devices.map(|(member, _)| *member).collect()
-    }
-
-    /// Returns what missing members of this array need that no spare replaces. With `may_name`, the
-    /// commands name the members.
-    fn steps_without_spare(
-        &self,
-        members: MemberSet,
-        outermost: &str,
-        is_inner: bool,
-        may_name: bool,
-    ) -> Vec<String> {
-        let rebuild = format!("spindles rebuild {outermost}");
-        let named = |member: &dyn fmt::Display| {
-            let member = may_name.then(|| format!(" --member {member}"));
-            member.unwrap_or_default()
-        };
-        let mut steps = Vec::new();
-        let mut left = members;
-        let truncated = self.truncated.iter();
-        for (member, device, bytes) in truncated.filter(|(member, ..)| members.contains(*member)) {
-            let (device, named) = (shell_word(device), named(member));
-            left = left.without(*member);
-            steps.push(format!(
-                "make {device} {bytes} long again, then `spindles wipe {device} --force` empties \
-                 it, and `{rebuild} --onto {device}{named} --force` fills it"
-            ));
-        }
-        let stale = self.stale.iter();
-        for (member, device) in stale.filter(|(member, _)| members.contains(*member)) {
-            let (device, named) = (shell_word(device), named(member));
-            left = left.without(*member);
-            steps.push(format!(
-                "bring back the device that {device} is an older state of, or overwrite {device} \
-                 with what the others hold: `{rebuild} --onto {device}{named} --force`"
-            ));
-        }
-        let outrun = self.outrun.iter();
-        for (member, device) in outrun.filter(|(member, _)| members.contains(*member)) {
-            let (device, named) = (shell_word(device), named(member));
-            left = left.without(*member);
-            steps.push(format!(
-                "`{rebuild} --onto {device}{named} --force` fills {device} completely"
-            ));
-        }
-        let numbers: Vec<MemberIndex> = left.iter().collect();
-        let (place, named) = match numbers.as_slice() {
-            [] => return steps,
-            [one] => ("its place", named(one)),
-            _ => ("the place of each", named(&"N")),
-        };
-        let of = is_inner.then(|| format!(" of array '{}'", self.name));
-        steps.push(format!(
-            "bring back {}{}, with `spindles add DEV {outermost}` while the array is served, or \
-             put a new device in {place}: `{rebuild} --onto DEV{named}`",
-            positions(left),
-            of.unwrap_or_default()
-        ));
-        steps
-    }
-
     /// Returns true if a position of this array, or of one inside it, is empty.
-    fn lacks_members(&self) -> bool {
+    #[must_use]
+    pub fn lacks_members(&self) -> bool {
         self.members.iter().any(|member| match member {
             MemberReport::Missing { .. } => true,
             MemberReport::Array(inner) => inner.lacks_members(),
@@ -1056,15 +549,6 @@ impl ArrayReport {
 /// Returns true if a file or device is no longer at its path.
 fn was_moved(device: &str) -> bool {
     !is_address(device) && !Path::new(device).exists()
-}
-
-/// Says how many more members may be lost.
-pub(crate) fn survives_more(members: u8) -> String {
-    match members {
-        0 => "it is not safe from further losses".to_owned(),
-        1 => "it survives the loss of one member more".to_owned(),
-        more => format!("it survives the loss of {more} members more"),
-    }
 }
 
 /// A growing array: its earlier shape, and its progress.
@@ -1119,7 +603,8 @@ pub enum MemberReport {
 
 impl MemberReport {
     /// Returns true if the member provides no data: it is missing, or a failed array.
-    fn is_lost(&self) -> bool {
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
         match self {
             Self::Device { .. } => false,
             Self::Array(inner) => inner.failed,
@@ -1133,7 +618,8 @@ impl MemberReport {
     }
 
     /// Returns true if the member is not filled yet.
-    fn is_filling(&self) -> bool {
+    #[must_use]
+    pub fn is_filling(&self) -> bool {
         match self {
             Self::Device { filled_bytes, .. } => filled_bytes.is_some(),
             Self::Array(inner) => inner.filled_bytes.is_some(),
@@ -1157,7 +643,6 @@ pub enum Health {
 
 #[cfg(test)]
 mod tests {
-    use super::{Growing, MemberReport};
     use crate::assemble::{AssembleOptions, assemble};
     use crate::create::{CreateOptions, create};
     use spindles_layout::Expression;
@@ -1198,36 +683,5 @@ mod tests {
             (vec![spare, other], 0)
         );
         assert!(!report.is_degraded(), "{report:?}");
-        // A growth that was killed before its new member had a superblock.
-        report.members[1] = MemberReport::Missing {
-            out_since: None,
-            held_out: false,
-        };
-        report.growing = Some(Growing {
-            level: "raid1".to_owned(),
-            members: 1,
-            chunk_bytes: 4096,
-            moved_bytes: 0,
-        });
-        let remedy = report.remedy().expect("one");
-        assert!(
-            remedy.contains("`spindles grow lake --add DEV`"),
-            "{remedy}"
-        );
-        report.growing = None;
-        let remedy = report.remedy().expect("one");
-        assert!(!remedy.contains("grow"), "{remedy}");
-        // An array that stopped writing has failed; it is not merely degraded.
-        report.stopped_writing = true;
-        report.members[0] = MemberReport::Missing {
-            out_since: None,
-            held_out: false,
-        };
-        let message = report.warnings().join("\n");
-        assert!(
-            message.contains("'lake' has failed (members 0 and 1 of 2 missing)"),
-            "{message}"
-        );
-        assert!(!message.contains("degraded"), "{message}");
     }
 }

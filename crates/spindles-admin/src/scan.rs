@@ -19,7 +19,6 @@ use spindles_layout::{ExpressionError, parse_devices, quoted};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
@@ -61,8 +60,8 @@ pub struct Given {
     pub arrays: Vec<Uuid>,
     /// Places that could not be searched, or only partly, each with the reason.
     pub skipped: Vec<String>,
-    /// Messages about devices that their arrays have replaced.
-    pub replaced: Vec<String>,
+    /// Devices that are no longer members of their arrays.
+    pub former: Vec<FormerMember>,
     /// Devices that this user may not read and that their arrays may lack.
     pub unreadable: Vec<String>,
     /// A message why an array given by name must not be written: it lacks devices and the scan was
@@ -86,6 +85,18 @@ pub struct Forgotten {
     pub role: Role,
 }
 
+/// A device that is no longer a member of its array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerMember {
+    /// The device.
+    pub device: String,
+    /// The array's name.
+    pub array: String,
+    /// True if another device has its position. Otherwise the array went on without it for longer
+    /// than it remembers.
+    pub is_replaced: bool,
+}
+
 /// The role of a device in its array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -97,56 +108,18 @@ pub enum Role {
     Spare,
 }
 
-impl fmt::Display for Forgotten {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, array, .. } = self;
-        match self.role {
-            Role::Member(member) => write!(f, "{device} is member {member} of array '{array}'"),
-            Role::Journal => write!(f, "{device} has the journal of array '{array}'"),
-            Role::Spare => write!(f, "{device} is a spare of array '{array}'"),
-        }
-    }
-}
-
 impl Given {
-    /// Names the unreadable devices; `None` if there are none.
-    #[must_use]
-    pub fn denied(&self) -> Option<String> {
-        let names = several(&self.unreadable)?;
-        let remedy = if may_read_all() {
-            ""
-        } else {
-            "; try as a user who may, such as root"
-        };
-        Some(format!("{names} can't be read: permission denied{remedy}"))
-    }
-
     /// Returns true if devices that the arrays lack may be present: the scan was cut short, or this
     /// user may not read them. A device that even root can't read is no member.
     #[must_use]
     pub fn hides_devices(&self) -> bool {
         self.may_have_missed.is_some() || !self.unreadable.is_empty() && !may_read_all()
     }
-
-    /// Names the forgotten devices; `None` if there are none.
-    #[must_use]
-    pub fn warning(&self) -> Option<String> {
-        let forgotten = self.forgotten.iter().map(ToString::to_string);
-        let forgotten: Vec<String> = forgotten.collect();
-        let remedy = "or the name of the array in place of its devices";
-        match forgotten.as_slice() {
-            [] => None,
-            [one] => Some(format!("{one}, and was not given: give it too, {remedy}")),
-            several => Some(format!(
-                "these were not given; give them too, {remedy}:\n  {}",
-                several.join("\n  ")
-            )),
-        }
-    }
 }
 
 /// Returns true if permissions do not restrict this user.
-fn may_read_all() -> bool {
+#[must_use]
+pub fn may_read_all() -> bool {
     geteuid().is_root()
 }
 
@@ -220,7 +193,6 @@ fn resolve_within(
     }
     let arrays = selection.arrays();
     let former = selection.former_members(&scan.left_over, &arrays);
-    scan.skipped.extend(former.outrun);
     selection.look_at_apart(apart, &arrays);
     let may_have_missed = selection.may_have_missed(&scan.cut_off);
     let mut unreadable = Vec::new();
@@ -237,10 +209,10 @@ fn resolve_within(
         unreadable,
         elsewhere,
         forgotten,
+        former,
         may_have_missed,
         devices: selection.devices,
         skipped: scan.cut_off.into_iter().chain(scan.skipped).collect(),
-        replaced: former.replaced,
     })
 }
 
@@ -251,15 +223,6 @@ struct Selection {
     found: Vec<Found>,
     /// The arrays given by name.
     named: BTreeSet<Uuid>,
-}
-
-/// Messages about devices that are no longer members of their arrays.
-#[derive(Default)]
-struct FormerMembers {
-    /// Devices that their arrays can only fill again.
-    outrun: Vec<String>,
-    /// Devices that lost their position to another device.
-    replaced: Vec<String>,
 }
 
 impl Selection {
@@ -347,40 +310,28 @@ impl Selection {
         arrays.chain(self.named.iter().copied()).collect()
     }
 
-    /// Describes the former members of these arrays that were found but not selected.
-    fn former_members(&self, left_over: &[Found], arrays: &BTreeSet<Uuid>) -> FormerMembers {
-        let mut former = FormerMembers::default();
-        for found in left_over {
-            let Ok((array, own)) = found.record() else {
-                continue;
-            };
+    /// Returns the former members of these arrays that were found but not selected.
+    fn former_members(&self, left_over: &[Found], arrays: &BTreeSet<Uuid>) -> Vec<FormerMember> {
+        let former = left_over.iter().filter_map(|found| {
+            let (array, own) = found.record().ok()?;
             let mut devices = self.devices.iter();
             let is_given = devices.any(|name| share_bytes(name, &found.name));
             if is_given || !arrays.contains(&array.uuid) {
-                continue;
+                return None;
             }
-            let device = shell_word(&found.name);
             let place = usize::from(own.member.0);
             let now = newest(&self.found, array.uuid).unwrap_or(array);
-            let place_is_its = now.members().get(place).map(|it| it.device_uuid)
-                == array.members().get(place).map(|it| it.device_uuid);
-            if place_is_its {
-                former.outrun.push(format!(
-                    "left out: {}: array '{}' went on without it for longer than it remembers; \
-                     `spindles rebuild {} --onto {device} --force` fills it completely",
-                    found.name,
-                    now.name,
-                    shell_word(&now.name.to_string())
-                ));
-            } else {
-                former.replaced.push(format!(
-                    "left out: {}: array '{}' has another device in its position by now; \
-                     `spindles wipe {device}` makes it nobody's",
-                    found.name, array.name
-                ));
-            }
-        }
-        former
+            let device_at = |array: &ArrayRecord| {
+                let member = array.members().get(place);
+                member.map(|member| member.device_uuid)
+            };
+            Some(FormerMember {
+                device: found.name.clone(),
+                array: now.name.to_string(),
+                is_replaced: device_at(now) != device_at(array),
+            })
+        });
+        former.collect()
     }
 
     /// Adds the superblocks on the devices in `apart` that are members of these arrays.

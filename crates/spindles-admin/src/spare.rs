@@ -1,6 +1,6 @@
 //! Manages spares: devices reserved for arrays, which take the place of a lost member.
 
-use crate::assemble::{AssembleOptions, SpareReport};
+use crate::assemble::{ArrayReport, AssembleOptions, SpareReport};
 use crate::attach::{self, ChangeError, Use};
 use crate::create;
 use crate::host::{Host, Opened};
@@ -25,9 +25,9 @@ pub enum For<'a> {
 /// The result of adding spares.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// Name and UUID of their array; `None` for shared spares.
-    pub array: Option<(String, Uuid)>,
-    /// Warnings about that array and the devices given for it.
+    /// Their array as it was before; `None` for shared spares.
+    pub array: Option<Box<ArrayReport>>,
+    /// Warnings about the devices given for it.
     pub warnings: Vec<String>,
     /// True if that array has vacant places for spares.
     pub is_degraded: bool,
@@ -75,6 +75,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         labels::may_write(device)?;
     }
     let spares = write_labels(labels.planned, seen)?;
+    let before = array.as_ref().map(|array| Box::new(array.report.clone()));
     let mut taken = Vec::new();
     if let (For::Array(Host::Served(_)), Some(array)) = (whose, &mut array) {
         taken = provide(devices, array)?;
@@ -82,9 +83,8 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     let is_degraded = array
         .as_ref()
         .is_some_and(|array| array.report.is_degraded());
-    let array = array.map(|array| (array.report.name, array.report.uuid));
     Ok(Added {
-        array,
+        array: before,
         is_degraded,
         taken,
         warnings: labels.warnings,
@@ -96,7 +96,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
 /// The labels that make spares of devices.
 struct PlannedLabels<'a> {
     planned: Vec<PlannedLabel<'a>>,
-    /// Warnings about the array and the devices.
+    /// Warnings about the devices.
     warnings: Vec<String>,
     /// Overwritten data: each device, and a description.
     wiped: Vec<(String, String)>,
@@ -120,7 +120,7 @@ impl<'a> PlannedLabels<'a> {
         let uuid = array.map(|array| array.report.uuid);
         let mut labels = Self {
             planned: Vec::new(),
-            warnings: array.map_or_else(Vec::new, |array| array.report.warnings()),
+            warnings: Vec::new(),
             wiped: Vec::new(),
         };
         let probes = labels.look(devices, array)?;

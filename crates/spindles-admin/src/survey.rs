@@ -9,7 +9,6 @@ use crate::scan;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use spindles_array::ArraySnapshot;
-use spindles_array::shell::shell_word;
 pub use spindles_device::holders::{Server, User, another_owner, server_of, servers_given};
 use spindles_device::holders::{command_of, holders};
 use spindles_device::identity::{Identity, identity, share_bytes};
@@ -34,7 +33,7 @@ pub struct Survey {
     /// The programs that have the array's devices open.
     pub users: Vec<User>,
     /// Why it can't be opened for use without force; `None` if it can.
-    pub needs_force: Option<String>,
+    pub needs_force: Option<AssembleError>,
 }
 
 impl std::fmt::Debug for Survey {
@@ -70,10 +69,19 @@ impl Survey {
     }
 }
 
-/// Returns the command that makes a server release a device of its array. `None` if no other
-/// process serves it, or its array can't be found.
+/// What makes a server release a device of its array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FreedBy {
+    /// Removing the member, which is out, from this array.
+    Removal(String),
+    /// Stopping the server of this array.
+    Stop(String),
+}
+
+/// Returns what makes a server release a device of its array. `None` if no other process serves
+/// it, or its array can't be found.
 #[must_use]
-pub fn freed_by(device: &str) -> Option<String> {
+pub fn freed_by(device: &str) -> Option<FreedBy> {
     let server = server_of(&[device])?;
     if server.pid == std::process::id() || server.another.is_some() {
         return None;
@@ -93,11 +101,10 @@ pub fn freed_by(device: &str) -> Option<String> {
             out.any(|(_, device)| is_it(device))
         })
     });
-    let name = shell_word(&name);
     Some(if is_out {
-        format!("spindles remove {} {name}", shell_word(device))
+        FreedBy::Removal(name)
     } else {
-        format!("spindles stop {name}")
+        FreedBy::Stop(name)
     })
 }
 
@@ -177,18 +184,19 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
         },
         ..AssembleOptions::default()
     };
-    let mut assembled = assemble(devices, &options);
-    let mut needs_force = None;
-    if let Err(error @ AssembleError::UncleanDegraded { .. }) = &assembled {
-        // The message is for a later opening with writes.
-        options.open.read_only = false;
-        let to_write = look(devices, &options).err();
-        options.open.read_only = true;
-        needs_force = Some(to_write.as_ref().unwrap_or(error).to_string());
-        // Only to describe it; its data can't be trusted.
-        options.force = true;
-        assembled = assemble(devices, &options);
-    }
+    let (assembled, needs_force) = match assemble(devices, &options) {
+        Err(error @ AssembleError::UncleanDegraded { .. }) => {
+            // The error is for a later opening with writes.
+            options.open.read_only = false;
+            let to_write = look(devices, &options).err();
+            options.open.read_only = true;
+            // Only to describe it; its data can't be trusted.
+            options.force = true;
+            let assembled = assemble(devices, &options);
+            (assembled, Some(to_write.unwrap_or(error)))
+        }
+        assembled => (assembled, None),
+    };
     let (reports, open) = match assembled {
         Ok(mut assembled) => {
             while assembled.target.work() {}

@@ -3,11 +3,8 @@
 
 use crate::attach::{self, ChangeError};
 use crate::left_over::newest;
-use crate::report::survives_more;
 use crate::scan;
-use spindles_array::positions::positions;
-use spindles_array::shell::shell_word;
-use spindles_block::MemberSet;
+use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::at_rest::Access;
 use spindles_device::errors::failed;
 use spindles_device::identity::share_bytes;
@@ -25,35 +22,58 @@ pub struct Labelled {
     pub device: String,
     /// The role or the kind of data that they identify, with an article.
     pub holds: String,
-    /// The arrays that then lack it, each with the consequence.
-    pub lacking: Vec<String>,
+    /// The loss of each array.
+    pub losses: Vec<Loss>,
     /// Before the wipe: the programs that have it open or locked.
     pub users: Option<String>,
     /// True if all other data on it is removed too, if it is a file: no array counts on it.
     pub is_emptied: bool,
 }
 
-/// The tense of a message about losses: before or after the wipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tense {
-    Future,
-    Past,
+/// What an array loses with a device.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    /// The name of the array, if its superblocks were found.
+    pub name: Option<String>,
+    /// Its identity.
+    pub array: Uuid,
+    /// What it loses.
+    pub what: LossKind,
 }
 
-impl Tense {
-    const fn loses(self) -> &'static str {
-        match self {
-            Self::Future => "loses",
-            Self::Past => "lost",
-        }
-    }
+/// What an array loses with a device.
+#[derive(Clone, Debug)]
+pub enum LossKind {
+    /// A spare.
+    Spare,
+    /// A member, which it goes on without already.
+    MemberOut(MemberIndex),
+    /// A member that it counts on.
+    Member(MemberIndex, Without),
+    /// Nothing: another device has the journal.
+    OldJournal,
+    /// One of two devices with the same journal; the name of the other one.
+    JournalCopy(String),
+    /// The device of its journal.
+    Journal,
+}
 
-    const fn then(self) -> &'static str {
-        match self {
-            Self::Future => "then",
-            Self::Past => "now",
-        }
-    }
+/// The state of an array without a member.
+#[derive(Clone, Debug)]
+pub enum Without {
+    /// It is degraded, and survives the loss of as many more members.
+    Degraded(u8),
+    /// It can't be read, unless these members, which were not found, exist.
+    Needs(MemberSet),
+    /// No member is left.
+    Gone,
+    /// Too many members are lost to read it.
+    Unreadable {
+        /// True if more members than this one are lost.
+        others: bool,
+        /// The array around it, which loses a member.
+        around: Option<String>,
+    },
 }
 
 /// Describes what a wipe would remove. Writes nothing.
@@ -62,10 +82,10 @@ impl Tense {
 ///
 /// If a device has no superblock, is given twice or can't be read.
 pub fn look(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
-    look_at(devices, Tense::Future)
+    look_at(devices, true)
 }
 
-fn look_at(devices: &[&str], tense: Tense) -> Result<Vec<Labelled>, ChangeError> {
+fn look_at(devices: &[&str], with_users: bool) -> Result<Vec<Labelled>, ChangeError> {
     attach::are_others(&[], devices)?;
     let mut found = Vec::new();
     for device in devices {
@@ -79,14 +99,14 @@ fn look_at(devices: &[&str], tense: Tense) -> Result<Vec<Labelled>, ChangeError>
     // The records of the other members may be newer.
     let known = [all.clone(), scan::all()].concat();
     let labelled = found.into_iter().map(|(found, holds)| Labelled {
-        users: waiting::users(&found.name).filter(|_| tense == Tense::Future),
-        ..Labelled::of(found, holds, &all, &known, tense)
+        users: waiting::users(&found.name).filter(|_| with_users),
+        ..Labelled::of(found, holds, &all, &known)
     });
     Ok(labelled.collect())
 }
 
-/// Describes data of a known kind on a device that is about to be overwritten, in the past tense.
-/// `None` if it has no such data, or can't be read.
+/// Describes data of a known kind on a device that is about to be overwritten. `None` if
+/// it has no such data, or can't be read.
 #[must_use]
 pub fn overwritten(device: &str) -> Option<Labelled> {
     let probe = Probe::glance(device)?;
@@ -94,18 +114,18 @@ pub fn overwritten(device: &str) -> Option<Labelled> {
     let found = probe.found();
     let all = [found.clone()];
     let known = [all.to_vec(), scan::all()].concat();
-    Some(Labelled::of(found, holds, &all, &known, Tense::Past))
+    Some(Labelled::of(found, holds, &all, &known))
 }
 
 impl Labelled {
     /// Describes a device that is wiped together with `all`, by the records in `known`.
-    fn of(found: Found, holds: String, all: &[Found], known: &[Found], tense: Tense) -> Self {
+    fn of(found: Found, holds: String, all: &[Found], known: &[Found]) -> Self {
         let is_marked = found.spare().is_some() || found.journal_device().is_some();
         let is_needed = found.record().map_or(!is_marked, |(own, _)| {
             is_counted_on(&found, newest(known, own.uuid).unwrap_or(own))
         });
         Self {
-            lacking: lacking(&found, all, known, tense),
+            losses: losses(&found, all, known),
             device: found.name,
             holds,
             users: None,
@@ -137,7 +157,7 @@ pub(crate) fn wipe_with(
         held.push(backends::open(device, open)?);
     }
     // No other program writes to them from here on.
-    let labelled = look_at(devices, Tense::Past)?;
+    let labelled = look_at(devices, false)?;
     for Labelled {
         device, is_emptied, ..
     } in &labelled
@@ -171,38 +191,49 @@ pub(crate) fn clear(device: &str) -> io::Result<()> {
     device.sync()
 }
 
-/// Describes the arrays of a device without it, and without the others in `all`, as far as `known`
-/// shows.
-fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<String> {
-    let (loses, then) = (tense.loses(), tense.then());
+/// Returns the losses of the arrays of a device if it and the others in `all` are wiped, as far as
+/// `known` shows.
+fn losses(found: &Found, all: &[Found], known: &[Found]) -> Vec<Loss> {
     if let Some(spare) = found.spare() {
-        let arrays = spare.arrays.iter();
-        return arrays
-            .map(|uuid| format!("array {uuid} {loses} a spare"))
-            .collect();
+        let lost = |array: &Uuid| Loss {
+            name: None,
+            array: *array,
+            what: LossKind::Spare,
+        };
+        return spare.arrays.iter().map(lost).collect();
     }
     if let Some(journal) = found.journal_device() {
-        return vec![without_journal(&found.name, journal, known, tense)];
+        let array = newest(known, journal.array);
+        return vec![Loss {
+            name: array.map(|array| array.name.to_string()),
+            array: journal.array,
+            what: loss_of_journal(&found.name, journal, array, known),
+        }];
     }
     let Ok((own, device)) = found.record() else {
         return Vec::new();
     };
     let array = newest(known, own.uuid).unwrap_or(own);
-    let name = format!("array '{}' ({})", array.name, array.uuid);
-    let member = device.member;
-    if !is_counted_on(found, array) {
-        return vec![format!(
-            "{name} goes on without it as member {member} already, and {loses} nothing"
-        )];
-    }
-    let of_array = all.iter().filter(|other| is_counted_on(other, array));
-    let going: MemberSet = of_array
-        .filter_map(|other| Some(other.record().ok()?.1.member))
-        .collect();
-    let here = known.iter().filter(|other| is_counted_on(other, array));
-    let here: MemberSet = here
-        .filter_map(|other| Some(other.record().ok()?.1.member))
-        .collect();
+    vec![Loss {
+        name: Some(array.name.to_string()),
+        array: array.uuid,
+        what: if is_counted_on(found, array) {
+            LossKind::Member(device.member, without(array, all, known))
+        } else {
+            LossKind::MemberOut(device.member)
+        },
+    }]
+}
+
+/// Returns the state of an array without its members in `all`.
+fn without(array: &ArrayRecord, all: &[Found], known: &[Found]) -> Without {
+    let members_in = |devices: &[Found]| -> MemberSet {
+        let of_array = devices.iter().filter(|other| is_counted_on(other, array));
+        of_array
+            .filter_map(|other| Some(other.record().ok()?.1.member))
+            .collect()
+    };
+    let (going, here) = (members_in(all), members_in(known));
     let geometry = geometry_of(array).ok();
     let survives = |lost| geometry.as_ref().and_then(|it| it.survives_more(lost));
     let lost = array.missing().union(going);
@@ -215,65 +246,41 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
     // An inner array's devices do not record which member it is. If no other member is visible, the
     // rest of the array is assumed to lie in another folder.
     let is_seen = elsewhere.iter().count() <= inner.len() || here.difference(going).is_empty();
-    let fate = if let Some(more) = survives(lost) {
+    if let Some(more) = survives(lost) {
         if is_seen || survives(lost.union(elsewhere)).is_some() {
-            format!("; the array is degraded {then}: {}", survives_more(more))
+            Without::Degraded(more)
         } else {
-            let others = positions(elsewhere);
-            format!("; the array can't be read {then} unless {others} can be found")
+            Without::Needs(elsewhere)
         }
     } else if going.iter().count() == array.members().len() {
-        format!(", and all others: the array is gone {then}, with all that it holds")
+        Without::Gone
     } else {
-        let others = if lost.iter().count() == 1 {
-            ""
-        } else {
-            ", and too many others"
-        };
-        let around = newest(known, array.parent).map_or_else(String::new, |around| {
-            format!(", and array '{}' around it {loses} a member", around.name)
-        });
-        format!("{others}: the array can't be read {then}{around}")
-    };
-    vec![format!("{name} {loses} member {member}{fate}")]
+        Without::Unreadable {
+            others: lost.iter().count() != 1,
+            around: newest(known, array.parent).map(|around| around.name.to_string()),
+        }
+    }
 }
 
-/// Describes an array without a device that holds or held its journal.
-fn without_journal(device: &str, journal: &JournalDevice, known: &[Found], tense: Tense) -> String {
-    let (uuid, loses) = (journal.array, tense.loses());
-    let array = newest(known, uuid);
-    let name = array.map_or_else(
-        || format!("array {uuid}"),
-        |array| format!("array '{}' ({uuid})", array.name),
-    );
+/// Returns what an array loses with a device that holds or held its journal.
+fn loss_of_journal(
+    device: &str,
+    journal: &JournalDevice,
+    array: Option<&ArrayRecord>,
+    known: &[Found],
+) -> LossKind {
     if array.is_some_and(|array| array.journal.device != journal.device_uuid) {
-        return format!("{name} has no journal there any more, and {loses} nothing");
+        return LossKind::OldJournal;
     }
     let is_same = |other: &&Found| {
         let its = other.journal_device();
         its.is_some_and(|its| its.device_uuid == journal.device_uuid)
             && !share_bytes(&other.name, device)
     };
-    if let Some(other) = known.iter().find(is_same) {
-        return format!(
-            "{} has the same journal of {name}: one is a copy of the other, and the array goes on \
-             with the one that is left",
-            other.name
-        );
+    match known.iter().find(is_same) {
+        Some(other) => LossKind::JournalCopy(other.name.clone()),
+        None => LossKind::Journal,
     }
-    let in_order = match (tense, array) {
-        (Tense::Past, _) => String::new(),
-        (Tense::Future, Some(array)) => format!(
-            ": `spindles journal remove --array {}` takes it away in order",
-            shell_word(&array.name.to_string())
-        ),
-        (Tense::Future, None) => {
-            ": `spindles journal remove --array ARRAY` takes it away in order, with the name or \
-             the devices of that array"
-                .to_owned()
-        }
-    };
-    format!("{name} {loses} the device of its journal{in_order}")
 }
 
 /// Returns true if the array has that device as a member that is not out.

@@ -96,7 +96,7 @@ fn a_device_that_fails_during_opening_is_left_out() {
             let folder = tempfile::tempdir().unwrap();
             let assembled =
                 with_one_that_dies(folder.path(), expression, dies, at, answers_zeros).unwrap();
-            let warnings = assembled.report.warnings().join("\n");
+            let warnings = assembled.report.refused.join("\n");
             let name = format!("/{dies}: it stopped answering while the array was opened");
             assert!(warnings.contains(&name), "{expression}: {warnings}");
             assert!(assembled.report.is_degraded(), "{expression}");

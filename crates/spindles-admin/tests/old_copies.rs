@@ -106,7 +106,7 @@ fn crashed(level: &str, checksum: ChecksumKind, at_once: u32) -> Folder {
 /// Checks the recovery without a usable log: no wrong data is read, whichever member is missing.
 fn is_resynchronised(folder: &Folder, given: &[&str], case: &str) -> String {
     let mut found = folder.open(given).unwrap();
-    let mut warnings = found.report.warnings();
+    let mut warnings = found.report.refused.clone();
     warnings.extend(found.target.incidents().iter().map(ToString::to_string));
     await_resync(found.target.as_mut(), &mut |_, _| true);
     warnings.extend(found.target.incidents().iter().map(ToString::to_string));
@@ -209,7 +209,7 @@ fn a_member_from_before_the_last_opening_is_refused() {
                 let refusal = match found {
                     Err(refusal) => refusal,
                     Ok(mut found) => {
-                        let warnings = found.report.warnings().join("\n");
+                        let warnings = found.report.refused.join("\n");
                         assert_eq!(
                             each(found.target.as_mut(), Operation::Read, 2),
                             Ok(()),
@@ -233,7 +233,7 @@ fn a_member_from_before_a_replay_is_refused() {
     folder.copy("b", "old");
     folder.open(&DEVICES).unwrap().target.close().unwrap();
     let found = folder.open(&["a", "old", "c"]).unwrap();
-    let warnings = found.report.warnings().join("\n");
+    let warnings = found.report.refused.join("\n");
     assert!(warnings.contains("/old: stale"), "{warnings}");
     found.target.close().unwrap();
 }
@@ -246,7 +246,8 @@ fn a_member_without_missed_writes_is_accepted() {
     folder.copy("b", "old");
     folder.open(&DEVICES).unwrap().target.close().unwrap();
     let mut found = folder.open(&["a", "old", "c"]).unwrap();
-    assert_eq!(found.report.warnings(), Vec::<String>::new());
+    assert_eq!(found.report.refused, Vec::<String>::new());
+    assert!(found.report.missing().is_empty());
     assert_eq!(each(found.target.as_mut(), Operation::Read, 1), Ok(()));
     found.target.close().unwrap();
 }

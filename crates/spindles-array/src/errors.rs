@@ -2,7 +2,6 @@
 
 use crate::TooSmall;
 use crate::lists::few;
-use crate::shell::shell_word;
 use spindles_block::MemberIndex;
 use spindles_device::errors::OpenError;
 use spindles_engine::{CommandError, Role};
@@ -17,10 +16,7 @@ pub enum AttachError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// No place is vacant.
-    #[error(
-        "no member is missing, so there is nothing to rebuild: `spindles replace` exchanges a \
-         device that works, and `spindles spare add` keeps one for later"
-    )]
+    #[error("no member is missing, so there is nothing to rebuild")]
     NothingMissing,
     /// That position is not vacant.
     #[error(
@@ -58,18 +54,14 @@ pub enum AttachError {
         active: Vec<String>,
     },
     /// The device was never a member, or its data is too old to catch up.
-    #[error(
-        "{device} is no missing member that can be brought up to date by what it missed: `spindles \
-         rebuild` with --onto fills it completely"
-    )]
+    #[error("{device} is no missing member that can be brought up to date by what it missed")]
     NotReturning {
         /// The device.
         device: String,
     },
     /// The device is an active member, or does not belong to the array.
     #[error(
-        "{device} is not a member that is out: only what is out can be removed; `spindles fail` \
-         puts one out{}",
+        "{device} is not a member that is out: only what is out can be removed{}",
         listed("; out: ", out)
     )]
     NotOut {
@@ -96,7 +88,7 @@ pub enum AttachError {
         device: String,
     },
     /// An array uses the device already.
-    #[error("{device} is {role} in array '{array}': {}", remedy(*role))]
+    #[error("{device} is {role} in array '{array}': {}nothing was changed", meanwhile(*role))]
     InUse {
         /// The array.
         array: String,
@@ -114,10 +106,7 @@ pub enum AttachError {
         reason: CommandError,
     },
     /// The array does not take that member out.
-    #[error(
-        "{device} stays a member of array '{array}': {}",
-        why_it_stays(*reason, outermost, device)
-    )]
+    #[error("{device} stays a member of array '{array}': {}", why_it_stays(*reason))]
     StaysIn {
         /// The array.
         array: String,
@@ -138,36 +127,21 @@ pub enum AttachError {
     },
 }
 
-/// Returns the remedy for a device that is in use.
-const fn remedy(role: Role) -> &'static str {
+/// Says what to do about a device that no command releases.
+const fn meanwhile(role: Role) -> &'static str {
     match role {
-        Role::Replacement(_) => {
-            "wait until the copy has ended, or stop that command with Ctrl-C; nothing was changed"
-        }
-        Role::Replaced(_) | Role::Joining(_) => "try again in a moment; nothing was changed",
-        Role::Filling(_) | Role::Active(_) => {
-            "`spindles fail` puts it out first; nothing was changed"
-        }
-        Role::Journal => "`spindles journal remove` takes it away first; nothing was changed",
-        Role::Out(_) => "`spindles remove` lets go of it first; nothing was changed",
-        Role::Spare => "`spindles spare remove` takes it away first; nothing was changed",
-        Role::Stranger => "give another device; nothing was changed",
+        Role::Replacement(_) => "wait until the copy has ended, or stop that command with Ctrl-C; ",
+        Role::Replaced(_) | Role::Joining(_) => "try again in a moment; ",
+        Role::Stranger => "give another device; ",
+        Role::Filling(_) | Role::Active(_) | Role::Journal | Role::Out(_) | Role::Spare => "",
     }
 }
 
-/// Explains why a member stays in, with a remedy.
-fn why_it_stays(reason: CommandError, array: &str, device: &str) -> String {
-    let (array, device) = (shell_word(array), shell_word(device));
+/// Explains why a member stays in.
+fn why_it_stays(reason: CommandError) -> String {
     match reason {
-        CommandError::BeyondTolerance => format!(
-            "the array would not survive without it. `spindles replace {device} {array} --onto \
-             DEV` exchanges it while it works; if others are missing, `spindles status {array}` \
-             says how to bring them back first"
-        ),
-        CommandError::AlreadyOut => format!(
-            "it is out already: `spindles remove {device} {array}` lets go of the device, and \
-             `spindles add` takes it back"
-        ),
+        CommandError::BeyondTolerance => "the array would not survive without it".to_owned(),
+        CommandError::AlreadyOut => "it is out already".to_owned(),
         reason => reason.to_string(),
     }
 }

@@ -286,8 +286,7 @@ pub fn why_out(reason: OutReason) -> &'static str {
         OutReason::Error(MemberError::Gone) => "it does not answer any more",
         OutReason::Error(MemberError::Medium) => "it did not take a write",
         OutReason::Error(MemberError::NoSpace) => {
-            "no space is left where it lies: free some, and `spindles rebuild` gives it what it \
-             lacks"
+            "no space is left where it lies: free some, and a rebuild gives it what it lacks"
         }
         OutReason::Error(MemberError::Corrupt) => "what it holds is damaged",
         OutReason::Command => "as a command asked",

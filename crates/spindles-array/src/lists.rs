@@ -29,7 +29,7 @@ pub fn lines(title: &str, rows: &[impl fmt::Display]) -> String {
     }
     match rows.len().saturating_sub(LINES_MAX) {
         0 => text,
-        more => format!("{text}\n  and {more} more: `spindles status` shows all"),
+        more => format!("{text}\n  and {more} more"),
     }
 }
 
@@ -44,7 +44,7 @@ mod tests {
         assert_eq!(few(&names[..2]), "0, 1");
         let text = lines("\nFound:", &names);
         assert!(
-            text.starts_with("\nFound:\n  0\n  1\n") && text.contains("and 2 more: "),
+            text.starts_with("\nFound:\n  0\n  1\n") && text.ends_with("and 2 more"),
             "{text}"
         );
         assert_eq!(text.lines().count(), 13);

@@ -68,8 +68,7 @@ impl fmt::Display for RequestError {
             Self::Corrupt => "the blocks are corrupt and could not be repaired",
             Self::InDoubt => {
                 "a crash left these blocks in doubt, and the array is open read-only: bring back \
-                 first what is away, which may hold them; then 'spindles resync' puts them in \
-                 order"
+                 first what is away, which may hold them; then a resync puts them in order"
             }
             Self::NoSpace => "no space is left where it lies: free some, and do it again",
         })

@@ -1,5 +1,6 @@
 //! Why a target could not be opened or closed.
 
+use crate::holders::is_server;
 use spindles_block::SizeBytes;
 use std::borrow::Cow;
 use std::io;
@@ -16,8 +17,8 @@ fn remedy(users: Option<&String>) -> Cow<'static, str> {
         ));
     }
     Cow::Borrowed(if users.is_some_and(|users| users.starts_with(&own)) {
-        "the server of the array has it itself: see `spindles status`. `spindles remove` lets go \
-         of a member that is out"
+        "the server of the array has it itself, and lets go of it when that member is out and is \
+         removed"
     } else {
         "stop or unmount that first"
     })
@@ -27,7 +28,7 @@ fn remedy(users: Option<&String>) -> Cow<'static, str> {
 fn owner_of_server(users: &str) -> Option<&str> {
     let (_, described) = users.split_once(" of ")?;
     let (owner, command) = described.split_once(" (")?;
-    command.starts_with("spindles serve ").then_some(owner)
+    is_server(command).then_some(owner)
 }
 
 /// Describes the users of a device.

@@ -11,8 +11,11 @@ use std::os::unix::fs::MetadataExt as _;
 /// Longest part of a command line that is shown.
 const COMMAND_CHARS_MAX: usize = 120;
 
-/// The prefix of a server's command line.
-const SERVES: &str = "spindles serve ";
+/// Returns true if this is the command line of a server.
+pub(crate) fn is_server(command: &str) -> bool {
+    let mut words = command.split(' ');
+    [words.next(), words.next()] == [Some("spindles"), Some("serve")]
+}
 
 /// A program that has devices of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +43,9 @@ pub struct Server {
 #[must_use]
 pub fn server_of(devices: &[&str]) -> Option<Server> {
     holders(devices).into_iter().find_map(|user| {
-        let is_server = user.command?.starts_with(SERVES);
-        let pid = user.pid.filter(|_| is_server)?;
+        let pid = user
+            .pid
+            .filter(|_| user.command.as_deref().is_some_and(is_server))?;
         let another = another_owner(pid);
         Some(Server { pid, another })
     })
@@ -54,8 +58,7 @@ pub fn servers_given(word: &str) -> Vec<Server> {
     let is_given = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0).skip(2);
-        words.any(|it| it == word.as_bytes())
-            && command_of(*pid).is_some_and(|it| it.starts_with(SERVES))
+        words.any(|it| it == word.as_bytes()) && command_of(*pid).as_deref().is_some_and(is_server)
     };
     let servers = pids().filter(is_given);
     let servers = servers.map(|pid| Server {

@@ -338,10 +338,10 @@ impl fmt::Display for CommandError {
             }
             Self::InUse(role) => return write!(f, "the device is {role}"),
             Self::GrowthPlace => {
-                "that position is for a device that the array grows by: give that with `spindles \
-                 grow --add`"
+                "that position is for a device that the array grows by: give that to the growth, \
+                 with --add"
             }
-            Self::Growing => "it grows; let that come to its end first, with spindles grow",
+            Self::Growing => "it grows; let that come to its end first",
             Self::NoRedundancy => "it keeps no redundancy",
             Self::JobGoing => "that is under way already",
             Self::NoSuchJob => "nothing of that kind is under way",

@@ -1,7 +1,5 @@
 //! An assembled array, or why it can't be assembled: every refusal names its device.
 
-use alloc::borrow::ToOwned as _;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -55,7 +53,7 @@ impl fmt::Display for Reason {
             } => write!(
                 f,
                 "truncated: it has {} and had {had} when it became a member; make it {had} again, \
-                 or fill another device with spindles rebuild --onto",
+                 or rebuild the array onto another device",
                 SizeBytes(*bytes),
                 had = SizeBytes(*expected_bytes)
             ),
@@ -66,8 +64,8 @@ impl fmt::Display for Reason {
             } => write!(
                 f,
                 "stale: the array goes on without it since generation {since} and is at {newest}, \
-                 it has generation {generation}; it can come back as a new device, with spindles \
-                 rebuild --onto and --force"
+                 it has generation {generation}; a rebuild can fill it as a new device, with \
+                 --onto and --force"
             ),
             Self::Stale {
                 generation,
@@ -83,8 +81,8 @@ impl fmt::Display for Reason {
                 held_out: true,
             } => write!(
                 f,
-                "a command put it out, in generation {since}: spindles add takes it back, by what \
-                 it missed"
+                "a command put it out, in generation {since}: it gets what it missed when it is \
+                 added again"
             ),
             Self::Returning {
                 since,
@@ -92,11 +90,11 @@ impl fmt::Display for Reason {
             } => write!(
                 f,
                 "stale: the array goes on without it since generation {since}, and knows what it \
-                 missed: it gets that with spindles rebuild, or when the array is used"
+                 missed: it gets that by a rebuild, or when the array is used"
             ),
             Self::Replaced => f.write_str(
                 "replaced: the array has another device in its position, and what it holds is of \
-                 no use to it; spindles wipe makes it a plain device",
+                 no use to it; wipe it to make it a plain device",
             ),
         }
     }
@@ -302,25 +300,11 @@ impl fmt::Display for AssembleError {
 
 /// Writes that both halves went on without each other, and how to keep one.
 fn write_split_brain(f: &mut fmt::Formatter<'_>, one: &Half, other: &Half) -> fmt::Result {
-    let lone = |half: &Half| match half.devices.as_slice() {
-        [device] if device.chars().all(is_plain) => Some(device.clone()),
-        _ => None,
-    };
-    let remedy = lone(one).zip(lone(other)).map_or_else(
-        || "decide which half to keep and give only its devices".to_owned(),
-        |(one, other)| {
-            format!(
-                "decide which half to keep: `spindles rebuild {one} --onto {other} --force` keeps \
-                 what {one} holds and overwrites {other}, `spindles rebuild {other} --onto {one} \
-                 --force` the other way round"
-            )
-        },
-    );
     let [one, other] = [one, other].map(|half| half.devices.join(", "));
     write!(
         f,
         "split brain: {one} went on without {other}, and the other way round; both hold writes \
-         that the other doesn't have; {remedy}"
+         that the other doesn't have; decide which half to keep, and give only its devices"
     )
 }
 
@@ -332,14 +316,9 @@ fn write_unrelated_halves(f: &mut fmt::Formatter<'_>, one: &Half, other: &Half) 
         "{one} and {other} have no record of each other: they parted longer ago than the \
          {PAST_SESSIONS_MAX} openings before the last that each remembers, so either one side is \
          merely old, or each went on without the other; decide which side to keep, as a rule the \
-         one written last, and give only its devices; when you are sure, spindles wipe DEVICE \
-         --force makes those of the other side nobody's"
+         one written last, and give only its devices; when you are sure, wipe those of the other \
+         side"
     )
-}
-
-/// Returns true if a shell takes the character literally within a word.
-fn is_plain(character: char) -> bool {
-    character.is_ascii_alphanumeric() || "/._-".contains(character)
 }
 
 impl core::error::Error for AssembleError {}

@@ -21,6 +21,7 @@ mod response;
 mod routes;
 mod server;
 
+pub use routes::ReportCommand;
 pub use server::{Limits, ServeError, Server};
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes

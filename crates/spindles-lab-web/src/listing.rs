@@ -136,7 +136,7 @@ fn stamp(facts: &Metadata) -> Result<Stamp, String> {
         Err(format!("{RECORDS_FILE} is not a file"))
     } else if facts.len() > RECORDS_BYTES_MAX {
         Err(format!(
-            "{RECORDS_FILE} is larger than 1 GiB: draw its report with `spindles lab report`"
+            "{RECORDS_FILE} is larger than 1 GiB: draw its report without this server"
         ))
     } else {
         Ok(Stamp::of(facts))

@@ -99,8 +99,8 @@ pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str)
         ""
     };
     let list = match readable {
-        0 => "<p class=\"caption\">Each <code>spindles lab run</code> here puts its results into \
-            this folder, and appears in this list while it is going.</p>"
+        0 => "<p class=\"caption\">Each run of the lab here puts its results into this \
+            folder, and appears in this list while it is going.</p>"
             .to_owned(),
         1 => format!("<ul class=\"frame runs\">{lines}</ul>"),
         _ => format!(

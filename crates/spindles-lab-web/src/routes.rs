@@ -12,6 +12,7 @@ use spindles_report::{OUTPUTS, Options};
 use std::cmp::Reverse;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Version of the state documents. Raise it when a field is removed or changes its meaning.
@@ -36,14 +37,24 @@ pub(crate) struct Site {
     local: bool,
     /// How long the list waits for findings that are not cached.
     list_time: Duration,
+    command: ReportCommand,
 }
 
+/// Returns the command that draws the report of the records in a folder.
+pub type ReportCommand = fn(&Path) -> Option<String>;
+
 impl Site {
-    pub(crate) fn new(library: Library, local: bool, list_time: Duration) -> Self {
+    pub(crate) fn new(
+        library: Library,
+        local: bool,
+        list_time: Duration,
+        command: ReportCommand,
+    ) -> Self {
         Self {
             library,
             local,
             list_time,
+            command,
         }
     }
 
@@ -207,7 +218,7 @@ impl Site {
         let media = MEDIA.iter().find(|(end, _)| file_name.ends_with(end));
         let media = media.map_or("text/plain; charset=utf-8", |(_, media)| media);
         let options = Options {
-            command: spindles_lab::report_command(&stored.folder),
+            command: (self.command)(&stored.folder),
             ..Options::default()
         };
         let text = (output.report)(analysis, &options);

@@ -2,7 +2,7 @@
 
 use crate::connection;
 use crate::library::Library;
-use crate::routes::Site;
+use crate::routes::{ReportCommand, Site};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Default for Limits {
 pub enum ServeError {
     /// The folder can't be listed.
     #[error(
-        "{}: {source}: name a folder of results, or make one with `spindles lab run`",
+        "{}: {source}: name a folder of results",
         .folder.display()
     )]
     Folder {
@@ -79,10 +79,16 @@ pub struct Server {
 
 impl Server {
     /// Listens at `address` and serves the runs in `folder`. Chooses a free port if the port is 0.
+    /// Reports name the command that draws them, as `command` returns it.
     ///
     /// # Errors
     /// When the folder can't be listed, or the server can't listen at `address`.
-    pub fn bind(folder: &Path, address: SocketAddr, limits: Limits) -> Result<Self, ServeError> {
+    pub fn bind(
+        folder: &Path,
+        address: SocketAddr,
+        limits: Limits,
+        command: ReportCommand,
+    ) -> Result<Self, ServeError> {
         let listed = folder.canonicalize().and_then(|root| {
             root.read_dir()?;
             Ok(root)
@@ -102,6 +108,7 @@ impl Server {
                 Library::new(root),
                 address.ip().is_loopback(),
                 limits.list,
+                command,
             )),
             listener,
             address,

@@ -18,7 +18,7 @@ impl Claims {
     /// Claims the file or device at `path` and everything it lies on, each once whatever its name.
     pub(crate) fn take(&mut self, path: &str) -> Result<(), String> {
         for what in lies_on(path) {
-            let Entry::Vacant(place) = self.0.entry(format!("spindles lab {what}")) else {
+            let Entry::Vacant(place) = self.0.entry(format!("spindles-lab {what}")) else {
                 continue;
             };
             let address = SocketAddr::from_abstract_name(place.key());

@@ -53,9 +53,7 @@ pub use experiment::{
 };
 pub use fio::{FIO, FioWork};
 pub use progress::{Ending, Progress, RECORDS_FILE, RunState, STATE_FILE, run_state};
-pub use records::{
-    RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load, report_command, typed,
-};
+pub use records::{RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load, typed};
 pub use run_error::RunError;
 pub use runner::{Observer, Options, Outcome, run};
 pub use scratch::remove_all;

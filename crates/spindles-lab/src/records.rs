@@ -23,10 +23,7 @@ pub enum RecordsError {
         source: io::Error,
     },
     /// The folder holds no records.
-    #[error(
-        "{} holds no {RECORDS_FILE}: name a folder that `spindles lab run` wrote",
-        .0.display()
-    )]
+    #[error("{} holds no {RECORDS_FILE}: name the folder of a run", .0.display())]
     None(PathBuf),
     /// A line is no record.
     #[error("{}, {source}", .path.display())]
@@ -172,12 +169,6 @@ impl RecordsFile {
 
 /// Default folder for folders of results.
 pub const RESULTS_FOLDER: &str = "lab-results";
-
-/// Returns the shell command that draws the report of these records. `None` if the path can't be
-/// typed in a shell.
-pub fn report_command(path: &Path) -> Option<String> {
-    Some(format!("spindles lab report {}", typed(path)?))
-}
 
 /// Quotes a path for a shell; `None` if it can't be typed.
 pub fn typed(path: &Path) -> Option<String> {

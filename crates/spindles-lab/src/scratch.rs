@@ -25,7 +25,7 @@ const PREFIX: &str = spindles_measure::TEMPORARY_PREFIX;
 const LOCK: &str = "spindles-lab.lock";
 /// Contents of the lock file, written once it is locked.
 const LOCK_TEXT: &[u8] =
-    b"A run of spindles lab or bench keeps its files here and removes them at its end.\n";
+    b"A run of the lab or a benchmark keeps its files here and removes them at its end.\n";
 /// Suffix of the names of other files in the folders.
 const IMAGE: &str = ".img";
 /// A subfolder with any contents.

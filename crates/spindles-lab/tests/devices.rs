@@ -111,7 +111,7 @@ fn a_run_locks_the_devices_beneath_its_target() {
     let name = Path::new(&names[0]).file_name().unwrap();
     let file = Path::new("/sys/block").join(name).join("loop/backing_file");
     let facts = fs::metadata(fs::read_to_string(file).unwrap().trim_end()).unwrap();
-    let claim = format!("spindles lab file {} {}", facts.dev(), facts.ino());
+    let claim = format!("spindles-lab file {} {}", facts.dev(), facts.ino());
     let other = UnixListener::bind_addr(&SocketAddr::from_abstract_name(claim).unwrap()).unwrap();
     let experiment = of_one(&listed(&devices));
     let ended = try_run(&experiment).map(|runs| runs.len());

@@ -492,7 +492,7 @@ fn targets_in_use_are_refused_before_any_write() {
     drop(lock);
     // Another run of the lab claims it from its beginning to its end, not only while it is open.
     let facts = fs::metadata(&held).unwrap();
-    let name = format!("spindles lab file {} {}", facts.dev(), facts.ino());
+    let name = format!("spindles-lab file {} {}", facts.dev(), facts.ino());
     let name = SocketAddr::from_abstract_name(name).unwrap();
     let other = UnixListener::bind_addr(&name).unwrap();
     let text = format!(

@@ -19,8 +19,8 @@ pub const SCHEMA: u32 = 1;
 pub enum ReadError {
     /// The file is from a later version.
     #[error(
-        "line {line}: records of schema {found}, this version of spindles reads schema {SCHEMA}: \
-         use a newer spindles"
+        "line {line}: records of schema {found}, this version of Spindles reads schema {SCHEMA}: \
+         use a newer one"
     )]
     Newer {
         /// Line.
@@ -52,8 +52,8 @@ pub enum ReadError {
     /// The file contains records of two experiments.
     #[error(
         "lines {first} and {line} are of different experiments ({what}), and figures of different \
-         work have no mean: put the records of each in a file of its own, and hold them against \
-         each other with `spindles lab compare`"
+         work have no mean: put the records of each in a file of its own, and compare them with \
+         each other"
     )]
     Mixed {
         /// Line of the first record.

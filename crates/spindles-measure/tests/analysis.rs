@@ -974,7 +974,7 @@ fn records_of_different_experiments_are_refused() {
         assert!(message.starts_with(&lines), "{lines}: {message}");
         assert!(message.contains(words), "{words}: {message}");
         assert!(
-            message.ends_with("with `spindles lab compare`"),
+            message.ends_with("compare them with each other"),
             "{message}"
         );
     }

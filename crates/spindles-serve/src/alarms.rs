@@ -3,7 +3,6 @@
 
 use crate::losses::Losses;
 use crate::news::{News, member_of};
-use spindles_admin::scan::shell_word;
 use spindles_array::{ArraySnapshot, SpaceNews, positions, why_out};
 use spindles_block::{MemberIndex, counted};
 use spindles_device::notice::percent;
@@ -161,8 +160,17 @@ pub struct Alarm {
     pub device: Option<String>,
     /// State of the array afterwards: healthy, degraded, failed or unknown.
     pub state: &'static str,
-    /// The whole alarm in one human-readable line.
+    /// The whole alarm in one human-readable line, without the remedy.
     pub message: String,
+    /// What helps.
+    pub remedy: Option<Remedy>,
+}
+
+/// What helps against the cause of an alarm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Looking at the list of lost places of this array, and writing them from a backup.
+    ListLost(String),
 }
 
 /// Returns the state of an array. An array that stopped writing counts as failed, even if no member
@@ -508,12 +516,11 @@ fn all_lost(array: &str, mut losses: Losses, arrays: &[ArraySnapshot]) -> Option
 fn lost_for_good(array: &str, lost: &str, arrays: &[ArraySnapshot]) -> Alarm {
     // Commands take the name of the outermost array.
     let outermost = arrays.first().map_or(array, |outermost| &outermost.name);
-    let what = format!(
-        "{lost}: reads there fail until the data is rewritten from a backup, `spindles examine {}` \
-         lists the places",
-        shell_word(outermost)
-    );
-    alarm(&[&BLOCKS_LOST], array, arrays, &what)
+    let what = format!("{lost}: reads there fail until the data is rewritten from a backup");
+    Alarm {
+        remedy: Some(Remedy::ListLost(outermost.to_owned())),
+        ..alarm(&[&BLOCKS_LOST], array, arrays, &what)
+    }
 }
 
 fn space(array: &str, news: &SpaceNews, arrays: &[ArraySnapshot]) -> Alarm {
@@ -548,6 +555,7 @@ fn alarm(
         // A closed array has no known state.
         state: state.map_or("unknown", |array| state_of(&array.status).name()),
         message: format!("array '{array}': {what}"),
+        remedy: None,
     }
 }
 
@@ -890,8 +898,10 @@ mod tests {
         let alarms = hear(1);
         assert_eq!(alarms[0].kinds[0].name, "BlocksLost");
         let text = "array 'pool': 1 block is lost: reads there fail until the data is rewritten \
-                    from a backup, `spindles examine pool` lists the places";
+                    from a backup";
         assert_eq!(alarms[0].message, text);
+        let remedy = Remedy::ListLost("pool".to_owned());
+        assert_eq!(alarms[0].remedy, Some(remedy));
         assert!(hear(1).is_empty());
     }
 

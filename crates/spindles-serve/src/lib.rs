@@ -33,7 +33,7 @@ mod transports;
 mod wake;
 mod working_directory;
 
-pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Watch, state_line};
+pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Remedy, Watch, state_line};
 pub use certificates::{Certificates, Clients};
 pub use hook::may_execute;
 pub use management::Handle;

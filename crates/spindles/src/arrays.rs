@@ -3,6 +3,7 @@
 use crate::failure::{self, Usage};
 use crate::served::{InServer, also_served};
 use crate::ui::Ui;
+use crate::words;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
@@ -53,10 +54,10 @@ impl Scan {
         ui: &Ui,
     ) -> anyhow::Result<Vec<String>> {
         let given = self.given(arguments, apart, ui)?;
-        if let Some(missed) = given.may_have_missed {
+        if let Some(missed) = &given.may_have_missed {
             bail!("{missed}");
         }
-        if let Some(denied) = given.denied() {
+        if let Some(denied) = words::scan::denied(&given) {
             ui.note(format!("what the array lacks may be here: {denied}"));
         }
         Ok(given.devices)
@@ -115,12 +116,12 @@ impl Scan {
         let arguments = names(arguments);
         let given = match scan::resolve(&arguments, &[], &self.places) {
             Ok(given) => given,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Some(words::errors::text(&error)),
         };
         let arrays = scan::by_array(&arguments, &given.devices).into_iter();
         let awaited = arrays.filter_map(|(_, devices)| match report_of(&devices) {
             Ok(report) => report.awaited(),
-            Err(error) => Some(error.to_string()),
+            Err(error) => Some(words::errors::text(&error)),
         });
         let awaited: Vec<String> = awaited.collect();
         (!awaited.is_empty()).then(|| awaited.join("; "))
@@ -170,10 +171,14 @@ impl Scan {
             }
             return Err(server.into());
         }
-        for note in &given.skipped {
+        for note in given
+            .skipped
+            .iter()
+            .chain(&words::scan::former(&given, false))
+        {
             ui.note(note);
         }
-        if let Some(warning) = given.warning() {
+        if let Some(warning) = words::scan::forgotten(&given) {
             ui.note(warning);
         }
         // A left-over inner array also lacks members, although the array does not count on it.

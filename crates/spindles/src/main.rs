@@ -17,6 +17,7 @@ mod served;
 mod serving;
 mod several;
 mod ui;
+mod words;
 
 use std::process::ExitCode;
 

@@ -6,6 +6,7 @@ use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress, Unit};
 use crate::ui::Ui;
+use crate::words;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
@@ -301,7 +302,7 @@ pub(crate) fn report(
 ) -> anyhow::Result<(String, Value)> {
     let options = outputs::Options {
         tables,
-        ..report_options(view, path.and_then(spindles_lab::report_command))
+        ..report_options(view, path.and_then(words::lab::report_command))
     };
     let text = (form(TERMINAL).report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);

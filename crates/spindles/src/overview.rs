@@ -4,6 +4,7 @@ use crate::arrays;
 use crate::failure::STATUS_FAILED;
 use crate::served;
 use crate::ui::Ui;
+use crate::words;
 use serde_json::{Value, json};
 use spindles_admin::host::report_of;
 use spindles_admin::scan::{self, FoundArray};
@@ -49,7 +50,7 @@ impl Listed {
             uuid: array.uuid.to_string(),
             report: match report {
                 Ok(report) => Ok(arrays::to_json(&report)),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(words::errors::text(&error)),
             },
             devices: array.devices,
             is_hidden: hides_devices,

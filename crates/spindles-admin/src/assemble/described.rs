@@ -231,7 +231,7 @@ impl Opening<'_> {
             } else if had > has + block_bytes {
                 format!(
                     "{name}: truncated: it has {} and had {had} when it got the journal; make it \
-                     {had} again, or take another one with spindles journal add",
+                     {had} again, or give the array another device for its journal",
                     SizeBytes(has),
                     had = SizeBytes(had)
                 )

@@ -16,7 +16,7 @@ use spindles_format::{
 use std::mem::take;
 
 /// The remedy for an array that has not taken its place yet.
-const GOES_ON: &str = "; the spindles rebuild that was to fill it goes on when it is given again";
+const GOES_ON: &str = "; the rebuild that was to fill it goes on when it is given again";
 
 impl Opening<'_> {
     /// Opens all inner arrays, from the inside out. Returns the parts of the outermost array.

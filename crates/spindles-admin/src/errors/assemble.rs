@@ -1,7 +1,6 @@
 //! Why devices could not be assembled.
 
 use spindles_array::errors::AttachError;
-use spindles_array::shell::shell_word;
 use spindles_block::RequestError;
 use spindles_device::clock::utc;
 use spindles_device::errors::{CloseError, OpenError};
@@ -38,9 +37,8 @@ pub enum AssembleError {
     /// One of two devices with the same journal is a copy of the other.
     #[error(
         "{first} and {second} are both the device with the journal of one array{}: one is a copy \
-         of the other; leave one out, or make the copy a plain device: `spindles wipe {}`",
-        older.as_ref().map(|older| format!(", and {older} is the older one")).unwrap_or_default(),
-        shell_word(older.as_ref().unwrap_or(second))
+         of the other; leave one out",
+        older.as_ref().map(|older| format!(", and {older} is the older one")).unwrap_or_default()
     )]
     TwoJournals {
         /// One device.
@@ -128,8 +126,8 @@ pub enum AssembleError {
     #[error(
         "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be \
          newer than what is here (last written {}); what is written now can never be put together \
-         with that{}: bring the missing back, or go on without them by {}, or for good by spindles \
-         set {} --degraded-writes allow --degraded{}",
+         with that{}: bring the missing back, or go on without them by {}, or for \
+         good by --degraded-writes allow{}",
         utc(*last_written_s),
         if *holds_last_writes {
             ", and blocks of the last writes before a crash that they alone may hold are lost"
@@ -137,7 +135,6 @@ pub enum AssembleError {
             ""
         },
         by_degraded(*forced),
-        shell_word(array),
         because(refused)
     )]
     MayBeNewer {
@@ -160,12 +157,9 @@ pub enum AssembleError {
     #[error(
         "array '{array}' was not closed in order, and lacks {missing} of {members}, which it had \
          until then: blocks of the last writes that {missing} alone may hold are lost for good as \
-         soon as the array is written; bring {missing} back; meanwhile spindles copy reads what is \
-         here, and changes nothing; if {missing} can't come back, {} gives these blocks up; \
-         spindles set {} --degraded-writes allow --degraded does so from now on without a \
-         question{}",
+         soon as the array is written; bring {missing} back; if that can't be, {} gives these \
+         blocks up{}",
         by_degraded(*forced),
-        shell_word(array),
         because(refused)
     )]
     HoldsLastWrites {
@@ -181,11 +175,7 @@ pub enum AssembleError {
         refused: Vec<String>,
     },
     /// It can't grow to that shape.
-    #[error("array '{array}' can't grow that way: {reason}{}", match reason {
-        PlanError::Degraded => format!("; `spindles status {}` says how", shell_word(array)),
-        PlanError::Unclean => format!(", with `spindles resync {}`", shell_word(array)),
-        _ => String::new(),
-    })]
+    #[error("array '{array}' can't grow that way: {reason}")]
     CantGrow {
         /// The array.
         array: String,
@@ -194,8 +184,7 @@ pub enum AssembleError {
     },
     /// A part of the array has moved already, so the growth can't be aborted.
     #[error(
-        "array '{array}': a part of it is moved already, so its growth can't be given up any more; \
-         `spindles grow` with its devices alone goes on with it"
+        "array '{array}': a part of it is moved already, so its growth can't be given up any more"
     )]
     TooLate {
         /// The array.
@@ -267,7 +256,7 @@ fn last_written(error: &ChooseError) -> String {
     format!("; last written: {one}; {other}")
 }
 
-pub(crate) fn because(refused: &[String]) -> String {
+fn because(refused: &[String]) -> String {
     let mut text = String::new();
     for refusal in refused {
         text.push_str("; ");

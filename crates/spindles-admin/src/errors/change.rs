@@ -1,10 +1,10 @@
 //! Why the devices of an array were not changed.
 
-use super::{AssembleError, CreateError, ScanError, because};
+use super::{AssembleError, CreateError, ScanError};
+use crate::report::ArrayReport;
 use spindles_array::TooSmall;
 use spindles_array::errors::AttachError;
 use spindles_array::lists::few;
-use spindles_array::shell::shell_word;
 use spindles_block::{MemberIndex, SizeBytes, counted};
 use spindles_device::identity::same;
 use spindles_device::{CloseError, OpenError};
@@ -44,18 +44,8 @@ pub enum ChangeError {
         second: String,
     },
     /// No rebuild is pending, members are missing, and no device was given.
-    #[error(
-        "{lacks}, and no device is there to be filled; {remedy}{}",
-        because(refused)
-    )]
-    NothingToRebuild {
-        /// The missing members: "array 'pool' lacks member 1".
-        lacks: String,
-        /// The remedy.
-        remedy: String,
-        /// Refused devices, each with the reason.
-        refused: Vec<String>,
-    },
+    #[error("{}, and no device is there to be filled", .0.lacks_any())]
+    NothingToRebuild(Box<ArrayReport>),
     /// A device belongs to an inner array that lacks too many members.
     #[error(
         "{device} is a member of array '{array}', of which too much is missing: bring back its \
@@ -119,10 +109,7 @@ pub enum ChangeError {
         failed: u64,
     },
     /// The old device went out, and the rebuild onto the new one did not finish.
-    #[error(
-        "array '{array}': {old} failed, and {onto} is not filled yet; `spindles rebuild` with the \
-         devices that are left and {onto} goes on"
-    )]
+    #[error("array '{array}': {old} failed, and {onto} is not filled yet")]
     MemberLost {
         /// The array.
         array: String,
@@ -191,7 +178,7 @@ pub enum ChangeError {
         members: Vec<String>,
     },
     /// The given device is not free: the array needs its data.
-    #[error("{device} is {role} of array '{array}'; take another device{}", role.remedy(device))]
+    #[error("{device} is {role} of array '{array}'; take another device")]
     Own {
         /// The array.
         array: String,
@@ -201,12 +188,7 @@ pub enum ChangeError {
         role: OwnRole,
     },
     /// The given device is a member that can catch up.
-    #[error(
-        "{device} is a member of array '{array}' that is out: `spindles add {} {}` takes it back, \
-         by what it missed; --force overwrites it",
-        shell_word(device),
-        shell_word(array)
-    )]
+    #[error("{device} is a member of array '{array}' that is out")]
     ComesBack {
         /// The outermost array.
         array: String,
@@ -220,10 +202,7 @@ pub enum ChangeError {
         array: String,
     },
     /// The array is already growing to another shape.
-    #[error(
-        "array '{array}' grows already, to something else: let that come to its end first, with \
-         spindles grow and its devices alone, or give it up with --abort if nothing was moved yet"
-    )]
+    #[error("array '{array}' grows already, to something else: let that come to its end first")]
     Growing {
         /// The array.
         array: String,
@@ -237,10 +216,7 @@ pub enum ChangeError {
         device: String,
     },
     /// A member failed before any data was moved.
-    #[error(
-        "array '{array}': member {member} failed before anything was moved; put another device in \
-         its place with spindles grow --add"
-    )]
+    #[error("array '{array}': member {member} failed before anything was moved")]
     GrowthOut {
         /// The array.
         array: String,
@@ -263,11 +239,7 @@ pub enum ChangeError {
         device: String,
     },
     /// It already has a journal device.
-    #[error(
-        "array '{array}' has its journal on {device}: take that away first, with `spindles journal \
-         remove --array {}`",
-        shell_word(array)
-    )]
+    #[error("array '{array}' has its journal on {device}: take that away first")]
     HasJournal {
         /// The array.
         array: String,
@@ -296,9 +268,12 @@ pub enum ChangeError {
     /// A member is out, but the array might count on it again after a crash.
     #[error(
         "array '{array}': member {member} is out, but {}: after a crash the array might count on \
-         it again; `spindles status {}` says how it is",
-        if *server_ended { "the server ended before that was noted" } else { "that could not be written to the superblocks" },
-        shell_word(array)
+         it again",
+        if *server_ended {
+            "the server ended before that was noted"
+        } else {
+            "that could not be written to the superblocks"
+        }
     )]
     OutUnrecorded {
         /// The array.
@@ -316,8 +291,8 @@ pub enum ChangeError {
     },
     /// Members are missing.
     #[error(
-        "array '{array}' lacks {members}: it gets larger with all its members there; bring back \
-         what is missing, or fill its place with spindles rebuild, first"
+        "array '{array}' lacks {members}: it gets larger with all its members there: first bring \
+         back what is missing, or rebuild it"
     )]
     NotWhole {
         /// The array.
@@ -328,7 +303,7 @@ pub enum ChangeError {
     /// A member that may still exist was not given.
     #[error(
         "array '{array}' counts on member {member}, and its device was not given: give all of its \
-         devices; what is lost for good is replaced with spindles rebuild first"
+         devices; rebuild first what is lost for good"
     )]
     NotAllGiven {
         /// The array.
@@ -343,10 +318,7 @@ pub enum ChangeError {
         device: String,
     },
     /// The device is not a spare.
-    #[error(
-        "{device} is not a spare: nothing was changed on it; `spindles status` lists the spares of \
-         an array"
-    )]
+    #[error("{device} is not a spare: nothing was changed on it")]
     NoSpare {
         /// The device.
         device: String,
@@ -354,7 +326,7 @@ pub enum ChangeError {
     /// The device is not a dedicated spare of the given array.
     #[error(
         "{device} is {}, and not one of array '{array}': nothing was changed on it",
-        if *shared { "a shared spare, which `spindles spare remove` takes back without --array" } else { "a spare of other arrays" }
+        if *shared { "a shared spare" } else { "a spare of other arrays" }
     )]
     NoSpareOf {
         /// The device.
@@ -375,18 +347,6 @@ pub enum OwnRole {
     Journal,
     /// A spare.
     Spare,
-}
-
-impl OwnRole {
-    fn remedy(self, device: &str) -> String {
-        match self {
-            Self::Member(_) | Self::Journal => String::new(),
-            Self::Spare => format!(
-                ", or take it away first: `spindles spare remove {}`",
-                shell_word(device)
-            ),
-        }
-    }
 }
 
 impl fmt::Display for OwnRole {

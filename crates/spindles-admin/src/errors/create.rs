@@ -146,10 +146,7 @@ pub enum CreateError {
         source: RequestError,
     },
     /// A device could not become a spare.
-    #[error(
-        "{device} did not become a spare: {source}; the array itself is complete: try again with \
-         'spindles spare add'"
-    )]
+    #[error("{device} did not become a spare: {source}; the array itself is complete")]
     Spare {
         /// The device.
         device: String,

@@ -7,7 +7,6 @@ mod create;
 mod scan;
 
 pub use assemble::AssembleError;
-pub(crate) use assemble::because;
 pub(crate) use change::replace_first;
 pub use change::{ChangeError, OwnRole};
 pub use create::CreateError;

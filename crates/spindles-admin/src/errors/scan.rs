@@ -73,8 +73,7 @@ pub enum ScanError {
     /// Another array already has the new name.
     #[error(
         "there is an array '{name}' already, and commands that are given a name could not tell \
-         them apart: take another name, call that one otherwise by spindles rename, or make its \
-         devices nobody's by spindles wipe{}",
+         them apart: take another name, rename that one, or wipe its devices{}",
         listed(found)
     )]
     Taken {

@@ -703,7 +703,7 @@ fn what_a_crash_left_is_not_read_where_nothing_is_left_that_could_disagree() {
         assert!(
             RequestError::InDoubt
                 .to_string()
-                .contains("spindles resync")
+                .contains("a resync puts them in order")
         );
     }
 }

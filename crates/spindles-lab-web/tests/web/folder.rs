@@ -74,7 +74,7 @@ pub(crate) fn begun(folder: &Path, records: &[Record]) -> RecordsFile {
 /// Starts a server that lives as long as the test.
 pub(crate) fn serve(root: &Path, address: &str, limits: Limits) -> SocketAddr {
     let address = address.parse().expect("an address");
-    let server = Server::bind(root, address, limits).expect("it listens");
+    let server = Server::bind(root, address, limits, |_| None).expect("it listens");
     let address = server.address();
     thread::spawn(move || server.run());
     address

@@ -278,7 +278,7 @@ fn the_server_reports_why_it_can_not_start() {
     let results = Results::new();
     let address = results.serve();
     let bind = |folder: &Path, address: SocketAddr| {
-        let error = Server::bind(folder, address, Limits::default());
+        let error = Server::bind(folder, address, Limits::default(), |_| None);
         error.unwrap_err()
     };
     let taken = bind(&results.root(), address);
@@ -290,7 +290,7 @@ fn the_server_reports_why_it_can_not_start() {
     );
     let any = "127.0.0.1:0".parse().unwrap();
     let none = bind(&results.root().join("none"), any).to_string();
-    assert!(none.contains("spindles lab run"), "{none}");
+    assert!(none.contains("name a folder of results"), "{none}");
     // An address that no machine has (TEST-NET-1).
     let elsewhere = bind(&results.root(), "192.0.2.1:0".parse().unwrap()).to_string();
     assert!(elsewhere.contains("such as 127.0.0.1:7118"), "{elsewhere}");
@@ -298,6 +298,7 @@ fn the_server_reports_why_it_can_not_start() {
         &results.root(),
         "0.0.0.0:0".parse().unwrap(),
         Limits::default(),
+        |_| None,
     );
     assert!(open.unwrap().is_public());
 }

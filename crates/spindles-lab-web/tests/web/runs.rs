@@ -162,7 +162,7 @@ fn unreadable_runs_are_listed_with_the_reason() {
             "<dt>song</dt>",
             "line 1 is not a record",
             "<dt>later</dt>",
-            "use a newer spindles",
+            "use a newer one",
             "<dt>bytes</dt>",
             "<dt>empty</dt>",
             "there is no record in it",

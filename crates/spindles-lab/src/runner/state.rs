@@ -155,8 +155,7 @@ impl<'a> Runner<'a> {
                 continue;
             }
             if let Err(error) = spindles_admin::wipe::wipe(&[&device]) {
-                let why =
-                    format!("{error}: `spindles wipe` takes off what is left of the lab's array");
+                let why = format!("{error}: wipe it to take off what is left of the lab's array");
                 self.observer.trouble(&device, &why);
             }
         }

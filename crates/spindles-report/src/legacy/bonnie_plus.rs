@@ -55,7 +55,7 @@ pub(crate) fn line(version: &str, machine: &str, runs: &Repetition) -> String {
     let seekers = parameter(seeks, "seekers").unwrap_or(seeks.workload.in_flight_max.into());
     let mut fields = vec![
         "1.98".to_owned(),
-        plain(&format!("spindles {version}")),
+        plain(&["spindles", version].join(" ")),
         plain(machine),
         // Number of concurrent copies of the program.
         "1".to_owned(),

@@ -48,7 +48,7 @@ fn body(analysis: &Analysis) -> String {
         SECTION.title,
         &format!(
             "Everything above was drawn from the {} recorded runs ({}), which are embedded in this \
-             page. <code>spindles lab report</code> draws it again.",
+             page: it can be drawn again from them.",
             analysis.runs.len() + analysis.trials.len(),
             words::extent(analysis),
         ),

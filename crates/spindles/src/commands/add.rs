@@ -5,6 +5,7 @@ use crate::arrays::{self, DeviceOfArray};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
+use crate::words;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -81,9 +82,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 
 /// Reports that the device became a spare.
 fn report_spare(device: &str, added: &spare::Added, ui: &Ui) {
-    added.warnings.iter().for_each(|warning| ui.note(warning));
+    let warnings = words::report::warnings_before(added);
+    for warning in warnings {
+        ui.note(warning);
+    }
     arrays::note_devices(&[], &[], &added.wiped, ui);
-    let array = added.array.as_ref().map(|(name, _)| name);
+    let array = added.array.as_ref().map(|array| &array.name);
     let of = array.map_or_else(String::new, |name| format!(" of array '{name}'"));
     ui.line(format!("{device} is a spare{of}: no member is missing"));
     ui.json(&json!({ "device": device, "array": array, "is": "spare", "through": true }));

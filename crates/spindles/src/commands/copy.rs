@@ -8,6 +8,7 @@ use crate::interrupt;
 use crate::progress::{Progress as Bar, Unit};
 use crate::rate::Rate;
 use crate::ui::Ui;
+use crate::words::{self, wipe::Tense};
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
@@ -161,6 +162,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 fn with_remedy(error: CopyError, from: &str, is_rescue: bool) -> anyhow::Error {
     let is_read = matches!(&error, CopyError::Read { name, .. } if name == from);
     if is_read && !is_rescue {
+        let error = words::errors::text(&error);
         anyhow!("{error}; --rescue copies all that can be read")
     } else {
         error.into()
@@ -266,10 +268,10 @@ fn note_overwritten(before: &Labelled, ui: &Ui) {
     let Labelled {
         device,
         holds,
-        lacking,
+        losses,
         ..
     } = before;
-    let is_ours = !lacking.is_empty();
+    let is_ours = !losses.is_empty();
     match overwritten(device) {
         Some(after) if is_ours && after.holds == *holds => {
             ui.note(format!(
@@ -277,6 +279,7 @@ fn note_overwritten(before: &Labelled, ui: &Ui) {
             ));
         }
         _ => {
+            let lacking = words::wipe::losses(losses, Tense::Past);
             let lacking: Vec<_> = lacking.iter().map(|it| format!("; {it}")).collect();
             ui.note(format!(
                 "{device} held {holds}; that is overwritten{}",
@@ -457,7 +460,9 @@ fn open(
     } else {
         assemble(&devices, &options)?
     };
-    array.report.warnings().into_iter().for_each(tell);
+    words::report::warnings(&array.report)
+        .into_iter()
+        .for_each(tell);
     Ok(CopyEnd::new(array.target))
 }
 

@@ -3,6 +3,7 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_admin::assemble::{AssembleError, Examined, examine};
@@ -368,7 +369,7 @@ fn disagreements(found: &[&Found]) -> Vec<String> {
             .map(|found| (*found).clone())
             .collect();
         match choose(&members) {
-            Err(error) => problems.push(AssembleError::from(error).to_string()),
+            Err(error) => problems.push(words::errors::text(&AssembleError::from(error))),
             Ok(assembly) => {
                 problems.extend(assembly.refused.iter().map(ToString::to_string));
                 let lagging = assembly.lagging.iter().filter_map(|member| {

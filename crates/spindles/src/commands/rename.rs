@@ -4,6 +4,7 @@ use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::serving::Serving;
 use crate::ui::Ui;
+use crate::words;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
@@ -54,7 +55,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    for warning in report.warnings() {
+    for warning in words::report::warnings(&report) {
         ui.note(warning);
     }
     let from = &report.name;

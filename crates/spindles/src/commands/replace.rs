@@ -6,6 +6,7 @@ use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::rate::Rate;
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_admin::assemble::{AssembleOptions, examine};
@@ -93,7 +94,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    for warning in replaced.report.warnings() {
+    for warning in words::report::warnings(&replaced.report) {
         ui.note(warning);
     }
     arrays::note_devices(

@@ -5,6 +5,7 @@ use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
+use crate::words;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -57,7 +58,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     )?;
     drop(on_progress);
     arrays::note_devices(&resynced.report.incidents, &resynced.report.taken, &[], ui);
-    for warning in resynced.report.warnings() {
+    for warning in words::report::warnings(&resynced.report) {
         ui.note(warning);
     }
     let name = &resynced.report.name;

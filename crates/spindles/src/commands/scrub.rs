@@ -5,6 +5,7 @@ use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
+use crate::words;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
@@ -118,7 +119,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ));
     }
     findings.show_rest(ui);
-    for warning in scrubbed.report.warnings() {
+    for warning in words::report::warnings(&scrubbed.report) {
         ui.note(warning);
     }
     let left_bytes = conclude(&scrubbed, &findings, ui);
@@ -129,7 +130,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if left_bytes > 0 {
         return Err(not_repaired(&scrubbed, left_bytes, &findings.unlabelled));
     }
-    let lost = scrubbed.report.lost_texts();
+    let lost = words::report::lost_texts(&scrubbed.report);
     if !lost.is_empty() {
         bail!("{}", lost.join("; "));
     }
@@ -216,7 +217,10 @@ fn check_reached(scrubbed: &Scrubbed) -> anyhow::Result<()> {
 
 /// Returns the error if a check found something wrong.
 fn found_by_check(scrubbed: &Scrubbed) -> anyhow::Error {
-    let (name, array) = (&scrubbed.report.name, scrubbed.report.as_written());
+    let (name, array) = (
+        &scrubbed.report.name,
+        words::report::as_written(&scrubbed.report),
+    );
     if scrubbed.report.is_clean() {
         anyhow!(
             "array '{name}': something is wrong, and `spindles status` does not show that, as a \

@@ -8,6 +8,7 @@ use crate::rates::{self, Sample};
 use crate::serving::Serving;
 use crate::several::do_each;
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
@@ -177,7 +178,7 @@ fn show_array(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
 /// Lists the warnings on the arrays, with the remedies.
 fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec<String> {
     let is_in_use = !survey.users.is_empty();
-    let denied = given.denied();
+    let denied = words::scan::denied(given);
     let why = denied.iter().chain(&given.may_have_missed);
     let why = why.map(|why| unknown_state(survey, hides_devices, why));
     let mut warnings: Vec<String> = why.collect();
@@ -185,16 +186,21 @@ fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec
     let stands_still = is_in_use || survey.needs_force.is_some();
     for report in survey.reports.iter().filter(|_| !hides_devices) {
         warnings.extend(if stands_still {
-            report.warnings_in_use()
+            words::report::warnings_in_use(report)
         } else {
-            report.warnings()
+            words::report::warnings(report)
         });
     }
     warnings.extend(lack_of_space(&survey.open));
-    warnings.extend(given.replaced.iter().cloned());
-    warnings.extend(survey.reports.iter().flat_map(ArrayReport::replaced_texts));
-    warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
-    warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_texts));
+    warnings.extend(words::scan::former(given, true));
+    warnings.extend(
+        survey
+            .reports
+            .iter()
+            .flat_map(words::report::replaced_texts),
+    );
+    warnings.extend(survey.reports.iter().flat_map(words::report::left_by_scrub));
+    warnings.extend(survey.reports.iter().flat_map(words::report::lost_texts));
     let serving = ui.serving();
     let moved = serving
         .iter()
@@ -204,10 +210,10 @@ fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec
     let may_rebuild = serving.is_some_and(|it| it.refuses("rebuild", &[]).is_none());
     match &survey.needs_force {
         _ if hides_devices => {}
-        Some(why) => warnings.push(why.clone()),
+        Some(why) => warnings.push(words::errors::text(why)),
         // The server repairs the array itself, if permitted.
         None if is_in_use && !may_rebuild => {}
-        None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
+        None => warnings.extend(survey.reports.iter().filter_map(words::report::remedy)),
     }
     warnings
 }
@@ -805,7 +811,10 @@ impl View<'_> {
         if let Some(room) = report.room_bytes {
             // An inner array can't grow by itself.
             let grow = if depth == 0 {
-                format!(": spindles grow {} --size max", report.as_written())
+                format!(
+                    ": spindles grow {} --size max",
+                    words::report::as_written(report)
+                )
             } else {
                 String::new()
             };

@@ -4,11 +4,12 @@ use super::Command;
 use crate::arrays;
 use crate::served;
 use crate::ui::Ui;
+use crate::words::{self, wipe::Tense};
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_admin::survey::freed_by;
-use spindles_admin::wipe::{look, wipe};
+use spindles_admin::wipe::{Labelled, look, wipe};
 
 pub(crate) static COMMAND: Command = Command {
     name: "wipe",
@@ -50,6 +51,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     } else {
         look(&devices)?
     };
+    let tense = if arguments.force {
+        Tense::Past
+    } else {
+        Tense::Future
+    };
+    let losses = |device: &Labelled| words::wipe::losses(&device.losses, tense);
     for device in &labelled {
         let (name, holds) = (&device.device, &device.holds);
         ui.line(if arguments.force {
@@ -62,7 +69,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         } else {
             format!("{name} is {holds}")
         });
-        for lacking in &device.lacking {
+        for lacking in losses(device) {
             ui.line(format!("  {lacking}"));
         }
         let is_file = || std::fs::metadata(name).is_ok_and(|it| it.is_file());
@@ -70,7 +77,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ui.line("  all that is on it goes too");
         }
         if let Some(users) = device.users.as_ref().filter(|_| !arguments.force) {
-            let command = freed_by(name).map_or_else(String::new, |it| format!(", as by `{it}`"));
+            let command = freed_by(name).map(|it| words::errors::releases(&it, name));
+            let command = command.map_or_else(String::new, |it| format!(", as by `{it}`"));
             ui.line(format!("  in use by {users}: stop that first{command}"));
         }
     }
@@ -78,7 +86,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         json!({
             "device": device.device,
             "held": device.holds,
-            "lacking": device.lacking,
+            "lacking": losses(device),
         })
     });
     ui.json(&json!({

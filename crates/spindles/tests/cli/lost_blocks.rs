@@ -240,9 +240,8 @@ fn examine_lists_lost_blocks_once() {
 fn a_copy_reports_lost_blocks() {
     let folder = five();
     let run = folder.run("copy array:@a,@b,@c @out");
-    let why = "can't read at byte 65536: these blocks are lost; restore them from a backup (\
-               `spindles examine` lists them)";
-    run.fails(1, &[why]);
+    let why = "can't read at byte 65536: these blocks are lost; restore them from a backup";
+    run.fails(1, &[why, "`spindles examine p` lists them"]);
     // The old contents of the target are checked first.
     folder.refuses("copy @data array:@a,@b,@c", 1, &[why]);
     let run = folder.run("copy array:@a,@b,@c @out --rescue");

@@ -374,8 +374,8 @@ fn create_and_rename_refuse_a_name_already_in_use() {
     let taken = [
         "there is an array 'pool' already",
         "take another name",
-        "spindles rename",
-        "spindles wipe",
+        "rename that one",
+        "wipe its devices",
         ": a, b)",
     ];
     here(&folder, "create pool raid1(c,d)").fails(1, &taken);

@@ -70,7 +70,7 @@ fn a_spare_replaces_a_missing_member() {
             run.error
         );
         assert!(
-            run.error.contains("spindles wipe makes it a plain device"),
+            run.error.contains("wipe it to make it a plain device"),
             "{}",
             run.error
         );

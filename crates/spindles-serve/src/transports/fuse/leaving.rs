@@ -39,12 +39,12 @@ impl Leaving {
         let then = if is_only {
             "which ends the server"
         } else {
-            "and `spindles stop --force`"
+            "and stop the server by force"
         };
         let guard = watcher.guard(format!(
             "the process that unmounts {place} has ended: the mount stays if the server dies, and \
-             `spindles stop` can't find its users. Once it is unused, `umount {place}`, {then}, \
-             and serve it again"
+             its users can't be found before the server is stopped. Once it is unused, `umount \
+             {place}`, {then}, and serve it again"
         ));
         Self {
             path,

@@ -39,8 +39,8 @@ impl Leaving {
         let path = block_device(number);
         let guard = watcher.guard(format!(
             "the process that ends {path} has ended: the device stays when the server is stopped, \
-             and `spindles stop` can't tell who uses it. Stop the server with --force, and serve \
-             it again with --ublk {number}, which takes the device over"
+             and its users can't be found before that. Stop the server with --force, and serve it \
+             again with --ublk {number}, which takes the device over"
         ));
         Self {
             number,

@@ -5,6 +5,7 @@ use crate::commands::Command;
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_admin::assemble::JournalReport;
@@ -56,7 +57,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    let warnings = report.warnings();
+    let warnings = words::report::warnings(&report);
     for warning in &warnings {
         ui.note(warning);
     }

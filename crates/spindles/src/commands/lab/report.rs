@@ -4,6 +4,7 @@ use super::Command;
 use crate::failure::Usage;
 use crate::measuring;
 use crate::ui::Ui;
+use crate::words;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -68,7 +69,7 @@ fn print(arguments: &Arguments, output: &Output, ui: &Ui) -> anyhow::Result<()> 
     }
     let mut reports = Vec::new();
     for folder in &arguments.folders {
-        let command = spindles_lab::report_command(folder);
+        let command = words::lab::report_command(folder);
         let options = outputs::Options {
             sections: arguments.sections.clone(),
             tables: arguments.report.tables,

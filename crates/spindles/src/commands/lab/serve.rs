@@ -3,6 +3,7 @@
 use super::Command;
 use crate::interrupt;
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_lab::RESULTS_FOLDER;
@@ -55,7 +56,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let (sender, interrupted) = mpsc::channel();
     // The receiver is gone if the server could not start.
     interrupt::call(move || sender.send(()).unwrap_or(()))?;
-    let server = Server::bind(&arguments.folder, arguments.listen, Limits::default())?;
+    let server = Server::bind(
+        &arguments.folder,
+        arguments.listen,
+        Limits::default(),
+        words::lab::report_command,
+    )?;
     let (folder, url) = (arguments.folder.display().to_string(), server.url());
     ui.line(format!("The runs in {folder}: {url}"));
     ui.json(&json!({ "folder": folder, "url": url }));

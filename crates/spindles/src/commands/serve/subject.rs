@@ -3,6 +3,7 @@
 use super::arguments::{Arguments, FLUSHES};
 use super::targets::What;
 use crate::arrays;
+use crate::words;
 use spindles_admin::assemble::{ArrayReport, AssembleOptions, assemble, look};
 use spindles_admin::create::CreateOptions;
 use spindles_admin::{scratch, wipe};
@@ -79,7 +80,7 @@ pub(super) fn open(
                 called: format!("array '{}'", report.name),
                 but: "",
                 description: description_of(report.level.name, report.members.len()),
-                warnings: report.warnings(),
+                warnings: words::report::warnings(&report),
                 // A new array that was never written only needs its first resync.
                 not_closed: (!report.is_clean() && report.last_written_s > 0)
                     .then(|| report.name.clone()),

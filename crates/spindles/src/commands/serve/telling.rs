@@ -4,6 +4,7 @@ use super::export::Export;
 use crate::commands::outside;
 use crate::failure::Usage;
 use crate::ui::Ui;
+use crate::words;
 use anyhow::Context as _;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::{Alarm, may_execute};
@@ -21,12 +22,17 @@ pub(super) struct Teller<'a> {
 
 impl Teller<'_> {
     pub(super) fn tell(&mut self, alarm: &Alarm) {
+        let alarm = words::alarms::advised(alarm);
         self.ui.note(&alarm.message);
-        self.raise(alarm);
+        self.run(&alarm);
     }
 
     /// Runs the program for an alarm of which people get another message.
     pub(super) fn raise(&mut self, alarm: &Alarm) {
+        self.run(&words::alarms::advised(alarm));
+    }
+
+    fn run(&mut self, alarm: &Alarm) {
         let raised = self.hook.as_ref().map(|hook| hook.run_hook(alarm));
         if let Some(Err(error)) = raised {
             self.ui

@@ -3,6 +3,7 @@
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_admin::scan::shell_word;
@@ -62,13 +63,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         For::Array(arrays::host(&members, ui))
     };
     let added = add(&devices, whose, arguments.force)?;
+    let warnings = words::report::warnings_before(&added);
     let is_taken = |device: &str| {
         let mut taken = added.taken.iter();
         taken.any(|taken| taken.device == device && taken.error.is_none())
     };
     // Warnings about missing members are outdated: a spare is being filled.
     if added.taken.is_empty() {
-        added.warnings.iter().for_each(|warning| ui.note(warning));
+        for warning in &warnings {
+            ui.note(warning);
+        }
     }
     arrays::note_devices(&[], &added.taken, &added.wiped, ui);
     for spare in &added.spares {
@@ -76,8 +80,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             continue;
         }
         ui.line(match &added.array {
-            Some((name, _)) if !spare.shared => {
-                format!("{} is a spare of array '{name}'", spare.name)
+            Some(array) if !spare.shared => {
+                format!("{} is a spare of array '{}'", spare.name, array.name)
             }
             _ => format!(
                 "{} is a shared spare: arrays that it is given with take it, as by `spindles serve \
@@ -90,10 +94,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for device in &devices {
         arguments.scan.note_out_of_sight(device, &members, ui);
     }
-    if let Some((name, _)) = &added.array
+    if let Some(array) = &added.array
         && added.is_degraded
     {
-        let name = shell_word(name);
+        let name = shell_word(&array.name);
         ui.note(if ui.serving().is_some() {
             format!("`spindles status {name}` shows how far it is filled")
         } else {
@@ -103,9 +107,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "spares": arrays::spares(&added.spares),
         "taken": added.taken.iter().map(taken).collect::<Vec<_>>(),
-        "warnings": added.warnings,
-        "name": added.array.as_ref().map(|(name, _)| name),
-        "uuid": added.array.as_ref().map(|(_, uuid)| uuid.to_string()),
+        "warnings": warnings,
+        "name": added.array.as_ref().map(|array| &array.name),
+        "uuid": added.array.as_ref().map(|array| array.uuid.to_string()),
     }));
     Ok(())
 }
