@@ -25,6 +25,7 @@ fn find(sources: &Sources) -> Vec<Finding> {
             continue;
         };
         strings(tokens, &mut |line, text| {
+            let text = &unbroken(text);
             let named = text.match_indices("spindles ").any(|(at, found)| {
                 let is_word = at > 0 && text.as_bytes()[at - 1].is_ascii_alphanumeric();
                 let next = text[at + found.len()..].chars().next();
@@ -38,6 +39,13 @@ fn find(sources: &Sources) -> Vec<Finding> {
     findings
 }
 
+/// Joins the lines of a literal that end with a backslash.
+fn unbroken(literal: &str) -> String {
+    let mut lines = literal.split("\\\n");
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |text, line| text + line.trim_start())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +57,11 @@ mod tests {
             "/// By `spindles scrub`.\nfn f() { g(\"do `spindles scrub {}`\"); g(\"spindles\"); }";
         let of = |path| figure(&MEASURE, &[(path, text)]);
         assert_eq!(of("crates/spindles-admin/src/a.rs"), 1);
+        let broken = "fn f() { g(\"with `spindles \\\n   scrub`\"); }";
+        assert_eq!(
+            figure(&MEASURE, &[("crates/spindles-admin/src/a.rs", broken)]),
+            1
+        );
         assert_eq!(of("crates/spindles/src/a.rs"), 0);
     }
 }
