@@ -65,7 +65,9 @@ fn a_rebuild_without_a_fitting_spare_writes_nothing() {
             mirror += &format!(",@{name}");
         }
         folder.run(&format!("create data {mirror})")).ok();
-        folder.run(&format!("spare add @spare --array {members}")).ok();
+        folder
+            .run(&format!("spare add @spare --array {members}"))
+            .ok();
         for name in large.split(' ') {
             std::fs::remove_file(folder.path(name)).expect("it is there");
         }
