@@ -85,9 +85,10 @@ pub struct Progress {
 }
 
 fn room_remedy(is_file: bool) -> &'static str {
-    match is_file {
-        true => "remove the file first, or name a new one",
-        false => "take something larger",
+    if is_file {
+        "remove the file first, or name a new one"
+    } else {
+        "take something larger"
     }
 }
 

@@ -653,12 +653,12 @@ mod tests {
         let rows: [Row; 17] = [
             ("fail member 0", |it| Some(Change::Fail(it.role_of(A)))),
             ("fail member 1", |it| Some(Change::Fail(it.role_of(B)))),
-            ("fail the device beside", |it| {
+            ("fail the replacement", |it| {
                 it.beside.map(|_| Change::Fail(it.role_of(MemberIndex(2))))
             }),
             ("remove member 0", |it| Some(Change::Release(it.role_of(A)))),
             ("remove member 1", |it| Some(Change::Release(it.role_of(B)))),
-            ("remove the device beside", |it| {
+            ("remove the replacement", |it| {
                 it.beside
                     .map(|_| Change::Release(it.role_of(MemberIndex(2))))
             }),
@@ -670,7 +670,7 @@ mod tests {
                 let device = Role::Stranger;
                 Some(Change::Rebuild { member: B, device })
             }),
-            ("rebuild member 1 onto the device beside", |it| {
+            ("rebuild member 1 onto the replacement", |it| {
                 let device = it.role_of(it.beside.map(|_| MemberIndex(2))?);
                 Some(Change::Rebuild { member: B, device })
             }),

@@ -4,7 +4,7 @@
 /// Marks programs that act on planted faults. The check of the package searches for it.
 #[cfg(feature = "canary")]
 #[used]
-static MARK: [u8; 36] = *b"this build of spindles has canaries\n";
+static MARK: [u8; 32] = *b"this program acts on canaries...";
 
 /// A planted fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -56,8 +56,8 @@ impl Status {
 
 /// Fields of every head. No answer may be cached, because it may be outdated a moment later, and no
 /// page of another origin may use it.
-const FIELDS: &str = "Cache-Control: no-store\r\nConnection: close\r\nCross-Origin-Resource-Policy: same-origin\r\n\
-    Referrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n";
+const FIELDS: &str = "Cache-Control: no-store\r\nConnection: close\r\n\
+    Cross-Origin-Resource-Policy: same-origin\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n";
 /// The policy of everything but pages: no scripts, no resources, no frames.
 const NOTHING: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 

@@ -267,8 +267,8 @@ mod tests {
         let error = from_lines("{\"schema\":2,\"record\":\"run\"}\n").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "line 1: records of schema 2, this version of spindles reads schema 1: \
-             use a newer spindles"
+            "line 1: records of schema 2, this version of Spindles reads schema 1: \
+             use a newer one"
         );
     }
 

@@ -82,9 +82,10 @@ fn prose(file: &File) -> Vec<String> {
     for name in NAMES {
         text = text.replace(name, "NAME");
     }
-    let code = match file.is_rust() {
-        true => strip(&text, Keep::CodeOnly),
-        false => "\n".repeat(text.lines().count()),
+    let code = if file.is_rust() {
+        strip(&text, Keep::CodeOnly)
+    } else {
+        "\n".repeat(text.lines().count())
     };
     let lines = text.lines().zip(code.lines());
     let prose = lines.map(|(line, code)| {

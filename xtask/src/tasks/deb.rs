@@ -20,7 +20,7 @@ pub(crate) static TASK: Task = Task {
 /// source.
 const STAGE: &str = "target/deb";
 /// The mark of a program that acts on planted faults: `MARK` in `spindles-engine/src/mutation.rs`.
-const CANARIES: &str = "this build of spindles has canaries";
+const CANARIES: &str = "this program acts on canaries";
 /// Shells, and the file names of their completions.
 const SHELLS: &[(&str, &str)] = &[
     ("bash", "spindles"),

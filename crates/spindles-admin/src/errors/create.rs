@@ -67,7 +67,14 @@ pub enum CreateError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// Devices hold data.
-    #[error("{}; use --force to overwrite {}", occupied(devices), if devices.len() == 1 { "it, or take another" } else { "them, or take others" })]
+    #[error(
+        "{}; use --force to overwrite {}",
+        occupied(devices),
+        match devices.len() {
+            1 => "it, or take another",
+            _ => "them, or take others",
+        }
+    )]
     Occupied {
         /// Each device, with a description of its data.
         devices: Vec<(String, String)>,

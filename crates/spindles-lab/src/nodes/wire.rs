@@ -159,7 +159,7 @@ pub(super) enum WireError {
 }
 
 /// The remedy if the two ends misunderstand each other.
-pub(super) const SAME: &str = "use the same spindles on both machines";
+pub(super) const SAME: &str = "install the same version on both machines";
 
 /// Describes an error of a connection in words for administrators.
 pub(super) fn in_words(error: &io::Error) -> String {

@@ -1,8 +1,8 @@
 //! Blocks of a disk are corrupted, and no read of them fails.
 //!
-//! Without checksums a corrupt block is read as valid. So corruption strikes while no client request
-//! runs, and a scrub follows before the next request. It is known exactly what the scrub must find,
-//! repair, and leave alone.
+//! Without checksums a corrupt block is read as valid. So corruption strikes while no client
+//! request runs, and a scrub follows before the next request. The blocks that the scrub must find,
+//! repair, and leave alone are known exactly.
 
 use super::{Fault, Stateless};
 use crate::checkers::Seen;

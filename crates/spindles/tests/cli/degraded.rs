@@ -57,14 +57,15 @@ fn a_refused_fail_writes_nothing() {
 fn a_rebuild_without_a_fitting_spare_writes_nothing() {
     for large in ["c", "c d"] {
         let folder = Folder::new("a b spare", 8 * MIB);
-        let mut members = "@a,@b".to_owned();
-        let mut mirror = "raid1(raid0(@a,@b)".to_owned();
+        let mut members = vec!["@a".to_owned(), "@b".to_owned()];
+        let mut mirror = vec!["raid0(@a,@b)".to_owned()];
         for name in large.split(' ') {
             folder.make(name, 24 * MIB);
-            members += &format!(",@{name}");
-            mirror += &format!(",@{name}");
+            members.push(format!("@{name}"));
+            mirror.push(format!("@{name}"));
         }
-        folder.run(&format!("create data {mirror})")).ok();
+        let (members, mirror) = (members.join(","), mirror.join(","));
+        folder.run(&format!("create data raid1({mirror})")).ok();
         folder
             .run(&format!("spare add @spare --array {members}"))
             .ok();

@@ -248,7 +248,8 @@ fn nodes_run_copies_on_files_and_fio() {
     if fio {
         let options = "rw = \"randread\", size = \"4m\", ioengine = \"psync\", runtime = 1";
         workloads.push(format!(
-            "[[workload]]\nkind = \"fio\"\non = \"nodes\"\nnodes = 2\nparameters = {{ {options} }}\n"
+            "[[workload]]\nkind = \"fio\"\non = \"nodes\"\nnodes = 2\n\
+             parameters = {{ {options} }}\n"
         ));
     } else {
         println!("SKIPPED: fio through agents: fio is not installed");

@@ -529,7 +529,7 @@ fn a_shared_spare_is_taken_once() {
         assert!(!does("status pool", 0).contains("  spare: "));
         does("fail a pool", 0);
         let output = does("status pool", 3);
-        assert!(output.contains("add takes it back"), "{output}");
+        assert!(output.contains("when it is added again"), "{output}");
         // Commands that reopen an array do without it too.
         does("journal add log --array pool", 0);
         does("stop pool music", 0);
