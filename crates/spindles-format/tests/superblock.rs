@@ -385,10 +385,8 @@ prop_compose! {
             .take(usize::from(members)) {
             let own = index == usize::from(own);
             record.device_uuid = *uuid;
-            record.data_blocks = match own {
-                true => device.data_blocks(),
-                false => (created_s ^ generation) >> 23,
-            };
+            let drawn = (created_s ^ generation) >> 23;
+            record.data_blocks = if own { device.data_blocks() } else { drawn };
             record.state = member_state(out[index % 32], own, generation);
         }
         let mut array = ArrayRecord {

@@ -633,6 +633,17 @@ fn seeds_of_fixed_bugs_in_one_level_pass() {
     }
 }
 
+/// A scrub finds the journal's device gone while a write zeroes its region and nothing is logged.
+/// The write waits for the log, which begins again on the members.
+#[test]
+fn a_journal_device_that_a_scrub_finds_gone_holds_up_no_write() {
+    let fixed = Fixed {
+        level: Level::by_name("raid7"),
+        ..Fixed::default()
+    };
+    check_seed(242, &fixed);
+}
+
 /// Same as above, with members that drop out and are filled again.
 #[test]
 fn seeds_of_fixed_bugs_with_dropouts_pass() {

@@ -338,7 +338,7 @@ mod tests {
             files.push((&bad_file, bad));
             assert_finds(&RULE, &good, &files, "modules import each other");
             let elsewhere: Vec<(String, &str)> = (files.iter())
-                .map(|(path, text)| (path.replace("spindles-admin", "spindles-sim"), *text))
+                .map(|(path, text)| (path.replace("spindles-admin", "spindles-nbd"), *text))
                 .collect();
             let elsewhere: Vec<_> = elsewhere
                 .iter()

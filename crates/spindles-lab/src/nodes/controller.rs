@@ -516,7 +516,7 @@ mod tests {
             ("echo Welcome to n! Have a nice day.", "bytes at once where"),
             (
                 &hello(VERSION + 1),
-                "node n: its agent speaks version 4 and this program 3: use",
+                "node n: its agent speaks version 4 and this program 3: install",
             ),
         ] {
             let error = error_with(ssh);

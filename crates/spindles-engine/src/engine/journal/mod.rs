@@ -693,10 +693,14 @@ impl Engine {
         if !journal.placement.device_fails() {
             return;
         }
-        if journal.state == State::On {
+        let was_on = journal.state == State::On;
+        if was_on {
             journal.state = State::Draining;
         }
         self.output(Output::Event(Event::JournalDeviceOut { error }));
+        if was_on {
+            self.journal_drained(); // The log may be idle: then no batch or write does it later.
+        }
     }
 
     fn batch_done(&mut self) {
