@@ -126,6 +126,9 @@ fn stage(profile: &str, talk: Talk) -> Result<(), String> {
     let binary = format!("target/{profile}/spindles");
     talk.say(&format!("cargo {}: {binary}", build.join(" ")));
     process::cargo(&build)?;
+    if profile != "debug" && has_canaries(&binary)? {
+        return Err(format!("{binary} acts on planted faults: feature canary"));
+    }
     talk.say("writing manual pages and completions to target/deb");
     let pages = format!("{STAGE}/man");
     if Path::new(&pages).exists() {
@@ -139,6 +142,25 @@ fn stage(profile: &str, talk: Talk) -> Result<(), String> {
         fs::write(folder.join(name), script).map_err(at(&folder))?;
     }
     Ok(())
+}
+
+/// Returns true if a program acts on planted faults.
+fn has_canaries(binary: &str) -> Result<bool, String> {
+    Ok(process::capture("grep", &["--quiet", "--text", CANARIES, binary])?.good)
+}
+
+/// Returns the features of the engine in builds for users.
+fn released_features() -> Result<String, String> {
+    let tree = [
+        "tree",
+        "--package",
+        "spindles",
+        "--edges",
+        "normal,features",
+        "--invert",
+        "spindles-engine",
+    ];
+    good(&process::cargo_program(), &tree)
 }
 
 /// The package as the manifest describes it.
@@ -355,9 +377,12 @@ pub(crate) fn check() -> Result<Option<&'static str>, String> {
     if !version.starts_with("spindles ") {
         return Err(format!("the installed binary says {version}"));
     }
-    let binary = path(&root.join("usr/bin/spindles"));
-    if process::capture("grep", &["--quiet", "--text", CANARIES, &binary])?.good {
-        return Err("the installed binary acts on planted faults: feature canary".to_owned());
+    // This is the tests' binary, which has them: so the mark is found where it is.
+    if !has_canaries(&path(&root.join("usr/bin/spindles")))? {
+        return Err("the tests' binary lacks the mark of canaries".to_owned());
+    }
+    if released_features()?.contains("canary") {
+        return Err("builds for users act on planted faults: feature canary".to_owned());
     }
     for file in [
         "share/man/man1/spindles.1.gz",
