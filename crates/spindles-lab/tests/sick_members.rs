@@ -4,6 +4,7 @@
 use spindles_lab::{Experiment, Observer, Options, RecordsError, run};
 use spindles_measure::verdicts::Bottleneck;
 use spindles_measure::{Analysis, Record};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -40,7 +41,7 @@ fn servers(folder: &Path, case: &Case) -> Option<Vec<Server>> {
             .spawn()
             .ok()?;
         let began = Instant::now();
-        while !socket.exists() && began.elapsed() < Duration::from_mins(1) {
+        while UnixStream::connect(&socket).is_err() && began.elapsed() < Duration::from_mins(1) {
             std::thread::sleep(Duration::from_millis(2));
         }
         let address = format!("nbd+unix:///?socket={}", socket.display());

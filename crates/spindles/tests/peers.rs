@@ -9,6 +9,7 @@ use authority::Authority;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -47,7 +48,7 @@ impl World {
             .replace('%', self.0.path().to_str().expect("UTF-8"))
             .replace('@', socket.to_str().expect("UTF-8"));
         let peer = Peer::spawn(&line);
-        await_that("it listens", || socket.exists());
+        await_that("it listens", || UnixStream::connect(&socket).is_ok());
         peer
     }
 
