@@ -466,6 +466,7 @@ fn members_without_space_keep_all_promises() {
         ("raid5", 1298, true, power),
         ("raid6", 1092, true, power),
         ("raid1", 904, true, power),
+        ("raid1", 275, true, crash),
     ] {
         check_seed(seed, &fixed(level, checksums, ending));
     }

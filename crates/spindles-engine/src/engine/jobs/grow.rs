@@ -21,7 +21,7 @@
 
 use super::Job;
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     engine::Closing,
     growth::{parts, policy_after, unit_rows},
     hedges::Pairing,
@@ -109,6 +109,17 @@ impl Engine {
     pub(crate) fn staged_place(&self, member: MemberIndex, offset: BlockIndex) -> BlockIndex {
         let row = offset.0 - self.grow.first_row;
         self.grow.headroom[usize::from(member.0)].plus(row)
+    }
+
+    /// Returns true if a stripe range is a write of staged blocks in a window that can't be moved.
+    /// Their checksums are durable only as they were staged: after a crash the write would look
+    /// like rot.
+    pub(crate) fn refuses_staged_write(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        range.ask == Ask::Write
+            && self.grow.stage == Stage::Stuck
+            && self.grow.is_staged(range.group)
+            && self.has_checksums()
     }
 
     /// Notes the headroom of a device that takes a position.

@@ -30,6 +30,10 @@ impl Engine {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
+        if self.refuses_staged_write(id) {
+            self.ranges[id].error = Some(RequestError::BeyondTolerance);
+            return self.finish(id);
+        }
         if self.unreplayed && self.answer_is_in_log(id) {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
