@@ -768,21 +768,21 @@ fn a_scrub_ends_when_an_inner_array_fails() {
         return;
     }
     let world = World::new();
-    let (mut peers, places) = two_of_three(&world, "nest", "raid1");
-    let _served = world.serve_on("nest", &places);
-    let pool = world.url("nest", "nest");
+    let (mut peers, places) = two_of_three(&world, "twofold", "raid1");
+    let _served = world.serve_on("twofold", &places);
+    let pool = world.url("twofold", "twofold");
     std::fs::write(world.path("in"), pattern(8 * MIB, 7)).expect("room");
     world.done("", &["copy", "in", &pool]);
     // Members are gone, which no request has noticed yet.
     for peer in &mut peers[..2] {
         drop(peer.take());
     }
-    let meets = message(&world.spindles("none", &["scrub", "nest"]));
+    let meets = message(&world.spindles("none", &["scrub", "twofold"]));
     assert!(
         meets.contains("member 0 is out") && meets.contains("too many members are lost"),
         "{meets}"
     );
-    let again = message(&world.spindles("none", &["scrub", "nest"]));
+    let again = message(&world.spindles("none", &["scrub", "twofold"]));
     assert!(again.contains("without member 0"), "{again}");
 }
 

@@ -246,7 +246,8 @@ fn opening_without_space_discards_no_durable_data() {
         let last = run.error.lines().last().unwrap_or_default();
         assert!(
             last.contains("no space is left where "),
-            "{command}: {last}"
+            "{command}: {}",
+            run.error
         );
         assert!(last.ends_with("free some, and do it again"), "{last}");
         assert!(!run.error.contains("does not answer"), "{}", run.error);
