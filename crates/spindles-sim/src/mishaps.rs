@@ -291,12 +291,24 @@ impl World {
         !self.stack.is_short_of_space || (0..).zip(&this.members).any(knows)
     }
 
+    /// Returns true if the array survives the loss of one more member. A member that is filled is
+    /// no loss, even if no superblock records it yet.
+    fn survives(&self, array: usize, member: MemberIndex) -> bool {
+        let this = &self.stack.arrays[array];
+        let members = self.arrays.engine(array).status().members;
+        let is_active = |at: &MemberIndex| {
+            let status = members.get(usize::from(at.0));
+            status.is_some_and(|status| matches!(status.state, Member::Active))
+        };
+        let active = this.lost.iter().filter(is_active);
+        let active = active.fold(MemberSet::EMPTY, MemberSet::with);
+        (this.geometry).survives(this.lost.difference(active).with(member))
+    }
+
     /// Asserts that the array survives the loss of a member put out for lack of space.
     pub(crate) fn assert_space_spares(&self, array: usize, member: MemberIndex, reason: OutReason) {
-        let this = &self.stack.arrays[array];
         assert!(
-            reason != OutReason::Error(MemberError::NoSpace)
-                || this.geometry.survives(this.lost.with(member)),
+            reason != OutReason::Error(MemberError::NoSpace) || self.survives(array, member),
             "member {member} of array {array} was put out for space beyond the tolerance"
         );
     }
@@ -304,11 +316,11 @@ impl World {
     /// Records that an engine put a member out for lack of space. If the array does not survive the
     /// loss, no superblock records it, and the member is back at the next opening.
     pub(crate) fn put_out_for_space(&mut self, array: usize, member: MemberIndex) {
-        let this = &self.stack.arrays[array];
-        if !this.geometry.survives(this.lost.with(member)) {
+        if !self.survives(array, member) {
             return;
         }
         self.log.count("put out for space", 1);
+        let this = &self.stack.arrays[array];
         match this.members[usize::from(member.0)] {
             Below::Disk(disk) => self.lose(disk),
             Below::Array(_) => {
