@@ -64,10 +64,18 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let gone = Command::new("umount").arg(self.at()).status();
-        // A failed test may leave a process there: a second panic would end all tests, without the
-        // reason.
-        assert!(gone.is_ok_and(|status| status.success()) || std::thread::panicking());
+        // The kernel closes the files of an io_uring some time after its process has ended.
+        let end = Instant::now() + Duration::from_mins(1);
+        let unmounts = || Command::new("umount").arg(self.at()).status();
+        while !unmounts().is_ok_and(|status| status.success()) {
+            // A failed test may leave a process there: a second panic would end all tests, without
+            // the reason.
+            if std::thread::panicking() {
+                return;
+            }
+            assert!(Instant::now() < end, "{} stays mounted", self.at().display());
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
