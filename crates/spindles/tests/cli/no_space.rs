@@ -73,7 +73,11 @@ impl Drop for Mounted {
             if std::thread::panicking() {
                 return;
             }
-            assert!(Instant::now() < end, "{} stays mounted", self.at().display());
+            assert!(
+                Instant::now() < end,
+                "{} stays mounted",
+                self.at().display()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
