@@ -229,11 +229,6 @@ impl BadList {
         })
     }
 
-    /// Drops the pending writes of the list.
-    pub(crate) fn tell_nobody(&mut self) {
-        self.wanted.fill(false);
-    }
-
     /// Queues the whole list to be written, for another device.
     pub(crate) fn tell_all(&mut self) {
         self.wanted.fill(true);

@@ -63,11 +63,11 @@ pub use journal::JOURNAL_DEVICE;
 pub use member::{ArrayState, Member};
 pub use membership::{Change, Growing, Membership, Plan};
 pub use mutation::Mutation;
-pub use output::{Busy, Command, CommandError, Event, OutReason, Output, ReplaceEnd};
+pub use output::{Busy, Command, CommandError, Event, IoPurpose, OutReason, Output, ReplaceEnd};
 pub use read_policies::{READ_POLICIES, ReadPolicy};
 pub use role::Role;
 pub use status::{GrowthStatus, JournalStatus, MemberStatus, RegionsStatus, Status};
-pub use system_io::MetadataRead;
+pub use system_io::{MetadataRead, Purpose};
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes
 // longer than running it.

@@ -5,6 +5,7 @@ use crate::{
     inspection::MetadataFinding,
     jobs::scrub::{Finding, Scrub, ScrubStatus},
     role::Role,
+    system_io::Purpose,
 };
 use alloc::boxed::Box;
 use core::fmt;
@@ -25,6 +26,33 @@ pub enum Output {
     Swap(MemberIndex),
     /// An event to report.
     Event(Event),
+}
+
+/// The purpose of a member I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoPurpose {
+    /// Serves no request: metadata, the journal's headers, flushes that others build on.
+    Own(Purpose),
+    /// Reads or writes data, or copies of it, for a request.
+    Data,
+    /// Reads or writes parity for a request, or makes it durable before the answer.
+    Parity,
+    /// Carries out a client's flush.
+    Flush,
+    /// Makes a write durable before its answer.
+    WriteFlush,
+    /// Makes the rest of rows durable before the answer of a durable write that is in the log.
+    RestFlush,
+    /// Writes blocks to the journal.
+    Log,
+    /// Brings places that a crash left in doubt to agreement.
+    Settle,
+    /// Repairs a block, or looks for one to repair.
+    Repair,
+    /// Fills a device, or copies to it.
+    Fill,
+    /// Reads or writes a page of checksums.
+    ChecksumPage,
 }
 
 /// An event to report.

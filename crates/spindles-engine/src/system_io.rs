@@ -6,8 +6,8 @@ use alloc::{vec, vec::Vec};
 use spindles_block::{BlockSize, BufferId, BufferSlice, MemberIndex, MemberIoId};
 
 /// The purpose of an I/O of the engine itself. It selects the code that handles the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
     /// Writes a superblock.
     Superblock,
     /// Makes the contents of the members at opening durable.
@@ -48,8 +48,10 @@ pub(crate) enum Purpose {
     ReplayFlush,
     /// Makes writes durable before a device replaces a member.
     ReplaceFlush,
-    /// Makes blocks staged or moved by a growth durable.
-    GrowFlush,
+    /// Makes blocks staged by a growth durable.
+    StagedFlush,
+    /// Makes blocks moved by a growth durable.
+    MovedFlush,
     /// Writes or reads the checksums of blocks staged by a growth.
     GrowChecksums,
     /// Makes writes durable before the superblocks record that a member is out.
@@ -63,7 +65,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 26] = [
+    const ALL: [Self; 27] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -84,7 +86,8 @@ impl Purpose {
         Self::JournalScan,
         Self::ReplayFlush,
         Self::ReplaceFlush,
-        Self::GrowFlush,
+        Self::StagedFlush,
+        Self::MovedFlush,
         Self::GrowChecksums,
         Self::OutFlush,
         Self::Inspection,
@@ -105,7 +108,8 @@ impl Purpose {
                 | Self::JournalRelease
                 | Self::ReplayFlush
                 | Self::ReplaceFlush
-                | Self::GrowFlush
+                | Self::StagedFlush
+                | Self::MovedFlush
                 | Self::OutFlush
                 | Self::ScrubFlush
         )

@@ -23,6 +23,7 @@ mod metadata_rot;
 mod mishaps;
 mod opening;
 pub mod options;
+pub mod planted;
 pub mod queue;
 pub mod random;
 mod replacement;

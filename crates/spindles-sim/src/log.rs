@@ -1,6 +1,7 @@
 //! The log of a run, as a hash of all events and, if requested, as text.
 
 use spindles_block::{Instant, Operation};
+use spindles_engine::IoPurpose;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -37,6 +38,8 @@ pub enum Entry {
         disk: usize,
         /// The operation.
         operation: Operation,
+        /// Its purpose.
+        purpose: IoPurpose,
         /// The first block.
         block: u64,
         /// Number of blocks.
@@ -247,11 +250,12 @@ impl fmt::Display for Entry {
             Self::Disk {
                 disk,
                 operation,
+                purpose,
                 block,
                 blocks,
             } => {
                 let (word, blocks) = (word(operation), Blocks(block, blocks));
-                write!(f, "      disk {disk}: {word}{blocks}")
+                write!(f, "      disk {disk}: {word}{blocks} ({purpose:?})")
             }
             Self::DiskDone {
                 disk,

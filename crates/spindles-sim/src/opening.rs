@@ -486,7 +486,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         zeroes_without_moving_bytes: options.zeroes_without_moving_bytes,
         thin: options.thin,
         tears: options.sector_bytes < options.block_size.bytes(),
-        mutation: options.mutation,
+        mutation: options.planted.mutation(),
         ..plain
     }
 }

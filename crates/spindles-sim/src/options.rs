@@ -1,6 +1,7 @@
 //! The plan of a run: the array, the disks, the load, the faults.
 
 use crate::disks::Model;
+use crate::planted::Planted;
 use spindles_block::{BlockSize, MemberSet};
 use spindles_engine::{FaultLimits, Policy, ReadPolicy, WriteHole};
 use spindles_layout::{Covered, Level, Redundancy};
@@ -262,8 +263,8 @@ pub struct Options {
     pub beyond: bool,
     /// The sessions. After them the array is opened once more and checked as a whole.
     pub sessions: Vec<Session>,
-    /// A defect planted in the engine. Builds without its feature `canary` ignore it.
-    pub mutation: spindles_engine::Mutation,
+    /// A planted fault.
+    pub planted: Planted,
 }
 
 impl Options {

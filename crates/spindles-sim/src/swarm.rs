@@ -4,6 +4,7 @@
 use crate::disks::{MODELS, Model};
 use crate::faults::{FAULTS, Fault};
 use crate::options::{Ending, Keepers, Mix, Options, Session, Tree, with_room};
+use crate::planted::Planted;
 use crate::random::Random;
 use crate::sizes;
 use spindles_block::{BlockSize, MemberSet};
@@ -110,7 +111,7 @@ impl Options {
             beyond,
             sessions,
             tree,
-            mutation: spindles_engine::Mutation::None,
+            planted: Planted::None,
         }
     }
 }

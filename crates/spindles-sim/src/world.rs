@@ -403,25 +403,7 @@ impl World {
     fn carry_out(&mut self, array: usize) {
         while let Some(output) = self.arrays.poll_output(array) {
             match output {
-                Output::Member(io) => {
-                    self.arrays.take_metadata(array, &io);
-                    if array == self.stack.top() && io.operation == Operation::Read {
-                        self.arrays.count_read();
-                    }
-                    // There may be disks for more positions, from a growth that failed.
-                    if io.member == JOURNAL_DEVICE {
-                        self.start_io(array, self.devices.journal_number(), io);
-                        continue;
-                    }
-                    if io.member == self.arrays.engine(array).replacement() {
-                        self.start_io(array, self.devices.replacement_number(), io);
-                        continue;
-                    }
-                    match self.stack.arrays[array].members[usize::from(io.member.0)] {
-                        Below::Disk(disk) => self.start_io(array, disk, io),
-                        Below::Array(below) => self.arrays.hand_down(below, io),
-                    }
-                }
+                Output::Member(io) => self.send(array, io),
                 Output::Compute(step) => {
                     let computed = Happening::Computed { array, step };
                     self.clock.after_between(500, 20_000, computed);
@@ -440,6 +422,31 @@ impl World {
             }
         }
         self.clock.set_alarm(array, self.arrays.poll_timeout(array));
+    }
+
+    /// Sends a member I/O to its disk, or to the array below.
+    fn send(&mut self, array: usize, io: MemberIo) {
+        let (id, filling) = (io.id, self.stack.arrays[array].filling);
+        let sent = (self.options.planted).pass(self.arrays.engine(array), filling, io);
+        let Some(io) = sent else {
+            return self.arrays.push(Input::Member(array, id, Ok(())));
+        };
+        self.arrays.take_metadata(array, &io);
+        if array == self.stack.top() && io.operation == Operation::Read {
+            self.arrays.count_read();
+        }
+        // There may be disks for more positions, from a growth that failed.
+        let disk = if io.member == JOURNAL_DEVICE {
+            self.devices.journal_number()
+        } else if io.member == self.arrays.engine(array).replacement() {
+            self.devices.replacement_number()
+        } else {
+            match self.stack.arrays[array].members[usize::from(io.member.0)] {
+                Below::Disk(disk) => disk,
+                Below::Array(below) => return self.arrays.hand_down(below, io),
+            }
+        };
+        self.start_io(array, disk, io);
     }
 
     /// Records blocks that a crash destroyed, if the loss is legal. Loss is legal if members are
@@ -626,11 +633,13 @@ impl World {
             operation, blocks, ..
         } = io;
         let block = io.block.0;
+        let purpose = self.arrays.engine(array).purpose(&io);
         self.log.entry(
             now,
             Entry::Disk {
                 disk,
                 operation,
+                purpose,
                 block,
                 blocks,
             },

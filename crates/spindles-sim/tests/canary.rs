@@ -1,135 +1,141 @@
 //! Engines with one planted fault: the checker meant for it finds it within a bounded number of
 //! seeds, and the engine without it passes the same seeds.
 
-use spindles_engine::Mutation;
-use spindles_engine::mutation::MUTATIONS;
+use spindles_engine::mutation::{MUTATIONS, Mutation};
 use spindles_layout::Level;
 use spindles_sim::checkers::CHECKERS;
 use spindles_sim::disks::Model;
 use spindles_sim::faults::Fault;
+use spindles_sim::planted::{
+    OUTPUT_FAULTS, OutputFault, Planted,
+    Planted::{Engine, Output},
+};
 use spindles_sim::{Ending, Fixed, Options, run};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 /// The fault, the checker meant for it, and the most seeds that it may take.
-const CANARIES: &[(Mutation, &str, u64)] = &[
-    (Mutation::SkipFlush, "durability", 20),
-    (Mutation::SkipFua, "durability", 20),
-    (Mutation::SwapMembers, "history", 20),
-    (Mutation::DropStripeLock, "redundancy", 100),
-    (Mutation::SharedScratch, "buffers", 50),
-    (Mutation::RepairUnlocated, "scrub", 400),
-    (Mutation::BlindScrub, "scrub", 400),
-    (Mutation::SkipInspection, "scrub", 50),
-    (Mutation::ScrubUnlocked, "scrub", 1000),
-    (Mutation::RepairInCache, "scrub", 400),
-    (Mutation::StaleParity, "redundancy", 200),
-    (Mutation::SkipFailureRecord, "failure_record", 1000),
-    (Mutation::SkipDirtyMark, "clean_mark", 100),
-    (Mutation::CloseUnflushed, "redundancy", 20),
-    (Mutation::SkipOpeningFlush, "history", 400),
-    (Mutation::SkipSettle, "history", 200),
-    (Mutation::SettleInCache, "history", 2000),
-    (Mutation::NoRecovery, "availability", 300),
-    (Mutation::LostWakeup, "liveness", 20),
-    (Mutation::SkipRegionMark, "dirty_bits", 300),
-    (Mutation::ClearBitEarly, "dirty_bits", 300),
-    (Mutation::ClearBitWhileOut, "dirty_bits", 300),
-    (Mutation::SkipZeroing, "history", 50),
-    (Mutation::RebuildUnflushed, "history", 1500),
-    (Mutation::RebuildSkipsWrites, "redundancy", 600),
-    (Mutation::SkipJournal, "history", 100),
-    (Mutation::SkipJournalFlush, "history", 500),
-    (Mutation::SkipReplay, "redundancy", 400),
-    (Mutation::ReuseJournalUnflushed, "history", 800),
-    (Mutation::TrustLostJournal, "history", 8000),
-    (Mutation::SkipPagesOfDurable, "history", 2000),
-    (Mutation::TrustRecovered, "history", 4000),
-    (Mutation::StaleRowSum, "checksums", 50),
-    (Mutation::ReadUnplaced, "history", 300),
-    (Mutation::PartsUnlogged, "liveness", 100),
-    (Mutation::WholeOverLive, "history", 2000),
-    (Mutation::DropBroken, "history", 2000),
-    (Mutation::SkipVerify, "history", 400),
-    (Mutation::ReuseJournalWithoutChecksums, "liveness", 100),
-    (Mutation::SkipReplayedChecksums, "liveness", 50),
-    (Mutation::ReplaceSkipsWrites, "redundancy", 300),
-    (Mutation::ReplaceUnflushed, "history", 800),
-    (Mutation::StageUnflushed, "history", 300),
-    (Mutation::MarkUnflushed, "history", 800),
-    (Mutation::HedgeInPlace, "buffers", 100),
-    (Mutation::HedgeUnlimited, "hedges", 100),
-    (Mutation::KeepReplayed, "availability", 400),
-    (Mutation::EntriesEarly, "history", 50),
-    (Mutation::SettleUnflushed, "liveness", 200),
-    (Mutation::TrustAgreement, "redundancy", 100),
-    (Mutation::LinearRowSum, "history", 200),
-    (Mutation::AnswerListed, "availability", 50),
-    (Mutation::SkipPagesOfFlush, "history", 1000),
-    (Mutation::DegradedUnlogged, "liveness", 50),
-    (Mutation::ForgetDoubt, "dirty_bits", 50),
-    (Mutation::ClearBitRace, "dirty_bits", 100),
-    (Mutation::ClearBitUnsettled, "dirty_bits", 1500),
-    (Mutation::FilledUnlogged, "liveness", 200),
-    (Mutation::TryOnce, "liveness", 50),
-    (Mutation::ReplayUnrecorded, "order", 400),
-    (Mutation::UnloggedEarly, "order", 100),
-    (Mutation::OutUnflushed, "order", 20),
-    (Mutation::OutWhileUnlogged, "order", 100),
-    (Mutation::ReadUnplacedLog, "history", 1000),
-    (Mutation::TrustFailedWrites, "history", 100),
-    (Mutation::SettleUnrecorded, "history", 100),
-    (Mutation::ForgetBadBlocksEarly, "history", 100),
-    (Mutation::ReturnBadBlocks, "history", 100),
-    (Mutation::TakeRefused, "liveness", 100),
+const CANARIES: &[(Planted, &str, u64)] = &[
+    (Output(OutputFault::SkipFlush), "durability", 20),
+    (Output(OutputFault::SkipFua), "durability", 20),
+    (Output(OutputFault::SwapMembers), "history", 20),
+    (Engine(Mutation::DropStripeLock), "redundancy", 100),
+    (Engine(Mutation::SharedScratch), "buffers", 50),
+    (Engine(Mutation::RepairUnlocated), "scrub", 400),
+    (Engine(Mutation::BlindScrub), "scrub", 400),
+    (Engine(Mutation::SkipInspection), "scrub", 50),
+    (Engine(Mutation::ScrubUnlocked), "scrub", 1000),
+    (Output(OutputFault::RepairInCache), "scrub", 400),
+    (Output(OutputFault::StaleParity), "redundancy", 200),
+    (Engine(Mutation::SkipFailureRecord), "failure_record", 1000),
+    (Engine(Mutation::SkipDirtyMark), "clean_mark", 100),
+    (Output(OutputFault::CloseUnflushed), "redundancy", 20),
+    (Output(OutputFault::SkipOpeningFlush), "history", 400),
+    (Engine(Mutation::SkipSettle), "history", 200),
+    (Output(OutputFault::SettleInCache), "history", 2000),
+    (Engine(Mutation::NoRecovery), "availability", 300),
+    (Engine(Mutation::LostWakeup), "liveness", 20),
+    (Output(OutputFault::SkipRegionMark), "dirty_bits", 300),
+    (Engine(Mutation::ClearBitEarly), "dirty_bits", 300),
+    (Engine(Mutation::ClearBitWhileOut), "dirty_bits", 300),
+    (Output(OutputFault::SkipZeroing), "history", 50),
+    (Output(OutputFault::RebuildUnflushed), "history", 1500),
+    (Output(OutputFault::RebuildSkipsWrites), "redundancy", 600),
+    (Engine(Mutation::SkipJournal), "history", 100),
+    (Output(OutputFault::SkipJournalFlush), "history", 500),
+    (Engine(Mutation::SkipReplay), "redundancy", 400),
+    (Output(OutputFault::ReuseJournalUnflushed), "history", 800),
+    (Engine(Mutation::TrustLostJournal), "history", 8000),
+    (Engine(Mutation::SkipPagesOfDurable), "history", 2000),
+    (Engine(Mutation::TrustRecovered), "history", 4000),
+    (Engine(Mutation::StaleRowSum), "checksums", 50),
+    (Engine(Mutation::ReadUnplaced), "history", 300),
+    (Engine(Mutation::PartsUnlogged), "liveness", 100),
+    (Engine(Mutation::WholeOverLive), "history", 2000),
+    (Engine(Mutation::DropBroken), "history", 2000),
+    (Engine(Mutation::SkipVerify), "history", 400),
+    (
+        Engine(Mutation::ReuseJournalWithoutChecksums),
+        "liveness",
+        100,
+    ),
+    (Engine(Mutation::SkipReplayedChecksums), "liveness", 50),
+    (Output(OutputFault::ReplaceSkipsWrites), "redundancy", 300),
+    (Output(OutputFault::ReplaceUnflushed), "history", 800),
+    (Output(OutputFault::StageUnflushed), "history", 300),
+    (Output(OutputFault::MarkUnflushed), "history", 800),
+    (Engine(Mutation::HedgeInPlace), "buffers", 100),
+    (Engine(Mutation::HedgeUnlimited), "hedges", 100),
+    (Engine(Mutation::KeepReplayed), "availability", 400),
+    (Engine(Mutation::EntriesEarly), "history", 50),
+    (Output(OutputFault::SettleUnflushed), "liveness", 200),
+    (Engine(Mutation::TrustAgreement), "redundancy", 100),
+    (Engine(Mutation::LinearRowSum), "history", 200),
+    (Output(OutputFault::ForgetBadBlocks), "availability", 50),
+    (Engine(Mutation::SkipPagesOfFlush), "history", 1000),
+    (Engine(Mutation::DegradedUnlogged), "liveness", 50),
+    (Engine(Mutation::ForgetDoubt), "dirty_bits", 50),
+    (Engine(Mutation::ClearBitRace), "dirty_bits", 100),
+    (Engine(Mutation::ClearBitUnsettled), "dirty_bits", 1500),
+    (Engine(Mutation::FilledUnlogged), "liveness", 200),
+    (Engine(Mutation::TryOnce), "liveness", 50),
+    (Engine(Mutation::ReplayUnrecorded), "order", 400),
+    (Engine(Mutation::UnloggedEarly), "order", 100),
+    (Output(OutputFault::OutUnflushed), "order", 20),
+    (Engine(Mutation::OutWhileUnlogged), "order", 100),
+    (Engine(Mutation::ReadUnplacedLog), "history", 1000),
+    (Engine(Mutation::TrustFailedWrites), "history", 100),
+    (Engine(Mutation::SettleUnrecorded), "history", 100),
+    (Engine(Mutation::ForgetBadBlocksEarly), "history", 100),
+    (Engine(Mutation::ReturnBadBlocks), "history", 100),
+    (Engine(Mutation::TakeRefused), "liveness", 100),
 ];
 
 /// Faults that show in few runs are planted in enumerations instead: `tests/enumerate.rs`.
-const ENUMERATED: &[Mutation] = &[
-    Mutation::SkipRestFlush,
-    Mutation::ForgetLost,
-    Mutation::FirstWriteUnlogged,
-    Mutation::LogUnrecorded,
-    Mutation::TrustJournalCache,
-    Mutation::PlaceInferred,
-    Mutation::FlushDataOnly,
-    Mutation::TrustEmptyJournal,
-    Mutation::ForgetRotten,
-    Mutation::KeepUnlogged,
+const ENUMERATED: &[Planted] = &[
+    Output(OutputFault::SkipRestFlush),
+    Engine(Mutation::FirstWriteUnlogged),
+    Engine(Mutation::LogUnrecorded),
+    Output(OutputFault::TrustJournalCache),
+    Engine(Mutation::PlaceInferred),
+    Output(OutputFault::FlushDataOnly),
+    Engine(Mutation::TrustEmptyJournal),
+    Engine(Mutation::ForgetRotten),
+    Engine(Mutation::KeepUnlogged),
 ];
 
 /// Mutations that no seed exposes, with the seeds searched.
-const NOT_FOUND: &[(Mutation, &str)] = &[(
-    Mutation::JoinUnvoided,
+const NOT_FOUND: &[(Planted, &str)] = &[(
+    Engine(Mutation::JoinUnvoided),
     "25,000 seeds of raid5 and raid6 with dropouts, rebuilds and all other faults: what a device \
      that takes a position held in its log was void in all of them, since the tail is moved when \
      it is full",
 )];
 
 /// The first seed to try for rare faults: no seed before it finds them.
-fn first_seed(mutation: Mutation) -> u64 {
-    match mutation {
-        Mutation::UnloggedEarly => 60,
-        Mutation::RebuildSkipsWrites => 110,
-        Mutation::BlindScrub => 120,
-        Mutation::RepairUnlocated => 140,
-        Mutation::ReplaceUnflushed => 150,
-        Mutation::CloseUnflushed | Mutation::SkipSettle => 180,
-        Mutation::ScrubUnlocked | Mutation::SkipJournalFlush => 190,
-        Mutation::DropBroken | Mutation::EntriesEarly => 240,
-        Mutation::WholeOverLive => 250,
-        Mutation::SkipPagesOfFlush => 270,
-        Mutation::SettleInCache => 370,
-        Mutation::TrustFailedWrites => 440,
-        Mutation::FilledUnlogged => 450,
-        Mutation::SkipPagesOfDurable => 620,
-        Mutation::AnswerListed => 740,
-        Mutation::SkipFailureRecord => 810,
-        Mutation::SettleUnrecorded => 880,
-        Mutation::ForgetBadBlocksEarly => 1830,
-        Mutation::ReturnBadBlocks => 3270,
-        Mutation::TrustLostJournal => 3490,
+fn first_seed(fault: Planted) -> u64 {
+    match fault {
+        Engine(Mutation::UnloggedEarly) => 60,
+        Output(OutputFault::RebuildSkipsWrites) => 110,
+        Engine(Mutation::BlindScrub) => 120,
+        Engine(Mutation::RepairUnlocated) => 140,
+        Output(OutputFault::ReplaceUnflushed) => 150,
+        Output(OutputFault::CloseUnflushed) | Engine(Mutation::SkipSettle) => 180,
+        Engine(Mutation::ScrubUnlocked) | Output(OutputFault::SkipJournalFlush) => 190,
+        Engine(Mutation::DropBroken) | Engine(Mutation::EntriesEarly) => 240,
+        Engine(Mutation::WholeOverLive) => 250,
+        Engine(Mutation::SkipPagesOfFlush) => 270,
+        Output(OutputFault::SettleInCache) => 370,
+        Engine(Mutation::TrustFailedWrites) => 440,
+        Engine(Mutation::FilledUnlogged) => 450,
+        Engine(Mutation::SkipPagesOfDurable) => 620,
+        Output(OutputFault::ForgetBadBlocks) => 740,
+        Engine(Mutation::SkipFailureRecord) => 810,
+        Engine(Mutation::SettleUnrecorded) => 880,
+        Engine(Mutation::ForgetBadBlocksEarly) => 1830,
+        Engine(Mutation::ReturnBadBlocks) => 3270,
+        Engine(Mutation::TrustLostJournal) => 3490,
         _ => 0,
     }
 }
@@ -142,10 +148,10 @@ fn faults(names: &[&str]) -> Option<Vec<&'static Fault>> {
 }
 
 /// Returns the runs in which a fault shows.
-fn scenario(mutation: Mutation) -> Fixed {
-    let fixed = without_fixed_checksums(mutation)
-        .or_else(|| power_loss_with_checksums(mutation))
-        .or_else(|| with_checksums(mutation))
+fn scenario(fault: Planted) -> Fixed {
+    let fixed = without_fixed_checksums(fault)
+        .or_else(|| power_loss_with_checksums(fault))
+        .or_else(|| with_checksums(fault))
         .unwrap_or_default();
     Fixed {
         sizes: Some(false),
@@ -154,42 +160,42 @@ fn scenario(mutation: Mutation) -> Fixed {
 }
 
 /// Returns the runs for faults that need no checksums; `None` for other faults.
-fn without_fixed_checksums(mutation: Mutation) -> Option<Fixed> {
-    Some(match mutation {
-        Mutation::StageUnflushed | Mutation::MarkUnflushed => Fixed {
+fn without_fixed_checksums(fault: Planted) -> Option<Fixed> {
+    Some(match fault {
+        Output(OutputFault::StageUnflushed) | Output(OutputFault::MarkUnflushed) => Fixed {
             level: Level::by_name("raid5"),
             faults: faults(&["grow"]),
             ..Fixed::default()
         },
-        Mutation::TakeRefused => Fixed {
+        Engine(Mutation::TakeRefused) => Fixed {
             faults: faults(&["two_commands", "replace"]),
             ..Fixed::default()
         },
         // A close comes before the end of a resync.
-        Mutation::ClearBitUnsettled => Fixed {
+        Engine(Mutation::ClearBitUnsettled) => Fixed {
             level: Level::by_name("raid10"),
             requests: Some(8),
             faults: faults(&["replace", "rebuild"]),
             ..Fixed::default()
         },
-        Mutation::ClearBitRace => Fixed {
+        Engine(Mutation::ClearBitRace) => Fixed {
             level: Level::by_name("raid5"),
             faults: faults(&[]),
             ..Fixed::default()
         },
-        Mutation::ReadUnplaced => Fixed {
+        Engine(Mutation::ReadUnplaced) => Fixed {
             level: Level::by_name("raid6"),
             ..Fixed::default()
         },
         // The write hole: a crash, and a member that is missing after it.
-        Mutation::SkipJournal | Mutation::PartsUnlogged => Fixed {
+        Engine(Mutation::SkipJournal) | Engine(Mutation::PartsUnlogged) => Fixed {
             level: Level::by_name("raid5"),
             ending: Some(Ending::PowerLoss),
             faults: faults(&[]),
             ..Fixed::default()
         },
         // Short runs that end when the device drops out.
-        Mutation::TrustLostJournal => Fixed {
+        Engine(Mutation::TrustLostJournal) => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(false),
             journal_device: Some(true),
@@ -199,20 +205,20 @@ fn without_fixed_checksums(mutation: Mutation) -> Option<Fixed> {
             faults: faults(&[]),
             ..Fixed::default()
         },
-        Mutation::HedgeInPlace | Mutation::HedgeUnlimited => Fixed {
+        Engine(Mutation::HedgeInPlace) | Engine(Mutation::HedgeUnlimited) => Fixed {
             level: Level::by_name("raid5"),
             requests: Some(300),
             faults: faults(&["stall", "slow"]),
             ..Fixed::default()
         },
         // More members are lost than the array survives, and all return.
-        Mutation::TrustFailedWrites | Mutation::SettleUnrecorded => Fixed {
+        Engine(Mutation::TrustFailedWrites) | Engine(Mutation::SettleUnrecorded) => Fixed {
             level: Level::by_name("raid10"),
             faults: faults(&["dropout"]),
             beyond: Some(true),
             ..Fixed::default()
         },
-        Mutation::ForgetBadBlocksEarly | Mutation::ReturnBadBlocks => Fixed {
+        Engine(Mutation::ForgetBadBlocksEarly) | Engine(Mutation::ReturnBadBlocks) => Fixed {
             level: Level::by_name("raid4"),
             faults: faults(&["dropout", "latent_sector_error"]),
             beyond: Some(true),
@@ -224,7 +230,7 @@ fn without_fixed_checksums(mutation: Mutation) -> Option<Fixed> {
 
 /// Returns the runs for faults that show after power losses of a RAID 5 with checksums; `None` for
 /// other faults.
-fn power_loss_with_checksums(mutation: Mutation) -> Option<Fixed> {
+fn power_loss_with_checksums(fault: Planted) -> Option<Fixed> {
     let base = Fixed {
         level: Level::by_name("raid5"),
         checksums: Some(true),
@@ -232,43 +238,46 @@ fn power_loss_with_checksums(mutation: Mutation) -> Option<Fixed> {
         faults: faults(&[]),
         ..Fixed::default()
     };
-    Some(match mutation {
+    Some(match fault {
         // Rows that a crash left partly written, with a member missing.
-        Mutation::TrustRecovered | Mutation::WholeOverLive => Fixed {
+        Engine(Mutation::TrustRecovered) | Engine(Mutation::WholeOverLive) => Fixed {
             members: Some(3),
             ..base
         },
         // Short runs that end with a power loss.
-        Mutation::ReuseJournalWithoutChecksums | Mutation::SkipReplayedChecksums => Fixed {
+        Engine(Mutation::ReuseJournalWithoutChecksums)
+        | Engine(Mutation::SkipReplayedChecksums) => Fixed {
             members: Some(3),
             requests: Some(60),
             ..base
         },
-        Mutation::ReplayUnrecorded => Fixed {
+        Engine(Mutation::ReplayUnrecorded) => Fixed {
             members: Some(3),
             faults: faults(&["dropout"]),
             ..base
         },
         // The same after two crashes.
-        Mutation::KeepReplayed | Mutation::EntriesEarly => Fixed {
+        Engine(Mutation::KeepReplayed) | Engine(Mutation::EntriesEarly) => Fixed {
             members: Some(3),
             requests: Some(25),
             ..base
         },
-        Mutation::SkipPagesOfFlush => Fixed {
+        Engine(Mutation::SkipPagesOfFlush) => Fixed {
             requests: Some(40),
             ..base
         },
-        Mutation::SettleUnflushed => Fixed {
+        Output(OutputFault::SettleUnflushed) => Fixed {
             requests: Some(25),
             ..base
         },
-        Mutation::TrustAgreement | Mutation::LinearRowSum | Mutation::AnswerListed => base,
-        Mutation::DegradedUnlogged | Mutation::ForgetDoubt => Fixed {
+        Engine(Mutation::TrustAgreement)
+        | Engine(Mutation::LinearRowSum)
+        | Output(OutputFault::ForgetBadBlocks) => base,
+        Engine(Mutation::DegradedUnlogged) | Engine(Mutation::ForgetDoubt) => Fixed {
             faults: faults(&["dropout"]),
             ..base
         },
-        Mutation::FilledUnlogged => Fixed {
+        Engine(Mutation::FilledUnlogged) => Fixed {
             faults: faults(&["dropout", "rebuild"]),
             ..base
         },
@@ -277,16 +286,16 @@ fn power_loss_with_checksums(mutation: Mutation) -> Option<Fixed> {
 }
 
 /// Returns the runs for other faults that need checksums; `None` for other faults.
-fn with_checksums(mutation: Mutation) -> Option<Fixed> {
-    Some(match mutation {
-        Mutation::SkipInspection => Fixed {
+fn with_checksums(fault: Planted) -> Option<Fixed> {
+    Some(match fault {
+        Engine(Mutation::SkipInspection) => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             faults: faults(&["metadata_rot_met"]),
             ..Fixed::default()
         },
         // One copy is corrupted, then power is lost: durable checksums identify the bad copy.
-        Mutation::SkipPagesOfDurable => Fixed {
+        Engine(Mutation::SkipPagesOfDurable) => Fixed {
             level: Level::by_name("raid1"),
             members: Some(2),
             checksums: Some(true),
@@ -295,7 +304,7 @@ fn with_checksums(mutation: Mutation) -> Option<Fixed> {
             faults: faults(&["rot_met"]),
             ..Fixed::default()
         },
-        Mutation::StaleRowSum => Fixed {
+        Engine(Mutation::StaleRowSum) => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             requests: Some(60),
@@ -304,14 +313,14 @@ fn with_checksums(mutation: Mutation) -> Option<Fixed> {
             ..Fixed::default()
         },
         // With one data chunk every write covers whole rows.
-        Mutation::OutUnflushed | Mutation::OutWhileUnlogged => Fixed {
+        Output(OutputFault::OutUnflushed) | Engine(Mutation::OutWhileUnlogged) => Fixed {
             level: Level::by_name("raid5"),
             members: Some(2),
             checksums: Some(true),
             faults: faults(&["dropout"]),
             ..Fixed::default()
         },
-        Mutation::ReadUnplacedLog => Fixed {
+        Engine(Mutation::ReadUnplacedLog) => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             ending: Some(Ending::ProcessCrash),
@@ -319,7 +328,7 @@ fn with_checksums(mutation: Mutation) -> Option<Fixed> {
             ..Fixed::default()
         },
         // As above, with slow superblock writes.
-        Mutation::UnloggedEarly => Fixed {
+        Engine(Mutation::UnloggedEarly) => Fixed {
             level: Level::by_name("raid5"),
             members: Some(2),
             model: Model::by_name("write-through"),
@@ -329,7 +338,7 @@ fn with_checksums(mutation: Mutation) -> Option<Fixed> {
             faults: faults(&["dropout", "rebuild"]),
             ..Fixed::default()
         },
-        Mutation::DropBroken => Fixed {
+        Engine(Mutation::DropBroken) => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(true),
             ending: Some(Ending::ProcessCrash),
@@ -337,7 +346,7 @@ fn with_checksums(mutation: Mutation) -> Option<Fixed> {
             ..Fixed::default()
         },
         // Two parities: what one of them proves, and what the log lacks of a row.
-        Mutation::TryOnce => Fixed {
+        Engine(Mutation::TryOnce) => Fixed {
             level: Level::by_name("raid6"),
             checksums: Some(true),
             ending: Some(Ending::PowerLoss),
@@ -349,9 +358,9 @@ fn with_checksums(mutation: Mutation) -> Option<Fixed> {
 }
 
 /// Returns what finds the fault in this run: a checker, or an assertion of the engine.
-fn finder(seed: u64, mutation: Mutation, fixed: &Fixed) -> Option<&'static str> {
+fn finder(seed: u64, fault: Planted, fixed: &Fixed) -> Option<&'static str> {
     let mut options = Options::swarm(seed, fixed);
-    options.mutation = mutation;
+    options.planted = fault;
     match catch_unwind(AssertUnwindSafe(|| run(&options, false))) {
         Ok(outcome) => outcome.failure.map(|failure| failure.checker),
         Err(_) => Some("an assertion"),
@@ -361,22 +370,22 @@ fn finder(seed: u64, mutation: Mutation, fixed: &Fixed) -> Option<&'static str> 
 /// Looks for one planted fault; without it, the same seeds must pass. Returns how many seeds it
 /// took.
 fn find(
-    &(mutation, checker, seeds_max): &(Mutation, &'static str, u64),
+    &(fault, checker, seeds_max): &(Planted, &'static str, u64),
     passed: &Mutex<BTreeSet<(String, u64)>>,
 ) -> Result<u64, String> {
-    let fixed = scenario(mutation);
-    let first = first_seed(mutation);
+    let fixed = scenario(fault);
+    let first = first_seed(fault);
     let mut seeds = first..first + seeds_max;
-    let found = seeds.find(|&seed| finder(seed, mutation, &fixed) == Some(checker));
+    let found = seeds.find(|&seed| finder(seed, fault, &fixed) == Some(checker));
     let Some(found) = found else {
-        return Err(format!("{mutation:?} is not found in {seeds_max} seeds"));
+        return Err(format!("{fault:?} is not found in {seeds_max} seeds"));
     };
     for seed in first..=found {
         let run = (format!("{fixed:?}"), seed);
         if passed.lock().expect("no thread panicked").insert(run)
-            && let Some(failed) = finder(seed, Mutation::None, &fixed)
+            && let Some(failed) = finder(seed, Planted::None, &fixed)
         {
-            return Err(format!("without {mutation:?} seed {seed} fails: {failed}"));
+            return Err(format!("without {fault:?} seed {seed} fails: {failed}"));
         }
     }
     Ok(found + 1 - first)
@@ -410,12 +419,13 @@ fn every_planted_fault_is_found_by_its_checker() {
 
 #[test]
 fn every_planted_fault_and_every_checker_has_its_canary() {
-    for mutation in MUTATIONS {
-        let has = CANARIES.iter().any(|(canary, ..)| canary == mutation);
-        let missed = NOT_FOUND.iter().any(|(missed, _)| missed == mutation);
+    let engine = MUTATIONS.iter().copied().map(Engine);
+    for fault in engine.chain(OUTPUT_FAULTS.iter().copied().map(Output)) {
+        let has = CANARIES.iter().any(|(canary, ..)| *canary == fault);
+        let missed = NOT_FOUND.iter().any(|(missed, _)| *missed == fault);
         assert!(
-            has || ENUMERATED.contains(mutation) || missed,
-            "{mutation:?} has no checker"
+            has || ENUMERATED.contains(&fault) || missed,
+            "{fault:?} has no checker"
         );
     }
     for checker in CHECKERS {
@@ -429,171 +439,171 @@ fn every_planted_fault_and_every_checker_has_its_canary() {
 ///
 /// The model's flag `keeplost` has no fault. Without its rule, that blocks written by a replay
 /// leave the list of lost blocks, no legal history changes; an engine test covers it instead.
-const RULES: &[(&str, &str, Mutation)] = &[
+const RULES: &[(&str, &str, Planted)] = &[
     (
         "norecord",
         "the record of missing members is durable before a replay begins",
-        Mutation::ReplayUnrecorded,
+        Engine(Mutation::ReplayUnrecorded),
     ),
     (
         "novoid",
         "replayed records are void once the array serves",
-        Mutation::KeepReplayed,
+        Engine(Mutation::KeepReplayed),
     ),
     (
         "nolacks",
         "a member that goes out lacks the regions in doubt",
-        Mutation::ForgetDoubt,
+        Engine(Mutation::ForgetDoubt),
     ),
     (
         "settlelazy",
         "rows are settled durably before a read or a logged write",
-        Mutation::SettleUnflushed,
+        Output(OutputFault::SettleUnflushed),
     ),
     (
         "endrel",
         "records have a part for a device that is being filled",
-        Mutation::FilledUnlogged,
+        Engine(Mutation::FilledUnlogged),
     ),
     (
         "endrel",
         "records older than the member of a position are void",
-        Mutation::JoinUnvoided,
+        Engine(Mutation::JoinUnvoided),
     ),
     (
         "early",
         "writes stay logged until the member's activity is durable",
-        Mutation::UnloggedEarly,
+        Engine(Mutation::UnloggedEarly),
     ),
     (
         "placefirst",
         "a failure is durable before anything is logged or placed without the member",
-        Mutation::LogUnrecorded,
+        Engine(Mutation::LogUnrecorded),
     ),
     (
         "pagesearly",
         "a logged write changes checksums after its record is durable",
-        Mutation::EntriesEarly,
+        Engine(Mutation::EntriesEarly),
     ),
     (
         "noflushout",
         "unlogged writes are durable before the record that a member is out",
-        Mutation::OutUnflushed,
+        Output(OutputFault::OutUnflushed),
     ),
     (
         "hold",
         "no unlogged write runs between that flush and the record",
-        Mutation::OutWhileUnlogged,
+        Engine(Mutation::OutWhileUnlogged),
     ),
     (
         "one",
         "a replay tries every choice of blocks to reconstruct",
-        Mutation::TryOnce,
+        Engine(Mutation::TryOnce),
     ),
     (
         "agree",
         "parity is compared even if all checksums agree",
-        Mutation::TrustAgreement,
+        Engine(Mutation::TrustAgreement),
     ),
     (
         "norot",
         "a torn record counts if a row sum proves it",
-        Mutation::DropBroken,
+        Engine(Mutation::DropBroken),
     ),
     (
         "infer",
         "a proved record is logged whole before it is placed",
-        Mutation::PlaceInferred,
+        Engine(Mutation::PlaceInferred),
     ),
     (
         "nolast",
         "the log's checksum of a block that rotted there is kept",
-        Mutation::ForgetRotten,
+        Engine(Mutation::ForgetRotten),
     ),
     (
         "listack",
         "lost blocks leave the list durably before a write to them is answered",
-        Mutation::AnswerListed,
+        Output(OutputFault::ForgetBadBlocks),
     ),
     (
         "clearuns",
         "the dirty bit of an unsettled region stays",
-        Mutation::ClearBitUnsettled,
+        Engine(Mutation::ClearBitUnsettled),
     ),
     (
         "clearrace",
         "the dirty bit stays if a write came meanwhile",
-        Mutation::ClearBitRace,
+        Engine(Mutation::ClearBitRace),
     ),
     (
         "fuadata",
         "a durable whole row includes its parity",
-        Mutation::FlushDataOnly,
+        Output(OutputFault::FlushDataOnly),
     ),
     (
         "order2",
         "rows stay locked until their blocks are in place",
-        Mutation::DropStripeLock,
+        Engine(Mutation::DropStripeLock),
     ),
     (
         "",
         "a row sum proves reconstructed blocks",
-        Mutation::TrustRecovered,
+        Engine(Mutation::TrustRecovered),
     ),
     (
         "",
         "the row sum is not linear in the checksums",
-        Mutation::LinearRowSum,
+        Engine(Mutation::LinearRowSum),
     ),
     (
         "",
         "a whole row over logged rows is logged",
-        Mutation::WholeOverLive,
+        Engine(Mutation::WholeOverLive),
     ),
     (
         "",
         "a flush writes the checksums first",
-        Mutation::SkipPagesOfFlush,
+        Engine(Mutation::SkipPagesOfFlush),
     ),
     (
         "",
         "a durable write writes the checksums first",
-        Mutation::SkipPagesOfDurable,
+        Engine(Mutation::SkipPagesOfDurable),
     ),
     (
         "",
         "a dirty bit is durable before its region is written",
-        Mutation::SkipRegionMark,
+        Output(OutputFault::SkipRegionMark),
     ),
     (
         "",
         "a dirty bit is cleared after all writes of its region are flushed",
-        Mutation::ClearBitEarly,
+        Engine(Mutation::ClearBitEarly),
     ),
     (
         "",
         "a whole row without a member is logged",
-        Mutation::DegradedUnlogged,
+        Engine(Mutation::DegradedUnlogged),
     ),
     (
         "",
         "blocks in place are flushed before log space is used again",
-        Mutation::ReuseJournalUnflushed,
+        Output(OutputFault::ReuseJournalUnflushed),
     ),
     (
         "",
         "a region is zeroed before its first write",
-        Mutation::SkipZeroing,
+        Output(OutputFault::SkipZeroing),
     ),
     (
         "",
         "a log whose device is missing is not an empty log",
-        Mutation::TrustEmptyJournal,
+        Engine(Mutation::TrustEmptyJournal),
     ),
     (
         "",
         "a block without a logged part is computed from the rest of its row",
-        Mutation::KeepUnlogged,
+        Engine(Mutation::KeepUnlogged),
     ),
 ];
 
@@ -602,7 +612,7 @@ fn every_rule_has_a_checker() {
     for (flag, rule, fault) in RULES {
         let has_checker = CANARIES.iter().any(|(canary, ..)| canary == fault);
         let is_explained = NOT_FOUND.iter().any(|(missed, _)| missed == fault);
-        let is_covered = has_checker || is_explained || ENUMERATED.contains(fault);
+        let is_covered = has_checker || is_explained || ENUMERATED.contains(&fault);
         assert!(is_covered, "{flag}: {rule}: {fault:?} has no checker");
     }
 }

@@ -2,9 +2,13 @@
 
 #![allow(clippy::print_stdout, reason = "the figures")]
 
-use spindles_engine::{POLICIES, WriteHole};
+use spindles_engine::{Mutation, POLICIES, WriteHole};
 use spindles_layout::{LEVELS, Redundancy};
 use spindles_sim::enumerate::{Bounds, Scenario, Summary, explore, scenarios};
+use spindles_sim::planted::{
+    OutputFault, Planted,
+    Planted::{Engine, Output},
+};
 use std::sync::Mutex;
 
 fn explore_all(scenario: &Scenario, bounds: &Bounds) -> Summary {
@@ -331,7 +335,7 @@ fn one_corrupt_block_is_survived_outside_the_known_gaps() {
 #[test]
 fn a_planted_fault_that_misses_corruption_is_found() {
     let bounds = Bounds {
-        mutation: spindles_engine::Mutation::SkipVerify,
+        planted: Engine(Mutation::SkipVerify),
         ..ROT
     };
     for name in WITH_ROT {
@@ -343,14 +347,13 @@ fn a_planted_fault_that_misses_corruption_is_found() {
 /// Replays of a durable record with a corrupt block or header.
 #[test]
 fn planted_faults_of_a_corrupt_log_are_found() {
-    use spindles_engine::Mutation;
-    for mutation in [
-        Mutation::ForgetRotten,
-        Mutation::KeepUnlogged,
-        Mutation::None,
+    for planted in [
+        Engine(Mutation::ForgetRotten),
+        Engine(Mutation::KeepUnlogged),
+        Planted::None,
     ] {
         let bounds = Bounds {
-            mutation,
+            planted,
             rot_share: 8,
             states_max: 3_000,
             ..ROT
@@ -358,9 +361,9 @@ fn planted_faults_of_a_corrupt_log_are_found() {
         let events = ": write durably 0+1, write durably 1+2";
         let summary = explore(&named(&format!("{ARRAY}{events}"), &bounds), &bounds);
         let finding = summary.findings.first();
-        println!("{mutation:?}: {} states: {finding:?}", summary.states);
-        let is_planted = mutation != Mutation::None;
-        assert_eq!(finding.is_some(), is_planted, "{mutation:?}: {summary}");
+        println!("{planted:?}: {} states: {finding:?}", summary.states);
+        let is_planted = planted != Planted::None;
+        assert_eq!(finding.is_some(), is_planted, "{planted:?}: {summary}");
     }
 }
 
@@ -448,21 +451,20 @@ fn an_enumeration_is_deterministic() {
 /// array, which the engine without a fault passes.
 #[test]
 fn planted_faults_are_found() {
-    use spindles_engine::Mutation;
     let faults = [
-        Mutation::SkipFlush,
-        Mutation::SkipFua,
-        Mutation::SkipDirtyMark,
-        Mutation::SkipSettle,
-        Mutation::SkipOpeningFlush,
-        Mutation::SkipFailureRecord,
-        Mutation::SettleInCache,
-        Mutation::CloseUnflushed,
+        Output(OutputFault::SkipFlush),
+        Output(OutputFault::SkipFua),
+        Engine(Mutation::SkipDirtyMark),
+        Engine(Mutation::SkipSettle),
+        Output(OutputFault::SkipOpeningFlush),
+        Engine(Mutation::SkipFailureRecord),
+        Output(OutputFault::SettleInCache),
+        Output(OutputFault::CloseUnflushed),
     ];
     let mut missed = Vec::new();
-    for mutation in faults {
+    for planted in faults {
         let bounds = Bounds {
-            mutation,
+            planted,
             member_writes_max: 8,
             ..Bounds::SHORT
         };
@@ -478,8 +480,8 @@ fn planted_faults_are_found() {
             explore(scenario, &bounds).findings.into_iter().next()
         });
         match found {
-            Some(finding) => println!("{mutation:?}: scenario {tried}: {finding}"),
-            None => missed.push(mutation),
+            Some(finding) => println!("{planted:?}: scenario {tried}: {finding}"),
+            None => missed.push(planted),
         }
     }
     assert!(missed.is_empty(), "{missed:?}");
@@ -489,55 +491,54 @@ fn planted_faults_are_found() {
 /// which the engine without a fault passes. Some need more of the second crashes.
 #[test]
 fn planted_faults_of_regions_and_devices_are_found() {
-    use spindles_engine::Mutation;
     let share = Bounds::SHORT.later_crash_share;
-    for (mutation, share, name) in [
+    for (planted, share, name) in [
         (
-            Mutation::RebuildUnflushed,
+            Output(OutputFault::RebuildUnflushed),
             share,
             "raid1(2) resync without {0}: member 0 is rebuilt, write 0+1",
         ),
         (
-            Mutation::SkipRegionMark,
+            Output(OutputFault::SkipRegionMark),
             share,
             "raid1(2) resync regions: write 0+1, flush",
         ),
         (
-            Mutation::ClearBitEarly,
+            Engine(Mutation::ClearBitEarly),
             share,
             "raid1(2) resync regions: write 0+1, flush",
         ),
         (
-            Mutation::LogUnrecorded,
+            Engine(Mutation::LogUnrecorded),
             share,
             "raid5:left-symmetric(3) journal regions device: write 0+1, member 0 drops out",
         ),
         (
-            Mutation::TrustJournalCache,
+            Output(OutputFault::TrustJournalCache),
             1,
             "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
         ),
         (
-            Mutation::TrustEmptyJournal,
+            Engine(Mutation::TrustEmptyJournal),
             share,
             "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
         ),
         (
-            Mutation::PlaceInferred,
+            Engine(Mutation::PlaceInferred),
             2,
             "raid5:left-symmetric(3) journal regions checksums: write 0+1, close",
         ),
     ] {
         let bounds = Bounds {
-            mutation,
+            planted,
             later_crash_share: share,
             ..Bounds::SHORT
         };
         let scenario = named(name, &bounds);
         let summary = explore(&scenario, &bounds);
         let finding = summary.findings.first();
-        println!("{mutation:?}: {} states: {finding:?}", summary.states);
-        assert!(finding.is_some(), "{mutation:?}: {summary}");
+        println!("{planted:?}: {} states: {finding:?}", summary.states);
+        assert!(finding.is_some(), "{planted:?}: {summary}");
     }
 }
 
@@ -545,23 +546,42 @@ fn planted_faults_of_regions_and_devices_are_found() {
 /// which the engine without a fault passes.
 #[test]
 fn planted_faults_of_the_journal_are_found() {
-    use spindles_engine::Mutation;
-    for (mutation, events, crashes) in [
-        (Mutation::WholeOverLive, ": write durably 0+1, write 0+4", 1),
-        (Mutation::SkipRestFlush, ": write 0+4, write durably 0+1", 1),
-        (Mutation::ForgetLost, ": write 0+4, close", 2),
-        (Mutation::FirstWriteUnlogged, " new: write 0+4, close", 1),
-        (Mutation::FlushDataOnly, ": zero durably 1+3, close", 1),
+    for (planted, events, crashes) in [
+        (
+            Engine(Mutation::WholeOverLive),
+            ": write durably 0+1, write 0+4",
+            1,
+        ),
+        (
+            Output(OutputFault::SkipRestFlush),
+            ": write 0+4, write durably 0+1",
+            1,
+        ),
+        (
+            Output(OutputFault::ForgetBadBlocks),
+            ": write 0+4, close",
+            2,
+        ),
+        (
+            Engine(Mutation::FirstWriteUnlogged),
+            " new: write 0+4, close",
+            1,
+        ),
+        (
+            Output(OutputFault::FlushDataOnly),
+            ": zero durably 1+3, close",
+            1,
+        ),
     ] {
         let bounds = Bounds {
             crashes,
-            mutation,
+            planted,
             ..Bounds::SHORT
         };
         let scenario = named(&format!("{ARRAY}{events}"), &bounds);
         let summary = explore(&scenario, &bounds);
         let finding = summary.findings.first();
-        println!("{mutation:?}: {} states: {finding:?}", summary.states);
-        assert!(finding.is_some(), "{mutation:?}: {summary}");
+        println!("{planted:?}: {} states: {finding:?}", summary.states);
+        assert!(finding.is_some(), "{planted:?}: {summary}");
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the list of bad blocks at opening, and writes it before anything that depends on it.
 
 use crate::{
-    Engine, Mutation, RangeId,
+    Engine, RangeId,
     bad_blocks::{Change, Loading},
     index,
     output::OutReason,
@@ -323,9 +323,6 @@ impl Engine {
             remove(self, BadBlockKind::Unread(place.member), blocks);
         }
         self.choose_direct();
-        if self.mutated(Mutation::AnswerListed) {
-            self.bad.tell_nobody();
-        }
         self.write_bad_blocks();
         all
     }

@@ -5,7 +5,6 @@ use super::Closing;
 use crate::{
     Engine,
     member::ArrayState,
-    mutation::Mutation,
     output::{Event, Output},
     system_io::Purpose,
 };
@@ -26,9 +25,6 @@ impl Engine {
         if self.read_only || active.is_empty() {
             self.closed(false);
             return;
-        }
-        if self.mutated(Mutation::CloseUnflushed) {
-            return self.mark_closed();
         }
         let pending = self.flush_active(Purpose::ClosingFlush);
         self.closing = Closing::Flushing { pending };

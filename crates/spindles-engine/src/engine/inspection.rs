@@ -486,13 +486,8 @@ impl Engine {
             if journal.is_some_and(|journal| !matches!(journal.state, State::On | State::Off)) {
                 return true;
             }
-            if self.mutated(Mutation::RepairInCache) {
-                self.inspection.ending = Ending::Flushed;
-            } else {
-                let pending = self.inspected_members().count();
-                self.inspection.ending = Ending::Flushing { pending };
-                self.flush_active(Purpose::ScrubFlush);
-            }
+            let pending = self.flush_active(Purpose::ScrubFlush);
+            self.inspection.ending = Ending::Flushing { pending };
         }
         let stored = self.bitmaps_are_stored() && self.bad_blocks_are_stored();
         self.inspection.ending != Ending::Flushed || self.metadata.busy() || !stored

@@ -251,7 +251,7 @@ impl Engine {
         let unlogged = logs && self.has_checksums() && !self.shape.copies;
         let flushed = self.metadata.flushed_without == self.missing;
         let done = flushed && self.metadata.out_flushes == 0;
-        if !unlogged || done || self.mutated(Mutation::OutUnflushed) {
+        if !unlogged || done {
             return true;
         }
         let ended = !self.writes_unlogged() || self.mutated(Mutation::OutWhileUnlogged);

@@ -330,9 +330,6 @@ impl Engine {
     /// it. If only the previous process ended, blocks and superblocks may have been read from the
     /// members' caches.
     fn flush_at_opening(&mut self) {
-        if self.mutated(Mutation::SkipOpeningFlush) {
-            return;
-        }
         let flushes = self.flush_active(Purpose::OpeningFlush) + self.flush_journal_at_opening();
         self.opening.flushes_begin(flushes);
     }

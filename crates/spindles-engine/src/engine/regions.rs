@@ -60,7 +60,7 @@ impl Engine {
             return true; // Dirty in memory only; it becomes durable when a member goes out.
         }
         self.write_bitmaps();
-        self.metadata.is_broken() || self.mutated(Mutation::SkipRegionMark)
+        self.metadata.is_broken()
     }
 
     /// Returns true if redundancy is known to agree with data everywhere.

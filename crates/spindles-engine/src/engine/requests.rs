@@ -5,7 +5,7 @@
 //! range always ends.
 
 use crate::{
-    Engine, Mutation, RangeId,
+    Engine, RangeId,
     engine::Closing,
     hedges::Pairing,
     index,
@@ -172,7 +172,6 @@ impl Engine {
         if self.has_checksums() {
             return self.begin_direct(id, slot_index, offset, block);
         }
-        let operation = self.handed_down(operation);
         self.member_io(id, slot_index, member, operation, offset, blocks, buffer);
     }
 
@@ -345,7 +344,6 @@ impl Engine {
         range.move_to(Phase::Flushing);
         range.owner = Owner::Request(request);
         range.ask = Ask::Write;
-        let skip = self.flushes.is_all_durable() || self.mutated(Mutation::SkipFlush);
-        self.flush_members(id, skip);
+        self.flush_members(id, self.flushes.is_all_durable());
     }
 }

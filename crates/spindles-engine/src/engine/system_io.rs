@@ -1,8 +1,10 @@
 //! Issues the engine's own member I/O, and dispatches the results.
 
 use crate::{
-    Engine, PAGE_IO, REPLACEMENT, SYSTEM_IO, index,
-    output::Output,
+    Engine, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
+    output::{IoPurpose, Output},
+    plan::{Ask, Strategy},
+    ranges::Phase,
     system_io::{MetadataRead, Purpose, Read},
 };
 use spindles_block::{
@@ -86,6 +88,43 @@ impl Engine {
         }
     }
 
+    /// Returns the purpose of a member I/O that is under way.
+    pub fn purpose(&self, io: &MemberIo) -> IoPurpose {
+        if io.id.0 & SYSTEM_IO != 0 {
+            return match page_io(io.id) {
+                Some(_) => IoPurpose::ChecksumPage,
+                None => IoPurpose::Own(Purpose::of(io.id).0),
+            };
+        }
+        let id = RangeId((io.id.0 & !REPLACEMENT) >> SLOT_BITS);
+        let range = &self.ranges[id];
+        match (range.phase(), range.ask) {
+            (Phase::Direct, _) => return IoPurpose::Data,
+            (Phase::Flushing, _) if range.blocks == 0 => return IoPurpose::Flush,
+            (Phase::Logging, _) => return IoPurpose::Log,
+            _ if range.rows.settling.is_under_way() || range.plan.strategy == Strategy::Settle => {
+                return IoPurpose::Settle;
+            }
+            (_, Ask::Scrub) => return IoPurpose::Repair,
+            (_, Ask::Rebuild | Ask::Replace) => return IoPurpose::Fill,
+            (Phase::Flushing, _) if range.log.segment.is_some() => return IoPurpose::RestFlush,
+            (_, Ask::Read | Ask::Write | Ask::Settle) => {}
+        }
+        let mut parity = range
+            .shape
+            .redundant()
+            .iter()
+            .filter(|_| !range.shape.copies);
+        let slots = self.groups[id.index()].slots();
+        if parity.any(|slot| slots[usize::from(slot)].member == io.member) {
+            IoPurpose::Parity
+        } else if io.operation == Operation::Flush {
+            IoPurpose::WriteFlush
+        } else {
+            IoPurpose::Data
+        }
+    }
+
     /// Handles the result of an I/O of the engine itself.
     #[cold]
     pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
@@ -131,7 +170,7 @@ impl Engine {
             Purpose::JournalScan => self.journal_read(member, result),
             Purpose::ReplayFlush => self.replay_flushed(member, result),
             Purpose::ReplaceFlush => self.replace_flushed(member, result),
-            Purpose::GrowFlush => self.grow_flushed(member, result),
+            Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(member, result),
             Purpose::GrowChecksums => self.staged_checksums_done(member, result),
             Purpose::OutFlush => self.out_flushed(member, result),
             Purpose::Inspection => self.inspected(member, result),

@@ -7,7 +7,7 @@
 //! are removed.
 
 use crate::{
-    Engine, Mutation,
+    Engine,
     checksums::entries::Entry,
     index,
     output::OutReason,
@@ -79,10 +79,8 @@ impl Engine {
             self.zeroing.regions = regions;
             self.zeroing.left.fill(groups);
             let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-            if !self.mutated(Mutation::SkipZeroing) {
-                for member in active.iter() {
-                    self.zeroing.pending += u32::from(self.zero_on(member));
-                }
+            for member in active.iter() {
+                self.zeroing.pending += u32::from(self.zero_on(member));
             }
             if self.zeroing.pending > 0 {
                 return;

@@ -1,6 +1,6 @@
 //! The bounds of an enumeration, and its results.
 
-use spindles_engine::Mutation;
+use crate::planted::Planted;
 use std::fmt;
 
 /// The bounds of an enumeration.
@@ -22,8 +22,8 @@ pub struct Bounds {
     pub states_max: u64,
     /// Set to include larger arrays, and all requests for each layout.
     pub all_arrays: bool,
-    /// The defect planted in the engine. Builds without its feature `canary` ignore it.
-    pub mutation: Mutation,
+    /// A planted fault.
+    pub planted: Planted,
 }
 
 impl Bounds {
@@ -36,7 +36,7 @@ impl Bounds {
         rot_share: 0,
         states_max: u64::MAX,
         all_arrays: false,
-        mutation: Mutation::None,
+        planted: Planted::None,
     };
 
     /// Three requests and all second crashes: takes hours.
@@ -48,7 +48,7 @@ impl Bounds {
         rot_share: 0,
         states_max: u64::MAX,
         all_arrays: true,
-        mutation: Mutation::None,
+        planted: Planted::None,
     };
 }
 

@@ -223,7 +223,7 @@ impl Explorer<'_> {
             persistence.journal_device = device;
         }
         config.read_only = read_only;
-        config.mutation = self.bounds.mutation;
+        config.mutation = self.bounds.planted.mutation();
         let mut machine = Machine::open(
             &mut self.store,
             &self.scenario.geometry,
@@ -231,6 +231,7 @@ impl Explorer<'_> {
             config,
             requests,
             filling,
+            self.bounds.planted,
         )?;
         machine.journal_is_gone = self.scenario.journal_device && !journal;
         Ok(machine)

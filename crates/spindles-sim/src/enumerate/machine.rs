@@ -4,6 +4,7 @@
 use super::media::{Media, Write};
 use super::scenario::atoms;
 use super::store::{Content, POISON, Store, ZEROS, mix};
+use crate::planted::Planted;
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, Compute, Instant, MemberError, MemberIndex, MemberIo,
     MemberSet, Operation, Reply, Request,
@@ -53,6 +54,7 @@ pub(super) struct Machine {
     scratch_blocks: u32,
     request_blocks: u32,
     now: Instant,
+    planted: Planted,
 }
 
 impl Machine {
@@ -65,6 +67,7 @@ impl Machine {
         config: Config,
         requests: u32,
         filling: MemberSet,
+        planted: Planted,
     ) -> Result<Self, OpenError> {
         let engine = Engine::open(Instant(0), config)?;
         let scratch_blocks = engine.scratch_blocks();
@@ -85,6 +88,7 @@ impl Machine {
             scratch_blocks,
             request_blocks,
             now: Instant(0),
+            planted,
         };
         machine.carry_out(store);
         Ok(machine)
@@ -275,10 +279,17 @@ impl Machine {
     /// Carries out the engine's outputs: begins operations on members, and computes.
     fn carry_out(&mut self, store: &mut Store) {
         let mut steps = VecDeque::new();
+        let mut answers = VecDeque::new();
         loop {
             while let Some(output) = self.engine.poll_output() {
                 match output {
                     Output::Member(io) => {
+                        let id = io.id;
+                        let sent = self.planted.pass(&self.engine, self.filling, io);
+                        let Some(io) = sent else {
+                            answers.push_back(id);
+                            continue;
+                        };
                         let write = io.operation.is_write().then(|| Write {
                             disk: self.disk(io.member),
                             first: atoms(io.block.0),
@@ -296,6 +307,10 @@ impl Machine {
                     }
                     Output::Event(_) | Output::Swap(_) => {}
                 }
+            }
+            if let Some(id) = answers.pop_front() {
+                self.engine.complete_member(self.now, id, Ok(()));
+                continue;
             }
             let Some(id) = steps.pop_front() else {
                 return;

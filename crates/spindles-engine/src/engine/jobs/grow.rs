@@ -21,7 +21,7 @@
 
 use super::Job;
 use crate::{
-    Engine, Mutation, RangeId,
+    Engine, RangeId,
     engine::Closing,
     growth::{parts, policy_after, unit_rows},
     hedges::Pairing,
@@ -341,10 +341,7 @@ impl Engine {
             Stage::Staging => self.checksum_staged(),
             Stage::Rereading => self.place(),
             Stage::Placing => {
-                if self.mutated(Mutation::MarkUnflushed) {
-                    return self.moved();
-                }
-                let pending = self.flush_active(Purpose::GrowFlush);
+                let pending = self.flush_active(Purpose::MovedFlush);
                 self.grow.stage = Stage::Settling { pending };
             }
             stage => panic!("a request of the array's own ended in stage {stage:?}"),
@@ -482,10 +479,7 @@ impl Engine {
         if self.writes_nothing() {
             return self.get_stuck();
         }
-        if self.mutated(Mutation::StageUnflushed) {
-            return self.record_staged();
-        }
-        let pending = self.flush_active(Purpose::GrowFlush);
+        let pending = self.flush_active(Purpose::StagedFlush);
         self.grow.stage = Stage::Hardening { pending };
     }
 

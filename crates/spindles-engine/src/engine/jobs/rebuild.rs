@@ -451,7 +451,7 @@ impl Engine {
             to,
             pending: members.count(),
         });
-        if members.is_empty() || self.mutated(Mutation::RebuildUnflushed) {
+        if members.is_empty() {
             return self.flushed_to_mark();
         }
         self.flush(members, Purpose::RebuildFlush);

@@ -23,7 +23,7 @@
 
 use super::Job;
 use crate::{
-    Engine, Mutation, REPLACEMENT, RangeId, SLOT_BITS,
+    Engine, REPLACEMENT, RangeId, SLOT_BITS,
     jobs::{
         Place, Walk,
         replace::{Replace, ReplacementDevice, Stage},
@@ -152,7 +152,7 @@ impl Engine {
         if self.replace.flushes > 0 || self.replace.stage != Stage::Flushing {
             return;
         }
-        if member != self.replacement() && !self.mutated(Mutation::ReplaceUnflushed) {
+        if member != self.replacement() {
             self.replace.flushes = 1;
             return self.replacement_system_io(
                 Purpose::ReplaceFlush,

@@ -133,7 +133,6 @@ impl Engine {
                 .flushes
                 .is_durable(journal.live.last_unlogged(range.group))
             && self.write_kind(id).0
-            && !self.mutated(Mutation::SkipRestFlush)
     }
 
     /// Notes that the writes of a stripe range have ended.
@@ -278,12 +277,6 @@ impl Engine {
             return;
         }
         if !self.geometry.survives(self.missing) {
-            return;
-        }
-        if self.mutated(Mutation::ReuseJournalUnflushed) {
-            let journal = self.journal.as_mut().expect("looked at");
-            journal.segments[other].state = SegmentState::Free;
-            journal.live.clear(other);
             return;
         }
         let pending = self.flush_active(Purpose::JournalRelease);
@@ -550,7 +543,7 @@ impl Engine {
         for member in members.iter() {
             // A header without blocks is written with FUA: that does not flush the rest of the
             // member's cache.
-            let fua = !batch.flushed.contains(member) && !self.mutated(Mutation::SkipJournalFlush);
+            let fua = !batch.flushed.contains(member);
             let (device, start) = journal.placement.place(member);
             let block = start.plus(u64::from(header_place));
             let buffer = self.metadata_buffer.slice(journal.headers, member.0);
@@ -611,7 +604,7 @@ impl Engine {
         let members = batch.flushed.difference(self.missing);
         let placement = &self.journal.as_ref().expect("looked at").placement;
         let (on_device, lost) = (placement.is_device(), placement.is_lost());
-        if lost || members.is_empty() || self.mutated(Mutation::SkipJournalFlush) {
+        if lost || members.is_empty() {
             return self.batch_done();
         }
         let batch = self.batch_under_way();
@@ -632,10 +625,7 @@ impl Engine {
     /// Flushes the journal's own device if a part of the log that counts may be in its cache only.
     /// Returns the number of flushes.
     pub(crate) fn flush_journal_at_opening(&mut self) -> u32 {
-        let journal = self.journal.as_ref();
-        if !journal.is_some_and(|journal| journal.placement.is_device())
-            || self.mutated(Mutation::TrustJournalCache)
-        {
+        if !self.journals_on_device() {
             return 0;
         }
         self.flush_journal_device(Purpose::OpeningFlush);

@@ -57,13 +57,6 @@ impl Engine {
         // Members may have gone out since the plan was made; the blocks computed for other members
         // are valid.
         let mut writes = plan.writes.minus(self.missing_slots(id));
-        if self.mutated(Mutation::RebuildSkipsWrites) && self.ranges[id].ask == Ask::Write {
-            let end = self.ranges[id].low + self.ranges[id].blocks;
-            writes = writes.minus(self.slots_not_held(id, end));
-        }
-        if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
-            writes = writes.minus(self.shape(id).redundant());
-        }
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling rows with one copy left, or without their parity, needs no write.
@@ -88,14 +81,12 @@ impl Engine {
             return self.work_step(id, Work::Keep);
         }
         let kept = writes;
-        let mut to_replacement = self.replaced_slots(id).and(writes);
+        let to_replacement = self.replaced_slots(id).and(writes);
         if self.ranges[id].ask == Ask::Replace {
             if to_replacement.is_empty() {
                 return self.finish_rows(id); // The replacement ended meanwhile.
             }
             writes = SlotSet::EMPTY;
-        } else if self.mutated(Mutation::ReplaceSkipsWrites) {
-            to_replacement = SlotSet::EMPTY;
         }
         let blank = self.ranges[id].rows.state == RowState::Blank;
         let follows = blank && self.checksums_follow(id);
@@ -256,17 +247,15 @@ impl Engine {
         if self.ranges[id].ask != Ask::Write {
             // The contents that a client read must survive a power loss, even if the member that
             // was read is lost as well: the other copies agree durably before the reply.
-            let settles = self.shape(id).copies
-                && self.ranges[id].plan.strategy == Strategy::Settle
-                && !self.mutated(Mutation::SettleInCache);
+            let settles =
+                self.shape(id).copies && self.ranges[id].plan.strategy == Strategy::Settle;
             // A reported repair is durable.
-            let repairs = self.repairs(id) && !self.mutated(Mutation::RepairInCache);
-            return (settles || repairs, None);
+            return (settles || self.repairs(id), None);
         }
         let Owner::Request(request) = self.ranges[id].owner else {
             return (false, None);
         };
-        match self.handed_down(self.requests[index(request)].operation) {
+        match self.requests[index(request)].operation {
             Operation::Write { fua } => (fua, None),
             zeros @ Operation::WriteZeroes { fua } => (fua, Some(zeros)),
             Operation::Discard => (false, Some(Operation::Discard)),

@@ -1,6 +1,6 @@
 //! Flushes of all members for stripe ranges: those of clients, and those before certain answers.
 
-use crate::{Engine, Mutation, RangeId, SLOT_BITS, output::Output, ranges::Phase, slots::SlotSet};
+use crate::{Engine, RangeId, SLOT_BITS, output::Output, ranges::Phase};
 use spindles_block::{
     BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
 };
@@ -24,19 +24,6 @@ impl Engine {
             return self.acknowledge(id);
         }
         self.flush_of_range(id);
-    }
-
-    /// Returns the members with parity of the rows that a stripe range wrote.
-    fn parity_of_write(&self, id: RangeId) -> MemberSet {
-        let range = &self.ranges[id];
-        let parity = if range.blocks == 0 || range.rows.settling.is_under_way() {
-            SlotSet::EMPTY
-        } else {
-            range.plan.writes.and(range.shape.redundant())
-        };
-        let slots = self.groups[id.index()].slots();
-        let members = parity.iter().map(|slot| slots[usize::from(slot)].member);
-        members.fold(MemberSet::EMPTY, MemberSet::with)
     }
 
     /// Flushes all members for a stripe range, and for all others that join before the flush
@@ -78,11 +65,6 @@ impl Engine {
 
     pub(crate) fn send_flush_of_range(&mut self, id: RangeId) {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        let active = if self.mutated(Mutation::FlushDataOnly) {
-            active.difference(self.parity_of_write(id))
-        } else {
-            active
-        };
         if active.is_empty() {
             return self.flush_of_range_ended(id);
         }

@@ -29,7 +29,6 @@ impl Engine {
         blocks: u32,
         buffer: BufferSlice,
     ) {
-        let member = self.swapped(member, operation);
         let block = self.members[usize::from(member.0)]
             .data_start
             .plus(offset.0);
@@ -41,19 +40,6 @@ impl Engine {
             blocks,
             buffer,
         }));
-    }
-
-    #[inline]
-    fn swapped(&self, member: MemberIndex, operation: Operation) -> MemberIndex {
-        let both = self.geometry.members() > 1 && self.lost.is_empty();
-        if self.mutated(Mutation::SwapMembers)
-            && both
-            && operation == Operation::Read
-            && member.0 < 2
-        {
-            return MemberIndex(1 - member.0);
-        }
-        member
     }
 
     /// Issues an I/O of one slot of a stripe range, at the current rows.
@@ -96,20 +82,6 @@ impl Engine {
         let load = &mut self.members[usize::from(member.0)].load;
         load.in_flight += 1;
         load.last_end = offset.plus(u64::from(blocks));
-    }
-
-    /// Returns the operation that members get for the operation of a request.
-    #[inline]
-    pub(crate) fn handed_down(&self, operation: Operation) -> Operation {
-        match operation {
-            Operation::Write { .. } if self.mutated(Mutation::SkipFua) => {
-                Operation::Write { fua: false }
-            }
-            Operation::WriteZeroes { .. } if self.mutated(Mutation::SkipFua) => {
-                Operation::WriteZeroes { fua: false }
-            }
-            operation => operation,
-        }
     }
 
     /// Returns the shape of the stripe range's group.

@@ -419,9 +419,6 @@ impl Engine {
             }
             self.output(Output::Event(lost));
         }
-        if self.mutated(Mutation::ForgetLost) {
-            self.bad.tell_nobody();
-        }
         self.ranges[id].rows.settling = Settling::No;
         self.unpin_pages(id);
         self.write_bad_blocks();
@@ -562,7 +559,7 @@ impl Engine {
             return self.finish(id);
         }
         let changed = range.rows.settling == (Settling::Agreeing { changed: true });
-        if changed && !self.mutated(Mutation::SettleUnflushed) {
+        if changed {
             let range = &mut self.ranges[id];
             // Contents that are read from now on must stay true, and parts of the rows may be
             // logged.
