@@ -1,360 +1,146 @@
-//! Engines with one planted fault: the checker meant for it finds it within a bounded number of
+//! One planted fault in each run: the checker meant for it finds it within a bounded number of
 //! seeds, and the engine without it passes the same seeds.
 
-use spindles_engine::mutation::{MUTATIONS, Mutation};
-use spindles_layout::Level;
+use crate::runs::fixed;
+use spindles_engine::mutation::MUTATIONS;
 use spindles_sim::checkers::CHECKERS;
-use spindles_sim::disks::Model;
-use spindles_sim::faults::Fault;
-use spindles_sim::planted::{
-    OUTPUT_FAULTS, OutputFault, Planted,
-    Planted::{Engine, Output},
-};
-use spindles_sim::{Ending, Fixed, Options, run};
+use spindles_sim::planted::{OUTPUT_FAULTS, Planted};
+use spindles_sim::{Fixed, Options, run};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// The fault, the checker meant for it, and the most seeds that it may take.
-const CANARIES: &[(Planted, &str, u64)] = &[
-    (Output(OutputFault::SkipFlush), "durability", 20),
-    (Output(OutputFault::SkipFua), "durability", 20),
-    (Output(OutputFault::SwapMembers), "history", 20),
-    (Engine(Mutation::DropStripeLock), "redundancy", 100),
-    (Engine(Mutation::SharedScratch), "buffers", 50),
-    (Engine(Mutation::RepairUnlocated), "scrub", 400),
-    (Engine(Mutation::BlindScrub), "scrub", 400),
-    (Engine(Mutation::SkipInspection), "scrub", 50),
-    (Engine(Mutation::ScrubUnlocked), "scrub", 1000),
-    (Output(OutputFault::RepairInCache), "scrub", 400),
-    (Output(OutputFault::StaleParity), "redundancy", 200),
-    (Engine(Mutation::SkipFailureRecord), "failure_record", 1000),
-    (Engine(Mutation::SkipDirtyMark), "clean_mark", 100),
-    (Output(OutputFault::CloseUnflushed), "redundancy", 20),
-    (Output(OutputFault::SkipOpeningFlush), "history", 400),
-    (Engine(Mutation::SkipSettle), "history", 200),
-    (Output(OutputFault::SettleInCache), "history", 2000),
-    (Engine(Mutation::NoRecovery), "availability", 300),
-    (Engine(Mutation::LostWakeup), "liveness", 20),
-    (Output(OutputFault::SkipRegionMark), "dirty_bits", 300),
-    (Engine(Mutation::ClearBitEarly), "dirty_bits", 300),
-    (Engine(Mutation::ClearBitWhileOut), "dirty_bits", 300),
-    (Output(OutputFault::SkipZeroing), "history", 50),
-    (Output(OutputFault::RebuildUnflushed), "history", 1500),
-    (Output(OutputFault::RebuildSkipsWrites), "redundancy", 600),
-    (Engine(Mutation::SkipJournal), "history", 100),
-    (Output(OutputFault::SkipJournalFlush), "history", 500),
-    (Engine(Mutation::SkipReplay), "redundancy", 400),
-    (Output(OutputFault::ReuseJournalUnflushed), "history", 800),
-    (Engine(Mutation::TrustLostJournal), "history", 8000),
-    (Engine(Mutation::SkipPagesOfDurable), "history", 2000),
-    (Engine(Mutation::TrustRecovered), "history", 4000),
-    (Engine(Mutation::StaleRowSum), "checksums", 50),
-    (Engine(Mutation::ReadUnplaced), "history", 300),
-    (Engine(Mutation::PartsUnlogged), "liveness", 100),
-    (Engine(Mutation::WholeOverLive), "history", 2000),
-    (Engine(Mutation::DropBroken), "history", 2000),
-    (Engine(Mutation::SkipVerify), "history", 400),
-    (
-        Engine(Mutation::ReuseJournalWithoutChecksums),
-        "liveness",
-        100,
-    ),
-    (Engine(Mutation::SkipReplayedChecksums), "liveness", 50),
-    (Output(OutputFault::ReplaceSkipsWrites), "redundancy", 300),
-    (Output(OutputFault::ReplaceUnflushed), "history", 800),
-    (Output(OutputFault::StageUnflushed), "history", 300),
-    (Output(OutputFault::MarkUnflushed), "history", 800),
-    (Engine(Mutation::HedgeInPlace), "buffers", 100),
-    (Engine(Mutation::HedgeUnlimited), "hedges", 100),
-    (Engine(Mutation::KeepReplayed), "availability", 400),
-    (Engine(Mutation::EntriesEarly), "history", 50),
-    (Output(OutputFault::SettleUnflushed), "liveness", 200),
-    (Engine(Mutation::TrustAgreement), "redundancy", 100),
-    (Engine(Mutation::LinearRowSum), "history", 200),
-    (Output(OutputFault::ForgetBadBlocks), "availability", 50),
-    (Engine(Mutation::SkipPagesOfFlush), "history", 1000),
-    (Engine(Mutation::DegradedUnlogged), "liveness", 50),
-    (Engine(Mutation::ForgetDoubt), "dirty_bits", 50),
-    (Engine(Mutation::ClearBitRace), "dirty_bits", 100),
-    (Engine(Mutation::ClearBitUnsettled), "dirty_bits", 1500),
-    (Engine(Mutation::FilledUnlogged), "liveness", 200),
-    (Engine(Mutation::TryOnce), "liveness", 50),
-    (Engine(Mutation::ReplayUnrecorded), "order", 400),
-    (Engine(Mutation::UnloggedEarly), "order", 100),
-    (Output(OutputFault::OutUnflushed), "order", 20),
-    (Engine(Mutation::OutWhileUnlogged), "order", 100),
-    (Engine(Mutation::ReadUnplacedLog), "history", 1000),
-    (Engine(Mutation::TrustFailedWrites), "history", 100),
-    (Engine(Mutation::SettleUnrecorded), "history", 100),
-    (Engine(Mutation::ForgetBadBlocksEarly), "history", 100),
-    (Engine(Mutation::ReturnBadBlocks), "history", 100),
-    (Engine(Mutation::TakeRefused), "liveness", 100),
-];
+/// The fault, the checker meant for it, the first seed to try, the most seeds that it may take, and
+/// the runs in which it shows. Rare faults skip seeds that find nothing.
+const CANARIES: &str = "
+SkipFlush durability 0+20
+SkipFua durability 0+20
+SwapMembers history 0+20
+DropStripeLock redundancy 0+100
+SharedScratch buffers 0+50
+RepairUnlocated scrub 140+400
+BlindScrub scrub 120+400
+SkipInspection scrub 0+50 raid5 checksums metadata_rot_met
+ScrubUnlocked scrub 190+1000
+RepairInCache scrub 0+400
+StaleParity redundancy 0+200
+SkipFailureRecord failure_record 810+1000
+SkipDirtyMark clean_mark 0+100
+CloseUnflushed redundancy 180+20
+SkipOpeningFlush history 0+400
+SkipSettle history 180+200
+SettleInCache history 370+2000
+NoRecovery availability 0+300
+LostWakeup liveness 0+20
+SkipRegionMark dirty_bits 0+300
+ClearBitEarly dirty_bits 0+300
+ClearBitWhileOut dirty_bits 0+300
+SkipZeroing history 0+50
+RebuildUnflushed history 0+1500
+RebuildSkipsWrites redundancy 110+600
+SkipJournal history 0+100 raid5 power calm
+SkipJournalFlush history 190+500
+SkipReplay redundancy 0+400
+ReuseJournalUnflushed history 0+800
+TrustLostJournal history 3490+8000 raid5 no-checksums device 8-requests 4-deep crash calm
+SkipPagesOfDurable history 620+2000 raid1 2-wide checksums 60-requests power rot_met
+TrustRecovered history 0+4000 raid5 checksums power 3-wide calm
+StaleRowSum checksums 0+50 raid5 checksums 60-requests close calm
+ReadUnplaced history 0+300 raid6
+PartsUnlogged liveness 0+100 raid5 power calm
+WholeOverLive history 250+2000 raid5 checksums power 3-wide calm
+DropBroken history 240+2000 raid5 checksums crash journal_rot
+SkipVerify history 0+400
+ReuseJournalWithoutChecksums liveness 0+100 raid5 checksums power 3-wide 60-requests calm
+SkipReplayedChecksums liveness 0+50 raid5 checksums power 3-wide 60-requests calm
+ReplaceSkipsWrites redundancy 0+300
+ReplaceUnflushed history 150+800
+StageUnflushed history 0+300 raid5 grow
+MarkUnflushed history 0+800 raid5 grow
+HedgeInPlace buffers 0+100 raid5 300-requests stall slow
+HedgeUnlimited hedges 0+100 raid5 300-requests stall slow
+KeepReplayed availability 0+400 raid5 checksums power 3-wide 25-requests calm
+EntriesEarly history 240+50 raid5 checksums power 3-wide 25-requests calm
+SettleUnflushed liveness 0+200 raid5 checksums power 25-requests calm
+TrustAgreement redundancy 0+100 raid5 checksums power calm
+LinearRowSum history 0+200 raid5 checksums power calm
+ForgetBadBlocks availability 740+50 raid5 checksums power calm
+SkipPagesOfFlush history 270+1000 raid5 checksums power 40-requests calm
+DegradedUnlogged liveness 0+50 raid5 checksums power dropout
+ForgetDoubt dirty_bits 0+50 raid5 checksums power dropout
+ClearBitRace dirty_bits 0+100 raid5 calm
+ClearBitUnsettled dirty_bits 0+1500 raid10 8-requests replace rebuild
+FilledUnlogged liveness 450+200 raid5 checksums power dropout rebuild
+TryOnce liveness 0+50 raid6 checksums power rot_met
+ReplayUnrecorded order 0+400 raid5 checksums power 3-wide dropout
+UnloggedEarly order 60+100 raid5 2-wide write-through checksums 60-requests 4-deep dropout rebuild
+OutUnflushed order 0+20 raid5 2-wide checksums dropout
+OutWhileUnlogged order 0+100 raid5 2-wide checksums dropout
+ReadUnplacedLog history 0+1000 raid5 checksums crash no_space
+TrustFailedWrites history 440+100 raid10 dropout beyond
+SettleUnrecorded history 880+100 raid10 dropout beyond
+ForgetBadBlocksEarly history 1830+100 raid4 dropout latent_sector_error beyond
+ReturnBadBlocks history 3270+100 raid4 dropout latent_sector_error beyond
+TakeRefused liveness 0+100 two_commands replace
+";
 
 /// Faults that show in few runs are planted in enumerations instead: `tests/enumerate.rs`.
-const ENUMERATED: &[Planted] = &[
-    Output(OutputFault::SkipRestFlush),
-    Engine(Mutation::FirstWriteUnlogged),
-    Engine(Mutation::LogUnrecorded),
-    Output(OutputFault::TrustJournalCache),
-    Engine(Mutation::PlaceInferred),
-    Output(OutputFault::FlushDataOnly),
-    Engine(Mutation::TrustEmptyJournal),
-    Engine(Mutation::ForgetRotten),
-    Engine(Mutation::KeepUnlogged),
+const ENUMERATED: &[&str] = &[
+    "SkipRestFlush",
+    "FirstWriteUnlogged",
+    "LogUnrecorded",
+    "TrustJournalCache",
+    "PlaceInferred",
+    "FlushDataOnly",
+    "TrustEmptyJournal",
+    "ForgetRotten",
+    "KeepUnlogged",
 ];
 
-/// Mutations that no seed exposes, with the seeds searched.
-const NOT_FOUND: &[(Planted, &str)] = &[(
-    Engine(Mutation::JoinUnvoided),
+/// Faults that no seed exposes, with the seeds searched.
+const NOT_FOUND: &[(&str, &str)] = &[(
+    "JoinUnvoided",
     "25,000 seeds of raid5 and raid6 with dropouts, rebuilds and all other faults: what a device \
      that takes a position held in its log was void in all of them, since the tail is moved when \
      it is full",
 )];
 
-/// The first seed to try for rare faults: no seed before it finds them.
-fn first_seed(fault: Planted) -> u64 {
-    match fault {
-        Engine(Mutation::UnloggedEarly) => 60,
-        Output(OutputFault::RebuildSkipsWrites) => 110,
-        Engine(Mutation::BlindScrub) => 120,
-        Engine(Mutation::RepairUnlocated) => 140,
-        Output(OutputFault::ReplaceUnflushed) => 150,
-        Output(OutputFault::CloseUnflushed) | Engine(Mutation::SkipSettle) => 180,
-        Engine(Mutation::ScrubUnlocked) | Output(OutputFault::SkipJournalFlush) => 190,
-        Engine(Mutation::DropBroken) | Engine(Mutation::EntriesEarly) => 240,
-        Engine(Mutation::WholeOverLive) => 250,
-        Engine(Mutation::SkipPagesOfFlush) => 270,
-        Output(OutputFault::SettleInCache) => 370,
-        Engine(Mutation::TrustFailedWrites) => 440,
-        Engine(Mutation::FilledUnlogged) => 450,
-        Engine(Mutation::SkipPagesOfDurable) => 620,
-        Output(OutputFault::ForgetBadBlocks) => 740,
-        Engine(Mutation::SkipFailureRecord) => 810,
-        Engine(Mutation::SettleUnrecorded) => 880,
-        Engine(Mutation::ForgetBadBlocksEarly) => 1830,
-        Engine(Mutation::ReturnBadBlocks) => 3270,
-        Engine(Mutation::TrustLostJournal) => 3490,
-        _ => 0,
-    }
+/// A row of `CANARIES`.
+struct Canary {
+    name: &'static str,
+    checker: &'static str,
+    seeds: std::ops::Range<u64>,
+    runs: Fixed,
 }
 
-/// Only these faults, so that the planted fault can show.
-#[expect(clippy::unnecessary_wraps, reason = "the form of `Fixed::faults`")]
-fn faults(names: &[&str]) -> Option<Vec<&'static Fault>> {
-    let known = names.iter().filter_map(|name| Fault::by_name(name));
-    Some(known.collect())
-}
-
-/// Returns the runs in which a fault shows.
-fn scenario(fault: Planted) -> Fixed {
-    let fixed = without_fixed_checksums(fault)
-        .or_else(|| power_loss_with_checksums(fault))
-        .or_else(|| with_checksums(fault))
-        .unwrap_or_default();
-    Fixed {
-        sizes: Some(false),
-        ..fixed
-    }
-}
-
-/// Returns the runs for faults that need no checksums; `None` for other faults.
-fn without_fixed_checksums(fault: Planted) -> Option<Fixed> {
-    Some(match fault {
-        Output(OutputFault::StageUnflushed) | Output(OutputFault::MarkUnflushed) => Fixed {
-            level: Level::by_name("raid5"),
-            faults: faults(&["grow"]),
-            ..Fixed::default()
-        },
-        Engine(Mutation::TakeRefused) => Fixed {
-            faults: faults(&["two_commands", "replace"]),
-            ..Fixed::default()
-        },
-        // A close comes before the end of a resync.
-        Engine(Mutation::ClearBitUnsettled) => Fixed {
-            level: Level::by_name("raid10"),
-            requests: Some(8),
-            faults: faults(&["replace", "rebuild"]),
-            ..Fixed::default()
-        },
-        Engine(Mutation::ClearBitRace) => Fixed {
-            level: Level::by_name("raid5"),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        Engine(Mutation::ReadUnplaced) => Fixed {
-            level: Level::by_name("raid6"),
-            ..Fixed::default()
-        },
-        // The write hole: a crash, and a member that is missing after it.
-        Engine(Mutation::SkipJournal) | Engine(Mutation::PartsUnlogged) => Fixed {
-            level: Level::by_name("raid5"),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        // Short runs that end when the device drops out.
-        Engine(Mutation::TrustLostJournal) => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(false),
-            journal_device: Some(true),
-            requests: Some(8),
-            depth: Some(4),
-            ending: Some(Ending::ProcessCrash),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        Engine(Mutation::HedgeInPlace) | Engine(Mutation::HedgeUnlimited) => Fixed {
-            level: Level::by_name("raid5"),
-            requests: Some(300),
-            faults: faults(&["stall", "slow"]),
-            ..Fixed::default()
-        },
-        // More members are lost than the array survives, and all return.
-        Engine(Mutation::TrustFailedWrites) | Engine(Mutation::SettleUnrecorded) => Fixed {
-            level: Level::by_name("raid10"),
-            faults: faults(&["dropout"]),
-            beyond: Some(true),
-            ..Fixed::default()
-        },
-        Engine(Mutation::ForgetBadBlocksEarly) | Engine(Mutation::ReturnBadBlocks) => Fixed {
-            level: Level::by_name("raid4"),
-            faults: faults(&["dropout", "latent_sector_error"]),
-            beyond: Some(true),
-            ..Fixed::default()
-        },
-        _ => return None,
-    })
-}
-
-/// Returns the runs for faults that show after power losses of a RAID 5 with checksums; `None` for
-/// other faults.
-fn power_loss_with_checksums(fault: Planted) -> Option<Fixed> {
-    let base = Fixed {
-        level: Level::by_name("raid5"),
-        checksums: Some(true),
-        ending: Some(Ending::PowerLoss),
-        faults: faults(&[]),
-        ..Fixed::default()
+fn canaries() -> Vec<Canary> {
+    let canary = |line: &'static str| {
+        let mut words = line.split_whitespace();
+        let mut word = || words.next().expect("three words at least");
+        let (name, checker, seeds) = (word(), word(), word());
+        let (first, most) = seeds.split_once('+').expect("first and most");
+        let first: u64 = first.parse().expect("a seed");
+        let most: u64 = most.parse().expect("a number of seeds");
+        let runs = words.collect::<Vec<_>>().join(" ");
+        Canary {
+            name,
+            checker,
+            seeds: first..first + most,
+            runs: fixed(&format!("alike {runs}")),
+        }
     };
-    Some(match fault {
-        // Rows that a crash left partly written, with a member missing.
-        Engine(Mutation::TrustRecovered) | Engine(Mutation::WholeOverLive) => Fixed {
-            members: Some(3),
-            ..base
-        },
-        // Short runs that end with a power loss.
-        Engine(Mutation::ReuseJournalWithoutChecksums)
-        | Engine(Mutation::SkipReplayedChecksums) => Fixed {
-            members: Some(3),
-            requests: Some(60),
-            ..base
-        },
-        Engine(Mutation::ReplayUnrecorded) => Fixed {
-            members: Some(3),
-            faults: faults(&["dropout"]),
-            ..base
-        },
-        // The same after two crashes.
-        Engine(Mutation::KeepReplayed) | Engine(Mutation::EntriesEarly) => Fixed {
-            members: Some(3),
-            requests: Some(25),
-            ..base
-        },
-        Engine(Mutation::SkipPagesOfFlush) => Fixed {
-            requests: Some(40),
-            ..base
-        },
-        Output(OutputFault::SettleUnflushed) => Fixed {
-            requests: Some(25),
-            ..base
-        },
-        Engine(Mutation::TrustAgreement)
-        | Engine(Mutation::LinearRowSum)
-        | Output(OutputFault::ForgetBadBlocks) => base,
-        Engine(Mutation::DegradedUnlogged) | Engine(Mutation::ForgetDoubt) => Fixed {
-            faults: faults(&["dropout"]),
-            ..base
-        },
-        Engine(Mutation::FilledUnlogged) => Fixed {
-            faults: faults(&["dropout", "rebuild"]),
-            ..base
-        },
-        _ => return None,
-    })
+    CANARIES.trim().lines().map(canary).collect()
 }
 
-/// Returns the runs for other faults that need checksums; `None` for other faults.
-fn with_checksums(fault: Planted) -> Option<Fixed> {
-    Some(match fault {
-        Engine(Mutation::SkipInspection) => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            faults: faults(&["metadata_rot_met"]),
-            ..Fixed::default()
-        },
-        // One copy is corrupted, then power is lost: durable checksums identify the bad copy.
-        Engine(Mutation::SkipPagesOfDurable) => Fixed {
-            level: Level::by_name("raid1"),
-            members: Some(2),
-            checksums: Some(true),
-            requests: Some(60),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&["rot_met"]),
-            ..Fixed::default()
-        },
-        Engine(Mutation::StaleRowSum) => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            requests: Some(60),
-            ending: Some(Ending::Close),
-            faults: faults(&[]),
-            ..Fixed::default()
-        },
-        // With one data chunk every write covers whole rows.
-        Output(OutputFault::OutUnflushed) | Engine(Mutation::OutWhileUnlogged) => Fixed {
-            level: Level::by_name("raid5"),
-            members: Some(2),
-            checksums: Some(true),
-            faults: faults(&["dropout"]),
-            ..Fixed::default()
-        },
-        Engine(Mutation::ReadUnplacedLog) => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            ending: Some(Ending::ProcessCrash),
-            faults: faults(&["no_space"]),
-            ..Fixed::default()
-        },
-        // As above, with slow superblock writes.
-        Engine(Mutation::UnloggedEarly) => Fixed {
-            level: Level::by_name("raid5"),
-            members: Some(2),
-            model: Model::by_name("write-through"),
-            checksums: Some(true),
-            requests: Some(60),
-            depth: Some(4),
-            faults: faults(&["dropout", "rebuild"]),
-            ..Fixed::default()
-        },
-        Engine(Mutation::DropBroken) => Fixed {
-            level: Level::by_name("raid5"),
-            checksums: Some(true),
-            ending: Some(Ending::ProcessCrash),
-            faults: faults(&["journal_rot"]),
-            ..Fixed::default()
-        },
-        // Two parities: what one of them proves, and what the log lacks of a row.
-        Engine(Mutation::TryOnce) => Fixed {
-            level: Level::by_name("raid6"),
-            checksums: Some(true),
-            ending: Some(Ending::PowerLoss),
-            faults: faults(&["rot_met"]),
-            ..Fixed::default()
-        },
-        _ => return None,
-    })
+/// Every planted fault, with its name.
+fn planted() -> Vec<(String, Planted)> {
+    let engine = MUTATIONS
+        .iter()
+        .map(|&fault| (format!("{fault:?}"), Planted::Engine(fault)));
+    let output = OUTPUT_FAULTS
+        .iter()
+        .map(|&fault| (format!("{fault:?}"), Planted::Output(fault)));
+    engine.chain(output).collect()
 }
 
 /// Returns what finds the fault in this run: a checker, or an assertion of the engine.
@@ -369,26 +155,28 @@ fn finder(seed: u64, fault: Planted, fixed: &Fixed) -> Option<&'static str> {
 
 /// Looks for one planted fault; without it, the same seeds must pass. Returns how many seeds it
 /// took.
-fn find(
-    &(fault, checker, seeds_max): &(Planted, &'static str, u64),
-    passed: &Mutex<BTreeSet<(String, u64)>>,
-) -> Result<u64, String> {
-    let fixed = scenario(fault);
-    let first = first_seed(fault);
-    let mut seeds = first..first + seeds_max;
-    let found = seeds.find(|&seed| finder(seed, fault, &fixed) == Some(checker));
-    let Some(found) = found else {
-        return Err(format!("{fault:?} is not found in {seeds_max} seeds"));
-    };
-    for seed in first..=found {
-        let run = (format!("{fixed:?}"), seed);
+fn find(canary: &Canary, passed: &Mutex<BTreeSet<(String, u64)>>) -> Result<u64, String> {
+    let Canary {
+        name,
+        checker,
+        seeds,
+        runs,
+    } = canary;
+    let planted = planted().into_iter().find(|(fault, _)| fault == name);
+    let (_, fault) = planted.ok_or_else(|| format!("there is no fault {name}"))?;
+    let found = seeds
+        .clone()
+        .find(|&seed| finder(seed, fault, runs) == Some(checker));
+    let found = found.ok_or_else(|| format!("{name} is not found in seeds {seeds:?}"))?;
+    for seed in seeds.start..=found {
+        let run = (format!("{runs:?}"), seed);
         if passed.lock().expect("no thread panicked").insert(run)
-            && let Some(failed) = finder(seed, Planted::None, &fixed)
+            && let Some(failed) = finder(seed, Planted::None, runs)
         {
-            return Err(format!("without {fault:?} seed {seed} fails: {failed}"));
+            return Err(format!("without {name} seed {seed} fails: {failed}"));
         }
     }
-    Ok(found + 1 - first)
+    Ok(found + 1 - seeds.start)
 }
 
 #[test]
@@ -397,11 +185,16 @@ fn every_planted_fault_is_found_by_its_checker() {
     std::panic::set_hook(Box::new(|_| {})); // Don't print the assertions that find a fault.
     let passed = Mutex::new(BTreeSet::new());
     let wrong = Mutex::new(Vec::new());
-    let rest = Mutex::new(CANARIES.iter());
+    let rest = Mutex::new(canaries().into_iter());
     let look = || {
         while let Some(canary) = { rest.lock().expect("no thread panicked").next() } {
-            match find(canary, &passed) {
-                Ok(tried) => println!("{:?}: found by {} after {tried} seeds", canary.0, canary.1),
+            match find(&canary, &passed) {
+                Ok(tried) => {
+                    println!(
+                        "{}: found by {} after {tried} seeds",
+                        canary.name, canary.checker
+                    );
+                }
                 Err(what) => wrong.lock().expect("no thread panicked").push(what),
             }
         }
@@ -417,202 +210,75 @@ fn every_planted_fault_is_found_by_its_checker() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Returns true if a test finds the fault, or `NOT_FOUND` explains why none does.
+fn is_covered(fault: &str) -> bool {
+    canaries().iter().any(|canary| canary.name == fault)
+        || ENUMERATED.contains(&fault)
+        || NOT_FOUND.iter().any(|(missed, _)| *missed == fault)
+}
+
 #[test]
 fn every_planted_fault_and_every_checker_has_its_canary() {
-    let engine = MUTATIONS.iter().copied().map(Engine);
-    for fault in engine.chain(OUTPUT_FAULTS.iter().copied().map(Output)) {
-        let has = CANARIES.iter().any(|(canary, ..)| *canary == fault);
-        let missed = NOT_FOUND.iter().any(|(missed, _)| *missed == fault);
-        assert!(
-            has || ENUMERATED.contains(&fault) || missed,
-            "{fault:?} has no checker"
-        );
+    for (fault, _) in planted() {
+        assert!(is_covered(&fault), "{fault} has no checker");
     }
     for checker in CHECKERS {
-        let has = CANARIES.iter().any(|(_, name, _)| *name == checker.name);
+        let has = canaries()
+            .iter()
+            .any(|canary| canary.checker == checker.name);
         assert!(has, "nothing shows that {} finds anything", checker.name);
     }
 }
 
 /// The rules of `docs/design/consistency.md`: the flag with which a model of one row leaves the
-/// rule out, if it has one, and the planted fault that breaks it.
+/// rule out, if it has one, the planted fault that breaks the rule, and the rule.
 ///
 /// The model's flag `keeplost` has no fault. Without its rule, that blocks written by a replay
 /// leave the list of lost blocks, no legal history changes; an engine test covers it instead.
-const RULES: &[(&str, &str, Planted)] = &[
-    (
-        "norecord",
-        "the record of missing members is durable before a replay begins",
-        Engine(Mutation::ReplayUnrecorded),
-    ),
-    (
-        "novoid",
-        "replayed records are void once the array serves",
-        Engine(Mutation::KeepReplayed),
-    ),
-    (
-        "nolacks",
-        "a member that goes out lacks the regions in doubt",
-        Engine(Mutation::ForgetDoubt),
-    ),
-    (
-        "settlelazy",
-        "rows are settled durably before a read or a logged write",
-        Output(OutputFault::SettleUnflushed),
-    ),
-    (
-        "endrel",
-        "records have a part for a device that is being filled",
-        Engine(Mutation::FilledUnlogged),
-    ),
-    (
-        "endrel",
-        "records older than the member of a position are void",
-        Engine(Mutation::JoinUnvoided),
-    ),
-    (
-        "early",
-        "writes stay logged until the member's activity is durable",
-        Engine(Mutation::UnloggedEarly),
-    ),
-    (
-        "placefirst",
-        "a failure is durable before anything is logged or placed without the member",
-        Engine(Mutation::LogUnrecorded),
-    ),
-    (
-        "pagesearly",
-        "a logged write changes checksums after its record is durable",
-        Engine(Mutation::EntriesEarly),
-    ),
-    (
-        "noflushout",
-        "unlogged writes are durable before the record that a member is out",
-        Output(OutputFault::OutUnflushed),
-    ),
-    (
-        "hold",
-        "no unlogged write runs between that flush and the record",
-        Engine(Mutation::OutWhileUnlogged),
-    ),
-    (
-        "one",
-        "a replay tries every choice of blocks to reconstruct",
-        Engine(Mutation::TryOnce),
-    ),
-    (
-        "agree",
-        "parity is compared even if all checksums agree",
-        Engine(Mutation::TrustAgreement),
-    ),
-    (
-        "norot",
-        "a torn record counts if a row sum proves it",
-        Engine(Mutation::DropBroken),
-    ),
-    (
-        "infer",
-        "a proved record is logged whole before it is placed",
-        Engine(Mutation::PlaceInferred),
-    ),
-    (
-        "nolast",
-        "the log's checksum of a block that rotted there is kept",
-        Engine(Mutation::ForgetRotten),
-    ),
-    (
-        "listack",
-        "lost blocks leave the list durably before a write to them is answered",
-        Output(OutputFault::ForgetBadBlocks),
-    ),
-    (
-        "clearuns",
-        "the dirty bit of an unsettled region stays",
-        Engine(Mutation::ClearBitUnsettled),
-    ),
-    (
-        "clearrace",
-        "the dirty bit stays if a write came meanwhile",
-        Engine(Mutation::ClearBitRace),
-    ),
-    (
-        "fuadata",
-        "a durable whole row includes its parity",
-        Output(OutputFault::FlushDataOnly),
-    ),
-    (
-        "order2",
-        "rows stay locked until their blocks are in place",
-        Engine(Mutation::DropStripeLock),
-    ),
-    (
-        "",
-        "a row sum proves reconstructed blocks",
-        Engine(Mutation::TrustRecovered),
-    ),
-    (
-        "",
-        "the row sum is not linear in the checksums",
-        Engine(Mutation::LinearRowSum),
-    ),
-    (
-        "",
-        "a whole row over logged rows is logged",
-        Engine(Mutation::WholeOverLive),
-    ),
-    (
-        "",
-        "a flush writes the checksums first",
-        Engine(Mutation::SkipPagesOfFlush),
-    ),
-    (
-        "",
-        "a durable write writes the checksums first",
-        Engine(Mutation::SkipPagesOfDurable),
-    ),
-    (
-        "",
-        "a dirty bit is durable before its region is written",
-        Output(OutputFault::SkipRegionMark),
-    ),
-    (
-        "",
-        "a dirty bit is cleared after all writes of its region are flushed",
-        Engine(Mutation::ClearBitEarly),
-    ),
-    (
-        "",
-        "a whole row without a member is logged",
-        Engine(Mutation::DegradedUnlogged),
-    ),
-    (
-        "",
-        "blocks in place are flushed before log space is used again",
-        Output(OutputFault::ReuseJournalUnflushed),
-    ),
-    (
-        "",
-        "a region is zeroed before its first write",
-        Output(OutputFault::SkipZeroing),
-    ),
-    (
-        "",
-        "a log whose device is missing is not an empty log",
-        Engine(Mutation::TrustEmptyJournal),
-    ),
-    (
-        "",
-        "a block without a logged part is computed from the rest of its row",
-        Engine(Mutation::KeepUnlogged),
-    ),
-];
+const RULES: &str = "
+norecord ReplayUnrecorded the record of missing members is durable before a replay begins
+novoid KeepReplayed replayed records are void once the array serves
+nolacks ForgetDoubt a member that goes out lacks the regions in doubt
+settlelazy SettleUnflushed rows are settled durably before a read or a logged write
+endrel FilledUnlogged records have a part for a device that is being filled
+endrel JoinUnvoided records older than the member of a position are void
+early UnloggedEarly writes stay logged until the member's activity is durable
+placefirst LogUnrecorded a failure is durable before anything is logged or placed without the member
+pagesearly EntriesEarly a logged write changes checksums after its record is durable
+noflushout OutUnflushed unlogged writes are durable before the record that a member is out
+hold OutWhileUnlogged no unlogged write runs between that flush and the record
+one TryOnce a replay tries every choice of blocks to reconstruct
+agree TrustAgreement parity is compared even if all checksums agree
+norot DropBroken a torn record counts if a row sum proves it
+infer PlaceInferred a proved record is logged whole before it is placed
+nolast ForgetRotten the log's checksum of a block that rotted there is kept
+listack ForgetBadBlocks lost blocks leave the list durably before a write to them is answered
+clearuns ClearBitUnsettled the dirty bit of an unsettled region stays
+clearrace ClearBitRace the dirty bit stays if a write came meanwhile
+fuadata FlushDataOnly a durable whole row includes its parity
+order2 DropStripeLock rows stay locked until their blocks are in place
+- TrustRecovered a row sum proves reconstructed blocks
+- LinearRowSum the row sum is not linear in the checksums
+- WholeOverLive a whole row over logged rows is logged
+- SkipPagesOfFlush a flush writes the checksums first
+- SkipPagesOfDurable a durable write writes the checksums first
+- SkipRegionMark a dirty bit is durable before its region is written
+- ClearBitEarly a dirty bit is cleared after all writes of its region are flushed
+- DegradedUnlogged a whole row without a member is logged
+- ReuseJournalUnflushed blocks in place are flushed before log space is used again
+- SkipZeroing a region is zeroed before its first write
+- TrustEmptyJournal a log whose device is missing is not an empty log
+- KeepUnlogged a block without a logged part is computed from the rest of its row
+";
 
 #[test]
 fn every_rule_has_a_checker() {
-    for (flag, rule, fault) in RULES {
-        let has_checker = CANARIES.iter().any(|(canary, ..)| canary == fault);
-        let is_explained = NOT_FOUND.iter().any(|(missed, _)| missed == fault);
-        let is_covered = has_checker || is_explained || ENUMERATED.contains(&fault);
-        assert!(is_covered, "{flag}: {rule}: {fault:?} has no checker");
+    for rule in RULES.trim().lines() {
+        let fault = rule.split_whitespace().nth(1).expect("a fault");
+        assert!(is_covered(fault), "{rule}: no checker");
+        assert!(
+            planted().iter().any(|(name, _)| name == fault),
+            "{rule}: no such fault"
+        );
     }
 }

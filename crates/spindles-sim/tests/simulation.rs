@@ -4,4 +4,5 @@
 mod canary;
 mod enumerate;
 mod hedges;
+mod runs;
 mod seeds;
