@@ -11,6 +11,15 @@ use spindles_sim::planted::{
 };
 use std::sync::Mutex;
 
+/// Explores the scenario of that name. Returns true if there is a finding.
+fn finds(planted: Planted, name: &str, bounds: Bounds) -> bool {
+    let bounds = Bounds { planted, ..bounds };
+    let summary = explore(&named(name, &bounds), &bounds);
+    let finding = summary.findings.first();
+    println!("{planted:?}: {} states: {finding:?}", summary.states);
+    finding.is_some()
+}
+
 fn explore_all(scenario: &Scenario, bounds: &Bounds) -> Summary {
     let summary = explore(scenario, bounds);
     if let Some(finding) = summary.findings.first() {
@@ -46,149 +55,65 @@ const ARRAY: &str = "raid5:left-symmetric(3) journal regions checksums";
 
 /// The scenarios that the test command explores beyond `Bounds::SHORT`, each with its number of
 /// consecutive crashes.
-const BEYOND: &[(&str, u8)] = &[
-    ("raid5:left-symmetric(3) journal: write 0+4, close", 1),
-    (
-        "raid5:left-symmetric(3) journal without {0}: write 0+4, write durably 1+2",
-        1,
-    ),
-    (
-        "raid5:left-symmetric(3) journal: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions device: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions device: write durably 0+1, write durably 0+1",
-        2,
-    ),
-    (
-        "raid1(2) journal regions checksums: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid1(2) journal regions checksums: write 0+1, write 0+1",
-        2,
-    ),
-    ("raid1(2) journal regions checksums: discard 0+2, close", 2),
-    (
-        "raid1(3) journal regions checksums: write 0+1, member 0 drops out",
-        2,
-    ),
-    ("raid1(3) journal regions checksums: write 0+1, close", 2),
-    ("raid1(2) journal regions checksums: write 0+1, flush", 2),
-    (
-        "raid1(2) journal regions checksums: write 0+3, write durably 0+1",
-        2,
-    ),
-    (
-        "raid10:near 2(3) journal regions checksums: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums: write 0+1, member 1 drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums: write 0+4, close",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums: discard 0+2, close",
-        1,
-    ),
-    (
-        "raid6:left-symmetric(4) journal regions checksums: write 0+1, close",
-        1,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write 0+1, close",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, flush",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, write \
-         durably 0+1",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write 0+4, close",
-        1,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums new: write 0+1, member 0 drops out",
-        1,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device new: write 0+1, close",
-        1,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device new: write durably 0+1, flush",
-        1,
-    ),
-];
+const BEYOND: &str = "
+1 raid5:left-symmetric(3) journal: write 0+4, close
+1 raid5:left-symmetric(3) journal without {0}: write 0+4, write durably 1+2
+2 raid5:left-symmetric(3) journal: write 0+1, member 0 drops out
+2 raid5:left-symmetric(3) journal regions device: write 0+1, flush
+2 raid5:left-symmetric(3) journal regions device: write 0+1, member 0 drops out
+2 raid5:left-symmetric(3) journal regions device: write durably 0+1, write durably 0+1
+2 raid1(2) journal regions checksums: write 0+1, member 0 drops out
+2 raid1(2) journal regions checksums: write 0+1, write 0+1
+2 raid1(2) journal regions checksums: discard 0+2, close
+2 raid1(3) journal regions checksums: write 0+1, member 0 drops out
+2 raid1(3) journal regions checksums: write 0+1, close
+2 raid1(2) journal regions checksums: write 0+1, flush
+2 raid1(2) journal regions checksums: write 0+3, write durably 0+1
+2 raid10:near 2(3) journal regions checksums: write 0+1, member 0 drops out
+2 raid5:left-symmetric(3) journal regions checksums: write 0+1, member 0 drops out
+2 raid5:left-symmetric(3) journal regions checksums: write 0+1, member 1 drops out
+2 raid5:left-symmetric(3) journal regions checksums: write 0+4, close
+1 raid5:left-symmetric(3) journal regions checksums: discard 0+2, close
+1 raid6:left-symmetric(4) journal regions checksums: write 0+1, close
+2 raid5:left-symmetric(3) journal regions checksums device: write 0+1, close
+2 raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, flush
+2 raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, write durably 0+1
+2 raid5:left-symmetric(3) journal regions checksums device: write 0+1, member 0 drops out
+1 raid5:left-symmetric(3) journal regions checksums device: write 0+4, close
+1 raid5:left-symmetric(3) journal regions checksums new: write 0+1, member 0 drops out
+1 raid5:left-symmetric(3) journal regions checksums device new: write 0+1, close
+1 raid5:left-symmetric(3) journal regions checksums device new: write durably 0+1, flush
+";
 
 /// The scenarios that it explores on arrays with one member more than the smallest of their level.
-/// Each with its number of consecutive crashes and its most states. `Bounds::SHORT` already has
-/// arrays of two copies on three members.
-const LARGER: &[(&str, u8, u64)] = &[
-    ("raid4(4) resync regions: write 0+1, flush", 2, u64::MAX),
-    (
-        "raid5:left-symmetric(4) resync without {0}: member 0 is rebuilt, write 0+1",
-        2,
-        u64::MAX,
-    ),
-    (
-        "raid5:left-symmetric(4) resync without {0}: member 0 is rebuilt, discard 0+2",
-        2,
-        u64::MAX,
-    ),
-    (
-        "raid5:left-symmetric(4) resync regions: write 0+1, write 0+1",
-        2,
-        u64::MAX,
-    ),
-    (
-        "raid5:left-symmetric(4) journal regions checksums: write 0+1, close",
-        2,
-        u64::MAX,
-    ),
-    (
-        "raid6:left-symmetric(5) resync: write 0+1, flush",
-        1,
-        u64::MAX,
-    ),
-    (
-        "raid6:left-symmetric(5) journal regions checksums: write 0+1, flush",
-        1,
-        u64::MAX,
-    ),
-    // Covers every set of three missing members.
-    ("raid7(6) resync: write 0+1, flush", 1, 2_000),
-    (
-        "raid10:near 2(4) journal regions checksums: write 0+1, close",
-        2,
-        u64::MAX,
-    ),
-];
+/// Each with its number of consecutive crashes. `Bounds::SHORT` already has arrays of two copies on
+/// three members.
+const LARGER: &str = "
+2 raid4(4) resync regions: write 0+1, flush
+2 raid5:left-symmetric(4) resync without {0}: member 0 is rebuilt, write 0+1
+2 raid5:left-symmetric(4) resync without {0}: member 0 is rebuilt, discard 0+2
+2 raid5:left-symmetric(4) resync regions: write 0+1, write 0+1
+2 raid5:left-symmetric(4) journal regions checksums: write 0+1, close
+1 raid6:left-symmetric(5) resync: write 0+1, flush
+1 raid6:left-symmetric(5) journal regions checksums: write 0+1, flush
+2 raid10:near 2(4) journal regions checksums: write 0+1, close
+";
+
+/// The same with every set of three missing members, of which it explores some states.
+const LARGEST: &str = "1 raid7(6) resync: write 0+1, flush";
+
+/// Returns the scenarios of a table, within bounds with their number of crashes.
+fn rows(table: &str, bounds: Bounds) -> Vec<(Scenario, Bounds)> {
+    let row = |row: &str| {
+        let (crashes, name) = row.split_once(' ').expect("a number and a name");
+        let bounds = Bounds {
+            crashes: crashes.parse().expect("a number"),
+            ..bounds
+        };
+        (named(name, &bounds), bounds)
+    };
+    table.trim().lines().map(row).collect()
+}
 
 /// Returns the scenario of that name.
 fn named(name: &str, bounds: &Bounds) -> Scenario {
@@ -219,23 +144,17 @@ fn small_arrays_keep_all_promises() {
         later_crash_share: 48,
         ..Bounds::SHORT
     };
-    let beyond = BEYOND.iter().map(|(name, crashes)| {
-        let bounds = Bounds {
-            crashes: *crashes,
-            ..short
-        };
-        (named(name, &bounds), bounds)
-    });
-    let mut all: Vec<_> = beyond.collect();
-    all.extend(LARGER.iter().map(|(name, crashes, states_max)| {
-        let bounds = Bounds {
-            crashes: *crashes,
-            states_max: *states_max,
-            all_arrays: true,
-            ..short
-        };
-        (named(name, &bounds), bounds)
-    }));
+    let mut all = rows(BEYOND, short);
+    let larger = Bounds {
+        all_arrays: true,
+        ..short
+    };
+    all.extend(rows(LARGER, larger));
+    let largest = Bounds {
+        states_max: 2_000,
+        ..larger
+    };
+    all.extend(rows(LARGEST, largest));
     // Some new arrays are named above; the fleet takes all of them.
     let is_new = |scenario: &Scenario| scenario.to_string().contains(" new");
     let within = scenarios(&short).into_iter();
@@ -334,36 +253,27 @@ fn one_corrupt_block_is_survived_outside_the_known_gaps() {
 /// An engine that does not verify checksums.
 #[test]
 fn a_planted_fault_that_misses_corruption_is_found() {
-    let bounds = Bounds {
-        planted: Engine(Mutation::SkipVerify),
-        ..ROT
-    };
     for name in WITH_ROT {
-        let summary = explore(&named(name, &bounds), &bounds);
-        assert!(!summary.findings.is_empty(), "{name}: {summary}");
+        assert!(finds(Engine(Mutation::SkipVerify), name, ROT), "{name}");
     }
 }
 
 /// Replays of a durable record with a corrupt block or header.
 #[test]
 fn planted_faults_of_a_corrupt_log_are_found() {
+    let bounds = Bounds {
+        rot_share: 8,
+        states_max: 3_000,
+        ..ROT
+    };
+    let name = format!("{ARRAY}: write durably 0+1, write durably 1+2");
     for planted in [
         Engine(Mutation::ForgetRotten),
         Engine(Mutation::KeepUnlogged),
         Planted::None,
     ] {
-        let bounds = Bounds {
-            planted,
-            rot_share: 8,
-            states_max: 3_000,
-            ..ROT
-        };
-        let events = ": write durably 0+1, write durably 1+2";
-        let summary = explore(&named(&format!("{ARRAY}{events}"), &bounds), &bounds);
-        let finding = summary.findings.first();
-        println!("{planted:?}: {} states: {finding:?}", summary.states);
         let is_planted = planted != Planted::None;
-        assert_eq!(finding.is_some(), is_planted, "{planted:?}: {summary}");
+        assert_eq!(finds(planted, &name, bounds), is_planted, "{planted:?}");
     }
 }
 
@@ -434,7 +344,8 @@ fn every_level_with_redundancy_is_enumerated_with_one_member_more() {
         let larger = format!("({}) ", fewest + 1);
         let here = |name: &str| name.starts_with(level.name) && name.contains(&larger);
         let copies = level.redundancy == Redundancy::CopyOnEveryMember;
-        let has = LARGER.iter().any(|(name, ..)| here(name));
+        let mut rows = LARGER.lines().chain([LARGEST]);
+        let has = rows.any(|row| row.split_once(' ').is_some_and(|(_, name)| here(name)));
         assert!(copies || has, "{level}");
     }
 }
@@ -492,53 +403,39 @@ fn planted_faults_are_found() {
 #[test]
 fn planted_faults_of_regions_and_devices_are_found() {
     let share = Bounds::SHORT.later_crash_share;
-    for (planted, share, name) in [
-        (
-            Output(OutputFault::RebuildUnflushed),
-            share,
-            "raid1(2) resync without {0}: member 0 is rebuilt, write 0+1",
-        ),
-        (
-            Output(OutputFault::SkipRegionMark),
-            share,
-            "raid1(2) resync regions: write 0+1, flush",
-        ),
-        (
-            Engine(Mutation::ClearBitEarly),
-            share,
-            "raid1(2) resync regions: write 0+1, flush",
-        ),
+    let device = "raid5:left-symmetric(3) journal regions device: write 0+1";
+    let mirror = "raid1(2) resync regions: write 0+1, flush";
+    let rebuilt = "raid1(2) resync without {0}: member 0 is rebuilt, write 0+1";
+    for (planted, later_crash_share, name) in [
+        (Output(OutputFault::RebuildUnflushed), share, rebuilt),
+        (Output(OutputFault::SkipRegionMark), share, mirror),
+        (Engine(Mutation::ClearBitEarly), share, mirror),
         (
             Engine(Mutation::LogUnrecorded),
             share,
-            "raid5:left-symmetric(3) journal regions device: write 0+1, member 0 drops out",
+            &format!("{device}, member 0 drops out"),
         ),
         (
             Output(OutputFault::TrustJournalCache),
             1,
-            "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
+            &format!("{device}, flush"),
         ),
         (
             Engine(Mutation::TrustEmptyJournal),
             share,
-            "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
+            &format!("{device}, flush"),
         ),
         (
             Engine(Mutation::PlaceInferred),
             2,
-            "raid5:left-symmetric(3) journal regions checksums: write 0+1, close",
+            &format!("{ARRAY}: write 0+1, close"),
         ),
     ] {
         let bounds = Bounds {
-            planted,
-            later_crash_share: share,
+            later_crash_share,
             ..Bounds::SHORT
         };
-        let scenario = named(name, &bounds);
-        let summary = explore(&scenario, &bounds);
-        let finding = summary.findings.first();
-        println!("{planted:?}: {} states: {finding:?}", summary.states);
-        assert!(finding.is_some(), "{planted:?}: {summary}");
+        assert!(finds(planted, name, bounds), "{planted:?}");
     }
 }
 
@@ -575,13 +472,11 @@ fn planted_faults_of_the_journal_are_found() {
     ] {
         let bounds = Bounds {
             crashes,
-            planted,
             ..Bounds::SHORT
         };
-        let scenario = named(&format!("{ARRAY}{events}"), &bounds);
-        let summary = explore(&scenario, &bounds);
-        let finding = summary.findings.first();
-        println!("{planted:?}: {} states: {finding:?}", summary.states);
-        assert!(finding.is_some(), "{planted:?}: {summary}");
+        assert!(
+            finds(planted, &format!("{ARRAY}{events}"), bounds),
+            "{planted:?}"
+        );
     }
 }

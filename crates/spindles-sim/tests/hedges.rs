@@ -1,10 +1,8 @@
 //! Members that stall: how long clients wait for reads, with hedges and without, exactly, in
 //! virtual time.
 
-use spindles_layout::Level;
-use spindles_sim::disks::Model;
-use spindles_sim::faults::Fault;
-use spindles_sim::{Ending, Fixed, Options, Outcome, run};
+use crate::runs::fixed;
+use spindles_sim::{Options, Outcome, run};
 use spindles_workload::history::Initial;
 
 const MS: u64 = 1_000_000;
@@ -13,19 +11,9 @@ const STALL_AT: u32 = 2000;
 
 /// Returns a run of one session of reads in which a disk stalls once, for up to 60 ms.
 fn options(seed: u64, level: &str, checksums: bool, hedges: u32) -> Options {
-    let fixed = Fixed {
-        level: Level::by_name(level),
-        members: Some(4),
-        requests: Some(2400),
-        depth: Some(8),
-        faults: Some(Vec::new()),
-        ending: Some(Ending::Close),
-        checksums: Some(checksums),
-        model: Model::by_name("write-through"),
-        sizes: Some(false),
-        ..Fixed::default()
-    };
-    let mut options = Options::swarm(seed, &fixed);
+    let checked = ["no-checksums", "checksums"][usize::from(checksums)];
+    let words = "4-wide 2400-requests 8-deep calm close write-through alike";
+    let mut options = Options::swarm(seed, &fixed(&format!("{level} {checked} {words}")));
     options.mix.read = 100;
     options.mix.write = 0;
     options.mix.flush = 0;
@@ -45,10 +33,9 @@ fn options(seed: u64, level: &str, checksums: bool, hedges: u32) -> Options {
     options.faults.stall_min_ns = MS;
     options.faults.hedge_share = 20;
     options.faults.slow_factor = 0;
-    let stall = Fault::by_name("stall").expect("a row of the table");
     options.sessions.truncate(1);
     for session in &mut options.sessions {
-        session.faults = vec![(stall.name, STALL_AT)];
+        session.faults = vec![("stall", STALL_AT)];
         session.quiet_after = None;
     }
     options
@@ -88,26 +75,12 @@ fn requests_do_not_wait_for_a_stalled_member() {
 /// Reads and writes, other faults, crashes, and arrays of arrays.
 #[test]
 fn hedged_reads_keep_all_promises() {
-    let faults = [
-        "stall",
-        "slow",
-        "latent_sector_error",
-        "dropout",
-        "rot_met",
-        "rebuild",
-    ];
+    let fixed = fixed("120-requests stall slow latent_sector_error dropout rot_met rebuild");
     let (mut hedged, mut runs) = (0, 0);
     for seed in 0..300 {
-        let named = faults.iter().filter_map(|name| Fault::by_name(name));
-        let fixed = Fixed {
-            requests: Some(120),
-            faults: Some(named.collect()),
-            ..Fixed::default()
-        };
         let mut options = Options::swarm(seed, &fixed);
-        let stall = Fault::by_name("stall").expect("a row of the table");
         for session in &mut options.sessions {
-            session.faults.extend([(stall.name, 60), (stall.name, 90)]);
+            session.faults.extend([("stall", 60), ("stall", 90)]);
             session.faults.sort_by_key(|&(_, at)| at);
         }
         options.mix.read += 6;
