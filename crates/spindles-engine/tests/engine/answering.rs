@@ -9,10 +9,7 @@ use spindles_block::Operation;
 fn write_a_part(world: &mut World, block: u64, byte: u8) -> bool {
     let bytes = vec![byte; 2 * BLOCK];
     let token = world.submit(Operation::Write { fua: false }, block, bytes, 2);
-    while world.replies.is_empty() {
-        world.step();
-    }
-    world.result(token).unwrap();
+    world.await_answer(token).unwrap();
     world.buffer(token);
     world.has_pending()
 }

@@ -2,7 +2,7 @@
 //! entry.
 
 use crate::public::checksums::{filled, rot, setup, spec};
-use crate::public::world::{BLOCK, Kept, World};
+use crate::public::world::{BLOCK, Kept, World, at_block};
 use spindles_block::{BlockIndex, Operation};
 use spindles_format::{AreaKind, BAD_BLOCKS_PAGE_BYTES, decode_bad_blocks};
 
@@ -41,11 +41,10 @@ fn a_list_without_entries_that_nobody_has_is_made_anew() {
     lose_list(&mut world);
     let mut world = world.reopen(&setup(&spec("raid5", 4), 4, 6));
     world.run();
-    let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
     assert_eq!(world.engine.status().lost_blocks, 0);
-    assert!(world.read(0, blocks).unwrap() == bytes);
+    assert!(world.read_all() == bytes);
     world.fail(3);
-    assert!(world.read(0, blocks).unwrap() == bytes);
+    assert!(world.read_all() == bytes);
 }
 
 /// No member can read a list that had entries: the status reports every block as lost. A block
@@ -59,8 +58,7 @@ fn of_a_list_with_entries_that_nobody_has_every_block_is_lost() {
     assert!(world.engine.status().lost_blocks > 0);
     assert!(world.close());
     lose_list(&mut world);
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.restart(&setup);
     let blocks = world.engine.geometry().blocks();
     assert_eq!(world.engine.status().lost_blocks, blocks);
     world.read(3, 1).expect_err("it may be lost");
@@ -69,21 +67,17 @@ fn of_a_list_with_entries_that_nobody_has_every_block_is_lost() {
     world.fail(1);
     world.rebuild(1, 77).unwrap();
     world.run();
-    assert!(world.close());
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.close_and_reopen(&setup);
     assert_eq!(world.engine.status().lost_blocks, blocks - 1);
     for block in (0..blocks).filter(|&block| block != 3) {
         world.read(block, 1).expect_err("it may be lost");
     }
     assert_eq!(world.read(3, 1).unwrap(), [9; BLOCK]);
-    let all = vec![5; usize::try_from(blocks).unwrap() * BLOCK];
+    let all = vec![5; at_block(blocks)];
     world.write(0, &all).unwrap();
     assert_eq!(world.engine.status().lost_blocks, 0);
-    assert!(world.close());
-    let mut world = world.reopen(&setup);
-    world.run();
-    assert!(world.read(0, u32::try_from(blocks).unwrap()).unwrap() == all);
+    let mut world = world.close_and_reopen(&setup);
+    assert!(world.read_all() == all);
 }
 
 /// Whatever a loss of power leaves of the writes under way, no member has an entry while the

@@ -1,11 +1,11 @@
 //! Checksums: corrupt blocks are never returned nor built upon, and repaired if redundancy allows.
 
 use crate::public::contents::{arrays, exercise, model_of, survivable};
-use crate::public::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World, assert_not_met, at_block, equal, only};
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberSet, Operation, RequestError};
 use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_format::{AreaKind, SLOT_BYTES};
-use spindles_layout::{Geometry, Level, Spec};
+use spindles_layout::{Geometry, Spec};
 
 /// An array with checksums. If `pages` are too few, there is room for those of one stripe range.
 pub(crate) fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
@@ -19,11 +19,14 @@ pub(crate) fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
 }
 
 pub(crate) fn spec(level: &str, members: usize) -> Spec {
-    Spec {
-        level: Level::by_name(level).unwrap(),
-        layout: None,
-        chunk_blocks: 8,
-        member_blocks: vec![72; members],
+    equal(level, members, 8, 72)
+}
+
+/// The same, with a log.
+fn logging(level: &str, members: usize, pages: u32, seed: u64) -> Setup {
+    Setup {
+        policy: "journal",
+        ..setup(&spec(level, members), pages, seed)
     }
 }
 
@@ -40,7 +43,7 @@ pub(crate) fn filled(setup: &Setup) -> (World, Vec<u8>) {
 
 /// Changes a byte of a block of a member's data area.
 pub(crate) fn rot(world: &mut World, member: usize, block: u64) {
-    let at = usize::try_from(world.data_start[member] + block).unwrap() * BLOCK;
+    let at = world.data_at(member) + at_block(block);
     world.members[member][at + 99] ^= 0x10;
 }
 
@@ -94,8 +97,7 @@ fn rot_is_answered_from_redundancy_and_written_anew() {
                 }
             }
         }
-        let blocks = u32::try_from(geometry.blocks()).unwrap();
-        let read = world.read(0, blocks).unwrap();
+        let read = world.read_all();
         assert!(read == model, "{}", spec.level.name);
         // A scrub finds what no read met: parity, or other copies.
         scrub(&mut world);
@@ -114,7 +116,7 @@ fn rot_is_answered_from_redundancy_and_written_anew() {
         assert_eq!(counted, u64::from(rotten));
         let starts = world.data_start.clone();
         for ((good, now), start) in good.iter_mut().zip(&world.members).zip(starts) {
-            let start = usize::try_from(start).unwrap() * BLOCK;
+            let start = at_block(start);
             assert!(good[start..] == now[start..], "{}", spec.level.name);
         }
     }
@@ -190,7 +192,7 @@ fn a_write_beside_more_rot_than_redundancy_comes_to_pass() {
                 rot(&mut world, member, 20);
             }
             let mut write = |world: &mut World, block: u64| {
-                let at = usize::try_from(block).unwrap() * BLOCK;
+                let at = at_block(block);
                 model[at..at + BLOCK].fill(0x77);
                 world.write(block, &[0x77; BLOCK]).unwrap();
                 model.clone()
@@ -210,10 +212,8 @@ fn a_write_beside_more_rot_than_redundancy_comes_to_pass() {
                 now = write(&mut world, block);
             }
             world.fail(u8::try_from(first).unwrap());
-            let blocks = u32::try_from(geometry.blocks()).unwrap();
-            assert!(world.read(0, blocks).unwrap() == now, "{level}");
-            assert!(world.close());
-            assert_eq!(world.wrong_checksums(), [], "{level}");
+            assert!(world.read_all() == now, "{level}");
+            world.close_with_checksums(level);
         }
     }
     assert!(told > 0, "all was written without the rest of a row");
@@ -236,7 +236,7 @@ fn a_write_beside_what_always_rots_ends() {
             break;
         }
         for member in [data[0], parity[0]] {
-            let at = usize::try_from(world.data_start[usize::from(member)] + 20).unwrap() * BLOCK;
+            let at = world.data_at(usize::from(member)) + at_block(20);
             world.members[usize::from(member)][at + 99] = u8::try_from(step % 251).unwrap();
         }
         world.step();
@@ -255,12 +255,11 @@ fn rot_is_not_built_upon() {
             rot(&mut world, member, block);
         }
         for block in (0..world.engine.geometry().blocks()).step_by(3) {
-            let at = usize::try_from(block).unwrap() * BLOCK;
+            let at = at_block(block);
             model[at..at + BLOCK].fill(0x77);
             world.write(block, &[0x77; BLOCK]).unwrap();
         }
-        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-        assert!(world.read(0, blocks).unwrap() == model, "{level}");
+        assert!(world.read_all() == model, "{level}");
         world.run();
         if level == "raid6" {
             world.fail(0);
@@ -269,11 +268,10 @@ fn rot_is_not_built_upon() {
             }
             world.rebuild(0, 99).unwrap();
             world.run();
-            assert!(world.read(0, blocks).unwrap() == model, "{level}");
+            assert!(world.read_all() == model, "{level}");
             // Repair the blocks that no read met.
             scrub(&mut world);
-            assert!(world.close());
-            assert_eq!(world.wrong_checksums(), [], "{level}");
+            world.close_with_checksums(level);
         }
     }
 }
@@ -286,18 +284,16 @@ fn lost_checksums_are_made_anew() {
         let (mut world, model) = filled(&setup);
         assert!(world.close());
         let first = world.checksum_start(1);
-        let at = usize::try_from(first).unwrap() * BLOCK;
+        let at = at_block(first);
         if unreadable {
             world.medium = (first..first + 8).map(|block| (1, block)).collect();
         } else {
             world.members[1][at + 3] ^= 1;
         }
         let mut world = world.reopen(&setup);
-        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-        assert!(world.read(0, blocks).unwrap() == model);
+        assert!(world.read_all() == model);
         scrub(&mut world);
-        assert!(world.close());
-        assert_eq!(world.wrong_checksums(), []);
+        world.close_with_checksums("");
     }
 }
 
@@ -318,7 +314,7 @@ fn pages_are_read_no_more_often_than_they_must() {
         world.trace = Some(Vec::new());
         for _ in 0..500 {
             let block = world.rng.below(blocks);
-            let at = usize::try_from(block).unwrap() * BLOCK;
+            let at = at_block(block);
             assert!(world.read(block, 1).unwrap() == model[at..at + BLOCK]);
         }
         let trace = world.trace.take().unwrap();
@@ -346,12 +342,10 @@ fn long_runs_have_their_checksums_in_three_pages() {
             let mut setup = setup(&spec, pages, 5);
             setup.range_blocks = 512;
             let (mut world, model) = filled(&setup);
-            let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-            assert!(world.read(0, blocks).unwrap() == model);
+            assert!(world.read_all() == model);
             rot(&mut world, 0, 1000);
             scrub(&mut world);
-            assert!(world.close());
-            assert_eq!(world.wrong_checksums(), [], "{level}");
+            world.close_with_checksums(level);
         }
     }
 }
@@ -373,7 +367,7 @@ const LAST: u64 = 40;
 fn crashed(setup: &Setup) -> (World, Vec<u8>) {
     let (mut world, mut model) = filled(setup);
     for block in (0..=LAST).step_by(5) {
-        let at = usize::try_from(block).unwrap() * BLOCK;
+        let at = at_block(block);
         model[at..at + BLOCK].fill(0x55);
         world.write_and_no_more(block, &[0x55; BLOCK]);
     }
@@ -385,17 +379,14 @@ fn after_a_crash_blocks_have_the_checksums_of_what_they_hold() {
     for (level, members) in WITHOUT_PARITY {
         for tears in [false, true] {
             let setup = Setup {
-                policy: "journal",
                 tears,
-                ..setup(&spec(level, members), 16, 11)
+                ..logging(level, members, 16, 11)
             };
             let (world, model) = crashed(&setup);
             assert!(!world.wrong_checksums().is_empty(), "{level}: in memory");
             let mut world = world.reopen(&setup);
-            let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-            assert!(world.read(0, blocks).unwrap() == model, "{level}");
-            assert!(world.close());
-            assert_eq!(world.wrong_checksums(), [], "{level}");
+            assert!(world.read_all() == model, "{level}");
+            world.close_with_checksums(level);
         }
     }
 }
@@ -404,10 +395,7 @@ fn after_a_crash_blocks_have_the_checksums_of_what_they_hold() {
 #[test]
 fn a_flush_with_nothing_to_flush_asks_nobody() {
     for (level, members) in [("raid0", 3), ("raid1", 2), ("raid5", 3)] {
-        let setup = Setup {
-            policy: "journal",
-            ..setup(&spec(level, members), 16, 15)
-        };
+        let setup = logging(level, members, 16, 15);
         let (mut world, _) = filled(&setup);
         let flushes = |world: &mut World| {
             world.trace = Some(Vec::new());
@@ -433,10 +421,7 @@ fn a_flush_with_nothing_to_flush_asks_nobody() {
 #[test]
 fn what_belongs_together_is_logged_as_one_batch() {
     for seed in 0..20 {
-        let setup = Setup {
-            policy: "journal",
-            ..setup(&spec("raid5", 4), 16, seed)
-        };
+        let setup = logging("raid5", 4, 16, seed);
         let (mut world, _) = filled(&setup);
         world.write(20, &[7; BLOCK]).unwrap(); // This starts the log.
         // Headers of the log have eight blocks.
@@ -458,10 +443,7 @@ fn what_belongs_together_is_logged_as_one_batch() {
 fn durable_writes_that_come_together_share_flushes() {
     const WRITES: usize = 16;
     for (level, members) in WITHOUT_PARITY {
-        let setup = Setup {
-            policy: "journal",
-            ..setup(&spec(level, members), 16, 15)
-        };
+        let setup = logging(level, members, 16, 15);
         let (mut world, _) = filled(&setup);
         world.in_order = true;
         world.flush_and_no_more();
@@ -489,9 +471,8 @@ fn rot_where_a_crash_came_is_made_good_from_a_copy() {
     for (level, members) in WITHOUT_PARITY {
         for tears in [false, true] {
             let setup = Setup {
-                policy: "journal",
                 tears,
-                ..setup(&spec(level, members), 16, 12)
+                ..logging(level, members, 16, 12)
             };
             let (mut world, model) = crashed(&setup);
             world.flush_and_no_more();
@@ -524,9 +505,8 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
     for (level, members) in [("raid4", 3), ("raid5", 2), ("raid5", 4), ("raid6", 5)] {
         for (tears, closes) in [(false, false), (false, true), (true, false), (true, true)] {
             let setup = Setup {
-                policy: "journal",
                 tears,
-                ..setup(&spec(level, members), 64, 17)
+                ..logging(level, members, 64, 17)
             };
             let mut logged = 0;
             for steps in 0.. {
@@ -538,7 +518,7 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
                 }
                 let before = world.members.clone();
                 let stripe = 8 * u64::from(world.engine.geometry().data_chunks());
-                let bytes = vec![0x77; usize::try_from(stripe).unwrap() * BLOCK];
+                let bytes = vec![0x77; at_block(stripe)];
                 let write = Operation::Write { fua: false };
                 world.submit(write, 2 * stripe, bytes, u32::try_from(stripe).unwrap());
                 for _ in 0..steps {
@@ -546,7 +526,7 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
                 }
                 let place = world.engine.geometry().locate(BlockIndex(2 * stripe));
                 let data = |members: &[Vec<u8>], member: usize| {
-                    let at = usize::try_from(world.data_start[member]).unwrap() * BLOCK;
+                    let at = world.data_at(member);
                     members[member][at..].to_vec()
                 };
                 let untouched = |member| data(&before, member) == data(&world.members, member);
@@ -556,8 +536,7 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
                 logged += u32::from(before != world.members);
                 rot(&mut world, usize::from(place.member.0), place.offset.0 + 3);
                 let mut world = world.reopen(&setup);
-                let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-                assert!(world.read(0, blocks).unwrap() == model, "{level}: {steps}");
+                assert!(world.read_all() == model, "{level}: {steps}");
                 assert!(world.close(), "{level}: {steps}");
                 assert_eq!(world.wrong_checksums(), [], "{level}: {steps}");
             }
@@ -572,17 +551,14 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
 #[test]
 fn rot_in_a_stripe_is_believed_only_where_a_crash_left_it_half_written() {
     for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {
-        let setup = Setup {
-            policy: "journal",
-            ..setup(&spec(level, members), 64, 18)
-        };
+        let setup = logging(level, members, 64, 18);
         let (mut good, mut gap) = (0, 0);
         for steps in 0.. {
             let (mut world, model) = filled(&setup);
             let before = world.members.clone();
             let data = u64::from(world.engine.geometry().data_chunks());
             let stripe = 8 * data;
-            let bytes = vec![0x77; usize::try_from(stripe).unwrap() * BLOCK];
+            let bytes = vec![0x77; at_block(stripe)];
             let write = Operation::Write { fua: false };
             world.submit(write, 2 * stripe, bytes, u32::try_from(stripe).unwrap());
             for _ in 0..steps {
@@ -628,10 +604,7 @@ fn rot_in_a_stripe_is_believed_only_where_a_crash_left_it_half_written() {
 /// checks for an array returns blocks as they are.
 #[test]
 fn what_a_crash_left_is_read_where_copies_agree() {
-    let setup = Setup {
-        policy: "journal",
-        ..setup(&spec("raid1", 2), 16, 13)
-    };
+    let setup = logging("raid1", 2, 16, 13);
     for (look_only, agree) in [(false, true), (false, false), (true, true), (true, false)] {
         let (mut world, model) = crashed(&setup);
         if !agree {
@@ -644,7 +617,7 @@ fn what_a_crash_left_is_read_where_copies_agree() {
             ..setup.clone()
         });
         let before = world.members.clone();
-        let at = usize::try_from(LAST).unwrap() * BLOCK;
+        let at = at_block(LAST);
         let right = || Ok(model[at..at + BLOCK].to_vec());
         if look_only {
             assert_eq!(world.read(LAST, 1), right());
@@ -675,14 +648,9 @@ fn what_a_crash_left_is_not_read_where_nothing_is_left_that_could_disagree() {
         ("raid1", 3, Some(0)),
         ("raid10", 4, Some(0)),
     ] {
-        let setup = Setup {
-            policy: "journal",
-            ..setup(&spec(level, members), 16, 13)
-        };
+        let setup = logging(level, members, 16, 13);
         let (mut world, model) = crashed(&setup);
-        let without = missing.map_or(MemberSet::EMPTY, |member| {
-            MemberSet::EMPTY.with(MemberIndex(member))
-        });
+        let without = missing.map_or(MemberSet::EMPTY, |member| only(member));
         world.gone = without;
         let mut world = world.reopen(&Setup {
             read_only: true,
@@ -713,13 +681,10 @@ fn what_a_crash_left_is_not_read_where_nothing_is_left_that_could_disagree() {
 fn what_a_crash_left_is_read_where_parity_fits() {
     for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {
         for rotten in [None, Some(0), Some(1)] {
-            let setup = Setup {
-                policy: "journal",
-                ..setup(&spec(level, members), 64, 18)
-            };
+            let setup = logging(level, members, 64, 18);
             let (mut world, mut model) = filled(&setup);
             let stripe = 8 * u64::from(world.engine.geometry().data_chunks());
-            let bytes = vec![0x77; usize::try_from(stripe).unwrap() * BLOCK];
+            let bytes = vec![0x77; at_block(stripe)];
             let at = usize::try_from(2 * stripe).unwrap() * BLOCK;
             model[at..at + bytes.len()].copy_from_slice(&bytes);
             world.write_and_no_more(2 * stripe, &bytes);
@@ -733,10 +698,7 @@ fn what_a_crash_left_is_read_where_parity_fits() {
                     place.offset.0 + row,
                 );
             }
-            let mut world = world.reopen(&Setup {
-                read_only: true,
-                ..setup.clone()
-            });
+            let mut world = world.reopen(&setup.to_look());
             let before = world.members.clone();
             for (block, right) in (0..).zip(model.chunks_exact(BLOCK)) {
                 let in_row = rotten.is_some_and(|row| {
@@ -780,7 +742,7 @@ fn writes_merged_beside_rot_keep_their_contents() {
                 ..setup(&spec(name, members), 1000, 1)
             });
             rot(&mut world, rotten, 2);
-            let chunk_bytes = usize::try_from(chunk).unwrap() * BLOCK;
+            let chunk_bytes = at_block(u64::from(chunk));
             let mut tokens = Vec::new();
             // The second waits for the first, and the third is merged with it.
             for (index, round) in [(1, 1), (1, 2), (2, 2)] {
@@ -796,8 +758,7 @@ fn writes_merged_beside_rot_keep_their_contents() {
             for token in tokens {
                 world.result(token).unwrap();
             }
-            let blocks = u32::try_from(bytes.len() / BLOCK).unwrap();
-            assert!(world.read(0, blocks).unwrap() == bytes, "{name} {rotten}");
+            assert!(world.read_all() == bytes, "{name} {rotten}");
         }
     }
 }
@@ -883,21 +844,16 @@ fn a_scrub_repairs_the_metadata_of_every_member_on_the_medium() {
         // Everything is repaired, and a second scrub reports nothing.
         world.events.clear();
         scrub(&mut world);
-        let told = |event: &Event| matches!(event, Event::MetadataFound(_) | Event::Found(_));
-        assert!(!world.events.iter().any(told), "{level}");
+        assert_not_met!(world, Event::MetadataFound(_) | Event::Found(_));
         // After a loss data is read with the checksums of the remaining members.
         assert!(world.close());
         assert!(world.wrong_checksums().is_empty(), "{level}");
         for lost in 0..u8::try_from(members).unwrap() {
             assert_eq!(world.superblocks(usize::from(lost)).len(), 2, "{level}");
         }
-        let setup = Setup {
-            missing: MemberSet::EMPTY.with(MemberIndex(0)),
-            ..setup
-        };
+        let setup = setup.without(only(0));
         let mut world = world.reopen(&setup);
-        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-        assert!(world.read(0, blocks).unwrap() == bytes, "{level}");
+        assert!(world.read_all() == bytes, "{level}");
     }
 }
 
@@ -932,8 +888,7 @@ fn a_replacement_says_what_was_corrupt_on_the_device_before() {
         _ => None,
     });
     assert_eq!(corrupt, Some(1));
-    let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-    assert!(world.read(0, blocks).unwrap() == bytes);
+    assert!(world.read_all() == bytes);
 }
 
 /// Blocks whose checksums are corrupt when an array is opened are verified by the other members,
@@ -959,12 +914,8 @@ fn lost_checksums_count_as_metadata_and_not_as_data() {
         });
         assert!(flaws.into_iter().all(|flaw| flaw == Flaw::ChecksumLost));
         assert!(world.close() && world.wrong_checksums().is_empty());
-        let setup = Setup {
-            missing: MemberSet::EMPTY.with(MemberIndex(0)),
-            ..setup
-        };
+        let setup = setup.without(only(0));
         let mut world = world.reopen(&setup);
-        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-        assert!(world.read(0, blocks).unwrap() == bytes);
+        assert!(world.read_all() == bytes);
     }
 }

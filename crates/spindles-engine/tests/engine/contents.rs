@@ -1,10 +1,10 @@
 //! Data is read back as written, at every level, in any order of completion, whichever members
 //! fail.
 
-use crate::public::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World, assert_met, at_block, equal, only};
 use spindles_block::{MemberIndex, MemberSet, Operation};
-use spindles_engine::Event;
-use spindles_layout::{Geometry, LEVELS, Level, Spec};
+use spindles_engine::{Event, Member};
+use spindles_layout::{Geometry, LEVELS, Spec};
 
 /// Every level with a few member counts, layouts and chunks.
 pub(crate) fn arrays() -> Vec<Spec> {
@@ -56,8 +56,7 @@ pub(crate) fn exercise(world: &mut World, model: &mut [u8], rounds: u32) {
         while at < blocks {
             let length = 1 + world.rng.below(24).min(blocks - at - 1);
             let count = u32::try_from(length).unwrap();
-            let range =
-                usize::try_from(at).unwrap() * BLOCK..usize::try_from(at + length).unwrap() * BLOCK;
+            let range = at_block(at)..usize::try_from(at + length).unwrap() * BLOCK;
             match world.rng.below(8) {
                 0..4 => {
                     let tag = u8::try_from(world.rng.below(251)).unwrap();
@@ -157,13 +156,8 @@ fn members_fail(regions: bool) {
             world.gone = missing;
             exercise(&mut world, &mut model, 2);
             for member in missing.iter().take(usize::from(geometry.redundancy() > 0)) {
-                let state = world.engine.status().members[usize::from(member.0)].state;
-                assert_ne!(
-                    state,
-                    spindles_engine::Member::Active,
-                    "{:?}",
-                    spec.level.name
-                );
+                let state = world.state(member.0);
+                assert_ne!(state, Member::Active, "{:?}", spec.level.name);
             }
         }
     }
@@ -193,7 +187,7 @@ fn latent_sector_errors_are_answered_from_redundancy() {
                 .status()
                 .members
                 .iter()
-                .all(|member| { member.state == spindles_engine::Member::Active })
+                .all(|member| { member.state == Member::Active })
         );
     }
 }
@@ -220,7 +214,7 @@ fn an_unclean_array_is_made_consistent() {
             for _ in 0..5 {
                 let block = world.rng.below(blocks);
                 let length = u32::try_from(1 + world.rng.below(6).min(blocks - block - 1)).unwrap();
-                let buffer = vec![0; usize::try_from(length).unwrap() * BLOCK];
+                let buffer = vec![0; at_block(length.into())];
                 let token = world.submit(Operation::Read, block, buffer, length);
                 seen.push((token, block, length));
             }
@@ -247,12 +241,7 @@ fn an_unclean_array_is_made_consistent() {
 /// A member may go out at any moment of a resync: the resync still settles all rows.
 #[test]
 fn a_resync_ends_also_when_a_member_goes_out_meanwhile() {
-    let spec = Spec {
-        level: Level::by_name("raid1").unwrap(),
-        layout: None,
-        chunk_blocks: 4,
-        member_blocks: vec![16; 2],
-    };
+    let spec = equal("raid1", 2, 4, 16);
     for steps in 0.. {
         let setup = Setup {
             seed: 3,
@@ -263,15 +252,11 @@ fn a_resync_ends_also_when_a_member_goes_out_meanwhile() {
         let mut world = setup
             .open_filled(|member, at| u8::try_from((member + at) % 251).unwrap())
             .unwrap();
-        for _ in 0..steps {
-            if world.idle() {
-                return;
-            }
-            world.step();
+        if !world.steps(steps) {
+            return;
         }
         world.fail(1);
-        let done = |event: &Event| matches!(event, Event::ResyncDone { .. });
-        assert!(world.events.iter().any(done), "after {steps} steps");
+        assert_met!(world, Event::ResyncDone { .. });
         assert!(world.close());
     }
 }
@@ -280,12 +265,7 @@ fn a_resync_ends_also_when_a_member_goes_out_meanwhile() {
 #[test]
 fn an_array_whose_members_all_go_is_closed() {
     for steps in 0..12 {
-        let spec = Spec {
-            level: Level::by_name("raid5").unwrap(),
-            layout: None,
-            chunk_blocks: 4,
-            member_blocks: vec![16; 3],
-        };
+        let spec = equal("raid5", 3, 4, 16);
         let setup = Setup {
             seed: 5,
             persistent: true,
@@ -293,11 +273,7 @@ fn an_array_whose_members_all_go_is_closed() {
         };
         let mut world = setup.open().unwrap();
         let token = world.submit(Operation::Write { fua: false }, 0, vec![1; 4 * BLOCK], 4);
-        for _ in 0..steps {
-            if !world.idle() {
-                world.step();
-            }
-        }
+        world.steps(steps);
         world.gone = MemberSet::all(3);
         world.run();
         if world.result(token).is_err() {
@@ -318,12 +294,7 @@ fn an_array_whose_members_all_go_at_its_opening_is_closed() {
                 regions: true,
                 policy: "journal",
                 checksum_pages,
-                ..Setup::new(Spec {
-                    level: Level::by_name("raid5").unwrap(),
-                    layout: None,
-                    chunk_blocks: 4,
-                    member_blocks: vec![16; members],
-                })
+                ..Setup::new(equal("raid5", members, 4, 16))
             };
             for seed in 0..8 {
                 let goes = |&steps: &u32| all_go_while_opening(&setup(seed), missing, steps);
@@ -370,7 +341,7 @@ fn beyond_the_tolerance_there_are_errors() {
         }
         let mut errors = 0;
         for block in 0..blocks {
-            let at = usize::try_from(block).unwrap() * BLOCK;
+            let at = at_block(block);
             match world.read(block, 1) {
                 Ok(bytes) => assert!(bytes == model[at..at + BLOCK], "exact or an error"),
                 Err(_) => errors += 1,
@@ -382,12 +353,7 @@ fn beyond_the_tolerance_there_are_errors() {
 
 #[test]
 fn a_small_write_of_raid5_costs_four_member_operations() {
-    let spec = Spec {
-        level: Level::by_name("raid5").unwrap(),
-        layout: None,
-        chunk_blocks: 8,
-        member_blocks: vec![64; 5],
-    };
+    let spec = equal("raid5", 5, 8, 64);
     let mut world = Setup::new(spec).open().unwrap();
     world.trace = Some(Vec::new());
     world.write(3, &[1; BLOCK]).unwrap();
@@ -402,12 +368,7 @@ fn a_small_write_of_raid5_costs_four_member_operations() {
 
 #[test]
 fn nothing_is_written_before_the_array_is_marked_unclean() {
-    let spec = Spec {
-        level: Level::by_name("raid1").unwrap(),
-        layout: None,
-        chunk_blocks: 8,
-        member_blocks: vec![64; 2],
-    };
+    let spec = equal("raid1", 2, 8, 64);
     let setup = Setup {
         persistent: true,
         ..Setup::new(spec)
@@ -429,13 +390,8 @@ fn nothing_is_written_before_the_array_is_marked_unclean() {
 
 #[test]
 fn a_missing_member_is_recorded_before_anything_is_served() {
-    let spec = Spec {
-        level: Level::by_name("raid5").unwrap(),
-        layout: None,
-        chunk_blocks: 8,
-        member_blocks: vec![64; 3],
-    };
-    let missing = MemberSet::EMPTY.with(MemberIndex(2));
+    let spec = equal("raid5", 3, 8, 64);
+    let missing = only(2);
     let setup = Setup {
         persistent: true,
         missing,
@@ -488,7 +444,7 @@ fn writes_merged_in_a_stripe_keep_their_contents() {
             let mut world = setup.open().unwrap();
             let mut model = model_of(&geometry);
             let chunk = spec.chunk_blocks;
-            let chunk_bytes = usize::try_from(chunk).unwrap() * BLOCK;
+            let chunk_bytes = at_block(u64::from(chunk));
             for round in 0..2u8 {
                 // All chunks at once: those of a stripe wait for one another, and are written
                 // together.

@@ -1,7 +1,7 @@
 //! Errors of each device are counted, and the device's superblock keeps the counts.
 
 use crate::public::checksums::{filled, rot, scrub, setup, spec};
-use crate::public::world::World;
+use crate::public::world::{World, assert_met};
 use spindles_block::{Instant, MemberIndex};
 use spindles_engine::Event;
 use spindles_format::{ErrorCounts, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
@@ -40,8 +40,7 @@ fn a_repaired_block_counts_for_its_device_and_survives_a_crash() {
         assert_eq!(counted(&world, sound), ErrorCounts::NONE);
         assert_eq!(stored(&world, sound), ErrorCounts::NONE);
     }
-    let blocks = u32::try_from(right.len() / 512).unwrap();
-    assert!(world.read(0, blocks).unwrap() == right);
+    assert!(world.read_all() == right);
 }
 
 #[test]
@@ -57,8 +56,7 @@ fn errors_ask_for_superblocks_once_a_minute_and_when_the_array_is_closed() {
     for block in 17..20 {
         rot(&mut world, 2, block);
     }
-    let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-    world.read(0, blocks).unwrap();
+    world.read_all();
     let counts = counted(&world, 2);
     assert!(counts.corrupt_blocks > 1, "{counts:?}");
     assert_eq!(written(&world), before);
@@ -67,13 +65,13 @@ fn errors_ask_for_superblocks_once_a_minute_and_when_the_array_is_closed() {
     for block in 25..28 {
         rot(&mut world, 2, block);
     }
-    world.read(0, blocks).unwrap();
+    world.read_all();
     assert!(written(&world) > before);
     assert!(stored(&world, 2).corrupt_blocks >= counts.corrupt_blocks);
     for block in 33..36 {
         rot(&mut world, 2, block);
     }
-    world.read(0, blocks).unwrap();
+    world.read_all();
     assert!(world.close());
     assert_eq!(stored(&world, 2), counted(&world, 2));
 }
@@ -117,8 +115,7 @@ fn counts_stay_with_the_device() {
             world.rebuild(1, 9).unwrap();
         }
         world.run();
-        let filled = |event: &Event| matches!(event, Event::RebuildDone { .. });
-        assert!(world.events.iter().any(filled), "{:?}", world.events);
+        assert_met!(world, Event::RebuildDone { .. });
         let left = if returns {
             corrupt(1, 1)
         } else {

@@ -1,7 +1,7 @@
 //! An array that gets larger on its members, and is interrupted at any moment. The array has its
 //! old or its new size, with unchanged contents, and zeros behind them.
 
-use crate::public::world::{BLOCK, Kept, Setup, World};
+use crate::public::world::{BLOCK, Kept, Setup, World, at_block};
 use spindles_engine::{geometry_of, plan_size};
 use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::{Level, Spec};
@@ -84,10 +84,10 @@ fn prepare(way: &Way, seed: u64, ends_written: bool) -> (World, Vec<u8>) {
     let mut world = world.reopen_as(&small, record, None);
     world.run();
     let blocks = world.engine.geometry().blocks();
-    let mut held = vec![0; usize::try_from(blocks).unwrap() * BLOCK];
+    let mut held = vec![0; at_block(blocks)];
     let last = if ends_written { blocks - 1 } else { 0 };
     for block in [last, world.rng.below(blocks), world.rng.below(blocks)] {
-        let at = usize::try_from(block).unwrap() * BLOCK;
+        let at = at_block(block);
         let byte = u8::try_from(1 + world.rng.below(200)).unwrap();
         held[at..at + BLOCK].fill(byte);
         world.write(block, &[byte; BLOCK]).unwrap();
@@ -113,8 +113,7 @@ fn with_room(device: &DeviceRecord, rows: u64) -> DeviceRecord {
 /// Returns the contents of an array after its opening.
 fn contents(world: &mut World) -> Vec<u8> {
     world.run();
-    let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-    world.read(0, blocks).unwrap()
+    world.read_all()
 }
 
 #[test]
@@ -164,7 +163,7 @@ fn an_array_that_gets_larger_is_either_at_any_moment() {
                 small += 1;
             } else {
                 large += 1;
-                assert_eq!(found.len(), usize::try_from(blocks).unwrap() * BLOCK);
+                assert_eq!(found.len(), at_block(blocks));
                 world.write(blocks - 3, &[0xee; 2 * BLOCK]).unwrap();
             }
             assert!(world.close());

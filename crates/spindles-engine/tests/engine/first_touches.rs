@@ -1,11 +1,12 @@
 //! What the first write to a region waits for, and later ones do not.
 
 use crate::public::replay::{place_of, wide};
-use crate::public::world::{BLOCK, Kept, Setup, World, clear_checksums};
+use crate::public::world::{
+    BLOCK, Kept, Setup, World, assert_not_met, at_block, clear_checksums, equal,
+};
 use spindles_block::{MemberIndex, Operation};
 use spindles_engine::{Command, Event, Repair, Scrub};
 use spindles_format::{AreaKind, ArrayRecord, BitmapPage, CHECKSUM_PAGE_BYTES, decode_bitmap};
-use spindles_layout::{Level, Spec};
 
 /// Blocks of a region of `setup`, on each member and in the array.
 const REGION_BLOCKS: u64 = 8;
@@ -17,12 +18,7 @@ fn setup() -> Setup {
         persistent: true,
         regions: true,
         dirty_bytes: 1 << 30,
-        ..Setup::new(Spec {
-            level: Level::by_name("raid1").unwrap(),
-            layout: None,
-            chunk_blocks: 4,
-            member_blocks: vec![REGIONS * REGION_BLOCKS; 2],
-        })
+        ..Setup::new(equal("raid1", 2, 4, REGIONS * REGION_BLOCKS))
     }
 }
 
@@ -32,9 +28,7 @@ fn written(setup: &Setup) -> World {
     for region in 0..REGIONS {
         world.write(region * REGION_BLOCKS, &[1; BLOCK]).unwrap();
     }
-    assert!(world.close());
-    let mut world = world.reopen(setup);
-    world.run();
+    let mut world = world.close_and_reopen(setup);
     // The first write of an opening waits for superblocks.
     world
         .write((REGIONS - 1) * REGION_BLOCKS, &[2; BLOCK])
@@ -68,15 +62,11 @@ fn who_is_not_made_zeros_is_known_to_be_out_before_a_region_is_written() {
         world
             .write((REGIONS - 1) * REGION_BLOCKS, &[1; BLOCK])
             .unwrap();
-        let start = usize::try_from(world.data_start[0]).unwrap() * BLOCK;
-        let region = start..start + usize::try_from(REGION_BLOCKS).unwrap() * BLOCK;
+        let start = world.data_at(0);
+        let region = start..start + at_block(REGION_BLOCKS);
         world.members[0][region.clone()].fill(0xee);
         let token = world.submit(Operation::Write { fua: false }, 3, vec![2; BLOCK], 1);
-        for _ in 0..stop {
-            if !world.idle() {
-                world.step();
-            }
-        }
+        world.steps(stop);
         world.gone = world.gone.with(MemberIndex(0));
         while !world.idle() {
             world.step();
@@ -110,10 +100,7 @@ fn waits_in_order(world: &mut World, from: u64, end: u64) -> usize {
             let token = world.submit(operation, block, vec![3; BLOCK], 1);
             let at_once = world.trace.take().unwrap();
             waited |= !at_once.iter().any(|line| line.starts_with("write "));
-            while world.replies.is_empty() {
-                world.step();
-            }
-            world.result(token).unwrap();
+            world.await_answer(token).unwrap();
         }
         waited
     };
@@ -222,7 +209,7 @@ fn new(level: &str, members: usize) -> (Setup, World) {
     setup.spec.member_blocks = vec![600; members];
     let mut world = setup.open().unwrap();
     for member in 0..members {
-        let data = usize::try_from(world.data_start[member]).unwrap() * BLOCK;
+        let data = world.data_at(member);
         world.members[member][data..].fill(0xe0 + u8::try_from(member).unwrap());
     }
     (setup, world)
@@ -300,15 +287,13 @@ fn what_was_never_written_in_a_region_is_zeros() {
         };
         world.command(Command::Scrub(scrub)).unwrap();
         world.run();
-        let found = |event: &Event| matches!(event, Event::Found(_) | Event::Disagreement { .. });
-        assert!(!world.events.iter().any(found), "{:?}", world.events);
+        assert_not_met!(world, Event::Found(_) | Event::Disagreement { .. });
         assert!(world.close());
         world.members.truncate(members);
         // The device that took the place of member 0 had arbitrary contents.
         let wrong = world.wrong_checksums().into_iter();
         assert_eq!(wrong.filter(|(member, _)| *member > 0).count(), 0);
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.restart(&setup);
         assert_zeros_but(&mut world, &written, level);
     }
 }
@@ -336,7 +321,7 @@ fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
                 .expect_err("it is lost, or is not known to be zeros");
         }
         // Rows that are then written as a whole are readable again, and no others.
-        let stripe = vec![9; usize::try_from(STRIPE).unwrap() * BLOCK];
+        let stripe = vec![9; at_block(STRIPE)];
         world.write(0, &stripe).unwrap();
         assert!(world.close());
         let missing = missing.map(spindles_block::MemberIndex);
@@ -352,7 +337,7 @@ fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
 fn what_was_given_back_is_zeros_when_it_is_written_again() {
     let (setup, mut world) = new("raid5", 4);
     let blocks = world.engine.geometry().blocks();
-    let bytes = vec![7; usize::try_from(blocks).unwrap() * BLOCK];
+    let bytes = vec![7; at_block(blocks)];
     world.write(0, &bytes).unwrap();
     let members = world.members.clone();
     let all = u32::try_from(blocks).unwrap();
@@ -361,13 +346,12 @@ fn what_was_given_back_is_zeros_when_it_is_written_again() {
     world.result(token).unwrap();
     // A member need not zero blocks that it is not asked to.
     for (member, before) in members.iter().enumerate() {
-        let data = usize::try_from(world.data_start[member]).unwrap() * BLOCK;
+        let data = world.data_at(member);
         world.members[member][data..].copy_from_slice(&before[data..]);
     }
     world.write(3, &[8; BLOCK]).unwrap();
     assert_zeros_but(&mut world, &[(3, 8)], "given back");
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.restart(&setup);
     assert_zeros_but(&mut world, &[(3, 8)], "after a crash");
 }
 
@@ -378,17 +362,16 @@ fn a_first_write_that_was_answered_outlives_a_crash() {
     for (blocks, power) in [(1, false), (STRIPE, false), (1, true), (STRIPE, true)] {
         for without in [None, Some(0), Some(1), Some(3)] {
             let (mut setup, mut world) = new("raid5", 4);
-            let bytes = vec![9; usize::try_from(blocks).unwrap() * BLOCK];
+            let bytes = vec![9; at_block(blocks)];
             world.write_and_no_more(STRIPE, &bytes);
             if power {
                 // The write was logged as a whole, so the log makes it durable.
                 world.lose_power(|_| Kept::Nothing);
             }
             if let Some(member) = without {
-                setup.missing = setup.missing.with(spindles_block::MemberIndex(member));
+                setup.missing = setup.missing.with(MemberIndex(member));
             }
-            let mut world = world.reopen(&setup);
-            world.run();
+            let mut world = world.restart(&setup);
             let written: Vec<_> = (STRIPE..STRIPE + blocks).map(|block| (block, 9)).collect();
             let what = format!("{blocks} blocks, power {power}, without {without:?}");
             assert_zeros_but(&mut world, &written, &what);
@@ -408,8 +391,7 @@ fn one_block_without_a_checksum_makes_no_blank_row() {
     let page = usize::try_from(world.checksum_start(member)).unwrap() * BLOCK;
     let page = page..page + CHECKSUM_PAGE_BYTES;
     world.members[member][page.clone()].copy_from_slice(&before[member][page]);
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.restart(&setup);
     assert_zeros_but(&mut world, &[(0, 5), (1, 5)], "a lost write");
     world.write(1, &[6; BLOCK]).unwrap();
     assert_zeros_but(&mut world, &[(0, 5), (1, 6)], "a lost write");

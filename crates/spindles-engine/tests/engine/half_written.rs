@@ -134,9 +134,7 @@ impl Case {
             |bytes: &[u8]| -> Vec<u8> { bytes.iter().flat_map(|&byte| [byte; CHUNK]).collect() };
         let mut world = setup.open().unwrap();
         world.write(0, &stripe(&first)).unwrap();
-        assert!(world.close());
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.close_and_reopen(&setup);
         for &chunk in &self.small {
             let at = u64::try_from(4 * chunk).unwrap();
             world.write(at, &[second[chunk]; CHUNK]).unwrap();

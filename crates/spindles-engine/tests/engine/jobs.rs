@@ -1,20 +1,14 @@
 //! Jobs while clients are busy: jobs yield, but keep their guaranteed rate.
 
-use crate::public::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World, equal};
 use spindles_block::Operation;
 use spindles_engine::{Command, Event, Status};
-use spindles_layout::{Level, Spec};
 
 const MEMBER_BLOCKS: u64 = 4096;
 const MS: u64 = 1_000_000;
 
 fn unclean_mirror() -> World {
-    let spec = Spec {
-        level: Level::by_name("raid1").unwrap(),
-        layout: None,
-        chunk_blocks: 64,
-        member_blocks: vec![MEMBER_BLOCKS; 2],
-    };
+    let spec = equal("raid1", 2, 64, MEMBER_BLOCKS);
     let setup = Setup {
         clean: false,
         ..Setup::new(spec)
@@ -78,12 +72,7 @@ fn a_job_beside_clients_keeps_its_rate_and_no_more() {
 #[test]
 fn rebuilds_and_replacements_keep_the_rate_and_yield() {
     for (replace, rate) in [(false, 500_000), (true, 500_000), (false, 0), (true, 0)] {
-        let spec = Spec {
-            level: Level::by_name("raid1").unwrap(),
-            layout: None,
-            chunk_blocks: 64,
-            member_blocks: vec![MEMBER_BLOCKS; 2],
-        };
+        let spec = equal("raid1", 2, 64, MEMBER_BLOCKS);
         let setup = Setup {
             persistent: true,
             ..Setup::new(spec)

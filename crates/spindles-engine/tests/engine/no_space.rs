@@ -32,10 +32,8 @@ fn check_stays(mut world: World, setup: &Setup, from: u64, what: &str) {
         let again: Vec<_> = first(&mut world);
         assert_eq!(again, read, "{what}");
     }
-    let mut again = setup.clone();
-    again.missing = world.engine.record().unwrap().missing();
-    let mut world = world.reopen(&again);
-    world.run();
+    let again = setup.without(world.engine.record().unwrap().missing());
+    let mut world = world.restart(&again);
     let later: Vec<_> = first(&mut world);
     for (read, later) in read.into_iter().zip(later) {
         let later = later.expect(what);

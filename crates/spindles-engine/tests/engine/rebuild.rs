@@ -4,15 +4,11 @@
 use crate::public::{
     checksums::{filled, rot, scrub, setup, spec},
     contents::{arrays, exercise, model_of, survivable},
-    world::{BLOCK, Setup, World},
+    world::{BLOCK, Setup, World, assert_met, at_block, equal},
 };
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation};
 use spindles_engine::{ArrayState, CommandError, Event, Member};
-use spindles_layout::{Geometry, Level, Spec};
-
-fn state(world: &World, member: u8) -> Member {
-    world.engine.status().members[usize::from(member)].state
-}
+use spindles_layout::{Geometry, Spec};
 
 /// Loses, replaces and rebuilds all that the level survives while clients write, then loses all
 /// others. Reads then come from the new devices.
@@ -36,20 +32,16 @@ fn a_rebuilt_device_holds_what_was_lost() {
             exercise(&mut world, &mut model, 1);
             for member in missing.iter() {
                 assert_eq!(
-                    state(&world, member.0),
+                    world.state(member.0),
                     Member::Missing {
                         reason: Some(spindles_engine::OutReason::Command)
                     }
                 );
                 world.rebuild(member.0, 100 + member.0).unwrap();
                 let steps = world.rng.below(40);
-                for _ in 0..steps {
-                    if !world.idle() {
-                        world.step();
-                    }
-                }
+                world.steps(steps);
                 // One after another, or side by side.
-                while world.engine.status().members[usize::from(member.0)].state
+                while world.state(member.0)
                     == (Member::Missing {
                         reason: Some(spindles_engine::OutReason::Command),
                     })
@@ -59,7 +51,7 @@ fn a_rebuilt_device_holds_what_was_lost() {
             }
             exercise(&mut world, &mut model, 1);
             for member in missing.iter() {
-                assert_eq!(state(&world, member.0), Member::Active, "{spec:?}");
+                assert_eq!(world.state(member.0), Member::Active, "{spec:?}");
                 assert!(world.events.contains(&Event::RebuildDone { member }));
             }
             assert_eq!(world.engine.state(), ArrayState::Healthy);
@@ -78,12 +70,7 @@ fn a_rebuilt_device_holds_what_was_lost() {
 fn mirror(blocks: u64) -> Setup {
     Setup {
         persistent: true,
-        ..Setup::new(Spec {
-            level: Level::by_name("raid1").unwrap(),
-            layout: None,
-            chunk_blocks: 4,
-            member_blocks: vec![blocks; 2],
-        })
+        ..Setup::new(equal("raid1", 2, 4, blocks))
     }
 }
 
@@ -97,7 +84,7 @@ fn what_can_not_be_rebuilt_is_refused() {
     world.rebuild(1, 100).unwrap();
     assert_eq!(world.rebuild(1, 101), Err(CommandError::NotMissing));
     world.run();
-    assert_eq!(state(&world, 1), Member::Active);
+    assert_eq!(world.state(1), Member::Active);
     let scratch = Setup {
         persistent: false,
         ..mirror(64)
@@ -201,13 +188,10 @@ fn a_device_that_fails_while_it_is_filled_is_out() {
         assert_eq!(world.write(3, &[7; BLOCK]), Ok(()));
         world.fail(1);
         world.rebuild(1, 100).unwrap();
-        for _ in 0..steps {
-            if world.idle() {
-                return;
-            }
-            world.step();
+        if !world.steps(steps) {
+            return;
         }
-        world.gone = world.gone.with(spindles_block::MemberIndex(1));
+        world.gone = world.gone.with(MemberIndex(1));
         assert_eq!(world.write(5, &[8; BLOCK]), Ok(()), "after {steps} steps");
         assert_eq!(world.engine.state(), ArrayState::Degraded);
         assert_eq!(world.read(3, 1).unwrap(), [7; BLOCK]);
@@ -246,13 +230,11 @@ fn a_device_goes_without_what_can_t_be_read() {
         blocks: 1,
     };
     assert!(world.events.contains(&first));
-    assert_eq!(state(&world, 1), Member::Active);
+    assert_eq!(world.state(1), Member::Active);
     let bad_blocks = |world: &World| world.engine.status().members[1].faults.bad_blocks;
     assert_eq!(bad_blocks(&world), 2);
     assert!(world.read(33, 1).is_err() && world.read(35, 1).is_err());
-    assert!(world.close());
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.close_and_reopen(&setup);
     assert_eq!(bad_blocks(&world), 2);
     assert!(world.read(33, 1).is_err());
     // Member 0 is read again, since the list has no blocks of that member.
@@ -279,7 +261,7 @@ fn a_row_that_can_t_be_filled_is_all_that_is_lost() {
     rot(&mut world, 0, 20);
     world.rebuild(3, 100).unwrap();
     world.run();
-    assert_eq!(state(&world, 3), Member::Active);
+    assert_eq!(world.state(3), Member::Active);
     let row = |block: &u64| geometry.locate(BlockIndex(*block)).offset.0 == 20;
     let lost = |block: &u64| {
         let member = geometry.locate(BlockIndex(*block)).member.0;
@@ -287,7 +269,7 @@ fn a_row_that_can_t_be_filled_is_all_that_is_lost() {
     };
     for block in 0..geometry.blocks() {
         let read = world.read(block, 1);
-        let at = usize::try_from(block).unwrap() * BLOCK;
+        let at = at_block(block);
         assert_eq!(read.is_err(), lost(&block), "{block}");
         assert!(
             lost(&block) || read.unwrap() == bytes[at..at + BLOCK],
@@ -299,7 +281,7 @@ fn a_row_that_can_t_be_filled_is_all_that_is_lost() {
     world.write(other, &[5; BLOCK]).unwrap();
     world.fail(1);
     for block in (0..geometry.blocks()).filter(|block| !row(block)) {
-        let at = usize::try_from(block).unwrap() * BLOCK;
+        let at = at_block(block);
         assert!(
             world.read(block, 1).unwrap() == bytes[at..at + BLOCK],
             "{block}"
@@ -339,7 +321,7 @@ fn old_blocks_of_a_returning_member_stand_in_for_rotten_ones() {
                     world.fail(member);
                 }
                 for block in [of_row(neighbour).next().unwrap(), block] {
-                    let at = usize::try_from(block).unwrap() * BLOCK;
+                    let at = at_block(block);
                     bytes[at..at + BLOCK].fill(9);
                     world.write(block, &[9; BLOCK]).unwrap();
                 }
@@ -348,9 +330,9 @@ fn old_blocks_of_a_returning_member_stand_in_for_rotten_ones() {
                 world.bring_back(out[0]).unwrap();
                 world.run();
                 let case = format!("{level} of {members}, {out:?} out, {rotten} rotten, {block}");
-                assert_eq!(state(&world, out[0]), Member::Active, "{case}");
+                assert_eq!(world.state(out[0]), Member::Active, "{case}");
                 for block in 0..geometry.blocks() {
-                    let at = usize::try_from(block).unwrap() * BLOCK;
+                    let at = at_block(block);
                     match world.read(block, 1) {
                         Ok(read) => assert!(read == bytes[at..at + BLOCK], "{case}: {block}"),
                         Err(_) => assert_eq!(row_of(block), written, "{case}: {block}"),
@@ -377,9 +359,8 @@ fn many_unreadable_places_hold_the_mark() {
     }
     world.rebuild(1, 100).unwrap();
     world.run();
-    let incomplete = |event: &Event| matches!(event, Event::RebuildIncomplete { .. });
-    assert!(world.events.iter().any(incomplete));
-    let Member::Rebuilding { mark } = state(&world, 1) else {
+    assert_met!(world, Event::RebuildIncomplete { .. });
+    let Member::Rebuilding { mark } = world.state(1) else {
         panic!("it is not filled");
     };
     assert!((33..=97).contains(&mark.0), "{mark:?}");
@@ -404,7 +385,7 @@ fn without_a_list_an_unreadable_place_holds_the_mark() {
     let failed = Event::RebuildIncomplete { failed: 1 };
     assert!(world.events.contains(&failed));
     let mark = BlockIndex(32);
-    assert_eq!(state(&world, 1), Member::Rebuilding { mark });
+    assert_eq!(world.state(1), Member::Rebuilding { mark });
     assert!(world.read(33, 1).is_err());
     assert!(world.close());
 }
@@ -420,7 +401,7 @@ fn a_close_keeps_the_mark() {
         world.step();
     }
     assert!(world.close());
-    let Member::Rebuilding { mark } = state(&world, 1) else {
+    let Member::Rebuilding { mark } = world.state(1) else {
         panic!("it was in the middle");
     };
     assert!((100..4096).contains(&mark.0), "{mark:?}");
@@ -440,12 +421,7 @@ fn a_close_keeps_the_mark() {
 /// A returning member gets only the blocks written while it was out.
 #[test]
 fn a_member_that_returns_gets_what_it_missed_alone() {
-    let spec = Spec {
-        level: Level::by_name("raid5").unwrap(),
-        layout: None,
-        chunk_blocks: 4,
-        member_blocks: vec![128; 3],
-    };
+    let spec = equal("raid5", 3, 4, 128);
     let setup = Setup {
         persistent: true,
         regions: true,
@@ -453,7 +429,7 @@ fn a_member_that_returns_gets_what_it_missed_alone() {
     };
     let mut world = setup.open().unwrap();
     let blocks = Geometry::new(&spec).unwrap().blocks();
-    let mut model = vec![7; usize::try_from(blocks).unwrap() * BLOCK];
+    let mut model = vec![7; at_block(blocks)];
     world.write(0, &model).unwrap(); // And after a while nothing is dirty.
     world.fail(1);
     // One block, in the third region: a region is two groups of eight blocks.
@@ -466,7 +442,7 @@ fn a_member_that_returns_gets_what_it_missed_alone() {
     world.trace = Some(Vec::new());
     world.bring_back(1).unwrap();
     world.run();
-    assert_eq!(state(&world, 1), Member::Active);
+    assert_eq!(world.state(1), Member::Active);
     let start = world.data_start[1];
     let region = start + 16..start + 24; // Two rows of four blocks.
     for line in world.trace.take().unwrap() {
@@ -478,19 +454,14 @@ fn a_member_that_returns_gets_what_it_missed_alone() {
         assert!(data.is_none_or(|block| region.contains(&block)), "{line}");
     }
     world.fail(2);
-    let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
+    let all = world.read_all();
     assert!(all == model);
 }
 
 /// Members that return together take their places in one update.
 #[test]
 fn several_members_return_at_once() {
-    let spec = Spec {
-        level: Level::by_name("raid6").unwrap(),
-        layout: None,
-        chunk_blocks: 4,
-        member_blocks: vec![128; 5],
-    };
+    let spec = equal("raid6", 5, 4, 128);
     let setup = Setup {
         persistent: true,
         regions: true,
@@ -498,7 +469,7 @@ fn several_members_return_at_once() {
     };
     let mut world = setup.open().unwrap();
     let blocks = Geometry::new(&spec).unwrap().blocks();
-    let mut model = vec![7; usize::try_from(blocks).unwrap() * BLOCK];
+    let mut model = vec![7; at_block(blocks)];
     world.write(0, &model).unwrap();
     world.fail(1);
     world.fail(3);
@@ -514,13 +485,13 @@ fn several_members_return_at_once() {
         world.step();
     }
     for member in [1, 3] {
-        assert!(matches!(state(&world, member), Member::Rebuilding { .. }));
+        assert!(matches!(world.state(member), Member::Rebuilding { .. }));
     }
     world.run();
     assert_eq!(world.engine.state(), ArrayState::Healthy);
     world.fail(0);
     world.fail(2);
-    let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
+    let all = world.read_all();
     assert!(all == model);
 }
 
@@ -528,17 +499,9 @@ fn several_members_return_at_once() {
 /// still be saved.
 #[test]
 fn positions_that_wait_for_a_device_are_told() {
-    let spec = Spec {
-        level: Level::by_name("raid6").unwrap(),
-        layout: None,
-        chunk_blocks: 4,
-        member_blocks: vec![64; 5],
-    };
-    let members = |list: &[u8]| -> MemberSet {
-        list.iter()
-            .map(|&member| spindles_block::MemberIndex(member))
-            .collect()
-    };
+    let spec = equal("raid6", 5, 4, 64);
+    let members =
+        |list: &[u8]| -> MemberSet { list.iter().map(|&member| MemberIndex(member)).collect() };
     let setup = Setup {
         persistent: true,
         ..Setup::new(spec.clone())
@@ -552,7 +515,7 @@ fn positions_that_wait_for_a_device_are_told() {
     world.submit(Operation::Flush, 0, Vec::new(), 0);
     world.rebuild(3, 101).unwrap();
     assert_eq!(world.engine.vacancies(), members(&[1]));
-    while !matches!(state(&world, 3), Member::Rebuilding { .. }) {
+    while !matches!(world.state(3), Member::Rebuilding { .. }) {
         world.step();
     }
     assert_eq!(world.engine.vacancies(), members(&[1]));
@@ -561,12 +524,12 @@ fn positions_that_wait_for_a_device_are_told() {
     assert_eq!(world.engine.vacancies(), members(&[1, 3]));
     world.rebuild(3, 102).unwrap();
     world.run();
-    assert_eq!(state(&world, 3), Member::Active);
+    assert_eq!(world.state(3), Member::Active);
     assert_eq!(world.engine.vacancies(), members(&[1]));
     // After a third member fails, the array can't be saved.
     world.fail(0);
     assert_eq!(world.engine.vacancies(), members(&[0, 1]));
-    world.gone = world.gone.with(spindles_block::MemberIndex(2));
+    world.gone = world.gone.with(MemberIndex(2));
     world.write(0, &vec![7; 12 * BLOCK]).unwrap_err();
     assert_eq!(world.engine.vacancies(), MemberSet::EMPTY);
     // Without superblocks no later opening could determine which device is good.
@@ -581,23 +544,18 @@ fn positions_that_wait_for_a_device_are_told() {
 fn a_place_that_cannot_be_recorded_is_not_taken() {
     let setup = Setup {
         persistent: true,
-        ..Setup::new(Spec {
-            level: Level::by_name("raid1").unwrap(),
-            layout: None,
-            chunk_blocks: 4,
-            member_blocks: vec![64; 2],
-        })
+        ..Setup::new(equal("raid1", 2, 4, 64))
     };
     let mut world = setup.open().unwrap();
     world.write(0, &[7; BLOCK]).unwrap();
-    let member = spindles_block::MemberIndex(1);
+    let member = MemberIndex(1);
     world
         .command(spindles_engine::Command::Fail(member))
         .unwrap();
     world.rebuild(1, 101).unwrap();
-    world.gone = world.gone.with(spindles_block::MemberIndex(0));
+    world.gone = world.gone.with(MemberIndex(0));
     world.run();
-    assert!(matches!(state(&world, 1), Member::Missing { .. }));
+    assert!(matches!(world.state(1), Member::Missing { .. }));
     world.write(0, &[8; BLOCK]).unwrap_err();
     world.close();
 }

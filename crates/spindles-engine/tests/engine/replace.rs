@@ -3,11 +3,11 @@
 
 use crate::public::{
     contents::{arrays, exercise, model_of},
-    world::{BLOCK, Setup, World},
+    world::{BLOCK, Setup, World, equal},
 };
 use spindles_block::{MemberError, MemberIndex};
 use spindles_engine::{ArrayState, Command, CommandError, Event, Member, ReplaceEnd};
-use spindles_layout::{Geometry, Level, Spec};
+use spindles_layout::Geometry;
 
 const END_STEPS: u32 = 100_000;
 
@@ -53,11 +53,7 @@ fn a_replacement_holds_what_the_member_held() {
                 let again = world.replace(member, 99);
                 assert_eq!(again, Err(CommandError::Replacing(MemberIndex(member))));
                 let steps = world.rng.below(60);
-                for _ in 0..steps {
-                    if !world.idle() {
-                        world.step();
-                    }
-                }
+                world.steps(steps);
                 exercise(&mut world, &mut model, 1);
                 until_over(&mut world);
                 let member = MemberIndex(member);
@@ -79,12 +75,7 @@ fn a_replacement_holds_what_the_member_held() {
 fn array(level: &str, members: usize, blocks: u64) -> Setup {
     Setup {
         persistent: true,
-        ..Setup::new(Spec {
-            level: Level::by_name(level).unwrap(),
-            layout: None,
-            chunk_blocks: 4,
-            member_blocks: vec![blocks; members],
-        })
+        ..Setup::new(equal(level, members, 4, blocks))
     }
 }
 
@@ -239,11 +230,7 @@ fn the_others_are_read_where_the_member_can_not_be() {
     world.run();
     let why = ReplaceEnd::Unreadable { failed: 1 };
     assert!(world.events.contains(&Event::ReplaceEnded { member, why }));
-    assert_eq!(
-        world.engine.status().members[1].state,
-        Member::Active,
-        "it stays"
-    );
+    assert_eq!(world.state(1), Member::Active, "it stays");
 }
 
 /// A command or a close may stop it, and then nothing has changed.

@@ -1,12 +1,14 @@
 //! Replays: of damaged logs, and while members go out or are being filled.
 
-use crate::public::world::{BLOCK, Kept, Setup, World};
+use crate::public::world::{
+    BLOCK, Kept, Setup, World, assert_met, assert_not_met, at_block, equal, only,
+};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, RequestError};
 use spindles_engine::{ArrayState, Event, Member};
 use spindles_format::{
     AreaKind, CHECKSUM_PAGE_BYTES, JOURNAL_HEADER_BYTES, JournalHeader, SLOT_BYTES,
 };
-use spindles_layout::{Level, Spec};
+use spindles_layout::Level;
 
 fn logged(members: usize, member_blocks: u64, seed: u64) -> Setup {
     Setup {
@@ -14,12 +16,7 @@ fn logged(members: usize, member_blocks: u64, seed: u64) -> Setup {
         persistent: true,
         regions: true,
         policy: "journal",
-        ..Setup::new(Spec {
-            level: Level::by_name("raid5").unwrap(),
-            layout: None,
-            chunk_blocks: 4,
-            member_blocks: vec![member_blocks; members],
-        })
+        ..Setup::new(equal("raid5", members, 4, member_blocks))
     }
 }
 
@@ -40,6 +37,35 @@ pub(crate) fn last_header(world: &World, member: usize) -> Option<(u64, usize)> 
         Some((header.batch.sequence, at))
     });
     headers.max()
+}
+
+/// Destroys the last header in a member's journal. Returns false if there is none.
+fn damage_log(world: &mut World, member: usize) -> bool {
+    let header = last_header(world, member);
+    if let Some((_, at)) = header {
+        world.members[member][at..at + JOURNAL_HEADER_BYTES].fill(0);
+    }
+    header.is_some()
+}
+
+/// Puts the block at a byte of a member back as it was before.
+fn restore(world: &mut World, member: usize, at: usize, before: &[Vec<u8>]) {
+    world.members[member][at..at + BLOCK].copy_from_slice(&before[member][at..at + BLOCK]);
+}
+
+/// Opens a new array and writes blocks full of a byte.
+fn with_blocks(setup: &Setup, blocks: &[(u64, u8)]) -> World {
+    let mut world = setup.open().unwrap();
+    for &(at, byte) in blocks {
+        world.write(at, &[byte; BLOCK]).unwrap();
+    }
+    world
+}
+
+fn zero_and_no_more(world: &mut World, block: u64, blocks: u32) {
+    let zeros = Operation::WriteZeroes { fua: false };
+    let token = world.submit(zeros, block, Vec::new(), blocks);
+    world.await_answer(token).unwrap();
 }
 
 /// Returns the blocks in the journals that are full of this byte, as (member, block).
@@ -81,14 +107,10 @@ fn step(world: &mut World, steps: usize) -> bool {
 fn rot_in_the_log_does_not_bring_back_what_was_there_before() {
     let setup = logged(3, 6000, 0);
     for without in [None, Some(0), Some(1), Some(2)] {
-        let mut world = setup.open().unwrap();
-        for (at, byte) in [(1, 1), (1, 2), (5, 3)] {
-            world.write(at, &[byte; BLOCK]).unwrap();
-        }
+        let mut world = with_blocks(&setup, &[(1, 1), (1, 2), (5, 3)]);
         let rotten = rot_logged(&mut world, 2);
         assert_eq!(rotten, 2, "data, and parity that is the same");
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.restart(&setup);
         if let Some(member) = without {
             world.fail(member);
         }
@@ -106,17 +128,14 @@ fn what_the_log_lacks_is_not_made_of_rot() {
         setup.checksum_pages = Some(64);
         let mut world = setup.open().unwrap();
         world.write(9, &[9; BLOCK]).unwrap();
-        assert!(world.close());
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.close_and_reopen(&setup);
         for (at, byte) in [(1, 1), (1, 2), (5, 3)] {
             world.write(at, &[byte; BLOCK]).unwrap();
         }
         assert_eq!(rot_logged(&mut world, 2), 1, "{level}: the new data");
         let (member, at) = place_of(&world, 9);
         world.members[member][at..at + BLOCK].fill(0xdd);
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.restart(&setup);
         if level == "raid6" {
             assert_eq!(world.read(1, 1).unwrap(), [2; BLOCK]);
             assert_eq!(world.read(9, 1).unwrap(), [9; BLOCK]);
@@ -144,11 +163,7 @@ fn a_replay_comes_to_an_end_when_data_goes_out() {
             world.write(at, &[1; BLOCK]).unwrap();
         }
         for at in [4, 8, 12, 0] {
-            let token = world.submit(Operation::WriteZeroes { fua: false }, at, Vec::new(), 2);
-            while world.replies.is_empty() {
-                world.step();
-            }
-            world.result(token).unwrap();
+            zero_and_no_more(&mut world, at, 2);
         }
         let last = (0..2)
             .filter_map(|member| last_header(&world, member))
@@ -164,7 +179,7 @@ fn a_replay_comes_to_an_end_when_data_goes_out() {
         if !step(&mut world, steps) {
             continue;
         }
-        world.gone = MemberSet::EMPTY.with(MemberIndex(out));
+        world.gone = only(out);
         world.run();
         assert!(
             world.engine.is_settled() || world.has_pending(),
@@ -187,16 +202,14 @@ fn who_goes_out_in_a_replay_lacks_what_it_writes() {
             let setup = logged(3, 16, seed);
             let mut world = setup.open().unwrap();
             world.write(1, &[1; BLOCK]).unwrap();
-            assert!(world.close());
-            let mut world = world.reopen(&setup);
-            world.run();
+            let mut world = world.close_and_reopen(&setup);
             world.submit(Operation::Write { fua: false }, 1, vec![2; BLOCK], 1);
             let crashes = step(&mut world, crash);
             let mut world = world.reopen(&setup);
             if !crashes || !step(&mut world, steps) {
                 break;
             }
-            world.gone = MemberSet::EMPTY.with(MemberIndex(out));
+            world.gone = only(out);
             world.run();
             let Ok(read) = world.read(1, 1) else {
                 continue;
@@ -263,9 +276,7 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
                         .write(at, &[u8::try_from(at).unwrap() + 100; BLOCK])
                         .unwrap();
                 }
-                assert!(world.close());
-                let mut world = world.reopen(&setup);
-                world.run();
+                let mut world = world.close_and_reopen(&setup);
                 if degraded {
                     world.fail(u8::try_from(gone).unwrap());
                 }
@@ -280,10 +291,8 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
                     let member = u8::try_from(member).unwrap();
                     world.medium.insert((member, u64::try_from(block).unwrap()));
                 }
-                let mut again = setup.clone();
-                again.missing = world.gone;
-                let mut world = world.reopen(&again);
-                world.run();
+                let again = setup.without(world.gone);
+                let mut world = world.restart(&again);
                 let expected = [Ok(1), Ok(3), Ok(109)];
                 assert_eq!(first_bytes(&mut world, &[1, 5, 9]), expected);
                 world.fail(u8::try_from(out).unwrap());
@@ -313,33 +322,22 @@ fn who_may_not_write_reads_what_was_logged() {
             let mut world = setup.open().unwrap();
             let bytes: Vec<u8> = (100..=120).flat_map(|byte| [byte; BLOCK]).collect();
             world.write(0, &bytes).unwrap();
-            assert!(world.close());
-            let mut world = world.reopen(&setup);
-            world.run();
+            let mut world = world.close_and_reopen(&setup);
             let mut model: Vec<u8> = (100..=120).collect();
             for (at, byte) in [(1, 1), (5, 2), (2, 3), (1, 4), (9, 5)] {
                 world.write_and_no_more(at, &[byte; BLOCK]);
                 model[usize::try_from(at).unwrap()] = byte;
             }
-            let zeros = Operation::WriteZeroes { fua: false };
-            let token = world.submit(zeros, 6, Vec::new(), 4);
-            while world.replies.is_empty() {
-                world.step();
-            }
-            world.result(token).unwrap();
+            zero_and_no_more(&mut world, 6, 4);
             model[6..10].fill(0);
             // The last write is answered, but not in its place.
             world.write_and_no_more(1, &[6; BLOCK]);
             model[1] = 6;
             let (member, at) = place_of(&world, 1);
             older += u32::from(world.members[member][at] != 6);
-            let mut again = Setup {
-                read_only: true,
-                ..setup.clone()
-            };
+            let mut again = setup.to_look();
             if missing < members {
-                let missing = MemberIndex(u8::try_from(missing).unwrap());
-                again.missing = MemberSet::EMPTY.with(missing);
+                again.missing = only(u8::try_from(missing).unwrap());
             }
             let mut world = world.reopen(&again);
             let before = world.members.clone();
@@ -365,15 +363,10 @@ fn who_may_not_write_reads_no_record_that_is_not_whole() {
         world.write(1, &[21; BLOCK]).unwrap();
         world.write_and_no_more(5, &[25; BLOCK]);
         assert_eq!(rot_logged(&mut world, 25), 1);
-        let read_only = Setup {
-            read_only: true,
-            ..setup.clone()
-        };
-        let mut world = world.reopen(&read_only);
+        let mut world = world.reopen(&setup.to_look());
         let read = first_bytes(&mut world, &[1, 5, 9]);
         assert_eq!(read, [Ok(21), Err(RequestError::InDoubt), Ok(19)]);
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.restart(&setup);
         let read = first_bytes(&mut world, &[1, 5, 9]);
         assert_eq!(read, [Ok(21), Ok(25), Ok(19)]);
     }
@@ -384,16 +377,12 @@ fn who_may_not_write_reads_no_record_that_is_not_whole() {
 #[test]
 fn what_others_were_logged_after_was_logged_whole() {
     let setup = wide("raid5", 4, true);
-    let mut world = setup.open().unwrap();
-    for (at, byte) in [(1, 0x11), (1, 0x22), (1, 0x11), (100, 0x33)] {
-        world.write(at, &[byte; BLOCK]).unwrap();
-    }
+    let mut world = with_blocks(&setup, &[(1, 0x11), (1, 0x22), (1, 0x11), (100, 0x33)]);
     let (member, _) = place_of(&world, 1);
     let of_data = logged_blocks(&world, 0x11);
     let last = of_data.iter().rfind(|(of, _)| *of == member).unwrap();
     world.members[member][last.1 * BLOCK..][..BLOCK].fill(0xee);
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.restart(&setup);
     assert_eq!(first_bytes(&mut world, &[1, 100]), [Ok(0x11), Ok(0x33)]);
 }
 
@@ -413,14 +402,7 @@ pub(crate) fn forget_checksums(world: &mut World, member: usize, before: &[Vec<u
 
 /// An array with data in three blocks of a row, closed and opened again.
 fn with_three_blocks(setup: &Setup) -> World {
-    let mut world = setup.open().unwrap();
-    for (at, byte) in [(1, 11), (5, 15), (9, 19)] {
-        world.write(at, &[byte; BLOCK]).unwrap();
-    }
-    assert!(world.close());
-    let mut world = world.reopen(setup);
-    world.run();
-    world
+    with_blocks(setup, &[(1, 11), (5, 15), (9, 19)]).close_and_reopen(setup)
 }
 
 /// Caches were lost, so a write is in place only on the member whose log is damaged. The new
@@ -435,16 +417,13 @@ fn the_checksum_of_a_block_tells_that_it_was_begun_to_be_written() {
         flush(&mut world);
         let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
         for member in (0..5).filter(|&member| member != damaged) {
-            let at = usize::try_from(world.data_start[member] + row).unwrap() * BLOCK;
-            world.members[member][at..at + BLOCK].copy_from_slice(&before[member][at..at + BLOCK]);
+            let at = world.data_at(member) + at_block(row);
+            restore(&mut world, member, at, &before);
         }
         let (forgets, _) = place_of(&world, 5);
         forget_checksums(&mut world, forgets, &before);
-        if let Some((_, at)) = last_header(&world, damaged) {
-            world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
-        }
-        let mut world = world.reopen(&setup);
-        world.run();
+        damage_log(&mut world, damaged);
+        let mut world = world.restart(&setup);
         let read = first_bytes(&mut world, &[1, 5, 9]);
         assert_eq!(read, [Ok(1), Ok(1), Ok(19)], "the log of member {damaged}");
     }
@@ -461,16 +440,13 @@ fn what_is_torn_is_mended_by_a_log_that_is_not_whole() {
             world.write(1, &[1; BLOCK]).unwrap();
             let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
             for member in 0..members {
-                let at = usize::try_from(world.data_start[member] + row).unwrap() * BLOCK;
+                let at = world.data_at(member) + at_block(row);
                 let half = at..at + BLOCK / 2;
                 world.members[member][half.clone()].copy_from_slice(&before[member][half]);
                 forget_checksums(&mut world, member, &before);
             }
-            if let Some((_, at)) = last_header(&world, damaged) {
-                world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
-            }
-            let mut world = world.reopen(&setup);
-            world.run();
+            damage_log(&mut world, damaged);
+            let mut world = world.restart(&setup);
             let read = first_bytes(&mut world, &[1, 5, 9]);
             let expected = [Ok(1), Ok(15), Ok(19)];
             assert_eq!(read, expected, "{level}, the log of member {damaged}");
@@ -489,17 +465,14 @@ fn a_log_that_is_not_whole_counts_beside_rot() {
         world.write(1, &[1; BLOCK]).unwrap();
         let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
         for member in 0..5 {
-            let at = usize::try_from(world.data_start[member] + row).unwrap() * BLOCK;
-            world.members[member][at..at + BLOCK].copy_from_slice(&before[member][at..at + BLOCK]);
+            let at = world.data_at(member) + at_block(row);
+            restore(&mut world, member, at, &before);
             forget_checksums(&mut world, member, &before);
         }
-        if let Some((_, at)) = last_header(&world, damaged) {
-            world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
-        }
+        damage_log(&mut world, damaged);
         let (member, at) = place_of(&world, rotten);
         world.members[member][at..at + BLOCK].fill(0xdd);
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.restart(&setup);
         let read = first_bytes(&mut world, &[1, 5, 9]);
         let what = format!("the log of member {damaged}, rot of block {rotten}");
         assert_eq!(read, [Ok(1), Ok(15), Ok(19)], "{what}");
@@ -517,14 +490,12 @@ fn what_a_durable_record_lacks_beyond_redundancy_is_lost() {
         let before = world.members.clone();
         world.write_and_no_more(1, &[[1; BLOCK]; 5].concat());
         let (damaged, _) = place_of(&world, 1);
-        while let Some((_, at)) = last_header(&world, damaged) {
-            world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
-        }
+        while damage_log(&mut world, damaged) {}
         let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
         world.write_and_no_more(13, &[3; BLOCK]);
         for member in 0..members {
-            let at = usize::try_from(world.data_start[member] + row).unwrap() * BLOCK;
-            world.members[member][at..at + BLOCK].copy_from_slice(&before[member][at..at + BLOCK]);
+            let at = world.data_at(member) + at_block(row);
+            restore(&mut world, member, at, &before);
             forget_checksums(&mut world, member, &before);
         }
         let data = [1, 5, 9].map(|block| place_of(&world, block).0);
@@ -533,8 +504,7 @@ fn what_a_durable_record_lacks_beyond_redundancy_is_lost() {
         for member in parity.take(out) {
             again.missing = (again.missing).with(MemberIndex(u8::try_from(member).unwrap()));
         }
-        let mut world = world.reopen(&again);
-        world.run();
+        let mut world = world.restart(&again);
         let read = first_bytes(&mut world, &[5, 9, 13]);
         assert_eq!(read, [Ok(1), Ok(19), Ok(3)], "{level}");
         assert!(world.read(1, 1).is_err(), "{level}");
@@ -575,8 +545,7 @@ fn a_lost_write_is_not_taken_for_what_a_stripe_held_before() {
             }
             _ => {}
         }
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.restart(&setup);
         let read = first_bytes(&mut world, &[1])[0];
         let legal = match read {
             Ok(byte) => [1, 2].contains(&byte) || byte == 11 && log != "whole",
@@ -594,9 +563,7 @@ fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) ->
     let [first, then] = bytes.map(|bytes| bytes.map(|byte| [byte; 4 * BLOCK]).concat());
     let mut world = setup.open().unwrap();
     world.write(0, &first).unwrap();
-    assert!(world.close());
-    let mut world = world.reopen(setup);
-    world.run();
+    let mut world = world.close_and_reopen(setup);
     let before = world.members.clone();
     world.write_and_no_more(0, &then);
     world.flush_and_no_more();
@@ -607,10 +574,9 @@ fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) ->
         world.members[member][chunk.clone()].copy_from_slice(&before[member][chunk.clone()]);
     }
     for member in damaged.iter().copied().map(usize::from) {
-        let Some((_, header)) = last_header(&world, member) else {
+        if !damage_log(&mut world, member) {
             continue;
-        };
-        world.members[member][header..header + JOURNAL_HEADER_BYTES].fill(0);
+        }
     }
     world
 }
@@ -629,8 +595,7 @@ fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
             let first = u64::try_from(place_of(&world, 0).1 / BLOCK).unwrap();
             world.medium.insert((member, first + row));
         }
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.restart(&setup);
         let read = first_bytes(&mut world, &(0..12).collect::<Vec<_>>());
         let legal = read.iter().all(|read| matches!(read, Ok(1 | 2)));
         assert!(legal, "{old} is old: {read:?}");
@@ -642,9 +607,7 @@ fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
         setup.spec.member_blocks = vec![600; members];
         let mut world = setup.open().unwrap();
         world.write(0, &[1; 4 * BLOCK]).unwrap();
-        assert!(world.close());
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.close_and_reopen(&setup);
         let before = world.members.clone();
         world.write_and_no_more(0, &[2; 4 * BLOCK]);
         let first = u64::try_from(place_of(&world, 0).1 / BLOCK).unwrap();
@@ -654,8 +617,7 @@ fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
             let member = u8::try_from(member).unwrap();
             world.medium.insert((member, first + unread));
         }
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.restart(&setup);
         let read = first_bytes(&mut world, &[0, 1, 2, 3]);
         let can_be_read = usize::from(tolerated == 0);
         assert_eq!(
@@ -718,10 +680,8 @@ fn a_stripe_that_a_damaged_log_tells_of_is_old_or_new_without_a_member() {
     {
         let bytes = [[1, 2, 3], [0x42, 0x53, 0x9c]];
         let world = half_written(&setup, bytes, &[a], old);
-        let mut again = setup.clone();
-        again.missing = MemberSet::EMPTY.with(MemberIndex(b));
-        let mut world = world.reopen(&again);
-        world.run();
+        let again = setup.without(only(b));
+        let mut world = world.restart(&again);
         let what = format!("the log of {a}, old {old:05b}, without {b}");
         let read = first_bytes(&mut world, &[0, 4, 8]);
         for (chunk, read) in read.into_iter().enumerate() {
@@ -748,8 +708,7 @@ fn a_stripe_without_checksums_that_was_not_begun_is_as_it_was() {
             assert!(world.close());
             let page = usize::try_from(world.checksum_start(rotten)).unwrap() * BLOCK;
             world.members[rotten][page..page + CHECKSUM_PAGE_BYTES].fill(0xee);
-            let mut world = world.reopen(&setup);
-            world.run();
+            let mut world = world.restart(&setup);
             let before = world.members.clone();
             world.submit(Operation::Write { fua: false }, 0, vec![2; 12 * BLOCK], 12);
             step(&mut world, steps);
@@ -762,8 +721,7 @@ fn a_stripe_without_checksums_that_was_not_begun_is_as_it_was() {
                 break;
             }
             begun += usize::from(world.members != before);
-            let mut world = world.reopen(&setup);
-            world.run();
+            let mut world = world.restart(&setup);
             let read = first_bytes(&mut world, &[0, 4, 8]);
             let legal = [[Ok(1); 3], [Ok(2); 3]].iter().any(|all| read == all);
             assert!(
@@ -800,9 +758,7 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
     {
         let mut world = setup.open().unwrap();
         world.write(0, &stripe([1, 2, 3])).unwrap();
-        assert!(world.close());
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = world.close_and_reopen(&setup);
         let old = [1, if small { 0x77 } else { 2 }, 3];
         if small {
             world.write(4, &[0x77; 4 * BLOCK]).unwrap();
@@ -827,16 +783,14 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
                 world.members[member][old.clone()].copy_from_slice(&before[member][old]);
             }
         }
-        let Some((_, header)) = last_header(&world, damaged) else {
+        if !damage_log(&mut world, damaged) {
             continue;
-        };
-        world.members[damaged][header..header + JOURNAL_HEADER_BYTES].fill(0);
+        }
         let again = Setup {
             tears,
             ..setup.clone()
         };
-        let mut world = world.reopen(&again);
-        world.run();
+        let mut world = world.restart(&again);
         let kind = format!("tears {tears}, forgets {forgets}, small {small}");
         let what = format!("the log of member {damaged}, {states}, {kind}");
         for (chunk, at) in [1, 5, 9].into_iter().enumerate() {
@@ -866,9 +820,7 @@ fn what_a_later_write_was_to_write_is_not_what_an_earlier_one_wrote() {
     let setup = wide("raid5", 4, true);
     let mut world = setup.open().unwrap();
     world.write(9, &[9; BLOCK]).unwrap();
-    assert!(world.close());
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.close_and_reopen(&setup);
     for (at, byte) in [(1, 17), (1, 34), (5, 68)] {
         world.write(at, &[byte; BLOCK]).unwrap();
     }
@@ -877,8 +829,7 @@ fn what_a_later_write_was_to_write_is_not_what_an_earlier_one_wrote() {
     assert_eq!(rot_logged(&mut world, 34), 1);
     let (member, at) = place_of(&world, 9);
     world.members[member][at..at + BLOCK].fill(0xdd);
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.restart(&setup);
     let read = first_bytes(&mut world, &[1, 5, 9]);
     let corrupt = Err(RequestError::Corrupt);
     assert_eq!(read, [corrupt, Ok(68), corrupt]);
@@ -945,10 +896,7 @@ fn what_is_made_of_a_stripe_that_is_old_and_new_is_neither() {
             let before = world.members.clone();
             let whole: Vec<u8> = (0..12_u8).flat_map(|b| [0x80 + b; BLOCK]).collect();
             let token = world.submit(Operation::Write { fua: false }, 0, whole, 12);
-            while world.replies.is_empty() {
-                world.step();
-            }
-            world.result(token).unwrap();
+            world.await_answer(token).unwrap();
             let mut middle = world.members.clone();
             world.write_and_no_more(1, &[0xb2; BLOCK]);
             for (bit, block) in [1, 5, 9].into_iter().enumerate() {
@@ -980,26 +928,17 @@ fn what_a_cache_lost_does_not_tell_that_a_write_was_begun() {
     let mut world = setup.open().unwrap();
     world.write(5, &[5; BLOCK]).unwrap();
     world.write(9, &[9; BLOCK]).unwrap();
-    assert!(world.close());
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.close_and_reopen(&setup);
     let (missing, _) = place_of(&world, 9);
     world.fail(u8::try_from(missing).unwrap());
     world.write(1, &[0x22; BLOCK]).unwrap();
     let (member, at) = place_of(&world, 1);
     let mut before = world.members.clone();
     before[member][at..at + BLOCK].fill(0);
-    let zeros = Operation::WriteZeroes { fua: false };
-    let token = world.submit(zeros, 1, Vec::new(), 1);
-    while world.replies.is_empty() {
-        world.step();
-    }
-    world.result(token).unwrap();
+    zero_and_no_more(&mut world, 1, 1);
     keep_logs(&mut world, before, |of| of == member);
-    let mut again = setup.clone();
-    again.missing = world.gone;
-    let mut world = world.reopen(&again);
-    world.run();
+    let again = setup.without(world.gone);
+    let mut world = world.restart(&again);
     let read = first_bytes(&mut world, &[1, 5, 9]);
     assert!(read == [Ok(0x22), Ok(5), Ok(9)], "{read:?}");
 }
@@ -1016,7 +955,7 @@ fn nothing_is_replayed_into_an_array_that_failed() {
         world.write_and_no_more(5, &[0xb2; BLOCK]);
         keep_logs(&mut world, before, |member| member != away);
         let mut world = world.reopen(&setup);
-        world.gone = MemberSet::EMPTY.with(MemberIndex(u8::try_from(away).unwrap()));
+        world.gone = only(u8::try_from(away).unwrap());
         world.run();
         assert_eq!(world.engine.state(), ArrayState::Failed);
         let mut world = world.reopen(&setup);
@@ -1048,8 +987,7 @@ fn what_has_no_space_in_its_place_is_not_answered_from_it() {
             read.is_err() || read.is_ok_and(|it| it == [0xb2; BLOCK]),
             "{members:?}"
         );
-        let lost = |event: &Event| matches!(event, Event::Lost { .. });
-        assert!(!world.events.iter().any(lost), "{members:?}");
+        assert_not_met!(world, Event::Lost { .. });
         assert!(world.engine.status().stopped_writing, "{members:?}");
         let stops = world
             .events
@@ -1072,9 +1010,7 @@ fn nothing_is_lost_for_lack_of_space() {
     let before = world.members.clone();
     world.write_and_no_more(1, &[[1; BLOCK]; 5].concat());
     let (damaged, _) = place_of(&world, 1);
-    while let Some((_, at)) = last_header(&world, damaged) {
-        world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
-    }
+    while damage_log(&mut world, damaged) {}
     world.write_and_no_more(13, &[3; BLOCK]);
     let (_, place) = place_of(&world, 1);
     for member in 0..4 {
@@ -1084,15 +1020,13 @@ fn nothing_is_lost_for_lack_of_space() {
     }
     let data = [1, 5, 9].map(|block| place_of(&world, block).0);
     let parity = (0..4).find(|member| !data.contains(member)).unwrap();
-    let mut again = setup.clone();
-    again.missing = MemberSet::EMPTY.with(MemberIndex(u8::try_from(parity).unwrap()));
+    let again = setup.without(only(u8::try_from(parity).unwrap()));
     let row = u64::try_from(place_of(&world, 13).1 / BLOCK).unwrap();
     let mut world = world.reopen(&again);
     world.without_space = (0..4).map(|member| (member, row)).collect();
     settle_down(&mut world);
     assert!(world.read(1, 1).is_err());
-    let lost = |event: &Event| matches!(event, Event::Lost { .. });
-    assert!(!world.events.iter().any(lost), "{:?}", world.events);
+    assert_not_met!(world, Event::Lost { .. });
 }
 
 /// An array full of ones, closed and opened again, so that the log holds none of those. Then
@@ -1100,9 +1034,7 @@ fn nothing_is_lost_for_lack_of_space() {
 fn only_logged(setup: &Setup, blocks: &[(u64, u8)]) -> World {
     let mut world = setup.open().unwrap();
     world.write(0, &vec![1; 64 * BLOCK]).unwrap();
-    assert!(world.close());
-    let mut world = world.reopen(setup);
-    world.run();
+    let mut world = world.close_and_reopen(setup);
     // This leaves the region dirty.
     world.write_and_no_more(40, &[1; BLOCK]);
     while step(&mut world, 1) {}
@@ -1122,8 +1054,7 @@ fn a_record_that_may_count_is_not_passed_over_where_there_is_no_space() {
     setup.regions = true;
     let mut world = only_logged(&setup, &[(5, 0xb2), (21, 0xb3)]);
     let (last, _) = place_of(&world, 21);
-    let (_, header) = last_header(&world, last).unwrap();
-    world.members[last][header..header + JOURNAL_HEADER_BYTES].fill(0);
+    assert!(damage_log(&mut world, last));
     let mut world = world.reopen(&setup);
     let row = u64::try_from(place_of(&world, 5).1 / BLOCK).unwrap();
     world.without_space = (0..3).map(|member| (member, row)).collect();
@@ -1131,8 +1062,7 @@ fn a_record_that_may_count_is_not_passed_over_where_there_is_no_space() {
     let read = first_bytes(&mut world, &[5, 21, 60]);
     assert!(read[..2].iter().all(Result::is_err), "{read:?}");
     assert_eq!(read[2], Ok(1), "the log has nothing of it");
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.restart(&setup);
     let read = first_bytes(&mut world, &[5, 21, 60]);
     assert_eq!(read, [Ok(0xb2), Ok(0xb3), Ok(1)]);
 }
@@ -1147,11 +1077,9 @@ fn what_only_the_log_has_is_not_passed_over_when_all_else_is_settled() {
     let slots = SLOT_BYTES.map(|at| at / 512);
     world.without_space = slots.map(|block| (0, block)).into();
     settle_down(&mut world);
-    let done = |event: &Event| matches!(event, Event::ResyncDone { .. });
-    assert!(!world.events.iter().any(done), "{:?}", world.events);
+    assert_not_met!(world, Event::ResyncDone { .. });
     assert!(world.read(5, 1).is_err());
-    let mut world = world.reopen(&setup);
-    world.run();
+    let mut world = world.restart(&setup);
     assert_eq!(world.read(5, 1).unwrap(), [0xb2; BLOCK]);
 }
 
@@ -1231,7 +1159,7 @@ fn members_that_go_while_a_replay_computes_are_let_go() {
         let steps = rng.below(120);
         step(&mut world, usize::try_from(steps).unwrap());
         let out = u8::try_from(rng.below(5)).unwrap();
-        world.gone = MemberSet::EMPTY.with(MemberIndex(out));
+        world.gone = only(out);
         let steps = rng.below(12);
         step(&mut world, usize::try_from(steps).unwrap());
         world.gone = world.gone.with(MemberIndex((out + 1) % 5));
@@ -1257,11 +1185,7 @@ fn an_array_that_fails_answers_every_request() {
             step(&mut world, steps);
             world.gone = MemberSet::all(u8::try_from(members).unwrap());
             let flush = world.submit(Operation::Flush, 0, Vec::new(), 0);
-            for _ in 0..2000 {
-                if !world.idle() {
-                    world.step();
-                }
-            }
+            world.steps(2000);
             let mut replies: Vec<_> = world.replies.iter().map(|reply| reply.token).collect();
             replies.sort_unstable();
             let what = format!("{level} of {members}, checksums {checksums}, after {steps} steps");
@@ -1291,7 +1215,7 @@ fn a_close_comes_to_its_end_whoever_goes() {
         world.read(1, 1).ok();
         world.command(spindles_engine::Command::Close).unwrap();
         step(&mut world, usize::try_from(first).unwrap());
-        world.gone = MemberSet::EMPTY.with(MemberIndex(member));
+        world.gone = only(member);
         step(&mut world, usize::try_from(second).unwrap());
         world.gone = world.gone.with(MemberIndex((member + 1) % 3));
         step(&mut world, usize::try_from(third).unwrap());
@@ -1299,8 +1223,7 @@ fn a_close_comes_to_its_end_whoever_goes() {
             world.gone = MemberSet::all(3);
         }
         settle_down(&mut world);
-        let closed = |event: &Event| matches!(event, Event::Closed { .. });
-        assert!(world.events.iter().any(closed), "{:?}", world.events);
+        assert_met!(world, Event::Closed { .. });
     }
 }
 
@@ -1328,9 +1251,7 @@ fn with_live_records(setup: &Setup) -> (World, Vec<u8>) {
     let bytes: Vec<u8> = contents.iter().flat_map(|&byte| [byte; BLOCK]).collect();
     let mut world = setup.open().unwrap();
     world.write(0, &bytes).unwrap();
-    assert!(world.close());
-    let mut world = world.reopen(setup);
-    world.run();
+    let mut world = world.close_and_reopen(setup);
     for (at, byte) in [(1, 1), (5, 2), (14, 3), (1, 4)] {
         world.write_and_no_more(at, &[byte; BLOCK]);
         contents[usize::try_from(at).unwrap()] = byte;
@@ -1392,7 +1313,7 @@ fn no_replay_brings_back(operation: Operation) {
                 let without = [None, Some(0), Some(1), Some(2), Some(3)][stop % 5];
                 let mut again = setup.clone();
                 if let Some(member) = without {
-                    again.missing = MemberSet::EMPTY.with(MemberIndex(member));
+                    again.missing = only(member);
                 }
                 let what = format!(
                     "{operation:?} of {first}+{blocks}, seed {seed}, power lost after {stop} \
@@ -1514,13 +1435,7 @@ fn what_is_lost_in_a_row_that_the_log_has_stays_lost() {
     setup.spec.member_blocks = vec![600; 3];
     for quiet in [false, true] {
         for out in [None, Some(0), Some(1), Some(2)] {
-            let mut world = setup.open().unwrap();
-            for (at, byte) in [(1, 11), (5, 15)] {
-                world.write(at, &[byte; BLOCK]).unwrap();
-            }
-            assert!(world.close());
-            let mut world = world.reopen(&setup);
-            world.run();
+            let mut world = with_blocks(&setup, &[(1, 11), (5, 15)]).close_and_reopen(&setup);
             world.write(1, &[1; BLOCK]).unwrap();
             let (first, at) = place_of(&world, 1);
             let parity = 3 - first - place_of(&world, 5).0;
@@ -1536,8 +1451,7 @@ fn what_is_lost_in_a_row_that_the_log_has_stays_lost() {
             if quiet {
                 world.read(1, 1).expect_err("it is lost");
             }
-            let mut world = world.reopen(&setup);
-            world.run();
+            let mut world = world.restart(&setup);
             let what = format!("quiet {quiet}, then without {out:?}");
             assert!(world.read(1, 1).is_err(), "{what}");
             assert_eq!(world.read(5, 1).unwrap(), [2; BLOCK], "{what}");

@@ -1,7 +1,7 @@
 //! Scenarios as text: what is done to an array, and every output of the engine in order.
 //! `UPDATE=1 cargo test -p spindles-engine scenarios` writes what is found.
 
-use crate::public::world::{BLOCK, Setup, World};
+use crate::public::world::{Setup, World, at_block};
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_layout::{Level, Spec};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -67,7 +67,7 @@ fn submit(world: &mut World, words: &[&str]) {
     };
     let (block, blocks) = words.get(1).map_or((0, 0), |word| range(word));
     let bytes = if carries {
-        vec![1; usize::try_from(blocks).unwrap() * BLOCK]
+        vec![1; at_block(blocks.into())]
     } else {
         Vec::new()
     };

@@ -1,10 +1,11 @@
 //! Scrubs and repairs: corrupt and unreadable blocks are found at exactly their places, and
 //! repaired if redundancy shows what belongs there.
 
-use crate::public::world::{BLOCK, Rng, Setup, World};
+use crate::public::world::{BLOCK, Rng, Setup, World, assert_met, assert_not_met, at_block, only};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation};
 use spindles_engine::{
-    Command, CommandError, Event, Fate, Finding, Flaw, OutReason, Repair, Scrub, ScrubStatus,
+    Command, CommandError, Event, Fate, Finding, Flaw, Member, OutReason, Repair, Scrub,
+    ScrubStatus,
 };
 use spindles_layout::{LEVELS, Level, Spec};
 
@@ -28,7 +29,7 @@ fn filled(setup: &Setup) -> World {
     let mut world = setup.open().unwrap();
     let blocks = world.engine.geometry().blocks();
     let mut rng = Rng(setup.seed + 77);
-    let length = usize::try_from(blocks).unwrap() * BLOCK;
+    let length = at_block(blocks);
     let mut byte = |_| u8::try_from(rng.below(256)).unwrap();
     let bytes: Vec<u8> = (0..length).map(&mut byte).collect();
     world.write(0, &bytes).unwrap();
@@ -69,7 +70,7 @@ fn disagreements(world: &World, agree: bool) -> usize {
 
 /// Changes a byte of a block of a member's data area.
 fn rot(world: &mut World, member: usize, block: u64) {
-    let at = usize::try_from(world.data_start[member] + block).unwrap() * BLOCK;
+    let at = world.data_at(member) + at_block(block);
     world.members[member][at + 77] ^= 0x20;
 }
 
@@ -166,8 +167,8 @@ fn what_can_not_be_located_is_told_and_left_unless_data_is_to_be_trusted() {
     for (name, members, missing) in [
         ("raid1", 2, MemberSet::EMPTY),
         ("raid5", 4, MemberSet::EMPTY),
-        ("raid1", 3, MemberSet::EMPTY.with(MemberIndex(1))),
-        ("raid6", 5, MemberSet::EMPTY.with(MemberIndex(4))),
+        ("raid1", 3, only(1)),
+        ("raid6", 5, only(4)),
     ] {
         let setup = setup(Level::by_name(name).unwrap(), members, 3);
         let mut world = filled(&setup);
@@ -263,8 +264,7 @@ fn a_place_that_a_client_could_not_read_is_written_anew() {
         let good = world.members.clone();
         let start = world.data_start[0];
         world.medium.extend([(0, start + 2), (0, start + 3)]);
-        let blocks = world.engine.geometry().blocks();
-        let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
+        let all = world.read_all();
         world.run();
         if !world.medium.is_empty() {
             // The read took another copy, or parity lies there: no client reads that.
@@ -275,7 +275,7 @@ fn a_place_that_a_client_could_not_read_is_written_anew() {
         assert_eq!(findings(&world), expected, "{level} of {members}");
         assert_eq!(world.members, good);
         assert!(!world.engine.status().dirty || setup.persistent);
-        assert_eq!(world.read(0, u32::try_from(blocks).unwrap()).unwrap(), all);
+        assert_eq!(world.read_all(), all);
     }
 }
 
@@ -293,7 +293,7 @@ fn what_refuses_to_be_written_anew_is_not_read_until_it_is_written() {
     assert_eq!(world.engine.status().members[0].faults.bad_blocks, 1);
     // Readable or not, the block is answered from the others, and no repair is tried again.
     world.medium.clear();
-    world.members[0][usize::try_from(at).unwrap() * BLOCK] ^= 1;
+    world.members[0][at_block(at)] ^= 1;
     assert_eq!(world.read(0, 8).unwrap(), before);
     assert_eq!(findings(&world).len(), 1);
     // A scrub tries again; so does a write.
@@ -341,10 +341,7 @@ fn the_last_redundancy_is_not_given_up_for_errors() {
     for block in 0..90 {
         world.read(block, 1).ok();
     }
-    assert_eq!(
-        world.engine.status().members[0].state,
-        spindles_engine::Member::Active
-    );
+    assert_eq!(world.state(0), Member::Active);
 }
 
 /// Parity that a crash left in doubt recovers no member: the array could not be opened without it.
@@ -360,15 +357,11 @@ fn no_member_is_given_up_for_errors_while_parity_is_in_doubt() {
         world.medium.insert((0, world.data_start[0] + row));
     }
     world.run();
-    let incomplete = |event: &Event| matches!(event, Event::ResyncIncomplete { .. });
-    assert!(world.events.iter().any(incomplete), "{:?}", world.events);
+    assert_met!(world, Event::ResyncIncomplete { .. });
     for block in 0..90 {
         world.read(block, 1).ok();
     }
-    assert_eq!(
-        world.engine.status().members[0].state,
-        spindles_engine::Member::Active
-    );
+    assert_eq!(world.state(0), Member::Active);
 }
 
 #[test]
@@ -459,11 +452,7 @@ fn superblocks_say_what_a_scrub_left() {
     let mut setup = setup(Level::by_name("raid5").unwrap(), 3, 8);
     setup.persistent = true;
     let mut world = filled(&setup);
-    let left = |world: &World| {
-        let slots = world.superblocks(0).into_iter();
-        let newest = slots.max_by_key(|record| record.generation);
-        newest.unwrap().scrub_left_blocks
-    };
+    let left = |world: &World| world.newest(0).unwrap().scrub_left_blocks;
     // One member is corrupt in two rows. Without checksums the scrub can't identify the member.
     rot(&mut world, 1, 0);
     rot(&mut world, 1, 5);
@@ -487,10 +476,7 @@ fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
     let mut setup = setup(Level::by_name("raid1").unwrap(), 2, 5);
     setup.persistent = true;
     let mut world = filled(&setup);
-    let newest = |world: &World| {
-        let slots = world.superblocks(0).into_iter();
-        slots.max_by_key(|record| record.generation).unwrap()
-    };
+    let newest = |world: &World| world.newest(0).unwrap();
     let opened_s = newest(&world).last_written_s;
     assert!(opened_s >= 1_700_000_000, "{opened_s}");
     assert_eq!(newest(&world).last_scrub_s, 0);
@@ -517,10 +503,9 @@ fn an_array_that_fails_stops_its_scrub() {
     let mut world = filled(&setup);
     world.command(Command::Scrub(Scrub::default())).unwrap();
     (0..60).for_each(|_| world.step());
-    world.gone = MemberSet::EMPTY.with(MemberIndex(1)).with(MemberIndex(2));
+    world.gone = only(1).with(MemberIndex(2));
     world.run();
-    let stopped = |event: &Event| matches!(event, Event::ScrubStopped(_));
-    assert!(world.events.iter().any(stopped), "{:?}", world.events);
+    assert_met!(world, Event::ScrubStopped(_));
     let status = world.engine.status();
     assert!(
         status.stopped_writing && status.jobs.is_empty(),
@@ -541,8 +526,8 @@ fn bad_blocks_in_different_rows_of_a_stretch_take_nothing() {
             let mut setup = setup(Level::by_name(level).unwrap(), members, 9);
             setup.range_blocks = range_blocks;
             let mut world = filled(&setup);
-            let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
-            let contents = world.read(0, blocks).unwrap();
+            let _blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+            let contents = world.read_all();
             let spoil = |world: &mut World| {
                 for (member, row) in (0..).zip(0..u64::try_from(members).unwrap()) {
                     let start = world.data_start[usize::from(member)];
@@ -550,10 +535,10 @@ fn bad_blocks_in_different_rows_of_a_stretch_take_nothing() {
                 }
             };
             spoil(&mut world);
-            assert!(world.read(0, blocks).unwrap() == contents, "{level}");
+            assert!(world.read_all() == contents, "{level}");
             spoil(&mut world);
             world.write(1, &contents[BLOCK..4 * BLOCK]).unwrap();
-            assert!(world.read(0, blocks).unwrap() == contents, "{level}");
+            assert!(world.read_all() == contents, "{level}");
         }
     }
 }
@@ -577,8 +562,7 @@ fn nobody_is_put_out_for_errors_while_others_have_them_too() {
         world.read(block, 1).unwrap();
     }
     world.run();
-    let out = |event: &Event| matches!(event, Event::MemberOut { .. });
-    assert!(!world.events.iter().any(out));
+    assert_not_met!(world, Event::MemberOut { .. });
     assert!(world.medium.is_empty());
 }
 
@@ -590,8 +574,7 @@ fn a_scrub_that_goes_on_says_what_the_part_before_left() {
     setup.persistent = true;
     setup.spec.member_blocks = vec![480; 3];
     let newest = |world: &World| {
-        let slots = world.superblocks(0).into_iter();
-        let newest = slots.max_by_key(|record| record.generation).unwrap();
+        let newest = world.newest(0).unwrap();
         (
             newest.scrub_mark,
             newest.scrub_left_blocks,

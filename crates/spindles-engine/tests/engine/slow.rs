@@ -1,10 +1,9 @@
 //! Members that are much slower than their peers: reported, read around, and noticed when they are
 //! quick again.
 
-use crate::public::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World, equal};
 use spindles_block::{MemberIndex, Operation};
 use spindles_engine::Event;
-use spindles_layout::{Level, Spec};
 
 const MS: u64 = 1_000_000;
 
@@ -12,12 +11,7 @@ fn open(level: &str, members: usize) -> World {
     let mut world = Setup {
         requests: 64,
         read_policy: "round-robin",
-        ..Setup::new(Spec {
-            level: Level::by_name(level).unwrap(),
-            layout: None,
-            chunk_blocks: 1,
-            member_blocks: vec![64; members],
-        })
+        ..Setup::new(equal(level, members, 1, 64))
     }
     .open()
     .unwrap();

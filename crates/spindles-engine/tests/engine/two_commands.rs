@@ -1,10 +1,9 @@
 //! Two commands at once: the second comes after each step of the first. The engine takes it or
 //! refuses it, without a failed assertion, and written data is there in the end.
 
-use crate::public::world::{BLOCK, Setup, World};
+use crate::public::world::{BLOCK, Setup, World, equal};
 use spindles_block::MemberIndex;
 use spindles_engine::{ArrayState, Command, CommandError, Scrub};
-use spindles_layout::{Level, Spec};
 
 const STEPS_MAX: u32 = 100_000;
 
@@ -20,12 +19,7 @@ enum Ask {
 }
 
 fn array(level: &str, members: usize) -> World {
-    let spec = Spec {
-        level: Level::by_name(level).unwrap(),
-        layout: None,
-        chunk_blocks: 4,
-        member_blocks: vec![16; members],
-    };
+    let spec = equal(level, members, 4, 16);
     let setup = Setup {
         persistent: true,
         regions: true,

@@ -6,8 +6,8 @@ use spindles_block::{
     MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, Step, StepId,
 };
 use spindles_engine::{
-    Command, CommandError, Config, Engine, Event, Extent, FaultLimits, JOB_RATE, Limits, OpenError,
-    Output, Persistence, Policy, ReadPolicy,
+    Command, CommandError, Config, Engine, Event, Extent, FaultLimits, JOB_RATE, Limits, Member,
+    OpenError, Output, Persistence, Policy, ReadPolicy,
 };
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_BLANK, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES,
@@ -16,7 +16,7 @@ use spindles_format::{
     block_checksum, decode, give_bad_blocks, give_checksums, give_regions, open_checksums,
     stored_checksum,
 };
-use spindles_layout::{Geometry, Spec};
+use spindles_layout::{Geometry, Level, Spec};
 use spindles_parity::Located;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -108,6 +108,43 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
 }
 
+/// Members of equal size, in the level's default layout.
+pub(crate) fn equal(level: &str, members: usize, chunk_blocks: u32, blocks: u64) -> Spec {
+    Spec {
+        level: Level::by_name(level).unwrap(),
+        layout: None,
+        chunk_blocks,
+        member_blocks: vec![blocks; members],
+    }
+}
+
+/// Returns the byte at which a block begins.
+pub(crate) fn at_block(block: u64) -> usize {
+    usize::try_from(block).unwrap() * BLOCK
+}
+
+/// Asserts that there was such an event.
+macro_rules! assert_met {
+    ($world:expr, $($event:tt)+) => {
+        let events = &$world.events;
+        assert!(events.iter().any(|event| matches!(event, $($event)+)), "{events:?}");
+    };
+}
+pub(crate) use assert_met;
+
+/// Asserts that there was no such event.
+macro_rules! assert_not_met {
+    ($world:expr, $($event:tt)+) => {
+        let events = &$world.events;
+        assert!(!events.iter().any(|event| matches!(event, $($event)+)), "{events:?}");
+    };
+}
+pub(crate) use assert_not_met;
+
+pub(crate) fn only(member: u8) -> MemberSet {
+    MemberSet::EMPTY.with(MemberIndex(member))
+}
+
 impl Setup {
     pub(crate) fn new(spec: Spec) -> Self {
         Self {
@@ -132,6 +169,22 @@ impl Setup {
             dirty_bytes: 0,
             zeroes: false,
             seed: 1,
+        }
+    }
+
+    /// The same array without these members.
+    pub(crate) fn without(&self, missing: MemberSet) -> Self {
+        Self {
+            missing,
+            ..self.clone()
+        }
+    }
+
+    /// The same array, read-only.
+    pub(crate) fn to_look(&self) -> Self {
+        Self {
+            read_only: true,
+            ..self.clone()
         }
     }
 
@@ -511,6 +564,17 @@ impl World {
         }
     }
 
+    /// Makes up to `steps` steps. Returns true if there was something to do in each.
+    pub(crate) fn steps(&mut self, steps: u64) -> bool {
+        (0..steps).all(|_| {
+            let more = !self.idle();
+            if more {
+                self.step();
+            }
+            more
+        })
+    }
+
     fn carry_out(&mut self, io: &MemberIo) -> Result<(), MemberError> {
         if self.gone.contains(io.member) {
             return Err(MemberError::Gone);
@@ -633,13 +697,18 @@ impl World {
         self.result(token)
     }
 
-    /// Flushes, and steps only until that is answered.
-    pub(crate) fn flush_and_no_more(&mut self) {
-        let token = self.submit(Operation::Flush, 0, Vec::new(), 0);
+    /// Steps only until a request is answered.
+    pub(crate) fn await_answer(&mut self, token: u64) -> Result<(), RequestError> {
         while self.replies.is_empty() {
             self.step();
         }
-        self.result(token).unwrap();
+        self.result(token)
+    }
+
+    /// Flushes, and steps only until that is answered.
+    pub(crate) fn flush_and_no_more(&mut self) {
+        let token = self.submit(Operation::Flush, 0, Vec::new(), 0);
+        self.await_answer(token).unwrap();
     }
 
     /// Writes blocks, and steps only until that is answered.
@@ -647,10 +716,7 @@ impl World {
         let fua = false;
         let blocks = u32::try_from(bytes.len() / BLOCK).unwrap();
         let token = self.submit(Operation::Write { fua }, block, bytes.to_vec(), blocks);
-        while self.replies.is_empty() {
-            self.step();
-        }
-        self.result(token).unwrap();
+        self.await_answer(token).unwrap();
     }
 
     pub(crate) fn read(&mut self, block: u64, blocks: u32) -> Result<Vec<u8>, RequestError> {
@@ -659,6 +725,20 @@ impl World {
         self.run();
         self.result(token)?;
         Ok(self.buffer(token))
+    }
+
+    pub(crate) fn read_all(&mut self) -> Vec<u8> {
+        let blocks = u32::try_from(self.engine.geometry().blocks()).unwrap();
+        self.read(0, blocks).unwrap()
+    }
+
+    pub(crate) fn state(&self, member: u8) -> Member {
+        self.engine.status().members[usize::from(member)].state
+    }
+
+    /// Returns the byte of a member at which its data begins.
+    pub(crate) fn data_at(&self, member: usize) -> usize {
+        at_block(self.data_start[member])
     }
 
     pub(crate) fn buffer(&mut self, token: u64) -> Vec<u8> {
@@ -678,6 +758,24 @@ impl World {
     pub(crate) fn reopen(self, setup: &Setup) -> Self {
         let record = self.engine.record().expect("it has superblocks").clone();
         self.reopen_as(setup, record, None)
+    }
+
+    /// Like `reopen`, and completes all work.
+    pub(crate) fn restart(self, setup: &Setup) -> Self {
+        let mut world = self.reopen(setup);
+        world.run();
+        world
+    }
+
+    pub(crate) fn close_and_reopen(mut self, setup: &Setup) -> Self {
+        assert!(self.close());
+        self.restart(setup)
+    }
+
+    /// Closes the array, whose blocks then fit their checksums.
+    pub(crate) fn close_with_checksums(&mut self, what: &str) {
+        assert!(self.close(), "{what}");
+        assert_eq!(self.wrong_checksums(), [], "{what}");
     }
 
     /// Opens the array on the same members again, with this record and perhaps a new size.
@@ -812,6 +910,12 @@ impl World {
             Some(decode(bytes).ok()?.0)
         };
         SLOT_BYTES.into_iter().filter_map(slot).collect()
+    }
+
+    /// Returns the newest valid superblock of a member.
+    pub(crate) fn newest(&self, member: usize) -> Option<ArrayRecord> {
+        let records = self.superblocks(member).into_iter();
+        records.max_by_key(|record| record.generation)
     }
 
     pub(crate) fn fail(&mut self, member: u8) {
