@@ -21,11 +21,7 @@ impl World {
 
     /// Returns true if a write to a block of a disk is in flight or not durable.
     fn is_being_written(&self, disk: usize, block: BlockIndex) -> bool {
-        let holds = |view| {
-            let mut bytes = vec![0; self.stack.block_bytes];
-            self.stack.disk_block(disk, block, view, &mut bytes);
-            bytes
-        };
+        let holds = |view| self.stack.disk_block(disk, block, view);
         holds(View::Current) != holds(View::Durable) || self.is_in_flight(disk, block)
     }
 
@@ -81,11 +77,7 @@ impl World {
             self.tears() && self.stack.is_in_doubt(disk, block, self.truth.in_doubt());
         // A crash left the block partly written, and the array has not resynced it yet.
         let is_in_gap = self.truth.gap_of(&self.stack, disk, block).is_some();
-        let is = |view| {
-            let mut bytes = vec![0; self.stack.block_bytes];
-            self.stack.disk_block(disk, block, view, &mut bytes);
-            bytes
-        };
+        let is = |view| self.stack.disk_block(disk, block, view);
         let start = this.data_start[usize::from(member.0)].0;
         let offset = BlockIndex(kept.block.0 - start);
         let written = |view| self.stack.is_held(array, place.member, offset, view);

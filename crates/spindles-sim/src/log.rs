@@ -4,7 +4,7 @@ use spindles_block::{Instant, Operation};
 use spindles_engine::IoPurpose;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A logged event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,35 +63,6 @@ pub enum Entry {
     },
 }
 
-/// FNV-1a over words: fixed, so that hashes of two runs can be compared.
-#[derive(Clone, Copy, Debug)]
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0 ^ value).wrapping_mul(0x0100_0000_01b3);
-        self.0 ^= self.0 >> 29;
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        self.write_u64(u64::try_from(value).expect("a usize fits"));
-    }
-}
-
 /// A checker's finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -115,7 +86,7 @@ impl fmt::Display for Failure {
 /// The log of a run, with its first finding and its counts.
 #[derive(Clone, Debug)]
 pub struct Log {
-    hash: Fnv,
+    hash: DefaultHasher,
     entries: u64,
     story: Option<Vec<String>>,
     failure: Option<Failure>,
@@ -127,7 +98,7 @@ impl Log {
     /// Creates an empty log; with `story`, events are kept as text too.
     pub fn new(story: bool) -> Self {
         Self {
-            hash: Fnv(0xcbf2_9ce4_8422_2325),
+            hash: DefaultHasher::new(), // Not seeded: hashes of two runs can be compared.
             entries: 0,
             story: story.then(Vec::new),
             failure: None,

@@ -13,8 +13,7 @@ pub(crate) struct LostWrites(pub(crate) Doom);
 
 impl Strike for LostWrites {
     fn strike(&mut self, world: &mut World) -> bool {
-        let disks = u64::try_from(world.stack.disks.len()).expect("few");
-        let disk = usize::try_from(world.losing_writes.below(disks)).expect("few");
+        let disk = world.losing_writes.index(world.stack.disks.len());
         world.devices.doom_write(Some((disk, self.0)))
     }
 
@@ -47,7 +46,9 @@ impl World {
         let count = u64::try_from(written.len()).expect("few");
         let mut lost: Vec<Decay> = Vec::new();
         for (block, new) in (first..).zip(written.clone()) {
-            let old = self.held(disk, BlockIndex(block));
+            let old = self
+                .stack
+                .disk_block(disk, BlockIndex(block), View::Current);
             // A block of zeros may rightly become zeros again.
             let is_nonzero = |bytes: &[u8]| bytes.iter().any(|&byte| byte != 0);
             let differs = old != new && is_nonzero(&old) && is_nonzero(new);
@@ -68,7 +69,9 @@ impl World {
                 .map(|(block, new)| (BlockIndex(block), new));
             let is_struck = |(block, new): (BlockIndex, &[u8])| {
                 let is_apart = !(first..first + count).contains(&block.0);
-                is_apart && self.may_decay(disk, block) && self.held(disk, block) != new
+                is_apart
+                    && self.may_decay(disk, block)
+                    && self.stack.disk_block(disk, block, View::Current) != new
             };
             if !struck.clone().all(is_struck) {
                 return false;
@@ -77,7 +80,7 @@ impl World {
                 self.note(&format!(
                     "a write to another block lands on block {block} of disk {disk}"
                 ));
-                let right = self.held(disk, block);
+                let right = self.stack.disk_block(disk, block, View::Current);
                 self.stack.put_disk_block(disk, block, new);
                 let wrong = new.to_vec();
                 self.stack
@@ -94,12 +97,5 @@ impl World {
         self.devices.doom_write(None);
         self.log.count("write did not land", 1);
         true
-    }
-
-    fn held(&self, disk: usize, block: BlockIndex) -> Vec<u8> {
-        let mut bytes = vec![0; self.stack.block_bytes];
-        self.stack
-            .disk_block(disk, block, View::Current, &mut bytes);
-        bytes
     }
 }

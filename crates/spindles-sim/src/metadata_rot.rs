@@ -8,8 +8,7 @@ use spindles_format::{ArrayRecord, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, d
 impl World {
     /// Draws a disk whose metadata its array could do without, with its superblock.
     pub(crate) fn random_damaged(&mut self) -> Option<(usize, ArrayRecord, DeviceRecord)> {
-        let disks = u64::try_from(self.stack.disks.len()).expect("few");
-        let disk = usize::try_from(self.rotting.below(disks)).expect("few");
+        let disk = self.rotting.index(self.stack.disks.len());
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
         let allowed = self.stack.arrays.len() == 1
@@ -37,13 +36,9 @@ impl World {
         self.note(&format!(
             "block {block} of disk {disk}, of its metadata, rots"
         ));
-        let mut bytes = vec![0; self.stack.block_bytes];
-        self.stack
-            .disk_block(disk, block, View::Current, &mut bytes);
-        let at = self
-            .rotting
-            .below(u64::try_from(bytes.len()).expect("small"));
-        bytes[usize::try_from(at).expect("small")] ^= 1;
+        let mut bytes = self.stack.disk_block(disk, block, View::Current);
+        let at = self.rotting.index(bytes.len());
+        bytes[at] ^= 1;
         self.stack.put_disk_block(disk, block, &bytes);
     }
 

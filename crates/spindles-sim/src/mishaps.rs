@@ -23,8 +23,7 @@ pub(crate) fn fill(disk: &mut Disk, device: &DeviceRecord, contents: &[u8]) {
 impl World {
     /// Draws a disk.
     pub fn random_disk(&mut self) -> usize {
-        let disks = u64::try_from(self.stack.disks.len()).expect("few");
-        usize::try_from(self.faults.below(disks)).expect("few")
+        self.faults.index(self.stack.disks.len())
     }
 
     /// Makes the disk stop answering; each write in flight lands or does not.

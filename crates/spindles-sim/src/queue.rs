@@ -1,49 +1,15 @@
 //! Virtual time: a queue of scheduled events. Time jumps from one event to the next.
 
 use spindles_block::Instant;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-#[derive(Clone, Debug)]
-struct Entry<T> {
-    at: Instant,
-    /// Events at the same moment keep the order in which they were scheduled.
-    order: u64,
-    what: T,
-}
-
-impl<T> Entry<T> {
-    fn key(&self) -> (Instant, u64) {
-        (self.at, self.order)
-    }
-}
-
-impl<T> PartialEq for Entry<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<T> Eq for Entry<T> {}
-
-impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
+use std::collections::BTreeMap;
 
 /// The scheduled events and the current virtual time.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     now: Instant,
     entered: u64,
-    entries: BinaryHeap<Reverse<Entry<T>>>,
+    /// Events at the same moment keep the order in which they were scheduled.
+    entries: BTreeMap<(Instant, u64), T>,
 }
 
 impl<T> Queue<T> {
@@ -52,7 +18,7 @@ impl<T> Queue<T> {
         Self {
             now: Instant(0),
             entered: 0,
-            entries: BinaryHeap::new(),
+            entries: BTreeMap::new(),
         }
     }
 
@@ -64,11 +30,7 @@ impl<T> Queue<T> {
     /// Schedules an event at that moment, or now if the moment has passed.
     pub fn at(&mut self, at: Instant, what: T) {
         self.entered += 1;
-        self.entries.push(Reverse(Entry {
-            at: at.max(self.now),
-            order: self.entered,
-            what,
-        }));
+        self.entries.insert((at.max(self.now), self.entered), what);
     }
 
     /// Schedules an event after that duration.
@@ -78,24 +40,14 @@ impl<T> Queue<T> {
 
     /// Advances to the next event and returns it. `None` if the queue is empty.
     pub fn advance(&mut self) -> Option<T> {
-        let Reverse(entry) = self.entries.pop()?;
-        self.now = entry.at;
-        Some(entry.what)
+        let ((at, _), what) = self.entries.pop_first()?;
+        self.now = at;
+        Some(what)
     }
 
     /// Drops all events.
     pub fn clear(&mut self) {
         self.entries.clear();
-    }
-
-    /// Returns the number of scheduled events.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Returns true if no event is scheduled.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 

@@ -59,10 +59,15 @@ impl Random {
         self.below(100) < u64::from(percent)
     }
 
+    /// Draws an index of a list of this length.
+    pub fn index(&mut self, length: usize) -> usize {
+        let index = self.below(length.try_into().expect("a length fits"));
+        usize::try_from(index).expect("below a length")
+    }
+
     /// Returns one of the choices.
     pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        let index = self.below(choices.len().try_into().expect("a length fits"));
-        &choices[usize::try_from(index).expect("below a length")]
+        &choices[self.index(choices.len())]
     }
 
     /// Returns one of the indices, with a probability in proportion to its weight. Panics if all

@@ -7,7 +7,7 @@ use crate::stack::Below;
 use crate::stack::superblocks::newest_superblock;
 use spindles_block::{BlockIndex, Instant, MemberIndex};
 use spindles_format::MemberState;
-use spindles_layout::{Group, Role};
+use spindles_layout::Role;
 
 pub(super) static CHECKER: Checker = Checker {
     name: "failure_record",
@@ -64,13 +64,12 @@ fn check(
 /// Returns true if writing these blocks would have changed the member.
 fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: u32) -> bool {
     let geometry = &scene.stack.arrays[0].geometry;
-    let mut group = Group::empty();
     (block.0..block.0 + u64::from(blocks)).any(|block| {
         let location = geometry.locate(BlockIndex(block));
         if !scene.stack.is_written(0, location.group, View::Durable) {
             return false; // Zeros in a group that was never written: no member is written.
         }
-        geometry.group_into(location.group, &mut group);
+        let group = geometry.group(location.group);
         let row = location.block_in_chunk.into();
         if scene.stack.is_blank_row(0, &group, row, View::Current) {
             return false; // Same here.

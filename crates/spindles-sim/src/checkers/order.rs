@@ -17,7 +17,7 @@ use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{
     ArrayRecord, JOURNAL_HEADER_BYTES, JournalHeader, JournalKind, block_checksum, stored_checksum,
 };
-use spindles_layout::{Group, GroupIndex};
+use spindles_layout::GroupIndex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -355,9 +355,7 @@ fn unlogged_blocks<'bytes>(
 
 /// Returns the members of a place's group.
 fn members_of(scene: &Scene<'_>, place: Place) -> MemberSet {
-    let mut group = Group::empty();
-    let geometry = &scene.stack.arrays[place.array].geometry;
-    geometry.group_into(place.group, &mut group);
+    let group = scene.stack.arrays[place.array].geometry.group(place.group);
     group.slots().iter().map(|slot| slot.member).collect()
 }
 

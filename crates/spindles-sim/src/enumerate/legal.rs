@@ -4,7 +4,6 @@
 use super::scenario::{ATOMS_PER_BLOCK, Event, Scenario};
 use super::store::{Content, Store, ZEROS, mix};
 use spindles_block::{BlockIndex, Operation};
-use spindles_layout::Group;
 use spindles_workload::stamp::Stamp;
 
 /// The candidate for the contents before the first event.
@@ -74,8 +73,7 @@ fn bit(event: usize) -> u8 {
 /// Returns the data blocks in the row of a block.
 fn row_of(scenario: &Scenario, block: u64) -> Vec<u64> {
     let location = scenario.geometry.locate(BlockIndex(block));
-    let mut group = Group::empty();
-    scenario.geometry.group_into(location.group, &mut group);
+    let group = scenario.geometry.group(location.group);
     let chunks = (0..u64::from(group.data_chunks)).map(|chunk| chunk * u64::from(group.blocks));
     let row = chunks.map(|chunk| group.first_block.0 + chunk + u64::from(location.block_in_chunk));
     row.collect()

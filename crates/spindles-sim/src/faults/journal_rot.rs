@@ -81,12 +81,9 @@ fn damage_journal(world: &mut World) {
 fn batches(world: &World, disk: usize, record: &ArrayRecord, ring: Range<u64>) -> Vec<u64> {
     let header_blocks = JOURNAL_HEADER_BYTES / world.stack.block_bytes;
     let header = |block: u64| {
-        let mut bytes = vec![0; header_blocks * world.stack.block_bytes];
-        for (at, bytes) in (block..).zip(bytes.chunks_exact_mut(world.stack.block_bytes)) {
-            world
-                .stack
-                .disk_block(disk, BlockIndex(at), View::Current, bytes);
-        }
+        let blocks = (block..).map(BlockIndex).take(header_blocks);
+        let blocks = blocks.map(|block| world.stack.disk_block(disk, block, View::Current));
+        let bytes = blocks.collect::<Vec<_>>().concat();
         let header = JournalHeader::decode(&bytes)?;
         let counts = header.batch.nonce == record.journal.nonce
             && header.batch.sequence >= record.journal.tail;

@@ -73,8 +73,7 @@ fn rot_metadata_and_scrub(world: &mut World) -> bool {
     }
     world.stack.arrays[array].damaged = None;
     world.show(&Seen::MetadataScrubbed { left: &left });
-    let disks = u64::try_from(world.stack.disks.len()).expect("few");
-    let other = usize::try_from(world.rotting.below(disks)).expect("few");
+    let other = world.rotting.index(world.stack.disks.len());
     if world.rotting.percent(50) && other != disk && world.stack.may_lose_disk(other) {
         world.drop_disk(other);
     }
@@ -167,11 +166,5 @@ fn metadata_block(world: &World, disk: usize, block: BlockIndex) -> Option<Vec<u
     let sectors = world.stack.sectors(disk, block);
     let mut unreadable = world.stack.disks[disk].not_durably_readable();
     let readable = !unreadable.any(|sector| sectors.contains(&sector));
-    readable.then(|| {
-        let mut bytes = vec![0; world.stack.block_bytes];
-        world
-            .stack
-            .disk_block(disk, block, View::Durable, &mut bytes);
-        bytes
-    })
+    readable.then(|| world.stack.disk_block(disk, block, View::Durable))
 }

@@ -116,8 +116,7 @@ impl NoSpace {
         if !whole {
             return false;
         }
-        let count = u64::try_from(disks.len()).expect("few");
-        let one = usize::try_from(self.random.below(count)).expect("few");
+        let one = self.random.index(disks.len());
         let space = Space {
             disk: self.random.percent(40).then_some(one),
             left: [0, self.random.below(LEFT_MAX)][usize::from(self.random.percent(50))],

@@ -31,10 +31,7 @@ fn rot_anywhere(world: &mut World) -> bool {
 
 fn decay(world: &mut World, disk: usize, block: BlockIndex, bit: u64) {
     world.note(&format!("block {block} of disk {disk} rots"));
-    let mut right = vec![0; world.stack.block_bytes];
-    world
-        .stack
-        .disk_block(disk, block, View::Current, &mut right);
+    let right = world.stack.disk_block(disk, block, View::Current);
     let mut wrong = right.clone();
     let bits = 8 * wrong.len();
     let bit = usize::try_from(bit % u64::try_from(bits).expect("fits")).expect("fits");

@@ -14,8 +14,7 @@ pub(super) static FAULT: Fault = Fault {
 
 /// Scrubs an array while clients continue, as the administrator would.
 fn scrub_during_requests(world: &mut World) -> bool {
-    let arrays = u64::try_from(world.stack.arrays.len()).expect("few");
-    let array = usize::try_from(world.faults.below(arrays)).expect("few");
+    let array = world.faults.index(world.stack.arrays.len());
     let anew = world.faults.percent(50);
     if !world.may_be_scrubbed(array) {
         return false;

@@ -28,8 +28,7 @@ struct SlowReads {
 
 impl Strike for SlowReads {
     fn strike(&mut self, world: &mut World) -> bool {
-        let disks = u64::try_from(world.stack.disks.len()).expect("few");
-        let disk = usize::try_from(self.random.below(disks)).expect("few");
+        let disk = self.random.index(world.stack.disks.len());
         let first = world.stack.in_use(disk).any(&mut self.random).0;
         let blocks = first..first + self.random.between(8, 128);
         world.note(&format!(

@@ -38,8 +38,7 @@ struct Stalls {
 
 impl Strike for Stalls {
     fn strike(&mut self, world: &mut World) -> bool {
-        let disks = u64::try_from(world.stack.disks.len()).expect("few");
-        let disk = usize::try_from(self.random.below(disks)).expect("few");
+        let disk = self.random.index(world.stack.disks.len());
         let ns = self.random.between(1, 60) * 1_000_000;
         let one_read = self.random.percent(50);
         let what = if one_read { "one read" } else { "everything" };

@@ -47,8 +47,7 @@ impl TwoCommands {
     /// Sends an array commands that its engine says it would refuse. Each must be refused and leave
     /// the array unchanged.
     fn check_refusals(&mut self, world: &mut World) {
-        let arrays = u64::try_from(world.stack.arrays.len()).expect("few");
-        let array = usize::try_from(self.random.below(arrays)).expect("few");
+        let array = self.random.index(world.stack.arrays.len());
         if !world.arrays.is_open(array) || world.arrays.engine(array).record().is_none() {
             return;
         }

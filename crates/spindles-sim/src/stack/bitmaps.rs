@@ -7,7 +7,7 @@ use spindles_format::{
     AreaKind, BITMAP_PAGE_BYTES, BITMAP_PAGE_WORDS, RowSum, block_checksum, decode_bitmap,
     encode_bitmap, stored_checksum,
 };
-use spindles_layout::{Group, GroupIndex};
+use spindles_layout::GroupIndex;
 
 impl Stack {
     /// Returns a region's bit: the union over the members that are not lost. Set if no member has a
@@ -24,11 +24,9 @@ impl Stack {
             if this.lost.contains(member) {
                 continue;
             }
-            let mut bytes = vec![0; self.block_bytes];
-            let block = area.plus(bit.block);
-            if !self.raw_block(array, member, block, view, &mut bytes) {
+            let Some(bytes) = self.raw_block(array, member, area.plus(bit.block), view) else {
                 continue;
-            }
+            };
             let page = bytes[bit.at..].first_chunk().expect("a page in a block");
             if let Some(words) = decode_bitmap(&bit.page, page) {
                 found = Some(found.unwrap_or(false) || (words[bit.word] & bit.mask != 0));
@@ -63,9 +61,8 @@ impl Stack {
         let zeros = vec![0; self.block_bytes];
         let of_zeros = stored_checksum(block_checksum(&zeros));
         let row_sum = RowSum::of_zeros(this.geometry.data_chunks(), of_zeros);
-        let mut rows = Group::empty();
         for group in (first..end).map(GroupIndex) {
-            this.geometry.group_into(group, &mut rows);
+            let rows = this.geometry.group(group);
             for slot in rows.slots() {
                 let start = this.data_start[usize::from(slot.member.0)].plus(slot.offset.0);
                 for row in 0..u64::from(rows.blocks) {
@@ -78,8 +75,8 @@ impl Stack {
         let bit = regions.bit(AreaKind::WRITTEN_BITMAP, region, self.block_bytes);
         for (member, area) in (0..).map(MemberIndex).zip(&regions.written) {
             let block = area.plus(bit.block);
-            let mut bytes = vec![0; self.block_bytes];
-            assert!(self.raw_block(array, member, block, View::Current, &mut bytes));
+            let bytes = self.raw_block(array, member, block, View::Current);
+            let mut bytes = bytes.expect("nothing is lost yet");
             let page: &mut [u8; BITMAP_PAGE_BYTES] = bytes[bit.at..]
                 .first_chunk_mut()
                 .expect("a page in a block");

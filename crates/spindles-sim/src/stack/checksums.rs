@@ -32,19 +32,13 @@ impl Stack {
         first: BlockIndex,
         view: View,
     ) -> Option<Vec<u8>> {
-        let mut page = vec![0; CHECKSUM_PAGE_BYTES];
-        let mut blocks = (first.0..).zip(page.chunks_exact_mut(self.block_bytes));
-        let is_readable = blocks.all(|(block, out)| {
-            let block = BlockIndex(block);
-            match self.disk_place(array, member, block) {
-                Some((disk, block)) => {
-                    self.disk_block(disk, block, view, out);
-                    true
-                }
-                None => self.raw_block(array, member, block, view, out),
-            }
+        let count = CHECKSUM_PAGE_BYTES / self.block_bytes;
+        let blocks = (first.0..).map(BlockIndex).take(count);
+        let blocks = blocks.map(|block| match self.disk_place(array, member, block) {
+            Some((disk, block)) => Some(self.disk_block(disk, block, view)),
+            None => self.raw_block(array, member, block, view),
         });
-        is_readable.then_some(page)
+        Some(blocks.collect::<Option<Vec<_>>>()?.concat())
     }
 
     /// Durably stores the checksum of a block of a member and its row sum. No engine may have the
@@ -113,8 +107,7 @@ impl Stack {
         let Some((index, _, row)) = geometry.find(member, offset) else {
             return false;
         };
-        let mut group = Group::empty();
-        geometry.group_into(index, &mut group);
+        let group = geometry.group(index);
         self.is_written(array, index, view) && !self.is_blank_row(array, &group, row.into(), view)
     }
 
@@ -128,12 +121,11 @@ impl Stack {
         let Some(checksums) = &this.checksums else {
             return Ok(());
         };
-        let mut group = Group::empty();
         for index in (0..this.geometry.groups()).map(GroupIndex) {
             if !self.is_written(array, index, view) {
                 continue;
             }
-            this.geometry.group_into(index, &mut group);
+            let group = this.geometry.group(index);
             self.check_row_sums(array, &group, view)?;
             for slot in group.slots() {
                 let member = slot.member;
@@ -247,10 +239,9 @@ impl Stack {
         offset: BlockIndex,
         view: View,
     ) -> Option<u32> {
-        let mut bytes = vec![0; self.block_bytes];
-        let is_readable = self.member_block(array, member, offset, view, &mut bytes);
-        let is_readable = is_readable && !self.is_unfilled(array, member, offset);
-        is_readable.then(|| stored_checksum(block_checksum(&bytes)))
+        let bytes = self.member_block(array, member, offset, view);
+        let bytes = bytes.filter(|_| !self.is_unfilled(array, member, offset));
+        bytes.map(|bytes| stored_checksum(block_checksum(&bytes)))
     }
 
     /// Returns true if the stored checksum of a block of a member matches these bytes.
@@ -294,10 +285,8 @@ impl Stack {
         let blocks = u64::try_from(CHECKSUM_PAGE_BYTES / self.block_bytes).expect("small");
         let sectors = self.sectors(disk, page).start..self.sectors(disk, page.plus(blocks)).start;
         this.damaged.is_some() && self.is_held(array, member, offset, view) && {
-            let mut bytes = vec![0; self.block_bytes];
             let block = this.data_start[at].plus(offset.0);
-            self.disk_block(disk, block, view, &mut bytes);
-            let found = stored_checksum(block_checksum(&bytes));
+            let found = stored_checksum(block_checksum(&self.disk_block(disk, block, view)));
             let kept = self.kept_checksum(array, checksums, member, offset, view);
             kept != Some(found) || self.disks[disk].is_unreadable(sectors)
         }
@@ -306,9 +295,8 @@ impl Stack {
     /// Returns true if a block of an array lost its checksum to damage, and was not read since.
     pub(crate) fn lacks_checksums(&self, array: usize) -> bool {
         let geometry = &self.arrays[array].geometry;
-        let mut group = Group::empty();
         (0..geometry.groups()).map(GroupIndex).any(|index| {
-            geometry.group_into(index, &mut group);
+            let group = geometry.group(index);
             let lacks = |slot: &Slot| {
                 let mut rows = (0..u64::from(group.blocks)).map(|row| slot.offset.plus(row));
                 rows.any(|offset| self.lost_its_checksum(array, slot.member, offset, View::Current))
@@ -322,11 +310,7 @@ impl Stack {
     /// lost.
     pub fn is_rotten(&self, disk: usize, block: BlockIndex) -> bool {
         self.decayed.get(&(disk, block.0)).is_some_and(|decay| {
-            let holds = |view| {
-                let mut bytes = vec![0; self.block_bytes];
-                self.disk_block(disk, block, view, &mut bytes);
-                bytes == decay.wrong
-            };
+            let holds = |view| self.disk_block(disk, block, view) == decay.wrong;
             holds(View::Current) || holds(View::Durable)
         })
     }

@@ -4,7 +4,6 @@
 
 use super::{Array, Below, Kept, Stack};
 use spindles_block::{BlockIndex, MemberIndex};
-use spindles_layout::Group;
 
 impl Array {
     /// Returns true if it is an inner array that is only a map.
@@ -62,7 +61,6 @@ impl Stack {
     /// maps.
     pub(crate) fn kept_at(&self, disk: usize, mut block: BlockIndex) -> Option<Kept> {
         let (mut array, mut member) = self.position(disk);
-        let mut group = Group::empty();
         while let Some(above) = self.arrays[array]
             .above
             .filter(|_| self.arrays[array].is_map())
@@ -71,8 +69,7 @@ impl Stack {
             let start = this.data_start[usize::from(member.0)];
             let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
             let (index, _, row) = this.geometry.find(member, offset)?;
-            this.geometry.group_into(index, &mut group);
-            block = group.first_block.plus(row.into());
+            block = this.geometry.group(index).first_block.plus(row.into());
             (array, member) = above;
         }
         Some(Kept {

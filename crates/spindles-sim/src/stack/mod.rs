@@ -175,27 +175,24 @@ impl Stack {
         })
     }
 
-    /// Copies a block of a disk to `out`.
-    pub fn disk_block(&self, disk: usize, block: BlockIndex, view: View, out: &mut [u8]) {
+    /// Returns a block of a disk.
+    pub fn disk_block(&self, disk: usize, block: BlockIndex, view: View) -> Vec<u8> {
         let sectors = self.sectors(disk, block);
-        let bytes = self.disks[disk].sector_bytes();
-        for (sector, out) in sectors.zip(out.chunks_exact_mut(bytes)) {
-            out.copy_from_slice(self.disks[disk].sector(sector, view));
-        }
+        let sectors = sectors.map(|sector| self.disks[disk].sector(sector, view));
+        sectors.collect::<Vec<_>>().concat()
     }
 
-    /// Copies a block of a member to `out`, counted in its data area. Returns false if redundancy
-    /// does not suffice to reconstruct it.
+    /// Returns a block of a member, counted in its data area. `None` if redundancy does not suffice
+    /// to reconstruct it.
     pub fn member_block(
         &self,
         array: usize,
         member: MemberIndex,
         offset: BlockIndex,
         view: View,
-        out: &mut [u8],
-    ) -> bool {
+    ) -> Option<Vec<u8>> {
         let start = self.arrays[array].data_start[usize::from(member.0)];
-        self.raw_block(array, member, start.plus(offset.0), view, out)
+        self.raw_block(array, member, start.plus(offset.0), view)
     }
 
     /// Same as `member_block`, but counted from the start of the member.
@@ -205,64 +202,52 @@ impl Stack {
         member: MemberIndex,
         block: BlockIndex,
         view: View,
-        out: &mut [u8],
-    ) -> bool {
+    ) -> Option<Vec<u8>> {
         match self.arrays[array].members[usize::from(member.0)] {
-            Below::Disk(disk) => {
-                self.disk_block(disk, block, view, out);
-                !self.is_rotten(disk, block)
-            }
-            Below::Array(below) => self.array_block(below, block, view, out),
+            Below::Disk(disk) if self.is_rotten(disk, block) => None,
+            Below::Disk(disk) => Some(self.disk_block(disk, block, view)),
+            Below::Array(below) => self.array_block(below, block, view),
         }
     }
 
-    /// Copies a block of an array to `out`, reconstructed from redundancy if a member is lost.
-    /// Returns false if redundancy does not suffice.
-    pub fn array_block(&self, array: usize, block: BlockIndex, view: View, out: &mut [u8]) -> bool {
+    /// Returns a block of an array, reconstructed from redundancy if a member is lost. `None` if
+    /// redundancy does not suffice.
+    pub fn array_block(&self, array: usize, block: BlockIndex, view: View) -> Option<Vec<u8>> {
         if self.lost_blocks.contains(&(array, block.0)) {
-            return false; // Reads of it fail, whatever the disks hold.
+            return None; // Reads of it fail, whatever the disks hold.
         }
         let Array { geometry, lost, .. } = &self.arrays[array];
         let location = geometry.locate(block);
-        if !self.is_written(array, location.group, view) {
-            out.fill(0);
-            return true;
-        }
-        let mut group = Group::empty();
-        geometry.group_into(location.group, &mut group);
-        if self.is_blank_row(array, &group, location.block_in_chunk.into(), view) {
-            out.fill(0);
-            return true;
+        let group = geometry.group(location.group);
+        let row = u64::from(location.block_in_chunk);
+        if !self.is_written(array, location.group, view)
+            || self.is_blank_row(array, &group, row, view)
+        {
+            return Some(vec![0; self.block_bytes]);
         }
         let wanted = group
             .slots()
             .iter()
             .find(|slot| slot.role == Role::Data(location.data_index))
             .expect("a data chunk is in its group");
-        let place = |offset: BlockIndex| offset.plus(u64::from(location.block_in_chunk));
         let mut held = Vec::new();
-        for slot in group.slots() {
-            let mut bytes = vec![0; self.block_bytes];
-            if !lost.contains(slot.member)
-                && !self.is_unfilled(array, slot.member, place(slot.offset))
-                && self.member_block(array, slot.member, place(slot.offset), view, &mut bytes)
+        for slot in group
+            .slots()
+            .iter()
+            .filter(|slot| !lost.contains(slot.member))
+        {
+            let offset = slot.offset.plus(row);
+            if !self.is_unfilled(array, slot.member, offset)
+                && let Some(bytes) = self.member_block(array, slot.member, offset, view)
             {
                 if slot == wanted || group.parity_chunks == 0 {
-                    out.copy_from_slice(&bytes);
-                    return true;
+                    return Some(bytes);
                 }
                 held.push((slot.code_index, bytes));
             }
         }
-        if held.len() < usize::from(group.data_chunks) || group.parity_chunks == 0 {
-            return false;
-        }
-        held.truncate(usize::from(group.data_chunks));
-        let sources: Vec<(u8, &[u8])> = held.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
-        let code = spindles_parity::by_parity_chunks(group.parity_chunks);
-        let mut targets = [(wanted.code_index, out)];
-        spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
-        true
+        let suffices = held.len() >= usize::from(group.data_chunks) && group.parity_chunks > 0;
+        suffices.then(|| solve(&group, &held, wanted.code_index))
     }
 
     /// Returns the bytes of a block of an array at every present place: each copy, or the one data
@@ -297,8 +282,7 @@ impl Stack {
             let zeros = vec![0; self.block_bytes];
             return vec![(format!("unwritten group {}", location.group.0), zeros)];
         }
-        let mut group = Group::empty();
-        geometry.group_into(location.group, &mut group);
+        let group = geometry.group(location.group);
         let mut places = Vec::new();
         if view == View::Durable && group.parity_chunks > 0 && self.arrays[array].logs {
             return places; // What a power loss leaves is known only once it is opened again.
@@ -323,8 +307,7 @@ impl Stack {
             match members[at] {
                 Below::Disk(disk) if self.is_rotten(disk, block) => {}
                 Below::Disk(disk) => {
-                    let mut bytes = vec![0; self.block_bytes];
-                    self.disk_block(disk, block, view, &mut bytes);
+                    let bytes = self.disk_block(disk, block, view);
                     // If a crash destroyed a corrupt block, it reads as zeros and is in the list of
                     // bad blocks.
                     let rotted = self.decayed.contains_key(&(disk, block.0));
@@ -352,8 +335,7 @@ impl Stack {
             ..
         } = &self.arrays[array];
         let location = geometry.locate(block);
-        let mut group = Group::empty();
-        geometry.group_into(location.group, &mut group);
+        let group = geometry.group(location.group);
         let mut below = Vec::new();
         for slot in group.slots() {
             let is_other = matches!(slot.role, Role::Data(index) if index != location.data_index);
@@ -426,16 +408,14 @@ impl Stack {
         let location = geometry.locate(block);
         self.use_region(array, location.group);
         let row = u64::from(location.block_in_chunk);
-        let mut group = Group::empty();
-        geometry.group_into(location.group, &mut group);
+        let group = geometry.group(location.group);
         let mut data = Vec::new();
         for &slot in group.slots() {
             match slot.role {
                 Role::Data(index) if index != location.data_index => {
-                    let mut held = vec![0; self.block_bytes];
                     let offset = slot.offset.plus(row);
-                    self.member_block(array, slot.member, offset, View::Current, &mut held);
-                    data.push((slot.code_index, held));
+                    let held = self.member_block(array, slot.member, offset, View::Current);
+                    data.push((slot.code_index, held.expect("nothing is lost yet")));
                 }
                 Role::Data(_) => {
                     self.put_member_block(array, slot, row, bytes, RowSum::NONE);
@@ -443,12 +423,7 @@ impl Stack {
                 }
                 Role::Copy(_) => self.put_member_block(array, slot, row, bytes, RowSum::NONE),
                 Role::Parity(_) => {
-                    let code = spindles_parity::by_parity_chunks(group.parity_chunks);
-                    let sources: Vec<(u8, &[u8])> =
-                        data.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
-                    let mut parity = vec![0; self.block_bytes];
-                    let mut targets = [(slot.code_index, &mut parity[..])];
-                    spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
+                    let parity = solve(&group, &data, slot.code_index);
                     // In order of the slots, data first.
                     let sums = data.iter().map(|(_, bytes)| block_checksum(bytes));
                     let row_sum = RowSum::of((0..).zip(sums.map(stored_checksum)));
@@ -483,8 +458,7 @@ impl Stack {
         if !self.is_written(array, index, view) {
             return Ok(());
         }
-        let mut group = Group::empty();
-        geometry.group_into(index, &mut group);
+        let group = geometry.group(index);
         let present = group
             .slots()
             .iter()
@@ -506,29 +480,14 @@ impl Stack {
             }
             let mut held = Vec::with_capacity(present.len());
             for slot in &present {
-                let mut bytes = vec![0; self.block_bytes];
                 let offset = slot.offset.plus(block);
-                if !self.member_block(array, slot.member, offset, view, &mut bytes) {
+                let Some(bytes) = self.member_block(array, slot.member, offset, view) else {
                     continue 'rows;
-                }
-                held.push(bytes);
+                };
+                held.push((slot.code_index, bytes));
             }
-            let sources: Vec<(u8, &[u8])> = present
-                .iter()
-                .zip(&held)
-                .take(data_chunks)
-                .map(|(slot, bytes)| (slot.code_index, &bytes[..]))
-                .collect();
-            let code = spindles_parity::by_parity_chunks(group.parity_chunks);
-            for (slot, bytes) in present.iter().zip(&held).skip(data_chunks) {
-                let mut right = vec![0; self.block_bytes];
-                if group.parity_chunks == 0 {
-                    right.copy_from_slice(sources[0].1);
-                } else {
-                    let mut targets = [(slot.code_index, &mut right[..])];
-                    spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
-                }
-                if right != *bytes {
+            for (slot, (_, bytes)) in present.iter().zip(&held).skip(data_chunks) {
+                if solve(&group, &held, slot.code_index) != *bytes {
                     return Err(format!(
                         "array {array}, group {}: {} on member {} does not match at its block \
                          {block}",
@@ -581,8 +540,7 @@ impl Stack {
 
     fn group_survives(&self, place: &Place, lost: MemberSet, places: &[Place]) -> bool {
         let geometry = &self.arrays[place.array].geometry;
-        let mut group = Group::empty();
-        geometry.group_into(place.group, &mut group);
+        let group = geometry.group(place.group);
         let here = places.iter().filter(|other| other.group == place.group);
         let bad = here.fold(lost, |bad, place| bad.with(place.member));
         let kept = group
@@ -697,6 +655,19 @@ impl Stack {
     }
 }
 
+/// Computes a chunk of a group from its first chunks in `held`, by index in the code.
+pub(crate) fn solve(group: &Group, held: &[(u8, Vec<u8>)], wanted: u8) -> Vec<u8> {
+    if group.parity_chunks == 0 {
+        return held[0].1.clone();
+    }
+    let sources = held.iter().take(usize::from(group.data_chunks));
+    let sources: Vec<_> = sources.map(|(index, bytes)| (*index, &bytes[..])).collect();
+    let mut out = vec![0; sources[0].1.len()];
+    let code = spindles_parity::by_parity_chunks(group.parity_chunks);
+    spindles_parity::solve(code, group.data_chunks, &sources, &mut [(wanted, &mut out)]);
+    out
+}
+
 /// A block of a member of an array that is more than a map, or of the outermost array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -798,34 +769,9 @@ mod tests {
 
     /// Fills every data block with its number plus one, and updates redundancy.
     fn fill(stack: &mut Stack) {
-        let geometry = stack.geometry().clone();
-        let mut group = Group::empty();
-        for index in (0..geometry.groups()).map(GroupIndex) {
-            geometry.group_into(index, &mut group);
-            for block in 0..u64::from(group.blocks) {
-                let data = |slot: usize| {
-                    let slot = u64::try_from(slot).unwrap();
-                    let number = group.first_block.0 + slot * u64::from(group.blocks) + block;
-                    vec![u8::try_from(number).unwrap() + 1; BLOCK]
-                };
-                let count = usize::from(group.data_chunks);
-                let data: Vec<_> = (0..count).map(data).collect();
-                let sources: Vec<_> = (group.slots().iter().zip(&data))
-                    .map(|(slot, bytes)| (slot.code_index, &bytes[..]))
-                    .collect();
-                for (position, slot) in group.slots().iter().enumerate() {
-                    let mut bytes = vec![0; BLOCK];
-                    if position < count || geometry.parity_chunks() == 0 {
-                        bytes.copy_from_slice(&data[position.min(count - 1)]);
-                    } else {
-                        let code = spindles_parity::by_parity_chunks(geometry.parity_chunks());
-                        let mut targets = [(slot.code_index, &mut bytes[..])];
-                        spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
-                    }
-                    let at = 3 + slot.offset.0 + block;
-                    stack.disks[usize::from(slot.member.0)].write(at, &bytes, true);
-                }
-            }
+        for block in 0..stack.geometry().blocks() {
+            let bytes = [u8::try_from(block).unwrap() + 1; BLOCK];
+            stack.put_array_block(0, BlockIndex(block), &bytes);
         }
     }
 
@@ -842,12 +788,10 @@ mod tests {
                 let survives = stack.geometry().survives(lost);
                 let mut all = true;
                 for block in (0..blocks).map(BlockIndex) {
-                    let mut out = [0; BLOCK];
-                    if stack.array_block(0, block, View::Current, &mut out) {
-                        assert_eq!(out, [u8::try_from(block.0).unwrap() + 1; BLOCK], "{level}");
-                    } else {
-                        all = false;
-                    }
+                    let bytes = stack.array_block(0, block, View::Current);
+                    all &= bytes.is_some();
+                    let right = vec![u8::try_from(block.0).unwrap() + 1; BLOCK];
+                    assert!(bytes.is_none_or(|bytes| bytes == right), "{level}");
                 }
                 assert_eq!(all, survives, "{level} without {lost:?}");
                 for index in (0..stack.geometry().groups()).map(GroupIndex) {
@@ -863,8 +807,7 @@ mod tests {
             let mut stack = stack(level, usize::from(level.members_min.max(3)));
             fill(&mut stack);
             let geometry = stack.geometry().clone();
-            let mut bytes = [0; BLOCK];
-            stack.disk_block(1, BlockIndex(8), View::Current, &mut bytes);
+            let mut bytes = stack.disk_block(1, BlockIndex(8), View::Current);
             bytes[77] ^= 4;
             stack.disks[1].write(8, &bytes, true);
             let (wrong, _, _) = geometry.find(MemberIndex(1), BlockIndex(5)).unwrap();

@@ -4,7 +4,7 @@ use super::{Kept, Stack};
 use crate::disk::View;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Event, Finding};
-use spindles_layout::{Group, GroupIndex};
+use spindles_layout::GroupIndex;
 use std::collections::BTreeSet;
 
 /// A block of a disk that holds other bytes than were written.
@@ -90,9 +90,7 @@ impl Scrubbed {
         }
         for rot in &self.rot {
             let expected = if rot.located { &rot.right } else { &rot.wrong };
-            let mut bytes = vec![0; stack.block_bytes];
-            stack.disk_block(rot.disk, rot.block, View::Durable, &mut bytes);
-            if bytes != *expected {
+            if stack.disk_block(rot.disk, rot.block, View::Durable) != *expected {
                 let (disk, block) = (rot.disk, rot.block);
                 return Err(format!(
                     "block {block} of disk {disk} holds the wrong bytes"
@@ -145,8 +143,7 @@ impl Stack {
         if this.lost.contains(member) || !written(View::Current) || !written(View::Durable) {
             return None;
         }
-        let mut group = Group::empty();
-        this.geometry.group_into(index, &mut group);
+        let group = this.geometry.group(index);
         let (unreadable, here) = self.unreadable_in(array, index);
         let present = group.slots().iter().filter(|slot| {
             !this.lost.contains(slot.member) && !unreadable.contains(&slot.member.0)
@@ -163,11 +160,8 @@ impl Stack {
         if spare == 1 && !unreadable.is_empty() {
             return None;
         }
-        let mut right = vec![0; self.block_bytes];
-        self.disk_block(disk, block, View::Current, &mut right);
-        let mut durable = vec![0; self.block_bytes];
-        self.disk_block(disk, block, View::Durable, &mut durable);
-        (right == durable).then(|| Rot {
+        let right = self.disk_block(disk, block, View::Current);
+        (right == self.disk_block(disk, block, View::Durable)).then(|| Rot {
             disk,
             block,
             member,

@@ -4,7 +4,7 @@ use super::{Below, Stack};
 use crate::disk::{Disk, View};
 use spindles_block::BlockIndex;
 use spindles_format::{ArrayRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
-use spindles_layout::{Group, Role};
+use spindles_layout::Role;
 
 impl Stack {
     /// Returns the newest superblock, by generation, that an array holds as a member of the array
@@ -12,12 +12,10 @@ impl Stack {
     pub(crate) fn newest_superblock(&self, array: usize, view: View) -> Option<ArrayRecord> {
         let block_bytes = u64::try_from(self.block_bytes).expect("fits");
         let slots = SLOT_BYTES.iter().filter_map(|slot| {
-            let mut bytes = vec![0; SUPERBLOCK_BYTES];
-            let mut blocks = (slot / block_bytes..).zip(bytes.chunks_exact_mut(self.block_bytes));
-            let is_readable =
-                blocks.all(|(block, out)| self.array_block(array, BlockIndex(block), view, out));
-            let decoded = is_readable.then(|| spindles_format::decode(&bytes).ok());
-            decoded.flatten()
+            let blocks = (slot / block_bytes..).map(BlockIndex);
+            let blocks = blocks.take(SUPERBLOCK_BYTES / self.block_bytes);
+            let blocks = blocks.map(|block| self.array_block(array, block, view));
+            spindles_format::decode(&blocks.collect::<Option<Vec<_>>>()?.concat()).ok()
         });
         let records = slots.map(|(record, _)| record);
         records.max_by_key(|record| record.generation)
@@ -45,8 +43,7 @@ impl Stack {
         let Some((index, _, row)) = this.geometry.find(member, BlockIndex(offset)) else {
             return false;
         };
-        let mut group = Group::empty();
-        this.geometry.group_into(index, &mut group);
+        let group = this.geometry.group(index);
         let slot = group.slots().iter().find(|slot| slot.member == member);
         let chunk = match slot.expect("it was found there").role {
             Role::Data(chunk) => u64::from(chunk),

@@ -383,8 +383,7 @@ mod tests {
             place.expect("it is on a disk")
         });
         for (disk, block) in places {
-            let mut right = vec![0; world.stack.block_bytes];
-            (world.stack).disk_block(disk, block, View::Current, &mut right);
+            let right = world.stack.disk_block(disk, block, View::Current);
             let wrong: Vec<u8> = right.iter().map(|byte| !byte).collect();
             world.stack.put_disk_block(disk, block, &wrong);
             let decay = Decay::new(right, wrong);

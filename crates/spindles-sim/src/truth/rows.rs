@@ -1,7 +1,7 @@
 //! The rows that blocks of disks belong to, and what clients were writing in them.
 
 use crate::disk::View;
-use crate::stack::{Kept, Row, Stack};
+use crate::stack::{Kept, Row, Stack, solve};
 use spindles_block::BlockIndex;
 use spindles_layout::{Group, Role};
 use std::collections::BTreeSet;
@@ -18,8 +18,7 @@ impl Stack {
         let start = this.data_start[usize::from(member.0)];
         let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
         let (index, _, row) = this.geometry.find(member, offset)?;
-        let mut group = Group::empty();
-        this.geometry.group_into(index, &mut group);
+        let group = this.geometry.group(index);
         Some(Row {
             array,
             member,
@@ -39,36 +38,24 @@ impl Stack {
             }
             let offset = slot.offset.plus(row);
             let block = this.data_start[usize::from(slot.member.0)].plus(offset.0);
-            let mut bytes = vec![0; self.block_bytes];
-            if let Some((disk, block)) = self.disk_place(array, slot.member, block) {
-                self.disk_block(disk, block, View::Current, &mut bytes);
-                if self.is_rotten(disk, block) {
-                    bytes.clone_from(&self.decayed[&(disk, block.0)].right);
+            let bytes = match self.disk_place(array, slot.member, block) {
+                Some((disk, block)) if self.is_rotten(disk, block) => {
+                    Some(self.decayed[&(disk, block.0)].right.clone())
                 }
-            } else if !self.raw_block(array, slot.member, block, View::Current, &mut bytes) {
+                Some((disk, block)) => Some(self.disk_block(disk, block, View::Current)),
+                None => self.raw_block(array, slot.member, block, View::Current),
+            };
+            let Some(bytes) = bytes else {
                 return false;
-            }
+            };
             let is_parity = matches!(slot.role, Role::Parity(_));
             if is_parity && !self.is_summed(array, slot.member, offset, &bytes) {
                 return false;
             }
-            held.push((slot, bytes));
+            held.push((slot.code_index, bytes));
         }
-        let code = spindles_parity::by_parity_chunks(group.parity_chunks);
-        let count = usize::from(group.data_chunks);
-        let (Some(sources), Some(others)) = (held.get(..count), held.get(count..)) else {
-            return true;
-        };
-        let sources: Vec<_> = sources
-            .iter()
-            .map(|(s, b)| (s.code_index, &b[..]))
-            .collect();
-        others.iter().all(|(slot, bytes)| {
-            let mut right = vec![0; self.block_bytes];
-            let mut targets = [(slot.code_index, &mut right[..])];
-            spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
-            right == *bytes
-        })
+        let mut others = held.iter().skip(usize::from(group.data_chunks));
+        others.all(|(index, bytes)| solve(group, &held, *index) == *bytes)
     }
 
     /// Returns true if clients were writing the data in this block of a disk, given the sectors

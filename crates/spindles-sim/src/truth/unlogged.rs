@@ -57,7 +57,6 @@ impl Unlogged {
         // Rows of arrays below, and of growing arrays, are not distinguished.
         let any = !stack.has_maps_below_only() || this.geometry.older().is_some();
         let is_written = |block| writes.iter().any(|(_, blocks)| blocks.contains(&block));
-        let mut group = Group::empty();
         let is_noted = |write: &u64| self.noted.contains(write);
         let new: Vec<_> = (writes.iter())
             .filter(|(write, _)| !is_noted(write))
@@ -65,7 +64,7 @@ impl Unlogged {
         for (_, new) in new {
             for block in new.clone() {
                 let location = this.geometry.locate(BlockIndex(block));
-                this.geometry.group_into(location.group, &mut group);
+                let group = this.geometry.group(location.group);
                 let row = || data_of(&group, u64::from(location.block_in_chunk));
                 let row: BTreeSet<u64> = if any {
                     [block].into()
