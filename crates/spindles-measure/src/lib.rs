@@ -12,7 +12,6 @@ mod choice;
 pub mod doubts;
 mod environments;
 mod evidence;
-pub mod example;
 mod histogram;
 mod jobs;
 mod late;

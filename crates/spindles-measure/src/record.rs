@@ -1,6 +1,7 @@
 //! The records of an experiment. A report is derived from them alone.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,32 @@ pub enum Record {
     Run(Box<Run>),
     /// Withdraws the runs of a system.
     Discard(Discard),
+}
+
+impl Record {
+    /// Returns the run, if it is one.
+    pub fn run(&self) -> Option<&Run> {
+        match self {
+            Self::Run(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Returns the run, if it is one.
+    pub fn run_mut(&mut self) -> Option<&mut Run> {
+        match self {
+            Self::Run(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Returns the head of the experiment, if it is one.
+    pub fn experiment_mut(&mut self) -> Option<&mut Experiment> {
+        match self {
+            Self::Experiment(experiment) => Some(experiment),
+            _ => None,
+        }
+    }
 }
 
 /// The experiment as planned: written once, before the first run.
@@ -549,6 +576,14 @@ impl Cpu {
     pub fn rest(self) -> u64 {
         self.machine
             .saturating_sub(self.workload.saturating_add(self.engine))
+    }
+}
+
+impl AddAssign for Cpu {
+    fn add_assign(&mut self, more: Self) {
+        self.workload = self.workload.saturating_add(more.workload);
+        self.engine = self.engine.saturating_add(more.engine);
+        self.machine = self.machine.saturating_add(more.machine);
     }
 }
 

@@ -80,20 +80,14 @@ mod tests {
             },
             elapsed_ns: timed * 100_000_000,
             counted: read * 1_000_000,
-            application: Traffic {
-                read: read * 1_000_000,
-                written: 0,
-            },
+            application: Traffic::of_reads(read * 1_000_000),
             series: Some(Series {
                 slot_ns: 100_000_000,
                 warm_up_slots,
                 slots: (slots.iter())
                     .map(|&read| Slot {
                         operations: read,
-                        bytes: Traffic {
-                            read: read * 1_000_000,
-                            written: 0,
-                        },
+                        bytes: Traffic::of_reads(read * 1_000_000),
                         ..Slot::default()
                     })
                     .collect(),

@@ -3,7 +3,7 @@
 //! two together become a workload of their own, derived from the runs of both. Summaries count that
 //! total.
 
-use crate::{Cpu, Experiment, Part, Rate, Run, Traffic, Workload};
+use crate::{Experiment, Part, Rate, Run, Workload};
 
 /// Adds the totals to the workloads, each after the last of its phases. Returns their runs.
 pub(crate) fn add(experiment: &mut Experiment, runs: &[Run]) -> Vec<Run> {
@@ -65,43 +65,39 @@ fn runs_of(total: &Workload, runs: &[Run]) -> Vec<Run> {
         Some((first, last))
     });
     pairs
-        .map(|(first, last)| Run {
-            experiment: last.experiment.clone(),
-            system: last.system.clone(),
-            workload: total.clone(),
-            repetition_block: last.repetition_block,
-            order: last.order,
-            seed: first.seed,
-            started_unix_ms: first.started_unix_ms,
-            elapsed_ns: first.elapsed_ns.saturating_add(last.elapsed_ns),
-            operations: first.operations.saturating_add(last.operations),
-            counted: 1,
-            application: added(first.application, last.application),
-            members: added(first.members, last.members),
-            cpu_ns: Cpu {
-                workload: first.cpu_ns.workload.saturating_add(last.cpu_ns.workload),
-                engine: first.cpu_ns.engine.saturating_add(last.cpu_ns.engine),
-                machine: first.cpu_ns.machine.saturating_add(last.cpu_ns.machine),
-            },
-            io: last.io.clone(),
-            scaled: first.scaled || last.scaled,
-            shared_device: first.shared_device || last.shared_device,
-            failed: first.failed.clone().or_else(|| last.failed.clone()),
-            ..Run::default()
+        .map(|(first, last)| {
+            let mut run = Run {
+                experiment: last.experiment.clone(),
+                system: last.system.clone(),
+                workload: total.clone(),
+                repetition_block: last.repetition_block,
+                order: last.order,
+                seed: first.seed,
+                started_unix_ms: first.started_unix_ms,
+                elapsed_ns: first.elapsed_ns.saturating_add(last.elapsed_ns),
+                operations: first.operations.saturating_add(last.operations),
+                counted: 1,
+                application: first.application,
+                members: first.members,
+                cpu_ns: first.cpu_ns,
+                io: last.io.clone(),
+                scaled: first.scaled || last.scaled,
+                shared_device: first.shared_device || last.shared_device,
+                failed: first.failed.clone().or_else(|| last.failed.clone()),
+                ..Run::default()
+            };
+            run.application += last.application;
+            run.members += last.members;
+            run.cpu_ns += last.cpu_ns;
+            run
         })
         .collect()
 }
 
-fn added(one: Traffic, other: Traffic) -> Traffic {
-    Traffic {
-        read: one.read.saturating_add(other.read),
-        written: one.written.saturating_add(other.written),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::{Analysis, Quantity, Reason, Record, Verdict, example};
+    use crate::public::example;
+    use crate::{Analysis, Quantity, Reason, Record, Verdict};
 
     /// A system that is slow at unpacking has little to flush afterwards.
     fn untar() -> Vec<Record> {

@@ -1,12 +1,12 @@
 //! From records to verdicts and doubts: planted differences are found, planted faults are doubted,
 //! and equal systems show no difference.
 
+use super::example;
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
     Discard, Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
     LateMember, MemberRate, MemberUse, Quantity, Reason, Record, Requests, Run, Series, Slot,
-    System, ThreadUse, Traffic, Trial, Verdict, Verdicts, Workload, change, doubts, example,
-    from_lines,
+    System, ThreadUse, Traffic, Trial, Verdict, Verdicts, Workload, change, doubts, from_lines,
     statistics::Random,
     to_line,
     verdicts::{CellVerdicts, Grade, Intervention},
@@ -30,10 +30,7 @@ fn spotless() -> Vec<Record> {
         Record::Run(run) => {
             SYSTEMS.contains(&&*run.system.name) && WORKLOADS.contains(&&*run.workload.name)
         }
-        Record::Experiment(_)
-        | Record::Environment(_)
-        | Record::Calibration(_)
-        | Record::Discard(_) => true,
+        _ => true,
     });
     for record in &mut records {
         match record {
@@ -67,13 +64,7 @@ fn spotless() -> Vec<Record> {
 }
 
 fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
-    records.iter_mut().filter_map(|record| match record {
-        Record::Run(run) => Some(&mut **run),
-        Record::Experiment(_)
-        | Record::Environment(_)
-        | Record::Calibration(_)
-        | Record::Discard(_) => None,
-    })
+    records.iter_mut().filter_map(Record::run_mut)
 }
 
 fn of_system<'a>(records: &'a mut [Record], name: &'a str) -> impl Iterator<Item = &'a mut Run> {
@@ -85,21 +76,13 @@ fn environment(records: &mut [Record]) -> &mut Environment {
         .iter_mut()
         .find_map(|record| match record {
             Record::Environment(environment) => Some(environment),
-            Record::Experiment(_)
-            | Record::Calibration(_)
-            | Record::Run(_)
-            | Record::Discard(_) => None,
+            _ => None,
         })
         .unwrap()
 }
 
 fn experiment(records: &mut [Record]) -> &mut Experiment {
-    match &mut records[0] {
-        Record::Experiment(experiment) => experiment,
-        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) | Record::Discard(_) => {
-            panic!("the experiment comes first")
-        }
-    }
+    records[0].experiment_mut().expect("it comes first")
 }
 
 fn kinds_found(records: &[Record]) -> Vec<String> {
@@ -143,11 +126,7 @@ const CAUSES: &[(&str, Plant)] = &[
             run.workload.arrivals_per_s = 1_000_000;
             run.operations = 900_000;
         });
-        for record in records {
-            if let Record::Experiment(experiment) = record {
-                experiment.workloads[0].arrivals_per_s = 1_000_000;
-            }
-        }
+        experiment(records).workloads[0].arrivals_per_s = 1_000_000;
     }),
     ("recorded-again", |records| {
         let again = records.last().unwrap().clone();
@@ -749,10 +728,7 @@ fn one_block_and_failed_cells_get_no_verdict() {
 fn amplification_and_cpu_are_computed_from_totals() {
     let mut records = spotless();
     of_system(&mut records, "raid5").for_each(|run| {
-        run.application = Traffic {
-            read: 0,
-            written: 1000,
-        };
+        run.application = Traffic::of_writes(1000);
         run.members = Traffic {
             read: 500,
             written: 1500,
@@ -833,7 +809,7 @@ fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
         match record {
             Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
             Record::Run(run) => run.started_unix_ms += 1_000_000,
-            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+            _ => {}
         }
     }
     records.extend(later);
@@ -859,13 +835,11 @@ fn discarded_runs_count_as_failed() {
         match record {
             Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
             Record::Run(run) => run.started_unix_ms += 1_000_000,
-            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+            _ => {}
         }
     }
-    let experiment = (later.iter()).find_map(|record| match record {
-        Record::Run(run) => Some(run.experiment.clone()),
-        _ => None,
-    });
+    let experiment = later.iter().find_map(Record::run);
+    let experiment = experiment.map(|run| run.experiment.clone());
     let discard = |experiment: String, system: &str| {
         Record::Discard(Discard {
             experiment,
@@ -913,7 +887,7 @@ fn records_of_different_experiments_are_refused() {
         match record {
             Record::Experiment(it) => it.workloads.iter_mut().for_each(plant),
             Record::Run(it) => plant(&mut it.workload),
-            Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+            _ => {}
         }
     }
     fn head(record: &mut Record, plant: fn(&mut Experiment)) {
@@ -929,7 +903,7 @@ fn records_of_different_experiments_are_refused() {
             match record {
                 Record::Experiment(it) => it.started_unix_ms += 1_000_000,
                 Record::Run(it) => it.started_unix_ms += 1_000_000,
-                Record::Environment(_) | Record::Calibration(_) | Record::Discard(_) => {}
+                _ => {}
             }
         }
         let records = first.iter().chain(&second);
@@ -938,9 +912,7 @@ fn records_of_different_experiments_are_refused() {
     };
     let deeper: Plant = |it| work(it, |workload| workload.in_flight_max += 70);
     let other: Plant = |it| {
-        if let Record::Run(run) = it
-            && run.system.name == "raid5"
-        {
+        if let Some(run) = it.run_mut().filter(|run| run.system.name == "raid5") {
             run.system.expression = "raid6(9)".to_owned();
         }
     };
@@ -1024,9 +996,7 @@ fn runs_recorded_twice_count_once() {
     // Without start times, two equal runs count as two.
     let mut records = whole.clone();
     self::runs(&mut records).for_each(|run| run.started_unix_ms = 0);
-    if let Record::Experiment(experiment) = &mut records[0] {
-        experiment.started_unix_ms = 0;
-    }
+    experiment(&mut records).started_unix_ms = 0;
     records.extend_from_within(..);
     assert_eq!(Analysis::of(&records).unwrap().blocks(), 6);
 }
@@ -1140,10 +1110,7 @@ fn open_loops_are_compared_by_their_response_times() {
                     run.operations /= 2;
                 }
             }
-            Record::Environment(_)
-            | Record::Calibration(_)
-            | Record::Run(_)
-            | Record::Discard(_) => {}
+            _ => {}
         }
     }
     let analysis = Analysis::of(&records).unwrap();
@@ -1190,15 +1157,9 @@ fn open_loops_are_compared_by_their_response_times() {
     assert_eq!(of_all.words(), "answered 80 % of what came");
     // A stall in one run is reported as one; the system kept up.
     let mut stalled = records;
-    for record in &mut stalled {
-        if let Record::Run(run) = record
-            && run.workload.name == "seeks"
-            && run.system.name == "raid6"
-            && run.repetition_block != 1
-        {
-            run.operations = 1000;
-        }
-    }
+    of_system(&mut stalled, "raid6")
+        .filter(|run| run.workload.name == "seeks" && run.repetition_block != 1)
+        .for_each(|run| run.operations = 1000);
     let stalled = Analysis::of(&stalled).unwrap();
     let of_one = overload(&stalled, "raid6").unwrap();
     assert!(!of_one.is_usual());
@@ -1221,14 +1182,10 @@ fn open_loops_are_compared_by_their_response_times() {
 #[test]
 fn one_operation_is_compared_by_its_time() {
     let mut records = spotless();
-    for record in &mut records {
-        if let Record::Run(run) = record
-            && run.workload.name == "seeks"
-        {
-            run.counted = 1;
-            if run.system.name == "raid0" {
-                run.elapsed_ns /= 2;
-            }
+    for run in runs(&mut records).filter(|run| run.workload.name == "seeks") {
+        run.counted = 1;
+        if run.system.name == "raid0" {
+            run.elapsed_ns /= 2;
         }
     }
     let analysis = Analysis::of(&records).unwrap();
@@ -1652,10 +1609,7 @@ fn different_work_gets_no_verdict() {
 fn another_mount_is_another_environment() {
     let analysis = |mount: &str| {
         let mut records = spotless();
-        let Record::Experiment(experiment) = &mut records[0] else {
-            panic!("it is first");
-        };
-        let options = &mut system(experiment, "raid5").options;
+        let options = &mut system(experiment(&mut records), "raid5").options;
         options.insert(
             spindles_measure::System::MOUNTED.to_owned(),
             mount.to_owned(),
@@ -1783,10 +1737,7 @@ fn a_timed_run_that_never_settles_is_doubted() {
             run.workload.duration_ns = run.elapsed_ns;
             let slot = |at| Slot {
                 operations: rate(at),
-                bytes: Traffic {
-                    read: rate(at) * 4096,
-                    written: 0,
-                },
+                bytes: Traffic::of_reads(rate(at) * 4096),
                 latency: Vec::new(),
             };
             run.series = Some(Series {
@@ -2017,10 +1968,7 @@ fn a_shared_device_has_its_fastest_measured_rate() {
         })));
         for run in of_system(&mut records, "raid5") {
             // A megabyte per second.
-            run.application = Traffic {
-                read: 1_000_000,
-                written: 0,
-            };
+            run.application = Traffic::of_reads(1_000_000);
             run.io.direct = true;
             run.evidence = Some(Evidence {
                 devices: carrier(run.application.read),

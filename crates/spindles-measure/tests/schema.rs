@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::example;
 use serde_json::Value;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
     Beside, Calibration, Discard, Doubt, Evidence, JobShare, LateMember, LinkUse, MemberRate,
-    MemberUse, NodeRun, Record, Run, Stage, Traffic, Trial, example, from_lines, to_line,
+    MemberUse, NodeRun, Record, Run, Stage, Traffic, Trial, from_lines, to_line,
 };
 
 fn schema() -> Value {

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::example;
 use spindles_measure::{
     Analysis, Calibration, Choice, Cpu, Difference, Experiment, Place, Reason, Record, Run,
-    Standing, System, Traffic, Verdict, Verdicts, Workload, change, example,
+    Standing, System, Traffic, Verdict, Verdicts, Workload, change,
 };
 
 /// A run of this many MB in a second, with this many milliseconds of CPU time.
@@ -24,10 +25,7 @@ fn run(system: &str, workload: &str, block: u32, rate: u64, cpu_ms: u64) -> Run 
         repetition_block: block,
         elapsed_ns: 1_000_000_000,
         counted: rate * 1_000_000,
-        application: Traffic {
-            read: rate * 1_000_000,
-            written: 0,
-        },
+        application: Traffic::of_reads(rate * 1_000_000),
         cpu_ns: Cpu {
             machine: cpu_ms * rate * 1_000_000,
             ..Cpu::default()

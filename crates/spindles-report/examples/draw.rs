@@ -1,21 +1,19 @@
-//! Draws every form of a report into folders, from a record file or from the invented experiments:
-//! `cargo run -p spindles-report --example draw -- FOLDER [RECORDS]`.
+//! Draws every form of a report of a record file into a folder:
+//! `cargo run -p spindles-report --example draw -- FOLDER RECORDS`.
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use spindles_measure::{Analysis, Record, Verdicts, change, example, from_lines};
+use spindles_measure::{Analysis, Record, Verdicts, change, from_lines};
 use spindles_report::{OUTPUTS, Options};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = PathBuf::from(arguments.next().ok_or("usage: draw FOLDER [RECORDS]")?);
-    if let Some(path) = arguments.next() {
-        return draw(&folder, &from_lines(&fs::read_to_string(path)?)?);
-    }
-    draw(&folder.join("blocks"), &example::records(8))?;
-    draw(&folder.join("files"), &example::file_records(6))
+    let usage = "usage: draw FOLDER RECORDS";
+    let folder = PathBuf::from(arguments.next().ok_or(usage)?);
+    let records = fs::read_to_string(arguments.next().ok_or(usage)?)?;
+    draw(&folder, &from_lines(&records)?)
 }
 
 fn draw(folder: &Path, records: &[Record]) -> Result<(), Box<dyn Error>> {

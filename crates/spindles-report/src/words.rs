@@ -835,7 +835,8 @@ fn joined(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindles_measure::{LeftOut, Reason, example};
+    use crate::public::example;
+    use spindles_measure::{LeftOut, Reason, Record};
 
     #[test]
     fn the_headline_states_the_result_and_its_limits() {
@@ -866,7 +867,7 @@ mod tests {
         let own = " Those with baselines of systems' own are among them.";
         assert!(among.ends_with(own), "{among}");
         // Phases with a total are compared too, but counted in no headline.
-        let mut of_files = Analysis::of(&example::file_records(6)).unwrap();
+        let mut of_files = Analysis::of(&example::file_records(3)).unwrap();
         of_files.comparisons[0].not_shown_among = Some(99);
         let part = of_files.comparisons[0].workload.clone();
         of_files.experiment.workloads.push(Workload {
@@ -879,11 +880,8 @@ mod tests {
         assert!(verdicts.filter(|it| it == "not shown among 56").count() > 0);
     }
 
-    fn runs(records: &mut [spindles_measure::Record]) -> impl Iterator<Item = &mut Run> {
-        records.iter_mut().filter_map(|record| match record {
-            spindles_measure::Record::Run(run) => Some(&mut **run),
-            _ => None,
-        })
+    fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
+        records.iter_mut().filter_map(Record::run_mut)
     }
 
     /// A loss is treated like a gain, and the figure matches the table's.

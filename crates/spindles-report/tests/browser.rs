@@ -5,9 +5,10 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use super::example;
 use serde_json::Value;
 use spindles_browser::{Browser, Scheme};
-use spindles_measure::{Analysis, Record, example};
+use spindles_measure::{Analysis, Record};
 use spindles_report::{Options, outputs};
 
 /// Script that measures a page.

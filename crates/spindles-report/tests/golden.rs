@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use spindles_measure::{Analysis, Rate, Reason, Record, Verdicts, Workload, change, example};
+use super::example;
+use spindles_measure::{Analysis, Rate, Reason, Record, Verdicts, Workload, change};
 use spindles_report::{Options, outputs};
 
 /// Few enough systems and workloads that the files are readable.
@@ -16,10 +17,7 @@ fn analysis(blocks: u32, faster: u64) -> Analysis {
         Record::Run(run) => {
             systems.contains(&&*run.system.name) && workloads.contains(&&*run.workload.name)
         }
-        Record::Experiment(_)
-        | Record::Environment(_)
-        | Record::Calibration(_)
-        | Record::Discard(_) => true,
+        _ => true,
     });
     for record in &mut records {
         match record {
@@ -34,10 +32,7 @@ fn analysis(blocks: u32, faster: u64) -> Analysis {
             Record::Run(run) if run.system.name == "raid5" => {
                 run.elapsed_ns = run.elapsed_ns * 100 / faster;
             }
-            Record::Environment(_)
-            | Record::Calibration(_)
-            | Record::Run(_)
-            | Record::Discard(_) => {}
+            _ => {}
         }
     }
     Analysis::of(&records).expect("the example has runs")
@@ -53,10 +48,7 @@ fn files(blocks: u32) -> Analysis {
             let is_kept = run.workload.in_flight_max != 2 && run.workload.in_flight_max != 4;
             systems.contains(&&*run.system.name) && kinds.contains(&&*run.workload.kind) && is_kept
         }
-        Record::Experiment(_)
-        | Record::Environment(_)
-        | Record::Calibration(_)
-        | Record::Discard(_) => true,
+        _ => true,
     });
     Analysis::of(&records).expect("the example has runs")
 }
@@ -73,18 +65,12 @@ fn judged() -> Analysis {
     ];
     records.retain(|record| match record {
         Record::Run(run) => kept.contains(&&*run.workload.name),
-        Record::Experiment(_)
-        | Record::Environment(_)
-        | Record::Calibration(_)
-        | Record::Discard(_) => true,
+        _ => true,
     });
-    for record in &mut records {
-        if let Record::Experiment(experiment) = record {
-            experiment
-                .workloads
-                .retain(|workload| kept.contains(&&*workload.name));
-        }
-    }
+    let experiment = records[0].experiment_mut().expect("it comes first");
+    experiment
+        .workloads
+        .retain(|workload| kept.contains(&&*workload.name));
     Analysis::of(&records).expect("the example has runs")
 }
 
@@ -152,10 +138,7 @@ fn odd_questions() -> Analysis {
                 && workloads.contains(&&*run.workload.name)
                 && !is_missing
         }
-        Record::Experiment(_)
-        | Record::Environment(_)
-        | Record::Calibration(_)
-        | Record::Discard(_) => true,
+        _ => true,
     });
     for record in &mut records {
         match record {
@@ -187,10 +170,7 @@ fn odd_questions() -> Analysis {
                 pace(&mut run.workload);
                 run.counted = 1;
             }
-            Record::Environment(_)
-            | Record::Calibration(_)
-            | Record::Run(_)
-            | Record::Discard(_) => {}
+            _ => {}
         }
     }
     Analysis::of(&records).expect("the example has runs")
@@ -451,14 +431,11 @@ fn nothing_is_wider_than_the_terminal() {
 #[test]
 fn a_narrow_terminal_shows_every_system() {
     let mut records = example::records(2);
-    for record in &mut records {
-        if let Record::Experiment(experiment) = record {
-            experiment
-                .systems
-                .iter_mut()
-                .for_each(|it| it.price = Some(120.0));
-        }
-    }
+    let experiment = records[0].experiment_mut().expect("it comes first");
+    experiment
+        .systems
+        .iter_mut()
+        .for_each(|it| it.price = Some(120.0));
     let analysis = Analysis::of(&records).unwrap();
     for width in [40, 60, 80, 100, 200] {
         let options = Options {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use super::example;
 use spindles_measure::{
-    Analysis, Cpu, Experiment, Histogram, Part, Rate, Record, Run, System, Workload, example,
+    Analysis, Cpu, Experiment, Histogram, Part, Rate, Record, Run, System, Workload,
 };
 use spindles_report::{Options, outputs};
 

@@ -1,32 +1,24 @@
 //! Records of interrupted, failed or careless experiments: every output still formats them, without
 //! invalid figures.
 
+use super::example;
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{
     Analysis, Beside, Calibration, DeviceUse, Evidence, JobShare, LinkUse, MemberRate, NodeRun,
-    Record, Requests, Run, Stage, ThreadUse, Traffic, Trial, Verdicts, change, example,
+    Record, Requests, Run, Stage, ThreadUse, Traffic, Trial, Verdicts, change,
 };
 use spindles_report::{OUTPUTS, Options, headline, outputs};
 
 type Plant = fn(&mut Vec<Record>);
 
 fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
-    records.iter_mut().filter_map(|record| match record {
-        Record::Run(run) => Some(&mut **run),
-        Record::Experiment(_)
-        | Record::Environment(_)
-        | Record::Calibration(_)
-        | Record::Discard(_) => None,
-    })
+    records.iter_mut().filter_map(Record::run_mut)
 }
 
 fn keep_runs(records: &mut Vec<Record>, keep: impl Fn(&Run) -> bool) {
     records.retain(|record| match record {
         Record::Run(run) => keep(run),
-        Record::Experiment(_)
-        | Record::Environment(_)
-        | Record::Calibration(_)
-        | Record::Discard(_) => true,
+        _ => true,
     });
 }
 
@@ -94,14 +86,10 @@ const ODD: &[(&str, Plant)] = &[
         });
     }),
     ("prices that are none", |records| {
-        for record in records {
-            if let Record::Experiment(experiment) = record {
-                let prices = [f64::NAN, f64::INFINITY, -1.0, 0.0];
-                let systems = experiment.systems.iter_mut();
-                systems
-                    .zip(prices)
-                    .for_each(|(system, price)| system.price = Some(price));
-            }
+        let experiment = records[0].experiment_mut().expect("it comes first");
+        let prices = [f64::NAN, f64::INFINITY, -1.0, 0.0];
+        for (system, price) in experiment.systems.iter_mut().zip(prices) {
+            system.price = Some(price);
         }
     }),
     ("parameters that are no numbers", |records| {
@@ -274,10 +262,9 @@ fn every_output_states_that_it_is_scaled() {
         let output = outputs::by_name(name).unwrap();
         for is_scaled in [true, false] {
             let mut records = example::file_records(2);
-            if let Record::Experiment(experiment) = &mut records[0] {
-                experiment.scaled = is_scaled;
-                "all sizes and times at a scale of 0.02".clone_into(&mut experiment.scaled_how);
-            }
+            let experiment = records[0].experiment_mut().expect("it comes first");
+            experiment.scaled = is_scaled;
+            "all sizes and times at a scale of 0.02".clone_into(&mut experiment.scaled_how);
             runs(&mut records).for_each(|run| run.scaled = is_scaled);
             let options = Options {
                 width: 200,
@@ -455,15 +442,9 @@ fn sections_can_be_chosen() {
 /// The example with its first three workloads turned into one that runs next to a rebuild.
 fn during_a_rebuild(blocks: u32) -> Vec<Record> {
     let mut records = example::records(blocks);
-    let names: Vec<String> = match &records[0] {
-        Record::Experiment(experiment) => {
-            let names = experiment.workloads.iter().take(3);
-            names.map(|workload| workload.name.clone()).collect()
-        }
-        Record::Environment(_) | Record::Calibration(_) | Record::Run(_) | Record::Discard(_) => {
-            panic!("the experiment comes first")
-        }
-    };
+    let experiment = records[0].experiment_mut().expect("it comes first");
+    let names = experiment.workloads.iter().take(3);
+    let names: Vec<String> = names.map(|workload| workload.name.clone()).collect();
     let place = |name: &str| {
         let at = names.iter().position(|one| one == name)?;
         Some(Beside {
@@ -472,10 +453,8 @@ fn during_a_rebuild(blocks: u32) -> Vec<Record> {
             workload: "mine".to_owned(),
         })
     };
-    if let Record::Experiment(experiment) = &mut records[0] {
-        for workload in &mut experiment.workloads {
-            workload.beside = place(&workload.name);
-        }
+    for workload in &mut experiment.workloads {
+        workload.beside = place(&workload.name);
     }
     let share = JobShare {
         beside_bytes: 10 << 20,

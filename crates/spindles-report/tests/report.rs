@@ -2,6 +2,8 @@
 //! running the tests.
 
 mod browser;
+#[path = "../../spindles-measure/tests/example.rs"]
+pub(crate) mod example;
 mod golden;
 mod legacy;
 mod odd_records;

@@ -1,10 +1,11 @@
 //! The list, the reports, their files and comparisons.
 
+use crate::public::example;
 use crate::public::folder::{Results, begun, records, serve};
 use crate::public::http::get;
 use spindles_lab::{Ending, RECORDS_FILE};
 use spindles_lab_web::Limits;
-use spindles_measure::{Record, example, to_line};
+use spindles_measure::{Record, to_line};
 use spindles_report::OUTPUTS;
 use std::ffi::OsStr;
 use std::fs;

@@ -65,16 +65,13 @@ fn cell_of(experiment: &Experiment, system: &System, workload: &Workload, runs: 
         verdicts: None,
     };
     for run in &good {
-        add(&mut cell.cpu_ns.workload, run.cpu_ns.workload);
-        add(&mut cell.cpu_ns.engine, run.cpu_ns.engine);
-        add(&mut cell.cpu_ns.machine, run.cpu_ns.machine);
-        add(&mut cell.elapsed_ns, run.elapsed_ns);
-        add(&mut cell.counted, run.counted);
-        add(&mut cell.operations, run.operations);
-        add(&mut cell.application.read, run.application.read);
-        add(&mut cell.application.written, run.application.written);
-        add(&mut cell.members.read, run.members.read);
-        add(&mut cell.members.written, run.members.written);
+        // Sums saturate, because records may hold any value.
+        cell.cpu_ns += run.cpu_ns;
+        cell.elapsed_ns = cell.elapsed_ns.saturating_add(run.elapsed_ns);
+        cell.counted = cell.counted.saturating_add(run.counted);
+        cell.operations = cell.operations.saturating_add(run.operations);
+        cell.application += run.application;
+        cell.members += run.members;
         LateMember::join(&mut cell.late_members, &run.late_members);
     }
     cell.latency = merged(good.iter().map(|run| &run.latency));
@@ -95,9 +92,4 @@ fn merged<'a>(
         .filter(|(_, histogram)| !histogram.is_empty())
         .map(|(operation, histogram)| (operation.clone(), Latency::of(histogram)))
         .collect()
-}
-
-/// Adds and saturates, because records may hold any value.
-fn add(sum: &mut u64, more: u64) {
-    *sum = sum.saturating_add(more);
 }

@@ -522,9 +522,9 @@ impl Facts {
         let elapsed_ns: f64 = runs.iter().map(|(run, _)| to_f64(run.elapsed_ns)).sum();
         self.moved = (runs.iter().all(|(run, _)| moved(run).is_some())).then(Traffic::default);
         for (run, evidence) in runs {
-            add(&mut self.application, run.application);
+            self.application += run.application;
             if let Some((sum, moved)) = self.moved.as_mut().zip(moved(run)) {
-                add(sum, moved);
+                *sum += moved;
             }
             if let Some(reads) = run.latency.get("read") {
                 self.reads.merge(reads);
@@ -785,7 +785,7 @@ fn moved(run: &Run) -> Option<Traffic> {
     };
     let mut sum = Traffic::default();
     for device in carriers(evidence) {
-        add(&mut sum, device.bytes);
+        sum += device.bytes;
     }
     // The counters include the warm-up; assume that it moved bytes at the same rate.
     let part = |bytes: u64| {
@@ -833,12 +833,6 @@ fn waiting_bytes(run: &Run, evidence: &Evidence) -> f64 {
     } else {
         0.0
     }
-}
-
-/// Adds and saturates, because records may hold any value.
-fn add(sum: &mut Traffic, more: Traffic) {
-    sum.read = sum.read.saturating_add(more.read);
-    sum.written = sum.written.saturating_add(more.written);
 }
 
 /// Returns true if a file system is mounted `sync`, as requested by the experiment or as found.

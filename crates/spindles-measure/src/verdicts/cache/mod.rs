@@ -82,14 +82,8 @@ mod tests {
     fn cold() -> Facts {
         let mut facts = Facts {
             per_second: 200e6,
-            application: Traffic {
-                read: 512 * MB,
-                written: 0,
-            },
-            moved: Some(Traffic {
-                read: 579 * MB,
-                written: 0,
-            }),
+            application: Traffic::of_reads(512 * MB),
+            moved: Some(Traffic::of_reads(579 * MB)),
             write_amplification_min: 1.0,
             members: vec![member(150 * MB, 100), member(150 * MB, 100)],
             ..Facts::default()
@@ -119,47 +113,26 @@ mod tests {
         }),
         // 0.1 of 537 MB were written when the clock stopped, and all of it was dirty.
         ("deferred-writes", Grade::CacheFigure, |it| {
-            it.application = Traffic {
-                read: 0,
-                written: 537 * MB,
-            };
-            it.moved = Some(Traffic {
-                read: 0,
-                written: MB / 10,
-            });
+            it.application = Traffic::of_writes(537 * MB);
+            it.moved = Some(Traffic::of_writes(MB / 10));
             it.waiting_share = 1.0;
         }),
         // The devices' writes were not counted.
         ("deferred-writes", Grade::CacheFigure, |it| {
-            it.application = Traffic {
-                read: 0,
-                written: 537 * MB,
-            };
+            it.application = Traffic::of_writes(537 * MB);
             it.moved = None;
             it.waiting_share = 1.0;
         }),
         // A parity level writes twice its minimum, which hides the writes that are still missing.
         ("deferred-writes", Grade::Note, |it| {
-            it.application = Traffic {
-                read: 0,
-                written: 100 * MB,
-            };
-            it.moved = Some(Traffic {
-                read: 0,
-                written: 120 * MB,
-            });
+            it.application = Traffic::of_writes(100 * MB);
+            it.moved = Some(Traffic::of_writes(120 * MB));
             it.waiting_share = 0.4;
         }),
         // A mirror of two must write twice as much.
         ("deferred-writes", Grade::CacheFigure, |it| {
-            it.application = Traffic {
-                read: 0,
-                written: 100,
-            };
-            it.moved = Some(Traffic {
-                read: 0,
-                written: 120,
-            });
+            it.application = Traffic::of_writes(100);
+            it.moved = Some(Traffic::of_writes(120));
             it.write_amplification_min = 2.0;
         }),
         ("resident", Grade::CacheFigure, |it| {
