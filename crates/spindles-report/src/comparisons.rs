@@ -16,6 +16,27 @@ pub(crate) struct Column {
     pub(crate) expendable: u8,
 }
 
+impl Column {
+    /// Turns rows into columns, with their titles, whether they hold figures, and their priority of
+    /// removal. No columns without rows.
+    pub(crate) fn of_rows(
+        titles: impl IntoIterator<Item = (String, bool, u8)>,
+        rows: &[impl AsRef<[String]>],
+    ) -> Vec<Self> {
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let titles = titles.into_iter().enumerate();
+        let columns = titles.map(|(at, (title, figures, expendable))| Self {
+            title,
+            texts: rows.iter().map(|row| row.as_ref()[at].clone()).collect(),
+            figures,
+            expendable,
+        });
+        columns.collect()
+    }
+}
+
 /// Builds the columns of a workload: a row for each system, and for each response time of an open
 /// loop. `verdict` formats the verdict of a comparison, or of the baseline.
 pub(crate) fn columns(

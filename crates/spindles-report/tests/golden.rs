@@ -63,14 +63,10 @@ fn judged() -> Analysis {
         "iozone read",
         "random-read-paced",
     ];
-    records.retain(|record| match record {
-        Record::Run(run) => kept.contains(&&*run.workload.name),
-        _ => true,
-    });
+    let is_kept = |workload: &Workload| kept.contains(&&*workload.name);
+    records.retain(|record| record.run().is_none_or(|run| is_kept(&run.workload)));
     let experiment = records[0].experiment_mut().expect("it comes first");
-    experiment
-        .workloads
-        .retain(|workload| kept.contains(&&*workload.name));
+    experiment.workloads.retain(is_kept);
     Analysis::of(&records).expect("the example has runs")
 }
 

@@ -16,10 +16,7 @@ fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
 }
 
 fn keep_runs(records: &mut Vec<Record>, keep: impl Fn(&Run) -> bool) {
-    records.retain(|record| match record {
-        Record::Run(run) => keep(run),
-        _ => true,
-    });
+    records.retain(|record| record.run().is_none_or(&keep));
 }
 
 const ODD: &[(&str, Plant)] = &[

@@ -2,8 +2,8 @@
 
 use spindles_measure::{Analysis, Cell, Quantity, Rate, Workload};
 
-use super::{Chart, Panel, Rows, legend, rate_tick, shown, time_tick};
-use crate::{figures, words};
+use super::{Chart, Panel, Rows, axis, by_workload, legend};
+use crate::words;
 
 pub(super) static CHART: Chart = Chart {
     name: "rates",
@@ -18,31 +18,23 @@ pub(super) static CHART: Chart = Chart {
 };
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    let systems = shown(analysis);
-    let workloads = analysis.experiment.workloads.iter();
-    workloads
-        .filter_map(|workload| {
-            let mut cells: Vec<&Cell> = systems
-                .iter()
-                .filter_map(|name| analysis.cell(name, &workload.name))
-                .filter(|cell| cell.geometric_mean > 0.0)
-                .collect();
-            let rate = cells.first()?.rate;
-            let quantity = *analysis.quantities(workload).first()?;
-            let drawn = Drawn { quantity, rate };
-            let speed = |cell: &Cell| match cell.time_ns(quantity) {
-                Some(time_ns) => 1e9 / time_ns,
-                None => cell.geometric_mean,
-            };
-            cells.sort_by(|a, b| speed(b).total_cmp(&speed(a)));
-            (cells.len() > 1).then(|| Panel {
-                title: workload.name.clone(),
-                note: workload.summary.clone(),
-                svg: draw(analysis, workload, &drawn, &cells),
-                legend: legend_of(analysis, &drawn, &cells),
-            })
+    by_workload(analysis, |workload, mut cells| {
+        cells.retain(|cell| cell.geometric_mean > 0.0);
+        let rate = cells.first()?.rate;
+        let quantity = *analysis.quantities(workload).first()?;
+        let drawn = Drawn { quantity, rate };
+        let speed = |cell: &Cell| match cell.time_ns(quantity) {
+            Some(time_ns) => 1e9 / time_ns,
+            None => cell.geometric_mean,
+        };
+        cells.sort_by(|a, b| speed(b).total_cmp(&speed(a)));
+        (cells.len() > 1).then(|| Panel {
+            title: workload.name.clone(),
+            note: workload.summary.clone(),
+            svg: draw(analysis, workload, &drawn, &cells),
+            legend: legend_of(analysis, &drawn, &cells),
         })
-        .collect()
+    })
 }
 
 fn is_baseline(analysis: &Analysis, cell: &Cell) -> bool {
@@ -85,11 +77,7 @@ impl Drawn {
     }
 
     fn figure(&self, value: f64) -> String {
-        if self.quantity.is_time() {
-            figures::time(value)
-        } else {
-            figures::rate(value, self.rate)
-        }
+        super::figure(value, self.quantity, self.rate)
     }
 }
 
@@ -104,21 +92,10 @@ fn draw(analysis: &Analysis, workload: &Workload, drawn: &Drawn, cells: &[&Cell]
         .map(|cell| drawn.of(cell).1.1)
         .fold(longest, f64::max)
         .min(longest * 1.5);
-    let is_time = drawn.quantity.is_time();
-    let (unit, unit_words) = if is_time {
-        (1.0, "")
-    } else {
-        figures::rate_unit(most, drawn.rate)
-    };
+    let (unit, tick) = axis(most, drawn.quantity, drawn.rate);
     let names: Vec<&str> = cells.iter().map(|cell| cell.system.as_str()).collect();
     let range = (0.0, most / unit * 1.02);
-    let mut chart = Rows::new(&names, range, 78.0, |tick| {
-        if is_time {
-            time_tick(tick)
-        } else {
-            rate_tick(tick, unit_words)
-        }
-    });
+    let mut chart = Rows::new(&names, range, 78.0, tick);
     let mut said = Vec::new();
     for (index, cell) in cells.iter().enumerate() {
         let middle = chart.middle(index);
@@ -142,7 +119,11 @@ fn draw(analysis: &Analysis, workload: &Workload, drawn: &Drawn, cells: &[&Cell]
         chart.label(index, &cell.system, "figure plain", &figure);
         said.push(format!("{} {figure}", cell.system));
     }
-    let what = if is_time { "times" } else { "rates" };
+    let what = if drawn.quantity.is_time() {
+        "times"
+    } else {
+        "rates"
+    };
     chart.svg.finish(&format!(
         "{}, {what}, the fastest first: {}",
         workload.name,

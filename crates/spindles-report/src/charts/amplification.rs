@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Cell};
 
-use super::{Chart, Panel, Rows, legend, shown};
+use super::{Chart, Panel, Rows, by_workload, legend};
 use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
@@ -31,31 +31,21 @@ fn amplification(cell: &Cell) -> Option<(f64, f64)> {
 }
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    let systems = shown(analysis);
     let most = analysis
         .cells
         .iter()
         .filter_map(amplification)
         .map(|(written, read)| written + read)
         .fold(1.0, f64::max);
-    analysis
-        .experiment
-        .workloads
-        .iter()
-        .filter_map(|workload| {
-            let cells: Vec<&Cell> = systems
-                .iter()
-                .filter_map(|name| analysis.cell(name, &workload.name))
-                .filter(|cell| cell.application.written > 0)
-                .collect();
-            (!cells.is_empty()).then(|| Panel {
-                title: workload.name.clone(),
-                note: "bytes at the members per byte written".to_owned(),
-                svg: draw(&workload.name, &cells, most),
-                legend: legend(&LEGEND),
-            })
+    by_workload(analysis, |workload, mut cells| {
+        cells.retain(|cell| cell.application.written > 0);
+        (!cells.is_empty()).then(|| Panel {
+            title: workload.name.clone(),
+            note: "bytes at the members per byte written".to_owned(),
+            svg: draw(&workload.name, &cells, most),
+            legend: legend(&LEGEND),
         })
-        .collect()
+    })
 }
 
 fn draw(workload: &str, cells: &[&Cell], most: f64) -> String {

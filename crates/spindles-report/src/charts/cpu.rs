@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Cell, Rate};
 
-use super::{Chart, Panel, Rows, legend, shown, time_tick};
+use super::{Chart, Panel, Rows, by_workload, legend, time_tick};
 use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
@@ -24,26 +24,16 @@ const PARTS: [(&str, &str); 3] = [
 ];
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    let systems = shown(analysis);
     let total = |cell: &Cell| cell.cpu_per_counted().map_or(0.0, |(w, e, r)| w + e + r);
-    analysis
-        .experiment
-        .workloads
-        .iter()
-        .filter_map(|workload| {
-            let cells: Vec<&Cell> = systems
-                .iter()
-                .filter_map(|name| analysis.cell(name, &workload.name))
-                .collect();
-            let most = cells.iter().map(|cell| total(cell)).fold(0.0, f64::max);
-            (most > 0.0).then(|| Panel {
-                title: workload.name.clone(),
-                note: format!("CPU time {}", figures::cpu_unit(workload.rate)),
-                svg: draw(&workload.name, &cells, workload.rate, most),
-                legend: legend(&PARTS),
-            })
+    by_workload(analysis, |workload, cells| {
+        let most = cells.iter().map(|cell| total(cell)).fold(0.0, f64::max);
+        (most > 0.0).then(|| Panel {
+            title: workload.name.clone(),
+            note: format!("CPU time {}", figures::cpu_unit(workload.rate)),
+            svg: draw(&workload.name, &cells, workload.rate, most),
+            legend: legend(&PARTS),
         })
-        .collect()
+    })
 }
 
 fn draw(workload: &str, cells: &[&Cell], rate: Rate, most: f64) -> String {

@@ -14,7 +14,7 @@ mod singles_cpu;
 mod sweep;
 mod timeline;
 
-use spindles_measure::{Analysis, Run};
+use spindles_measure::{Analysis, Cell, Quantity, Rate, Run, Workload};
 
 pub(crate) use difference::class;
 
@@ -311,6 +311,53 @@ fn runs_by_rate<'a>(analysis: &'a Analysis, system: &str, workload: &str) -> Vec
         .collect();
     runs.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
     runs
+}
+
+/// Draws a panel for each workload, from its cells of all systems that charts show.
+fn by_workload<'a>(
+    analysis: &'a Analysis,
+    draw: impl Fn(&'a Workload, Vec<&'a Cell>) -> Option<Panel>,
+) -> Vec<Panel> {
+    let systems = shown(analysis);
+    let panel = |workload: &'a Workload| {
+        let cells = systems.iter();
+        let cells = cells.filter_map(|name| analysis.cell(name, &workload.name));
+        draw(workload, cells.collect())
+    };
+    analysis
+        .experiment
+        .workloads
+        .iter()
+        .filter_map(panel)
+        .collect()
+}
+
+/// Formats a figure that may be a time.
+fn figure(value: f64, quantity: Quantity, rate: Rate) -> String {
+    if quantity.is_time() {
+        figures::time(value)
+    } else {
+        figures::rate(value, rate)
+    }
+}
+
+/// Returns the divisor of an axis up to `most`, whose ticks are thus round, and how they are
+/// formatted.
+fn axis(most: f64, quantity: Quantity, rate: Rate) -> (f64, impl Fn(f64) -> String) {
+    let is_time = quantity.is_time();
+    let (unit, words) = if is_time {
+        (1.0, "")
+    } else {
+        figures::rate_unit(most, rate)
+    };
+    let tick = move |tick| {
+        if is_time {
+            time_tick(tick)
+        } else {
+            rate_tick(tick, words)
+        }
+    };
+    (unit, tick)
 }
 
 /// Systems that a chart shows: all but the control, which repeats the baseline.

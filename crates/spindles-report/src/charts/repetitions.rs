@@ -2,8 +2,8 @@
 
 use spindles_measure::{Analysis, Cell, Quantity, Repetition};
 
-use super::{Chart, Panel, Rows, legend, rate_tick, shown, time_tick};
-use crate::{figures, words};
+use super::{Chart, Panel, Rows, axis, by_workload, figure, legend};
+use crate::words;
 
 pub(super) static CHART: Chart = Chart {
     name: "repetitions",
@@ -15,29 +15,19 @@ pub(super) static CHART: Chart = Chart {
 };
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
-    let systems = shown(analysis);
-    analysis
-        .experiment
-        .workloads
-        .iter()
-        .filter_map(|workload| {
-            let cells: Vec<&Cell> = systems
-                .iter()
-                .filter_map(|name| analysis.cell(name, &workload.name))
-                .collect();
-            let quantity = match analysis.quantities(workload) {
-                [Quantity::Time] => Quantity::Time,
-                _ => Quantity::Rate,
-            };
-            let several = cells.iter().any(|cell| cell.repetitions.len() > 1);
-            several.then(|| Panel {
-                title: workload.name.clone(),
-                note: workload.summary.clone(),
-                svg: draw(&workload.name, quantity, &cells),
-                legend: legend_of(&cells),
-            })
+    by_workload(analysis, |workload, cells| {
+        let quantity = match analysis.quantities(workload) {
+            [Quantity::Time] => Quantity::Time,
+            _ => Quantity::Rate,
+        };
+        let several = cells.iter().any(|cell| cell.repetitions.len() > 1);
+        several.then(|| Panel {
+            title: workload.name.clone(),
+            note: workload.summary.clone(),
+            svg: draw(&workload.name, quantity, &cells),
+            legend: legend_of(&cells),
         })
-        .collect()
+    })
 }
 
 fn legend_of(cells: &[&Cell]) -> Vec<(String, String)> {
@@ -71,20 +61,9 @@ fn draw(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
     let room = ((high - low) * 0.04).max(high * 0.005);
     let names: Vec<&str> = cells.iter().map(|cell| cell.system.as_str()).collect();
     let rate = cells[0].rate;
-    // Choose ticks that are round in the unit shown.
-    let (unit, words) = if quantity.is_time() {
-        (1.0, "")
-    } else {
-        figures::rate_unit(high, rate)
-    };
+    let (unit, tick) = axis(high, quantity, rate);
     let range = ((low - room).max(0.0) / unit, (high + room) / unit);
-    let mut chart = Rows::new(&names, range, 78.0, |tick| {
-        if quantity.is_time() {
-            time_tick(tick)
-        } else {
-            rate_tick(tick, words)
-        }
-    });
+    let mut chart = Rows::new(&names, range, 78.0, tick);
     for (index, cell) in cells.iter().enumerate() {
         let middle = chart.middle(index);
         for repetition in &cell.repetitions {
@@ -122,11 +101,7 @@ fn draw(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
 /// Returns the title of a repetition's dot: the system, the block and the figure.
 fn title_of(cell: &Cell, repetition: &Repetition, quantity: Quantity) -> String {
     let value = value(repetition, quantity);
-    let figure = if quantity.is_time() {
-        figures::time(value)
-    } else {
-        figures::rate(value, cell.rate)
-    };
+    let figure = figure(value, quantity, cell.rate);
     let block = repetition.block.saturating_add(1);
     format!("{}, block {block}: {figure}", cell.system)
 }

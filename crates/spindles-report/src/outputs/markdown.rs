@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Comparison, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{choice, comparisons, headline, jobs, nodes, own_baselines, prices, verdicts, words};
+use crate::comparisons::{self, Column};
+use crate::sections::text_tables;
+use crate::{choice, headline, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -35,10 +37,13 @@ fn report(analysis: &Analysis, _: &Options) -> String {
         workload_table(analysis, workload, &mut text);
     }
     overall(analysis, &mut text);
-    against_own_baselines(analysis, &mut text);
-    around_jobs(analysis, &mut text);
-    on_nodes(analysis, &mut text);
-    priced(analysis, &mut text);
+    for (title, table) in text_tables() {
+        let columns = (table.columns)(analysis);
+        if !columns.is_empty() {
+            line(&mut text, &format!("\n## {title}\n\n{}\n", table.caption));
+            table_of(&columns, &mut text);
+        }
+    }
     bottlenecks(analysis, &mut text);
     doubts(&analysis.findings, &mut text);
     environment(analysis, &mut text);
@@ -97,73 +102,6 @@ fn overall(analysis: &Analysis, text: &mut String) {
     }
 }
 
-fn priced(analysis: &Analysis, text: &mut String) {
-    let rows = prices::rows(analysis);
-    if rows.is_empty() {
-        return;
-    }
-    line(text, &format!("\n## Prices\n\n{}\n", prices::CAPTION));
-    let columns: Vec<String> = prices::columns(analysis)
-        .iter()
-        .map(|it| cell(it))
-        .collect();
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    table_head(text, &columns);
-    for row in rows {
-        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
-        line(text, &format!("| {} |", cells.join(" | ")));
-    }
-}
-
-fn against_own_baselines(analysis: &Analysis, text: &mut String) {
-    let rows = own_baselines::rows(analysis);
-    if rows.is_empty() {
-        return;
-    }
-    let caption = own_baselines::CAPTION;
-    line(
-        text,
-        &format!("\n## Against their own baselines\n\n{caption}\n"),
-    );
-    table_head(text, own_baselines::COLUMNS);
-    for row in rows {
-        let cells = row.map(|text| cell(&text));
-        line(text, &format!("| {} |", cells.join(" | ")));
-    }
-}
-
-fn on_nodes(analysis: &Analysis, text: &mut String) {
-    let rows = nodes::rows(analysis);
-    if rows.is_empty() {
-        return;
-    }
-    line(
-        text,
-        &format!("\n## On several machines\n\n{}\n", nodes::CAPTION),
-    );
-    table_head(text, nodes::COLUMNS);
-    for row in rows {
-        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
-        line(text, &format!("| {} |", cells.join(" | ")));
-    }
-}
-
-fn around_jobs(analysis: &Analysis, text: &mut String) {
-    let rows = jobs::rows(analysis);
-    if rows.is_empty() {
-        return;
-    }
-    line(
-        text,
-        &format!("\n## Latency around jobs\n\n{}\n", jobs::CAPTION),
-    );
-    table_head(text, jobs::COLUMNS);
-    for row in rows {
-        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
-        line(text, &format!("| {} |", cells.join(" | ")));
-    }
-}
-
 fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
     line(
         text,
@@ -178,6 +116,10 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
     }
     let verdict = |it: Option<&Comparison>| it.map_or("baseline".to_owned(), words::marked);
     let columns = comparisons::columns(analysis, workload, &verdict);
+    table_of(&columns, text);
+}
+
+fn table_of(columns: &[Column], text: &mut String) {
     let titles: Vec<String> = columns.iter().map(|it| cell(&it.title)).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     table_head(text, &titles);

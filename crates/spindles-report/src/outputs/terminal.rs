@@ -11,9 +11,8 @@ use spindles_measure::{
 
 use super::{Options, Output};
 use crate::comparisons::{self, Column};
-use crate::{
-    choice, figures, headline, jobs, matrix, nodes, own_baselines, prices, verdicts, words,
-};
+use crate::sections::{jobs, nodes, own_baselines, prices};
+use crate::{choice, figures, headline, matrix, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
@@ -80,8 +79,9 @@ fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
     }
     against_own_baselines(analysis, options, &mut tables);
     around_jobs(analysis, options, &mut tables.text);
-    on_nodes(analysis, options, &mut tables);
-    priced(analysis, options, &mut tables);
+    for table in [&nodes::TABLE, &prices::TABLE] {
+        tables.captioned(table.caption, (table.columns)(analysis), options);
+    }
     overview(analysis, options, &mut tables);
     all_pairs(analysis, options, &mut tables);
     *text += &tables.done(options);
@@ -246,27 +246,10 @@ fn systems(analysis: &Analysis, options: &Options, text: &mut String) {
     text.push('\n');
 }
 
-/// Writes the comparisons with baselines of their own.
+/// Writes the comparisons with baselines of their own: with marks, which the overview explains, if
+/// there is no room for words.
 fn against_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tables) {
-    let rows = own_baselines::rows(analysis);
-    if rows.is_empty() {
-        return;
-    }
-    wrapped(
-        &mut tables.text,
-        own_baselines::CAPTION,
-        "  ",
-        options.width,
-    );
-    let columns = own_baselines::COLUMNS.iter().enumerate();
-    let columns = columns.map(|(at, title)| Column {
-        title: (*title).to_owned(),
-        texts: rows.iter().map(|row| row[at].clone()).collect(),
-        figures: own_baselines::FIGURES.contains(&at),
-        // If the table is too wide even with marks, which the overview explains, drop the interval.
-        expendable: u8::from(at == 3),
-    });
-    let mut columns: Vec<Column> = columns.collect();
+    let mut columns = (own_baselines::TABLE.columns)(analysis);
     if width_of(&columns) > usize::from(options.width)
         && let Some(verdicts) = columns.last_mut()
     {
@@ -274,46 +257,7 @@ fn against_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Ta
         let marks = marks.map(|it| figures::mark(it.verdict).to_owned());
         verdicts.texts = marks.collect();
     }
-    tables.draw(columns, options);
-}
-
-/// Writes the results of each of several machines.
-fn on_nodes(analysis: &Analysis, options: &Options, tables: &mut Tables) {
-    let rows = nodes::rows(analysis);
-    if rows.is_empty() {
-        return;
-    }
-    wrapped(&mut tables.text, nodes::CAPTION, "  ", options.width);
-    let columns = nodes::COLUMNS.iter().enumerate();
-    let columns = columns.map(|(at, title)| Column {
-        title: (*title).to_owned(),
-        texts: rows.iter().map(|row| row[at].clone()).collect(),
-        figures: at > 1,
-        // Drop the start times first, then the number of nodes, which the workload's name contains.
-        expendable: match at {
-            6 => 2,
-            2 => 1,
-            _ => 0,
-        },
-    });
-    tables.draw(columns.collect(), options);
-}
-
-/// Writes the prices: priced items as rows, systems as columns.
-fn priced(analysis: &Analysis, options: &Options, tables: &mut Tables) {
-    let rows = prices::rows(analysis);
-    if rows.is_empty() {
-        return;
-    }
-    wrapped(&mut tables.text, prices::CAPTION, "  ", options.width);
-    let titles = prices::columns(analysis);
-    let columns = titles.iter().enumerate().map(|(at, title)| Column {
-        title: title.clone(),
-        texts: rows.iter().map(|row| row[at].clone()).collect(),
-        figures: at > 0,
-        expendable: 0,
-    });
-    tables.draw(columns.collect(), options);
+    tables.captioned(own_baselines::TABLE.caption, columns, options);
 }
 
 /// Writes the latencies before, during and after jobs. Each workload and system has its own lines,
@@ -687,6 +631,14 @@ fn all_of_them(options: &Options, option: &str, elsewhere: &str, text: &mut Stri
 }
 
 impl Tables {
+    /// Writes a table below its caption; nothing without columns.
+    fn captioned(&mut self, caption: &str, columns: Vec<Column>, options: &Options) {
+        if !columns.is_empty() {
+            wrapped(&mut self.text, caption, "  ", options.width);
+            self.draw(columns, options);
+        }
+    }
+
     /// Writes the columns that fit as a table. If the columns that always stay do not fit, the
     /// table continues below, starting with the first column again.
     fn draw(&mut self, mut columns: Vec<Column>, options: &Options) {

@@ -6,13 +6,13 @@ mod comparison;
 mod doubts;
 mod environment;
 mod headline;
-mod jobs;
+pub(crate) mod jobs;
 mod legacy;
-mod nodes;
+pub(crate) mod nodes;
 mod overview;
-mod own_baselines;
+pub(crate) mod own_baselines;
 mod pairs;
-mod prices;
+pub(crate) mod prices;
 mod records;
 mod verdicts;
 
@@ -21,6 +21,7 @@ pub(crate) use doubts::listed as listed_doubts;
 use spindles_measure::Analysis;
 
 use crate::charts::{CHARTS, Chart};
+use crate::comparisons::Column;
 use crate::svg::escape;
 
 /// A section of the page.
@@ -39,8 +40,29 @@ pub(crate) struct Section {
 pub(crate) enum Body {
     /// One section. Empty if there is nothing to show.
     One(fn(&Analysis) -> String),
+    /// A table.
+    Table(&'static TextTable),
     /// A section for each chart with panels.
     Charts(fn(&Analysis, &Chart) -> String),
+}
+
+/// A table of texts that every output shows.
+#[derive(Debug)]
+pub(crate) struct TextTable {
+    /// How to read the table.
+    pub(crate) caption: &'static str,
+    /// Returns its CSS class, for a number of columns.
+    class: fn(usize) -> &'static str,
+    /// Returns the columns; none if there is nothing to show.
+    pub(crate) columns: fn(&Analysis) -> Vec<Column>,
+}
+
+/// The titles of all such tables, and the tables, in the order of the page.
+pub(crate) fn text_tables() -> impl Iterator<Item = (&'static str, &'static TextTable)> {
+    SECTIONS.iter().filter_map(|section| match section.body {
+        Body::Table(table) => Some((section.title, table)),
+        Body::One(_) | Body::Charts(_) => None,
+    })
 }
 
 /// A part of the page that can be requested by name: a section or a chart.
@@ -56,6 +78,7 @@ pub(crate) struct Part {
 #[derive(Debug)]
 enum Draw {
     Section(fn(&Analysis) -> String),
+    Table(&'static Section, &'static TextTable),
     Chart(fn(&Analysis, &Chart) -> String, &'static Chart),
 }
 
@@ -64,6 +87,7 @@ impl Part {
     pub(crate) fn draw(&self, analysis: &Analysis) -> String {
         match self.draw {
             Draw::Section(body) => body(analysis),
+            Draw::Table(section, table) => table.section(section, analysis),
             Draw::Chart(body, chart) => body(analysis, chart),
         }
     }
@@ -74,14 +98,8 @@ pub(crate) fn parts() -> Vec<Part> {
     let mut parts = Vec::new();
     for section in SECTIONS {
         match section.body {
-            Body::One(body) => {
-                let (name, entry) = (section.name, section.title);
-                parts.push(Part {
-                    name,
-                    entry,
-                    draw: Draw::Section(body),
-                });
-            }
+            Body::One(body) => parts.push(part(section, Draw::Section(body))),
+            Body::Table(table) => parts.push(part(section, Draw::Table(section, table))),
             Body::Charts(body) => parts.extend(CHARTS.iter().map(|chart| Part {
                 name: chart.name,
                 entry: chart.entry,
@@ -90,6 +108,30 @@ pub(crate) fn parts() -> Vec<Part> {
         }
     }
     parts
+}
+
+fn part(section: &Section, draw: Draw) -> Part {
+    Part {
+        name: section.name,
+        entry: section.title,
+        draw,
+    }
+}
+
+impl TextTable {
+    fn section(&self, of: &Section, analysis: &Analysis) -> String {
+        let columns = (self.columns)(analysis);
+        let Some(first) = columns.first() else {
+            return String::new();
+        };
+        let titles: Vec<&str> = columns.iter().map(|column| column.title.as_str()).collect();
+        let row = |at: usize| columns.iter().map(|it| it.texts[at].clone()).collect();
+        let rows: Vec<Vec<String>> = (0..first.texts.len()).map(row).collect();
+        let is_figure = |column: usize| columns[column].figures;
+        let class = (self.class)(titles.len());
+        let table = table_of_texts(of.title, class, &titles, is_figure, &rows);
+        section(of.name, of.title, self.caption, &table)
+    }
 }
 
 /// All sections.
