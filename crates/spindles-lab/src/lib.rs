@@ -1,64 +1,32 @@
 //! The lab: experiments, their systems, the runner, and the environment of a run. It only makes
 //! records; other crates analyse them.
+//!
+//! A room imports only earlier rooms: `machine`, `experiment`, `systems`, `measure`, `nodes`,
+//! `run`.
 
 #![forbid(unsafe_code)]
 
-pub mod archive;
-mod arrays;
-mod arrivals;
 pub mod builtin;
-mod caches;
-mod calibrate;
-mod claims;
-mod clock;
-mod described;
-mod device_counters;
-mod dry_run;
-mod environment;
-mod evidence;
-mod execute;
 mod experiment;
-mod export;
-mod failure;
-mod files;
-mod fill;
-mod fio;
-pub mod jobs;
-mod kernel_text;
-mod late;
-mod left_over;
-mod mounts;
-mod newfs;
+mod machine;
+mod measure;
 pub mod nodes;
-mod own_counters;
-mod pool;
-mod preflight;
-mod progress;
-mod recorder;
-mod records;
-mod run_error;
-mod runner;
-mod schedule;
-mod scratch;
+mod run;
 mod systems;
-pub mod targets;
-mod tool;
-mod undo;
-mod whole;
 
-pub use dry_run::{DryRun, Loss, dry_run};
+pub use experiment::fio::{FIO, FioWork};
+pub use experiment::systems::Members;
 pub use experiment::{
     BlockWork, Experiment, ExperimentError, ExperimentMistake, NEWFS, Nodes, OnNodes, SystemSpec,
-    Tuning, Work, WorkloadSpec, parameter_of,
+    TOOLS, Tuning, Work, WorkloadSpec, archive, jobs, parameter_of,
 };
-pub use fio::{FIO, FioWork};
-pub use progress::{Ending, Progress, RECORDS_FILE, RunState, STATE_FILE, run_state};
-pub use records::{RESULTS_FOLDER, RecordsError, RecordsFile, default_folder, load, typed};
-pub use run_error::RunError;
-pub use runner::{Observer, Options, Outcome, run};
-pub use scratch::remove_all;
-pub use systems::Members;
-pub use tool::TOOLS;
+pub use run::{
+    DryRun, Ending, Loss, Observer, Options, Outcome, Progress, RECORDS_FILE, RESULTS_FOLDER,
+    RecordsError, RecordsFile, RunError, RunState, STATE_FILE, default_folder, dry_run, load, run,
+    run_state, typed,
+};
+pub use systems::scratch::remove_all;
+pub use systems::targets;
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes
 // longer than running it.

@@ -2,12 +2,12 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
-use crate::public::loop_devices;
+use crate::public::{Kept, loop_devices, options};
 
 use loop_devices::Loops;
-use spindles_lab::{Experiment, Members, Observer, Options, RecordsError, RunError, Work, builtin};
+use spindles_lab::{Experiment, Members, Options, RunError, Work, builtin};
 use spindles_layout::LEVELS;
-use spindles_measure::{Record, Run};
+use spindles_measure::Run;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::linux::net::SocketAddrExt as _;
@@ -16,20 +16,6 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-
-#[derive(Default)]
-struct Kept(Vec<Run>);
-
-impl Observer for Kept {
-    fn record(&mut self, record: &Record) -> Result<(), RecordsError> {
-        if let Record::Run(run) = record {
-            self.0.push(run.as_ref().clone());
-        }
-        Ok(())
-    }
-
-    fn progress(&mut self, _done: u64, _total: u64, _what: &str) {}
-}
 
 fn run(experiment: &Experiment) -> Vec<Run> {
     try_run(experiment).unwrap_or_else(|error| panic!("{error}"))
@@ -44,17 +30,14 @@ fn try_run(experiment: &Experiment) -> Result<Vec<Run>, RunError> {
 
 /// Returns how many runs failed, and all runs.
 fn outcome_of(experiment: &Experiment) -> Result<(u32, Vec<Run>), RunError> {
+    let interrupt = AtomicBool::new(false);
     let options = Options {
         force: true,
-        degraded: false,
-        open: spindles_device::OpenOptions::default(),
-        program: std::path::PathBuf::new(),
-        calibrate: false,
-        interrupt: &AtomicBool::new(false),
+        ..options(&interrupt)
     };
     let mut kept = Kept::default();
     let outcome = spindles_lab::run(experiment, &options, &mut kept)?;
-    Ok((outcome.failed, kept.0))
+    Ok((outcome.failed, kept.runs))
 }
 
 /// Reads reach the members in every workload, even if nothing wrote there before.

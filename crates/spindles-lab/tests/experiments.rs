@@ -527,10 +527,7 @@ fn workloads_use_as_many_nodes_as_they_need() {
     );
     let nodes = experiment.nodes.unwrap();
     assert_eq!(nodes.names, ["10.0.0.2", "u@10.0.0.3"]);
-    assert_eq!(
-        (nodes.ssh.as_str(), nodes.agent.as_str()),
-        ("ssh -p 2222", "spindles lab agent")
-    );
+    assert_eq!((nodes.ssh.as_str(), nodes.agent), ("ssh -p 2222", None));
     assert_eq!(
         nodes.listen.map(|it| it.to_string()).as_deref(),
         Some("10.0.0.1")

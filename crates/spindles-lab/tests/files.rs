@@ -2,53 +2,19 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
-use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError};
+use crate::public::{Kept, options};
+use spindles_lab::{Experiment, Options, Outcome};
 use spindles_measure::verdicts::Intervention;
 use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
 use spindles_workload::file::KINDS;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-#[derive(Default)]
-struct Kept {
-    runs: Vec<Run>,
-    troubles: Vec<String>,
-    progress: Vec<String>,
-}
-
-impl Observer for Kept {
-    fn record(&mut self, record: &Record) -> Result<(), RecordsError> {
-        if let Record::Run(run) = record {
-            self.runs.push(run.as_ref().clone());
-        }
-        Ok(())
-    }
-
-    fn progress(&mut self, _done: u64, _total: u64, what: &str) {
-        self.progress.push(what.to_owned());
-    }
-
-    fn trouble(&mut self, _system: &str, what: &str) {
-        self.troubles.push(what.to_owned());
-    }
-}
-
-fn options(interrupt: &AtomicBool) -> Options<'_> {
-    Options {
-        force: false,
-        degraded: false,
-        open: spindles_device::OpenOptions::default(),
-        program: PathBuf::new(),
-        calibrate: false,
-        interrupt,
-    }
-}
 
 fn run_until(text: &str, interrupt: &AtomicBool) -> (Outcome, Kept) {
     let experiment = Experiment::parse("x.toml", text).unwrap_or_else(|error| panic!("{error}"));

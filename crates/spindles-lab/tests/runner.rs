@@ -1,5 +1,6 @@
 //! Whole experiments on memory and small files: their records, and their clean-up.
 
+use crate::public::options;
 use spindles_admin::create::{self, CreateOptions};
 use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError, Work};
 use spindles_layout::Expression;
@@ -52,14 +53,11 @@ impl Kept {
     fn run_this(&mut self, experiment: &Experiment, force: bool) -> Result<Outcome, RunError> {
         let options = Options {
             force,
-            degraded: false,
             open: spindles_device::OpenOptions {
                 busy_timeout: std::time::Duration::from_millis(200),
                 ..spindles_device::OpenOptions::default()
             },
-            program: std::path::PathBuf::new(),
-            calibrate: false,
-            interrupt: &self.interrupt,
+            ..options(&self.interrupt)
         };
         let mut keeper = Keeper {
             records: &mut self.records,
@@ -71,13 +69,7 @@ impl Kept {
     }
 
     fn runs(&self) -> Vec<&Run> {
-        self.records
-            .iter()
-            .filter_map(|record| match record {
-                Record::Run(run) => Some(run.as_ref()),
-                _ => None,
-            })
-            .collect()
+        self.records.iter().filter_map(Record::run).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Real members with faults, each behind an NBD server of its own. In every workload, the faulty
 //! member is the first doubt, and the evidence for the bottleneck.
 
+use crate::public::options;
 use spindles_lab::{Experiment, Observer, Options, RecordsError, run};
 use spindles_measure::verdicts::Bottleneck;
 use spindles_measure::{Analysis, Record};
@@ -77,11 +78,8 @@ fn analysis(text: &str, trigger: Option<PathBuf>) -> Analysis {
     let interrupt = AtomicBool::new(false);
     let options = Options {
         force: true,
-        degraded: false,
-        open: spindles_device::OpenOptions::default(),
-        program: PathBuf::new(),
         calibrate: true,
-        interrupt: &interrupt,
+        ..options(&interrupt)
     };
     let mut kept = Kept {
         trigger,

@@ -116,6 +116,19 @@ pub struct MemberUse {
     pub errors: u64,
 }
 
+impl From<DeviceUse> for MemberUse {
+    fn from(device: DeviceUse) -> Self {
+        Self {
+            name: device.name,
+            busy_ns: device.busy_ns,
+            in_flight_ns: device.queue_ns,
+            requests: device.requests,
+            bytes: device.bytes,
+            errors: 0,
+        }
+    }
+}
+
 /// Numbers of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -26,23 +26,19 @@ const WORKLOADS: &[&str] = &["dd-read", "dd-write", "seeks"];
 /// Six blocks of the example, reduced to a few systems and workloads, without any cause for doubt.
 fn spotless() -> Vec<Record> {
     let mut records = example::records(6);
-    records.retain(|record| match record {
-        Record::Run(run) => {
+    records.retain(|record| {
+        record.run().is_none_or(|run| {
             SYSTEMS.contains(&&*run.system.name) && WORKLOADS.contains(&&*run.workload.name)
-        }
-        _ => true,
+        })
     });
     for record in &mut records {
         match record {
             Record::Experiment(experiment) => {
                 experiment.scaled = false;
                 experiment.shared_device = false;
-                experiment
-                    .systems
-                    .retain(|system| SYSTEMS.contains(&&*system.name));
-                experiment
-                    .workloads
-                    .retain(|workload| WORKLOADS.contains(&&*workload.name));
+                let (systems, workloads) = (&mut experiment.systems, &mut experiment.workloads);
+                systems.retain(|system| SYSTEMS.contains(&&*system.name));
+                workloads.retain(|workload| WORKLOADS.contains(&&*workload.name));
             }
             Record::Environment(environment) => environment.virtualization.clear(),
             Record::Calibration(_) | Record::Discard(_) => {}
@@ -83,6 +79,14 @@ fn environment(records: &mut [Record]) -> &mut Environment {
 
 fn experiment(records: &mut [Record]) -> &mut Experiment {
     records[0].experiment_mut().expect("it comes first")
+}
+
+fn begin_later(record: &mut Record) {
+    match record {
+        Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
+        Record::Run(run) => run.started_unix_ms += 1_000_000,
+        _ => {}
+    }
 }
 
 fn kinds_found(records: &[Record]) -> Vec<String> {
@@ -805,13 +809,7 @@ fn records_without_their_experiment_still_make_a_report() {
 fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
     let mut records = example::records(3);
     let mut later = example::records(3);
-    for record in &mut later {
-        match record {
-            Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
-            Record::Run(run) => run.started_unix_ms += 1_000_000,
-            _ => {}
-        }
-    }
+    later.iter_mut().for_each(begin_later);
     records.extend(later);
     let analysis = Analysis::of(&records).unwrap();
     assert_eq!(analysis.blocks(), 6);
@@ -831,13 +829,7 @@ fn the_same_experiment_twice_is_one_with_twice_the_blocks() {
 fn discarded_runs_count_as_failed() {
     let mut records = example::records(3);
     let mut later = records.clone();
-    for record in &mut later {
-        match record {
-            Record::Experiment(experiment) => experiment.started_unix_ms += 1_000_000,
-            Record::Run(run) => run.started_unix_ms += 1_000_000,
-            _ => {}
-        }
-    }
+    later.iter_mut().for_each(begin_later);
     let experiment = later.iter().find_map(Record::run);
     let experiment = experiment.map(|run| run.experiment.clone());
     let discard = |experiment: String, system: &str| {
@@ -900,11 +892,7 @@ fn records_of_different_experiments_are_refused() {
         let mut second = first[from..].to_vec();
         for record in &mut second {
             plant(record);
-            match record {
-                Record::Experiment(it) => it.started_unix_ms += 1_000_000,
-                Record::Run(it) => it.started_unix_ms += 1_000_000,
-                _ => {}
-            }
+            begin_later(record);
         }
         let records = first.iter().chain(&second);
         let read = from_lines(&records.map(to_line).collect::<String>());
@@ -1270,10 +1258,9 @@ fn overall_results_exclude_refused_workloads_for_all_systems() {
     );
     // If only the baseline ran a workload, nothing is compared.
     let mut alone = spotless();
-    alone.retain(|record| match record {
-        Record::Run(run) => run.workload.name != "dd-read" || run.system.name.starts_with("single"),
-        _ => true,
-    });
+    let is_kept =
+        |run: &Run| run.workload.name != "dd-read" || run.system.name.starts_with("single");
+    alone.retain(|record| record.run().is_none_or(is_kept));
     assert_eq!(left_out(&alone), (2, Vec::new()));
 }
 

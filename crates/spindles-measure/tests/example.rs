@@ -1,4 +1,4 @@
-//! The recorded runs of two invented experiments. Their figures have the shape of real ones.
+//! The recorded runs of two invented experiments, with realistic figures.
 
 use spindles_measure::{Record, from_lines};
 

@@ -11,6 +11,7 @@ pub mod history;
 mod issue;
 pub mod kinds;
 pub mod network;
+mod on;
 mod plan;
 mod random;
 mod sequential;
@@ -19,4 +20,5 @@ mod stream;
 
 pub use issue::{BlockWorkload, Issue, Next};
 pub use kinds::{KINDS, by_name};
+pub use on::{On, workload, workloads};
 pub use plan::{Counted, IN_FLIGHT_MAX, Kind, Params, Plan, PlanError, STREAMS_MAX, Streams};

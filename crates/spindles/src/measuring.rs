@@ -171,6 +171,7 @@ pub(crate) fn run(
         degraded: device.degraded.degraded,
         open: device.open_options(),
         program: std::env::current_exe().context("the path of this program is not known")?,
+        agent: "spindles lab agent",
         calibrate: out.is_some(),
         interrupt: &interrupt,
     };

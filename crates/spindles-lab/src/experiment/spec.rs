@@ -1,8 +1,8 @@
 //! The values of a checked experiment: its systems and workloads.
 
-use crate::fio::FioWork;
-use crate::jobs::Job;
-use crate::systems::{Commands, Members, Mounting};
+use crate::experiment::fio::{FIO, FioWork};
+use crate::experiment::jobs::Job;
+use crate::experiment::systems::{Commands, Members, Mounting};
 use spindles_block::SizeBytes;
 use spindles_engine::{Policy, ReadPolicy};
 use spindles_format::ChecksumKind;
@@ -106,11 +106,11 @@ pub struct Experiment {
 }
 
 /// One side of the comparison.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SystemSpec {
     /// Unique name.
     pub name: String,
-    /// The kind of system: see [`KINDS`](crate::targets::KINDS).
+    /// The kind of system: see [`KINDS`](crate::systems::targets::KINDS).
     pub target: String,
     /// Chunk of the array; `None` for the level's default.
     pub chunk_bytes: Option<u64>,
@@ -174,6 +174,18 @@ pub enum Work {
 
 /// The name of the workload that makes a file system.
 pub const NEWFS: &str = "newfs";
+
+/// The workloads that run another program: names and descriptions.
+pub static TOOLS: [(&str, &str); 2] = [
+    (
+        NEWFS,
+        "the time that a program of yours takes to make a file system on the whole",
+    ),
+    (
+        FIO,
+        "fio with any of its options, on the whole or on a file",
+    ),
+];
 
 /// A workload on blocks with its choices.
 #[derive(Clone, Copy, Debug)]
@@ -292,18 +304,7 @@ impl Experiment {
                 name: target.to_owned(),
                 target: target.to_owned(),
                 chunk_bytes,
-                consistency: None,
-                checksum: None,
-                journal: None,
-                rebuild_rate: None,
-                price: None,
-                read_policy: None,
-                ignore_flushes: false,
-                is_served: false,
-                mounting: None,
-                commands: None,
-                baseline: None,
-                line: 0,
+                ..SystemSpec::default()
             }],
             baseline: target.to_owned(),
             weights: BTreeMap::new(),
@@ -323,8 +324,8 @@ pub struct Nodes {
     pub names: Vec<String>,
     /// The command for ssh, with its options: `ssh -p 2222`.
     pub ssh: String,
-    /// The command that starts an agent on a node: `spindles lab agent`.
-    pub agent: String,
+    /// The command that starts an agent on a node, if not the default of the run.
+    pub agent: Option<String>,
     /// The address at which nodes reach this machine; `None` for the one from which ssh comes.
     pub listen: Option<IpAddr>,
 }

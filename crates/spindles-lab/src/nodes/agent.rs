@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::session::{Shop, serve};
 use super::wire::{Hello, Outlet, Reply, SILENCE, VERSION, in_words, send};
-use crate::scratch::Scratch;
+use crate::systems::scratch::Scratch;
 use spindles_array::open_device;
 use spindles_device::{Backend, OpenError, OpenOptions};
 use std::env;

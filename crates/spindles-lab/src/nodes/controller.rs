@@ -7,10 +7,10 @@ use super::wire::{
     Done, Hello, Outlet, Reply, Request, SAME, SILENCE, SoFar, Task, VERSION, in_words, receive,
     send,
 };
-use crate::clock::{self, MachineTicks};
-use crate::evidence::{Counters, Watched};
 use crate::experiment::Nodes;
-use crate::failure::Failure;
+use crate::machine::clock::{self, MachineTicks};
+use crate::machine::evidence::{Counters, Watched};
+use crate::measure::failure::Failure;
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,18 +120,20 @@ pub(super) struct Seen {
 }
 
 impl<'a> Crew<'a> {
-    /// Starts the agents of the first `count` nodes.
+    /// Starts the agents of the first `count` nodes; `agent` is the command by default.
     pub(crate) fn gather(
         nodes: &Nodes,
+        agent: &str,
         count: usize,
         interrupt: &'a AtomicBool,
     ) -> Result<Self, Failure> {
-        Self::gather_within(HELLO_TIME, nodes, count, interrupt)
+        Self::gather_within(HELLO_TIME, nodes, agent, count, interrupt)
     }
 
     fn gather_within(
         time: Duration,
         nodes: &Nodes,
+        agent: &str,
         count: usize,
         interrupt: &'a AtomicBool,
     ) -> Result<Self, Failure> {
@@ -144,7 +146,8 @@ impl<'a> Crew<'a> {
             base: Instant::now(),
         };
         for (number, name) in nodes.names[..count].iter().enumerate() {
-            let started = Ssh::start(nodes, name);
+            let agent = nodes.agent.as_deref().unwrap_or(agent);
+            let started = Ssh::start(&nodes.ssh, agent, name);
             let (ssh, from, to) = started
                 .map_err(|error| Failure::Failed(format!("node {name}: no ssh: {error}")))?;
             let voice = Voice(Arc::new(Mutex::new(Some(to))));
@@ -473,11 +476,11 @@ mod tests {
         let nodes = Nodes {
             names: vec!["n".to_owned()],
             ssh: ssh.to_owned(),
-            agent: "agent".to_owned(),
+            agent: None,
             listen: None,
         };
         let no = AtomicBool::new(false);
-        let gathered = Crew::gather_within(Duration::from_secs(1), &nodes, 1, &no);
+        let gathered = Crew::gather_within(Duration::from_secs(1), &nodes, "agent", 1, &no);
         let Err(error) = gathered.map(|crew| crew.count()) else {
             panic!("{ssh} is no agent");
         };
@@ -533,12 +536,12 @@ mod tests {
         let nodes = Nodes {
             names: vec!["n".to_owned()],
             ssh: "sh -c 'cat >/dev/null' #".to_owned(),
-            agent: "agent".to_owned(),
+            agent: None,
             listen: None,
         };
         let interrupt = AtomicBool::new(true);
         let began = Instant::now();
-        let gathered = Crew::gather(&nodes, 1, &interrupt).map(|crew| crew.count());
+        let gathered = Crew::gather(&nodes, "agent", 1, &interrupt).map(|crew| crew.count());
         assert_eq!(gathered, Err(Failure::Interrupted));
         assert!(began.elapsed() < END_TIME);
     }

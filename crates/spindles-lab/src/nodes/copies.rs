@@ -2,8 +2,8 @@
 //! stream begins with a ticket that the agent got over ssh; a connection without one is closed.
 
 use super::wire::{SAME, from_hex, in_words, to_hex};
-use crate::failure::Failure;
-use crate::schedule::Draw;
+use crate::measure::failure::Failure;
+use crate::measure::schedule::Draw;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::rand::{GetRandomFlags, getrandom};
 use spindles_workload::network::BUFFER_BYTES;

@@ -1,8 +1,8 @@
 //! Runs fio on a node.
 
-use crate::failure::Failure;
-use crate::fio::FIO;
-use crate::undo::{Undo, What};
+use crate::experiment::fio::FIO;
+use crate::measure::failure::Failure;
+use crate::systems::undo::{Undo, What};
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,12 +2,12 @@
 
 use super::controller::{NodeDone, Seen};
 use super::wire::Done;
-use crate::evidence::Counters;
-use crate::whole;
+use crate::machine::evidence::Counters;
+use crate::measure::measurement;
 use spindles_device::TcpCounters;
 use spindles_measure::statistics::fairness;
 use spindles_measure::{
-    Cpu, Evidence, Histogram, Io, LinkUse, NodeRun, Phase, Run, Series, THREADS_MAX, ThreadUse,
+    Cpu, Evidence, Histogram, LinkUse, NodeRun, Phase, Run, Series, THREADS_MAX, ThreadUse,
 };
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) fn merge(
     let (before, after) = &seen.counters;
     let engine_ns = after.cpu_ns_since(before);
     let mut evidence = after.since(before, own.threads.clone());
-    whole::of_members(&settled.members_since(before), run);
+    measurement::of_members(&settled.members_since(before), run);
     if let Some((before, after)) = &seen.link {
         evidence.links.push(after.since(before, &own.connections));
     }
@@ -58,13 +58,10 @@ pub(super) fn merge(
     run.cpu_ns = Cpu {
         workload: served_ns,
         engine: engine_ns,
-        machine: whole::machine_ns(seen.ticks, own.idle_permille).max(served_ns + engine_ns),
+        machine: measurement::machine_ns(seen.ticks, own.idle_permille).max(served_ns + engine_ns),
     };
-    run.io = Io {
-        backend: "files".to_owned(),
-        direct: false,
-    };
-    run.doubts = whole::doubts(seen.ticks, own.idle_permille);
+    run.io = measurement::io_of_files();
+    run.doubts = measurement::doubts(seen.ticks, own.idle_permille);
 }
 
 fn add(node: NodeDone, begin_ns: u64, evidence: &mut Evidence, series: &mut Series, run: &mut Run) {
@@ -80,8 +77,7 @@ fn add(node: NodeDone, begin_ns: u64, evidence: &mut Evidence, series: &mut Seri
     });
     run.operations += theirs.operations;
     run.counted += theirs.counted;
-    run.application.read += theirs.application.read;
-    run.application.written += theirs.application.written;
+    run.application += theirs.application;
     add_latency(&mut run.latency, &theirs.latency);
     series.add(&theirs.series.unwrap_or_default());
     if let Some(version) = theirs.workload.parameters.get("version") {

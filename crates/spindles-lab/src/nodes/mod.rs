@@ -18,7 +18,6 @@
 //!
 //! Thus each end notices when the other one is stopped or its cable is pulled, and stops waiting.
 
-mod address;
 mod agent;
 mod controller;
 mod copies;
@@ -31,7 +30,7 @@ mod task;
 mod tasks;
 mod wire;
 
-pub use address::{ip_address, node_name};
+pub use crate::experiment::addresses::{ip_address, node_name};
 pub use agent::{Agent, AgentError, AgentOptions};
 pub(crate) use controller::Crew;
 pub(crate) use tasks::Home;

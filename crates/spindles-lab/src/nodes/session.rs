@@ -15,9 +15,9 @@
 use super::link::Link;
 use super::task::{Brake, Site, carry_out, prepare};
 use super::wire::{Done, Outlet, Reply, Request, SAME, SoFar, Task, in_words, receive, send};
-use crate::clock;
-use crate::failure::Failure;
-use crate::recorder::Collector;
+use crate::machine::clock;
+use crate::measure::failure::Failure;
+use crate::measure::recorder::Collector;
 use std::fs;
 use std::io::Read;
 use std::os::linux::fs::MetadataExt as _;

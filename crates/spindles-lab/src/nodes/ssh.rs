@@ -1,8 +1,7 @@
 //! The ssh process that runs a node's agent.
 
 use super::wire::Outlet;
-use crate::experiment::Nodes;
-use crate::undo::{Undo, What};
+use crate::systems::undo::{Undo, What};
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -43,8 +42,11 @@ pub(super) struct Ssh {
 
 impl Ssh {
     /// Starts the agent of a host. Returns the pipes from and to it, too.
-    pub(super) fn start(nodes: &Nodes, host: &str) -> io::Result<(Self, ChildStdout, Outlet)> {
-        let Nodes { ssh, agent, .. } = nodes;
+    pub(super) fn start(
+        ssh: &str,
+        agent: &str,
+        host: &str,
+    ) -> io::Result<(Self, ChildStdout, Outlet)> {
         let mut child = Command::new("sh")
             .args(["-c", &format!("exec {ssh} \"$@\""), "ssh"])
             .args(OPTIONS)

@@ -5,18 +5,18 @@ use super::copies::{self, Place, await_signal, connect, signal};
 use super::fio;
 use super::link::Link;
 use super::wire::{CopyTask, Done, Task};
-use crate::caches::{make_ready, sync};
-use crate::clock::{self, MachineTicks};
-use crate::evidence::Watched;
+use crate::experiment::fio::{FIO, FioWork, Source, check_on_nodes};
 use crate::experiment::parameter_of;
-use crate::failure::Failure;
-use crate::files::{self, Course};
-use crate::fio::{FioWork, Source};
-use crate::recorder::{Clock, Collector, Recorder, named_ns};
-use crate::scratch::Scratch;
-use crate::{fio as fios, tool, whole};
+use crate::machine::caches::{make_ready, sync};
+use crate::machine::clock::{self, MachineTicks};
+use crate::machine::evidence::Watched;
+use crate::measure::failure::Failure;
+use crate::measure::files::{self, Course};
+use crate::measure::recorder::{Clock, Collector, Recorder, named_ns};
+use crate::measure::{fio as fios, measurement, tool};
+use crate::systems::scratch::Scratch;
 use spindles_device::TcpCounters;
-use spindles_measure::{Cpu, Evidence, Run, Traffic};
+use spindles_measure::{CacheUse, Evidence, Run, Traffic};
 use spindles_workload::file::{self, Class, FilePlan};
 use std::cell::Cell;
 use std::net::{Shutdown, TcpStream};
@@ -141,7 +141,7 @@ pub(super) fn prepare<'a>(task: &Task, site: &'a Site<'_>) -> Result<Box<dyn Job
             }))
         }
         Task::Fio { options, device } => {
-            fios::check_on_nodes(options).map_err(failed)?;
+            check_on_nodes(options).map_err(failed)?;
             let work = FioWork::new(options.clone(), Source::Parameters, None, 1.0);
             let work = work.map_err(failed)?;
             let (file, scratch) = match device {
@@ -185,13 +185,7 @@ fn own_folder(parent: &Path, bytes: u64) -> Result<(PathBuf, Scratch), Failure> 
             )));
         }
     }
-    let scratch = Scratch::new(parent).and_then(|scratch| Ok((scratch.folder()?, scratch)));
-    scratch.map_err(|error| {
-        failed(format!(
-            "{}: can't make a folder there: {error}",
-            parent.display()
-        ))
-    })
+    Ok(Scratch::with_folder(parent)?)
 }
 
 /// Runs a part, and reads the counters of the machine and its interface around it. Calls `ended`
@@ -308,17 +302,9 @@ impl CopyJob {
 fn moved(writes: bool, piece: usize) -> (Class, Traffic) {
     let bytes = u64::try_from(piece).expect("at most a buffer");
     if writes {
-        let traffic = Traffic {
-            read: 0,
-            written: bytes,
-        };
-        (Class::Write, traffic)
+        (Class::Write, Traffic::of_writes(bytes))
     } else {
-        let traffic = Traffic {
-            read: bytes,
-            written: 0,
-        };
-        (Class::Read, traffic)
+        (Class::Read, Traffic::of_reads(bytes))
     }
 }
 
@@ -345,19 +331,9 @@ impl Job for CopyJob {
         recorder.count(class, began, end, Traffic::default());
         recorder.hand_over();
         let cpu_ns = clock::thread_cpu_ns() - cpu_ns;
-        let all = course.collector.take_counted(&clock);
-        let mut run = Run {
-            operations: all.operations,
-            counted: all.bytes.total(),
-            application: all.bytes,
-            latency: all.latency,
-            series: Some(all.series),
-            cpu_ns: Cpu {
-                workload: cpu_ns,
-                ..Cpu::default()
-            },
-            ..Run::default()
-        };
+        let mut run = course.collector.take_counted(&clock);
+        run.counted = run.application.total();
+        run.cpu_ns.workload = cpu_ns;
         let mut evidence = Evidence {
             actors: 1,
             actor_ns: named_ns(&recorder.class_ns),
@@ -402,19 +378,19 @@ impl Job for FilesJob {
             sync(&self.folder);
             clock::duration_ns(settling.elapsed())
         };
+        let window = (measured.window.began, measured.window.ended);
+        let cache = CacheUse {
+            file_bytes: self.plan.bytes(),
+            settle_ns,
+            emptied,
+            ..CacheUse::default()
+        };
         let mut run = Run::default();
-        whole::of_files(&measured, 0, 0, &mut run);
-        let mut evidence = after.since(&before, measured.threads.clone());
-        evidence.actors = phase.actors;
-        evidence.actor_ns.clone_from(&measured.actor_ns);
-        evidence.usage = Some(measured.usage);
-        evidence.cache.file_bytes = self.plan.bytes();
-        evidence.cache.settle_ns = settle_ns;
-        evidence.cache.emptied = emptied;
-        evidence.cache.resident_permille = measured.resident_permille;
-        run.evidence = Some(evidence);
+        let measured = measured.with_counters((&before, &after), cache, phase.actors);
+        measured.complete(0, 0, &mut run);
+        run.phases = vec![measurement::operations(&run, run.elapsed_ns)];
         Ok(Ran {
-            window: measured.window,
+            window,
             run,
             connections: Vec::new(),
         })
@@ -437,7 +413,7 @@ impl Job for FioJob {
         let mut run = Run::default();
         run.workload.rate = self.work.rate();
         run.workload.parameters = self.work.options().clone();
-        let version = tool::version(fios::FIO, "--version");
+        let version = tool::version(FIO, "--version");
         run.workload
             .parameters
             .insert("version".to_owned(), version);

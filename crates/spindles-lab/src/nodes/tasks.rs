@@ -4,12 +4,12 @@ use super::controller::{Crew, NodeDone, Seen};
 use super::copies::{self, Door, Place, Trouble, await_signal, signal};
 use super::merge::{OwnPart, merge};
 use super::wire::{CopyTask, SAME, Task};
-use crate::caches::{make_ready, sync};
-use crate::clock::{self, ThreadTime};
-use crate::evidence::Watched;
-use crate::failure::Failure;
-use crate::fio::FioWork;
-use crate::schedule::Draw;
+use crate::experiment::fio::FioWork;
+use crate::machine::caches::{make_ready, sync};
+use crate::machine::clock::{self, ThreadTime};
+use crate::machine::evidence::Watched;
+use crate::measure::failure::Failure;
+use crate::measure::schedule::Draw;
 use spindles_device::TcpCounters;
 use spindles_measure::{Run, ThreadUse};
 use spindles_workload::file::FilePlan;
@@ -96,8 +96,8 @@ impl Crew<'_> {
             Some(address) => address,
             None => self.our_address()?,
         };
-        let door = Door::open(address, plan.nodes()).map_err(Failure::Failed)?;
-        let server = door.address().map_err(Failure::Failed)?;
+        let door = Door::open(address, plan.nodes())?;
+        let server = door.address()?;
         let places = places(plan, folder, run.seed, home)?;
         let tasks = (0..self.count()).map(|node| {
             Task::Copy(CopyTask {

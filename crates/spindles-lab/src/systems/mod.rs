@@ -1,16 +1,11 @@
-//! The parts of a system in an experiment: the kind of its target, its options, its file system and
-//! its commands. Only data, and checks of texts: `crate::targets` makes the systems.
+//! The systems under test: makes them, exports them to the kernel, and removes all traces of them.
 
-mod commands;
-mod file_systems;
-pub(crate) mod kinds;
-mod members;
-pub(crate) mod names;
-pub(crate) mod options;
-
-pub use commands::Commands;
-pub use file_systems::{FILE_SYSTEMS, FileSystem, Mounting};
-pub(crate) use kinds::kind_of;
-pub use kinds::{KINDS, Kind, check};
-pub use members::Members;
-pub use options::check_chunk;
+pub(crate) mod arrays;
+pub(crate) mod claims;
+pub(crate) mod export;
+mod left_over;
+mod mounts;
+pub(crate) mod pool;
+pub(crate) mod scratch;
+pub mod targets;
+pub(crate) mod undo;

@@ -9,7 +9,7 @@ use crate::histogram::to_f64;
 use crate::statistics::median;
 use crate::{
     Analysis, CacheUse, Calibration, Cell, DeviceUse, Evidence, Histogram, MemberRate, MemberUse,
-    Rate, Requests, Run, Series, System, Traffic, Workload,
+    Rate, Run, Series, System, Traffic, Workload,
 };
 
 /// Operations that make earlier writes durable.
@@ -437,8 +437,8 @@ impl Facts {
         let all: Vec<&DeviceUse> = runs.iter().flat_map(|(_, it)| carriers(it)).collect();
         let names = names(all.iter().map(|it| &*it.name));
         for (place, name) in names.iter().enumerate() {
-            let mine = all.iter().copied().filter(|it| it.name == *name);
-            let sums = Sums::of(mine.map(SumOf::from));
+            let mine = all.iter().filter(|it| it.name == *name);
+            let sums = Sums::of(mine.map(|&it| (it.clone().into(), it.flush_ns)));
             let alone = calibration.and_then(|it| alone(it, name, place, names.len()));
             let mut known = analysis.environment.devices.iter();
             let rotational = known.any(|it| it.name == *name && it.rotational);
@@ -451,8 +451,8 @@ impl Facts {
         let journal = runs.first().and_then(|(run, _)| run.system.journal());
         let each: Vec<&MemberUse> = runs.iter().flat_map(|(_, it)| &it.members).collect();
         for name in self::names(each.iter().map(|it| &*it.name)) {
-            let mine = each.iter().copied().filter(|it| it.name == name);
-            let sums = Sums::of(mine.map(SumOf::from));
+            let mine = each.iter().filter(|it| it.name == name);
+            let sums = Sums::of(mine.map(|&it| (it.clone(), None)));
             let alone = calibration.and_then(|it| it.member(name)).cloned();
             let member = sums.member(name, window_ns, alone);
             if journal == Some(name) {
@@ -651,39 +651,6 @@ impl Facts {
     }
 }
 
-/// Counters of one member in one run.
-struct SumOf {
-    busy_ns: u64,
-    in_flight_ns: u64,
-    flush_ns: Option<u64>,
-    requests: Requests,
-    bytes: Traffic,
-}
-
-impl From<&DeviceUse> for SumOf {
-    fn from(device: &DeviceUse) -> Self {
-        Self {
-            busy_ns: device.busy_ns,
-            in_flight_ns: device.queue_ns,
-            flush_ns: device.flush_ns,
-            requests: device.requests,
-            bytes: device.bytes,
-        }
-    }
-}
-
-impl From<&MemberUse> for SumOf {
-    fn from(member: &MemberUse) -> Self {
-        Self {
-            busy_ns: member.busy_ns,
-            in_flight_ns: member.in_flight_ns,
-            flush_ns: None,
-            requests: member.requests,
-            bytes: member.bytes,
-        }
-    }
-}
-
 /// Counters of one member over all repetitions.
 #[derive(Default)]
 struct Sums {
@@ -698,15 +665,16 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(runs: impl Iterator<Item = SumOf>) -> Self {
+    /// Sums the counters of runs, each with the time of its flushes, if that was counted.
+    fn of(runs: impl Iterator<Item = (MemberUse, Option<u64>)>) -> Self {
         let mut sums = Self {
             flush_ns: Some(0.0),
             ..Self::default()
         };
-        for one in runs {
+        for (one, flush_ns) in runs {
             sums.busy_ns += to_f64(one.busy_ns);
             sums.in_flight_ns += to_f64(one.in_flight_ns);
-            let flush_ns = one.flush_ns.map(to_f64);
+            let flush_ns = flush_ns.map(to_f64);
             sums.flush_ns = sums.flush_ns.zip(flush_ns).map(|(sum, more)| sum + more);
             sums.reads += to_f64(one.requests.read);
             sums.writes += to_f64(one.requests.written);

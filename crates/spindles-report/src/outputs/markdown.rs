@@ -38,9 +38,9 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     }
     overall(analysis, &mut text);
     for (title, table) in text_tables() {
-        let columns = (table.columns)(analysis);
+        let columns = table.columns(analysis);
         if !columns.is_empty() {
-            line(&mut text, &format!("\n## {title}\n\n{}\n", table.caption));
+            line(&mut text, &format!("\n## {title}\n\n{}\n", table.caption()));
             table_of(&columns, &mut text);
         }
     }

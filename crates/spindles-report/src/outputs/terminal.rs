@@ -80,7 +80,7 @@ fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
     against_own_baselines(analysis, options, &mut tables);
     around_jobs(analysis, options, &mut tables.text);
     for table in [&nodes::TABLE, &prices::TABLE] {
-        tables.captioned(table.caption, (table.columns)(analysis), options);
+        tables.captioned(table.caption(), table.columns(analysis), options);
     }
     overview(analysis, options, &mut tables);
     all_pairs(analysis, options, &mut tables);
@@ -249,7 +249,7 @@ fn systems(analysis: &Analysis, options: &Options, text: &mut String) {
 /// Writes the comparisons with baselines of their own: with marks, which the overview explains, if
 /// there is no room for words.
 fn against_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Tables) {
-    let mut columns = (own_baselines::TABLE.columns)(analysis);
+    let mut columns = own_baselines::TABLE.columns(analysis);
     if width_of(&columns) > usize::from(options.width)
         && let Some(verdicts) = columns.last_mut()
     {
@@ -257,7 +257,7 @@ fn against_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Ta
         let marks = marks.map(|it| figures::mark(it.verdict).to_owned());
         verdicts.texts = marks.collect();
     }
-    tables.captioned(own_baselines::TABLE.caption, columns, options);
+    tables.captioned(own_baselines::TABLE.caption(), columns, options);
 }
 
 /// Writes the latencies before, during and after jobs. Each workload and system has its own lines,

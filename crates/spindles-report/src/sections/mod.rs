@@ -50,11 +50,11 @@ pub(crate) enum Body {
 #[derive(Debug)]
 pub(crate) struct TextTable {
     /// How to read the table.
-    pub(crate) caption: &'static str,
+    caption: &'static str,
     /// Returns its CSS class, for a number of columns.
     class: fn(usize) -> &'static str,
     /// Returns the columns; none if there is nothing to show.
-    pub(crate) columns: fn(&Analysis) -> Vec<Column>,
+    columns: fn(&Analysis) -> Vec<Column>,
 }
 
 /// The titles of all such tables, and the tables, in the order of the page.
@@ -119,6 +119,16 @@ fn part(section: &Section, draw: Draw) -> Part {
 }
 
 impl TextTable {
+    /// Returns how to read the table.
+    pub(crate) fn caption(&self) -> &'static str {
+        self.caption
+    }
+
+    /// Returns the columns; none if there is nothing to show.
+    pub(crate) fn columns(&self, analysis: &Analysis) -> Vec<Column> {
+        (self.columns)(analysis)
+    }
+
     fn section(&self, of: &Section, analysis: &Analysis) -> String {
         let columns = (self.columns)(analysis);
         let Some(first) = columns.first() else {

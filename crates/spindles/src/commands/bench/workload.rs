@@ -17,7 +17,7 @@ use spindles_lab::{
 use spindles_layout::chunk_blocks;
 use spindles_measure::Analysis;
 use spindles_workload::file::{self, FileKind, FilePlan};
-use spindles_workload::{KINDS, Kind};
+use spindles_workload::{KINDS, Kind, On, workloads};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -260,19 +260,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         targets::check_chunk(target, &arguments.members)
             .map_err(|why| Usage::error(format!("--chunk means nothing for {target}, {why}")))?;
     }
-    let work = match (spindles_workload::by_name(name), file::by_name(name)) {
-        (Some(kind), _) => Work::Blocks(arguments.block_work(kind)?),
-        (None, Some(kind)) => Work::Files(arguments.file_work(kind)?),
-        (None, None) if TOOLS.iter().any(|(tool, _)| tool == name) => {
+    let work = match spindles_workload::workload(name) {
+        Some(On::Blocks(kind)) => Work::Blocks(arguments.block_work(kind)?),
+        Some(On::Files(kind)) => Work::Files(arguments.file_work(kind)?),
+        None if TOOLS.iter().any(|(tool, _)| tool == name) => {
             return Err(Usage::error(format!(
                 "{name} runs in experiments: give it its parameters in a file for `spindles lab \
                  run`"
             )));
         }
-        (None, None) => {
-            let blocks = KINDS.iter().map(|kind| kind.name);
-            let files = file::KINDS.iter().map(|kind| kind.name);
-            let names: Vec<_> = blocks.chain(files).collect();
+        None => {
+            let names: Vec<_> = workloads().map(On::name).collect();
             return Err(Usage::error(format!(
                 "there is no workload \"{name}\": use one of {}",
                 names.join(", ")

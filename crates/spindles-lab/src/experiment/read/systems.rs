@@ -1,0 +1,279 @@
+//! Reads the systems of an experiment file, and the options of all systems at its head.
+
+use super::raw::{RawFile, RawSystem, span_of};
+use super::reader::Reader;
+use crate::experiment::spec::{ExperimentError, SystemSpec};
+use crate::experiment::systems::options::{self, Subject, SystemOption};
+use crate::experiment::systems::{
+    self, Commands, FILE_SYSTEMS, FileSystem, Members, Mounting, names,
+};
+use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
+use spindles_format::ChecksumKind;
+use std::collections::BTreeSet;
+use toml::{Spanned, Value};
+
+/// Lists each option of systems with its place in the file. The fields are the same for a system
+/// and for the head of the file.
+macro_rules! given {
+    ($raw:expr) => {
+        [
+            (&options::CHUNK, span_of($raw.chunk.as_ref())),
+            (&options::CONSISTENCY, span_of($raw.consistency.as_ref())),
+            (&options::CHECKSUM, span_of($raw.checksum.as_ref())),
+            (&options::JOURNAL, span_of($raw.journal.as_ref())),
+            (&options::REBUILD_RATE, span_of($raw.rebuild_rate.as_ref())),
+            (&options::READ_POLICY, span_of($raw.read_policy.as_ref())),
+            (&options::FLUSHES, span_of($raw.flushes.as_ref())),
+            (&options::THROUGH, span_of($raw.through.as_ref())),
+        ]
+    };
+}
+
+impl Reader<'_> {
+    pub(super) fn members(
+        &self,
+        value: Option<&Spanned<Value>>,
+    ) -> Result<Members, ExperimentError> {
+        let Some(value) = value else {
+            return Ok(Members::Files);
+        };
+        let paths = |list: &Vec<Value>| {
+            let paths: Option<Vec<String>> = list
+                .iter()
+                .map(|path| path.as_str().map(str::to_owned))
+                .collect();
+            paths.filter(|paths| !paths.is_empty())
+        };
+        let members = match value.get_ref() {
+            Value::String(word) => Members::of_word(word),
+            Value::Array(list) => paths(list).map(Members::Devices),
+            _ => None,
+        };
+        let Some(members) = members else {
+            let words: Vec<String> = Members::words()
+                .map(|(word, _)| format!("\"{word}\""))
+                .collect();
+            return Err(self.at(
+                &value.span(),
+                format!(
+                    "members = {} is not possible: use {} or a list of devices such as \
+                     [\"/dev/sdb\", \"/dev/sdc\"]",
+                    value.get_ref(),
+                    words.join(", ")
+                ),
+            ));
+        };
+        if let Members::Devices(paths) = &members {
+            let mut seen = BTreeSet::new();
+            if let Some(twice) = paths.iter().find(|path| !seen.insert(*path)) {
+                return Err(self.at(
+                    &value.span(),
+                    format!("{twice} is twice among the members: name each device once"),
+                ));
+            }
+        }
+        Ok(members)
+    }
+
+    pub(super) fn system(
+        &self,
+        raw: &Spanned<RawSystem>,
+        chunk: Option<u64>,
+        file: &RawFile,
+        members: &Members,
+    ) -> Result<SystemSpec, ExperimentError> {
+        let span = raw.span();
+        let raw = raw.get_ref();
+        if let Some(name) = &raw.name {
+            self.keep(self.name(name));
+        }
+        let target = raw.target.get_ref();
+        let commands = self.commands_for_target(raw)?;
+        let name = raw.name();
+        let is_served = self.is_served(raw, file);
+        let mut subject = subject(raw, members);
+        // Single disks are compared with arrays, and thus served in the same way by default.
+        let is_served = self
+            .keep(is_served)
+            .flatten()
+            .unwrap_or(subject.is_single());
+        subject.is_served = is_served;
+        for (option, given) in given!(raw) {
+            if let Some(span) = given.filter(|_| !(option.means_something)(&subject)) {
+                self.keep::<()>(Err(self.at(&span, option.refused_by(name))));
+            }
+        }
+        let means = |option: &SystemOption| (option.means_something)(&subject);
+        let own = self.keep(self.size(raw.chunk.as_ref(), "chunk")).flatten();
+        let consistency = self.keep(self.consistency(raw, file)).flatten();
+        let checksum = self.keep(self.checksum(raw, file)).flatten();
+        let read_policy = self.keep(self.read_policy(raw, file)).flatten();
+        let rate = raw.rebuild_rate.as_ref().or(file.rebuild_rate.as_ref());
+        let rebuild_rate = self.keep(self.size(rate, "rebuild_rate")).flatten();
+        let journal = raw.journal.as_ref().or(file.journal.as_ref());
+        let ignore_flushes = self.keep(self.ignore_flushes(raw, file)).unwrap_or(false);
+        // Options at the head apply to the systems for which they are meaningful.
+        Ok(SystemSpec {
+            name: name.to_owned(),
+            target: target.clone(),
+            chunk_bytes: own.or(chunk).filter(|_| means(&options::CHUNK)),
+            consistency: consistency.filter(|_| means(&options::CONSISTENCY)),
+            checksum: checksum.filter(|_| means(&options::CHECKSUM)),
+            journal: (journal.filter(|_| means(&options::JOURNAL))).map(|it| it.get_ref().clone()),
+            rebuild_rate: rebuild_rate.filter(|_| means(&options::REBUILD_RATE)),
+            price: self.keep(self.price(raw.price.as_ref())).flatten(),
+            read_policy: read_policy.filter(|_| means(&options::READ_POLICY)),
+            ignore_flushes: ignore_flushes && means(&options::FLUSHES),
+            is_served: is_served && means(&options::THROUGH),
+            mounting: self.keep(self.mounting(raw)).flatten(),
+            commands,
+            baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
+            line: self.line_of(&span),
+        })
+    }
+
+    /// Checks the target of a system. Returns the commands that set it up, if it has any.
+    fn commands_for_target(&self, raw: &RawSystem) -> Result<Option<Commands>, ExperimentError> {
+        let target = raw.target.get_ref();
+        let wrong = |what: String| self.at(&raw.target.span(), what);
+        systems::check(target).map_err(wrong)?;
+        let commands = self.keep(self.commands(raw)).flatten();
+        match &commands {
+            Some(commands) => names::check(target, commands.members),
+            None => names::check_without_commands(target),
+        }
+        .map_err(wrong)?;
+        Ok(commands)
+    }
+
+    /// Returns whether a system is served, if the file says so.
+    fn is_served(&self, raw: &RawSystem, file: &RawFile) -> Result<Option<bool>, ExperimentError> {
+        let through = raw.through.as_ref().or(file.through.as_ref());
+        let words = [("served", true), ("direct", false)];
+        self.word(through, "way to a system", &words)
+    }
+
+    /// Reads the consistency policy of a system, or that of the head.
+    fn consistency(
+        &self,
+        raw: &RawSystem,
+        file: &RawFile,
+    ) -> Result<Option<&'static Policy>, ExperimentError> {
+        let consistency = raw.consistency.as_ref().or(file.consistency.as_ref());
+        let policies: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+        self.named(
+            consistency,
+            "consistency policy",
+            &policies,
+            Policy::by_name,
+        )
+    }
+
+    /// Reads the checksum of a system's blocks, or that of the head.
+    fn checksum(
+        &self,
+        raw: &RawSystem,
+        file: &RawFile,
+    ) -> Result<Option<ChecksumKind>, ExperimentError> {
+        let checksum = raw.checksum.as_ref().or(file.checksum.as_ref());
+        let kinds: Vec<_> = ChecksumKind::NAMES.iter().map(|(_, name)| *name).collect();
+        self.named(checksum, "checksum", &kinds, ChecksumKind::by_name)
+    }
+
+    /// Reads the read policy of a system, or that of the head.
+    fn read_policy(
+        &self,
+        raw: &RawSystem,
+        file: &RawFile,
+    ) -> Result<Option<&'static ReadPolicy>, ExperimentError> {
+        let read_policy = raw.read_policy.as_ref().or(file.read_policy.as_ref());
+        let names: Vec<_> = READ_POLICIES.iter().map(|policy| policy.name).collect();
+        self.named(read_policy, "read policy", &names, ReadPolicy::by_name)
+    }
+
+    fn ignore_flushes(&self, raw: &RawSystem, file: &RawFile) -> Result<bool, ExperimentError> {
+        let flushes = raw.flushes.as_ref().or(file.flushes.as_ref());
+        let words = [("honoured", false), ("ignored", true)];
+        let ignored = self.word(flushes, "way with flushes", &words)?;
+        Ok(ignored.unwrap_or(false))
+    }
+
+    /// Reports options at the head of the file that are meaningful for no system.
+    pub(super) fn options_of_all(&self, file: &RawFile, members: &Members) {
+        let systems = file.system.iter();
+        let subjects: Vec<Subject> = systems.map(|one| subject(one.get_ref(), members)).collect();
+        for (option, given) in given!(file) {
+            let means_something = subjects.iter().any(option.means_something);
+            if let Some(span) = given.filter(|_| !means_something) {
+                self.keep::<()>(Err(self.at(&span, option.refused_by_all())));
+            }
+        }
+    }
+
+    fn price(&self, price: Option<&Spanned<f64>>) -> Result<Option<f64>, ExperimentError> {
+        let Some(price) = price else { return Ok(None) };
+        let value = *price.get_ref();
+        if value.is_finite() && value > 0.0 {
+            return Ok(Some(value));
+        }
+        let what = format!("price = {value} is not possible: give a number above 0");
+        Err(self.at(&price.span(), what))
+    }
+
+    fn mounting(&self, raw: &RawSystem) -> Result<Option<Mounting>, ExperimentError> {
+        let names: Vec<_> = FILE_SYSTEMS.iter().map(|one| one.name).collect();
+        let kind = self.named(raw.fs.as_ref(), "file system", &names, FileSystem::by_name)?;
+        let Some(kind) = kind else {
+            let mkfs = span_of(raw.mkfs.as_ref());
+            let without = [("mkfs", mkfs), ("mount", span_of(raw.mount.as_ref()))];
+            self.refuse(without, |key| {
+                format!("`{key}` is of a file system: add `fs = \"ext4\"` to the system")
+            })?;
+            return Ok(None);
+        };
+        Ok(Some(Mounting {
+            kind,
+            mkfs: raw
+                .mkfs
+                .as_ref()
+                .map(Spanned::get_ref)
+                .cloned()
+                .unwrap_or_default(),
+            options: raw
+                .mount
+                .as_ref()
+                .map(Spanned::get_ref)
+                .cloned()
+                .unwrap_or_default(),
+        }))
+    }
+
+    fn commands(&self, raw: &RawSystem) -> Result<Option<Commands>, ExperimentError> {
+        let members = self.count(raw.takes.as_ref(), "takes", 0, 64)?;
+        let Some(up) = &raw.up else {
+            let others = [
+                ("down", span_of(raw.down.as_ref())),
+                ("takes", span_of(raw.takes.as_ref())),
+                ("loops", span_of(raw.loops.as_ref())),
+            ];
+            self.refuse(others, |key| {
+                format!("`{key}` is of a system that a command makes: add `up = \"..\"`")
+            })?;
+            return Ok(None);
+        };
+        Ok(Some(Commands {
+            up: up.get_ref().clone(),
+            down: raw.down.as_ref().map(|it| it.get_ref().clone()),
+            members: usize::try_from(members.unwrap_or(0)).expect("few"),
+            loops: raw.loops.as_ref().is_none_or(|it| *it.get_ref()),
+        }))
+    }
+}
+
+/// Describes a system for checking its options.
+fn subject(raw: &RawSystem, members: &Members) -> Subject {
+    let mut subject = Subject::new(raw.target.get_ref(), members);
+    subject.is_mounted = raw.fs.is_some();
+    subject.by_commands = raw.up.is_some();
+    subject
+}

@@ -1,0 +1,16 @@
+//! The parts of a system in an experiment: the kind of its target, its options, its file system and
+//! its commands. Only data, and checks of texts: `crate::systems::targets` makes the systems.
+
+mod commands;
+mod file_systems;
+pub(crate) mod kinds;
+mod members;
+pub(crate) mod names;
+pub(crate) mod options;
+
+pub use commands::Commands;
+pub use file_systems::{FILE_SYSTEMS, FileSystem, Mounting};
+pub(crate) use kinds::kind_of;
+pub use kinds::{KINDS, Kind, check};
+pub use members::Members;
+pub use options::check_chunk;

@@ -1,0 +1,180 @@
+//! Runs a workload on files, phase by phase, with cold caches, and fills in the records of its
+//! phases.
+
+use super::super::under_test::UnderTest;
+use crate::machine::caches::{make_ready, sync};
+use crate::machine::clock;
+use crate::machine::evidence::Watched;
+use crate::measure::execute;
+use crate::measure::failure::Failure;
+use crate::measure::files::{self, Blocks, Course};
+use crate::measure::measurement::{self, Measurement};
+use crate::measure::recorder::Collector;
+use crate::systems::scratch::Scratch;
+use spindles_measure::{CacheUse, Io, Run};
+use spindles_workload::file::FilePlan;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Where the phases of a workload on files run, one after the other.
+trait Ground {
+    /// Writes everything to the devices, then empties the caches if wanted and permitted. Returns
+    /// true if they were emptied.
+    fn make_ready(&mut self) -> bool;
+    /// Runs a phase.
+    fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measurement, Failure>;
+    /// Writes everything to the devices.
+    fn settle(&mut self) -> Result<(), Failure>;
+}
+
+impl UnderTest<'_> {
+    /// Runs a workload on files; each phase with a result fills in one of `runs`. Uses a folder if
+    /// there is a file system, otherwise the open system.
+    pub(super) fn files(&mut self, plan: &FilePlan, runs: &mut [Run]) -> Result<(), Failure> {
+        let seed = runs.first().map_or(0, |run| run.seed);
+        let plan = plan.clone().with_seed(seed);
+        let (interrupt, idle_permille) = (self.options.interrupt, self.idle_permille);
+        if !self.has_file_system {
+            let target = self.opened()?.as_mut();
+            let doubts = measurement::target_doubts(target.facts());
+            let io = measurement::io(target.facts());
+            let watched = execute::watched(target.facts());
+            let mut ground = OnBlocks {
+                blocks: Blocks::new(target),
+                interrupt,
+            };
+            let ended = run(&plan, &mut ground, &watched, &io, idle_permille, runs);
+            for run in runs.iter_mut().filter(|run| run.elapsed_ns > 0) {
+                run.doubts.extend_from_slice(&doubts);
+            }
+            return ended;
+        }
+        self.close()?;
+        let place = self.system.folder()?;
+        let (files, _scratch) = Scratch::with_folder(&place.folder)?;
+        // The archive lies on another disk, also in a folder of the lab.
+        let elsewhere = plan.archive_folder();
+        let elsewhere = elsewhere.map(|folder| Scratch::with_folder(Path::new(folder)));
+        let (plan, _elsewhere) = match elsewhere.transpose()? {
+            Some((folder, scratch)) => {
+                let folder = folder.to_string_lossy().into_owned();
+                (plan.with_archive_in(folder), Some(scratch))
+            }
+            None => (plan, None),
+        };
+        let mut ground = InFolder {
+            files,
+            empty_caches: self.empty_caches,
+            interrupt,
+        };
+        let io = measurement::io_of_files();
+        run(&plan, &mut ground, &place.watched, &io, idle_permille, runs)
+    }
+}
+
+/// Runs all phases; those with a result fill in `runs` in their order. Results before a failure
+/// stay.
+fn run(
+    plan: &FilePlan,
+    ground: &mut dyn Ground,
+    watched: &Watched,
+    io: &Io,
+    idle_permille: u64,
+    runs: &mut [Run],
+) -> Result<(), Failure> {
+    let mut runs = runs.iter_mut();
+    let phases = plan.phases();
+    for (number, phase) in phases.iter().enumerate() {
+        let emptied = !phase.follows && ground.make_ready();
+        let is_followed = phases.get(number + 1).is_some_and(|next| next.follows);
+        let before = watched.now();
+        let measured = ground.run(plan, number)?;
+        let after = watched.now();
+        let settle_ns = if is_followed {
+            0
+        } else {
+            let settling = Instant::now();
+            ground.settle()?;
+            clock::duration_ns(settling.elapsed())
+        };
+        let settled = watched.now();
+        let Some(run) = phase.counted.and_then(|_| runs.next()) else {
+            continue;
+        };
+        let mut engine_ns = after.cpu_ns_since(&before);
+        if watched.processes.contains(&std::process::id()) {
+            // The engine and the workload share this process.
+            let process_ns = measured.window.process_ns();
+            engine_ns = process_ns.saturating_sub(measured.run.cpu_ns.workload);
+        }
+        let own = measured.run.evidence.as_ref().map(|it| it.members.clone());
+        let own = own.filter(|members| !members.is_empty());
+        let cache = CacheUse {
+            file_bytes: plan.bytes(),
+            settle_ns,
+            emptied,
+            ..CacheUse::default()
+        };
+        let measured = measured.with_counters((&before, &after), cache, phase.actors);
+        measured.complete(engine_ns, idle_permille, run);
+        run.io = io.clone();
+        run.phases = vec![measurement::operations(run, run.elapsed_ns)];
+        // The workload's writes reach the members after its end, unless the engine counts them.
+        let members = own.unwrap_or_else(|| settled.members_since(&before));
+        measurement::of_members(&members, run);
+        measurement::without_warm_up(run);
+    }
+    Ok(())
+}
+
+/// A folder of the measured file system.
+struct InFolder<'a> {
+    files: PathBuf,
+    /// True if caches are emptied before each phase.
+    empty_caches: bool,
+    interrupt: &'a AtomicBool,
+}
+
+impl Ground for InFolder<'_> {
+    fn make_ready(&mut self) -> bool {
+        make_ready(&self.files, self.empty_caches)
+    }
+
+    fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measurement, Failure> {
+        let course = Course {
+            interrupt: self.interrupt,
+            begin: &|| Ok(()),
+            end: &|| {},
+            collector: &Collector::default(),
+            with_warm_up: false,
+        };
+        files::run_in_folder(plan, phase, &self.files, &course)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        sync(&self.files);
+        Ok(())
+    }
+}
+
+/// The bare target.
+struct OnBlocks<'a> {
+    blocks: Blocks<'a>,
+    interrupt: &'a AtomicBool,
+}
+
+impl Ground for OnBlocks<'_> {
+    fn make_ready(&mut self) -> bool {
+        // There is no cache in between, and all writes were flushed.
+        true
+    }
+
+    fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measurement, Failure> {
+        self.blocks.run(plan, phase, self.interrupt)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        self.blocks.flush()
+    }
+}
