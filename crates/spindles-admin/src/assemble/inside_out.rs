@@ -175,7 +175,7 @@ impl Opening<'_> {
         for (member, device, _) in returning {
             let device = Box::new(device);
             // If that fails the array continues without it; the refusal says so.
-            drop(self.stack.command(node, Command::Return { member, device }));
+            _ = self.stack.command(node, Command::Return { member, device });
         }
         Ok(node)
     }
