@@ -9,54 +9,29 @@ pub struct Builtin {
     pub text: &'static str,
 }
 
+/// Lists experiments by the names of their files.
+macro_rules! builtins {
+    ($($name:literal),*) => {
+        &[$(&Builtin {
+            name: $name,
+            text: include_str!(concat!("../../../experiments/", $name, ".toml")),
+        }),*]
+    };
+}
+
 /// All built-in experiments; the first runs when none is named.
-pub static BUILTINS: &[&Builtin] = &[
-    &Builtin {
-        name: "quickstart",
-        text: include_str!("../../../experiments/quickstart.toml"),
-    },
-    &Builtin {
-        name: "mirrors-vs-parity",
-        text: include_str!("../../../experiments/mirrors-vs-parity.toml"),
-    },
-    &Builtin {
-        name: "consistency-cost",
-        text: include_str!("../../../experiments/consistency-cost.toml"),
-    },
-    &Builtin {
-        name: "rebuild-under-load",
-        text: include_str!("../../../experiments/rebuild-under-load.toml"),
-    },
-    &Builtin {
-        name: "kernel-peers",
-        text: include_str!("../../../experiments/kernel-peers.toml"),
-    },
-    &Builtin {
-        name: "ccd-vs-hardware",
-        text: include_str!("../../../experiments/ccd-vs-hardware.toml"),
-    },
-    &Builtin {
-        name: "ide-raid-server",
-        text: include_str!("../../../experiments/ide-raid-server.toml"),
-    },
-    &Builtin {
-        name: "stripes-and-mirrors",
-        text: include_str!("../../../experiments/stripes-and-mirrors.toml"),
-    },
-    &Builtin {
-        name: "mirror-vs-disks",
-        text: include_str!("../../../experiments/mirror-vs-disks.toml"),
-    },
-    &Builtin {
-        name: "raid5-vs-raidz-mail-and-oltp", // Names a level: the experiment's name.
-        text: include_str!(
-            "../../../experiments/raid5-vs-raidz-mail-and-oltp.toml" // Names a level: the same.
-        ),
-    },
-    &Builtin {
-        name: "your-devices",
-        text: include_str!("../../../experiments/your-devices.toml"),
-    },
+pub static BUILTINS: &[&Builtin] = builtins![
+    "quickstart",
+    "mirrors-vs-parity",
+    "consistency-cost",
+    "rebuild-under-load",
+    "kernel-peers",
+    "ccd-vs-hardware",
+    "ide-raid-server",
+    "stripes-and-mirrors",
+    "mirror-vs-disks",
+    "raid5-vs-raidz-mail-and-oltp", // Names a level: the experiment's name.
+    "your-devices"
 ];
 
 /// Returns the experiment of that name.

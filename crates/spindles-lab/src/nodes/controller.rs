@@ -519,7 +519,7 @@ mod tests {
             ("echo Welcome to n! Have a nice day.", "bytes at once where"),
             (
                 &hello(VERSION + 1),
-                "node n: its agent speaks version 4 and this program 3: install",
+                "node n: its agent speaks version 5 and this program 4: install",
             ),
         ] {
             let error = error_with(ssh);

@@ -1,7 +1,7 @@
 //! The streams of a copy: a file or memory at each end, with transfers of [`BUFFER_BYTES`]. A
 //! stream begins with a ticket that the agent got over ssh; a connection without one is closed.
 
-use super::wire::{SAME, from_hex, in_words, to_hex};
+use super::wire::{SAME, Ticket, in_words};
 use crate::measure::failure::Failure;
 use crate::measure::schedule::Draw;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a ticket.
-const TICKET_BYTES: usize = 32;
 /// How long a stream may take to present its ticket.
 const TICKET_TIME: Duration = Duration::from_secs(2);
 /// The signal byte: ticket accepted, begin, or everything received.
@@ -204,7 +202,11 @@ pub(super) fn await_signal(mut stream: &TcpStream) -> Result<(), Trouble> {
 }
 
 /// Opens a stream to a server, with its ticket.
-pub(super) fn connect(server: &str, ticket: &str, limit: Duration) -> Result<TcpStream, Failure> {
+pub(super) fn connect(
+    server: &str,
+    ticket: &Ticket,
+    limit: Duration,
+) -> Result<TcpStream, Failure> {
     let wrong = |error: &io::Error| {
         Failure::Failed(format!(
             "no data connection to the server at {server}: {}: give `listen` the address at which \
@@ -215,11 +217,10 @@ pub(super) fn connect(server: &str, ticket: &str, limit: Duration) -> Result<Tcp
     let address = server.parse::<SocketAddr>();
     let address = address.map_err(|error| wrong(&io::Error::other(error)))?;
     let stream = TcpStream::connect_timeout(&address, limit).map_err(|error| wrong(&error))?;
-    let ticket = from_hex(ticket).unwrap_or_default();
     let prepared = stream
         .set_nodelay(true)
         .and_then(|()| stream.set_read_timeout(Some(limit)))
-        .and_then(|()| (&stream).write_all(&ticket));
+        .and_then(|()| (&stream).write_all(ticket));
     prepared.map_err(|error| wrong(&error))?;
     let admitted = await_signal(&stream);
     admitted.map_err(|trouble| {
@@ -237,7 +238,7 @@ pub(super) fn connect(server: &str, ticket: &str, limit: Duration) -> Result<Tcp
 pub(super) struct Door {
     listener: TcpListener,
     /// The ticket of each stream.
-    tickets: Vec<[u8; TICKET_BYTES]>,
+    tickets: Vec<Ticket>,
 }
 
 impl Door {
@@ -250,7 +251,7 @@ impl Door {
             )
         })?;
         let ticket = |_| {
-            let mut ticket = [0; TICKET_BYTES];
+            let mut ticket = Ticket::default();
             // This few bytes are never returned partially.
             let drawn = getrandom(&mut ticket, GetRandomFlags::empty());
             drawn.map_err(|error| format!("there are no random numbers: {error}"))?;
@@ -269,8 +270,8 @@ impl Door {
     }
 
     /// Returns the ticket of a stream.
-    pub(super) fn ticket(&self, stream: usize) -> String {
-        to_hex(&self.tickets[stream])
+    pub(super) fn ticket(&self, stream: usize) -> Ticket {
+        self.tickets[stream]
     }
 
     /// Accepts streams until all tickets are used or `stop` is set. Returns them in the order of
@@ -302,10 +303,10 @@ impl Door {
     /// Reads the ticket of a stream and returns the stream's number.
     fn number_of(&self, mut stream: &TcpStream) -> Option<usize> {
         stream.set_nodelay(true).ok()?;
-        let mut shown = [0; TICKET_BYTES];
+        let mut shown = Ticket::default();
         let ends = Instant::now() + TICKET_TIME;
         let mut read = 0;
-        while read < TICKET_BYTES {
+        while read < shown.len() {
             let rest = ends.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 return None;
@@ -318,7 +319,7 @@ impl Door {
         }
         stream.set_read_timeout(None).ok()?;
         // Looks at every byte, so that the time says nothing about the ticket.
-        let is_shown = |ticket: &[u8; TICKET_BYTES]| {
+        let is_shown = |ticket: &Ticket| {
             let differ = ticket
                 .iter()
                 .zip(&shown)
@@ -342,12 +343,7 @@ mod tests {
         let limit = Duration::from_secs(5);
         let (tried, streams) = std::thread::scope(|scope| {
             let streams = scope.spawn(|| door.streams(&stop));
-            let tickets = [
-                to_hex(&[7; TICKET_BYTES]),
-                door.ticket(1),
-                door.ticket(1),
-                door.ticket(0),
-            ];
+            let tickets = [[7; 32], door.ticket(1), door.ticket(1), door.ticket(0)];
             let tried = tickets.map(|ticket| connect(&server, &ticket, limit).ok());
             stop.store(true, Ordering::Relaxed);
             (tried, streams.join().unwrap())

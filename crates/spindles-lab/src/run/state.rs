@@ -44,7 +44,7 @@ pub trait Observer {
 }
 
 /// How an experiment ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Whole repetition blocks recorded.
     pub blocks: u32,
@@ -124,13 +124,7 @@ impl<'a> Runner<'a> {
             total,
             records: Vec::new(),
             labelled: RefCell::default(),
-            outcome: Outcome {
-                blocks: 0,
-                runs: 0,
-                failed: 0,
-                interrupted: false,
-                out_of_time: false,
-            },
+            outcome: Outcome::default(),
         })
     }
 

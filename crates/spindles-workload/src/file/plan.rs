@@ -403,6 +403,10 @@ impl FilePlan {
 /// The parameter that sets how long endless phases run.
 pub const SECONDS: &str = "seconds";
 
+/// The parameter of that name.
+pub(crate) const HOW_LONG: Parameter =
+    Parameter::count(SECONDS, 300, 1, 1 << 20, "how long it goes on").scaled(1);
+
 fn checked(parameter: &Parameter, value: &Value) -> Result<u64, ParameterError> {
     let wrong = || ParameterError::Value {
         name: parameter.name,

@@ -2,6 +2,7 @@
 //! go through one.
 
 use super::phases::{ONE, endless, fill, making_ready};
+use crate::file::plan::HOW_LONG;
 use crate::file::script::{Script, Scripts};
 use crate::file::{
     Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,
@@ -31,14 +32,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         &["yes", "no"],
         "whether writers grow their files, as the original does, or start over at the end",
     ),
-    Parameter::count(
-        crate::file::plan::SECONDS,
-        300,
-        1,
-        1 << 20,
-        "how long it goes on",
-    )
-    .scaled(1),
+    HOW_LONG,
 ];
 
 pub(super) const FILES: u32 = 4;

@@ -11,7 +11,7 @@
 //! Separate actors carry out the writes that no process waits for, like the C library does.
 
 use super::phases::{endless, fill, making_ready};
-use crate::file::plan::FileKind;
+use crate::file::plan::{FileKind, HOW_LONG};
 use crate::file::script::{Script, Scripts};
 use crate::file::{
     Access, Action, Answer, At, Class, FileCounted, FileId, FileIssue, FileNext, FilePhase,
@@ -72,14 +72,7 @@ pub(super) static KIND: FileKind = FileKind {
             &["none", "log", "both"],
             "which writes are durable when answered",
         ),
-        Parameter::count(
-            crate::file::plan::SECONDS,
-            300,
-            1,
-            1 << 20,
-            "how long it goes on",
-        )
-        .scaled(1),
+        HOW_LONG,
     ],
     takes_archive: false,
     actors: Some("nshadows"),

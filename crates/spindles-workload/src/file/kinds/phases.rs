@@ -32,14 +32,14 @@ pub(super) fn phase(
 /// Creates a phase without a result, which prepares files.
 pub(super) fn making_ready(actors: u32, buffer_bytes: u32) -> FilePhase {
     FilePhase {
-        name: String::new(),
-        summary: "makes the files".to_owned(),
         counted: None,
-        actors,
-        buffer_bytes,
-        endless: false,
-        follows: false,
-        parameters: Vec::new(),
+        ..phase(
+            "",
+            "makes the files",
+            FileCounted::Operations,
+            actors,
+            buffer_bytes,
+        )
     }
 }
 

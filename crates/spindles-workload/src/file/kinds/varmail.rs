@@ -3,7 +3,7 @@
 
 use super::phases::{ONE, endless, making_ready};
 use crate::file::fileset::{self, Fileset, preallocated};
-use crate::file::plan::FileKind;
+use crate::file::plan::{FileKind, HOW_LONG};
 
 use crate::file::{
     Access, Action, Answer, At, FileCounted, FileId, FileIssue, FileNext, FilePhase, FilePlan,
@@ -61,14 +61,7 @@ pub(super) static KIND: FileKind = FileKind {
             99,
             "percent of the files that are there at the begin",
         ),
-        Parameter::count(
-            crate::file::plan::SECONDS,
-            300,
-            1,
-            1 << 20,
-            "how long it goes on",
-        )
-        .scaled(1),
+        HOW_LONG,
     ],
     takes_archive: false,
     actors: Some("nthreads"),
