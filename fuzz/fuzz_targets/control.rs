@@ -1,10 +1,10 @@
-//! Any bytes on the control socket are a command line, or get an error reply. A command that
+//! Any bytes on the control socket are a request, or get an error reply. A command that
 //! receives any bytes from a server ends.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spindles_serve::control::{Answer, Asked, Control, OpenControl};
+use spindles_serve::control::{Answer, Asked, Control, OpenControl, Report, Request, VERSION};
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -29,9 +29,9 @@ impl Sockets {
 static SOCKETS: LazyLock<Sockets> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let real = Control::bind(&folder.path().join("real")).expect("a socket");
-    let real = real.open(Arc::new(|ask, answers| {
-        answers.out(&ask.arguments.join(" "));
-        answers.end(0);
+    let real = real.open(Arc::new(|request, answers| {
+        let status = if request.is_ok() { 0 } else { 2 };
+        answers.send(&Answer::End(Report { status, ..Report::default() }));
     }));
     let fake = UnixListener::bind(folder.path().join("fake")).expect("a socket");
     Sockets {
@@ -60,7 +60,14 @@ fn serve(data: &[u8]) {
 fn ask(data: &[u8]) {
     thread::scope(|scope| {
         let server = scope.spawn(|| SOCKETS.fake.accept().expect("a client connects").0);
-        let asked = Asked::ask(&SOCKETS.path("fake"), &[], SOCKETS.folder.path());
+        let request = Request {
+            version: VERSION,
+            array: String::new(),
+            operation: "status".into(),
+            command: None,
+            alive: false,
+        };
+        let asked = Asked::ask(&SOCKETS.path("fake"), &request);
         let mut asked = asked.expect("a socket").expect("it listens");
         let mut server = server.join().expect("it accepts");
         drop(server.write_all(data));
@@ -80,7 +87,7 @@ fuzz_target!(|data: &[u8]| {
     match mode & 3 {
         0 => serve(data),
         1 => ask(data),
-        2 => serve(&[br#"{"arguments":["status"],"folder":""#, data, b"\"}\n"].concat()),
+        2 => serve(&[br#"{"version":2,"array":"","operation":""#, data, b"\"}\n"].concat()),
         _ => ask(&[br#"{"progress":""#, data, b"\"}\n{\"status\":0}\n"].concat()),
     }
 });

@@ -112,7 +112,7 @@ fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
         if next.is_none() || Instant::now() > end || target.has_ended() {
             return next;
         }
-        sleep(PAUSE);
+        target.work();
     }
 }
 

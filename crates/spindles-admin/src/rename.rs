@@ -4,15 +4,15 @@ use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
 use crate::attach::ChangeError;
 use crate::create::CreateError;
 use crate::host::Host;
-use crate::{create, journal, scan};
+use crate::{create, journal};
 use spindles_block::MemberIndex;
 use spindles_device::notice;
 use spindles_format::{Text, Uuid};
 use std::collections::BTreeMap;
 
-/// Gives the array on these devices a new name. No other array in `places`, as for `scan::resolve`,
-/// may have this name. `progress` gets the progress of the resync of an array that was not closed
-/// in order. Returns the array as found; does nothing if it already has the name.
+/// Gives the array on these devices a new name. The caller checks that no other array has it.
+/// `progress` gets the progress of the resync of an array that was not closed in order. Returns the
+/// array as found; does nothing if it already has the name.
 ///
 /// # Errors
 ///
@@ -20,13 +20,11 @@ use std::collections::BTreeMap;
 pub fn rename<'a>(
     host: impl Into<Host<'a>>,
     to: &str,
-    places: &[String],
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ArrayReport, ChangeError> {
     create::check_name(to)?;
     let host = host.into();
     let report = journal::look(host)?;
-    scan::refuse_taken(to, places, |array| array.uuid == report.uuid)?;
     let mut names = BTreeMap::new();
     name(&report, to, &mut names)?;
     let is_named = |array: &&ArrayReport| {

@@ -59,14 +59,15 @@ impl Target for Shuffled {
         self.target.submit(self.held.swap_remove(index)).unwrap();
         self.target.poll(wait)
     }
+
+    fn counters(&self) -> Counters {
+        self.target.counters()
+    }
 }
 
 impl Managed for Shuffled {
     fn devices(&self) -> Vec<String> {
         self.target.devices()
-    }
-    fn counters(&self) -> Counters {
-        self.target.counters()
     }
     fn close(self: Box<Self>) -> Result<(), CloseError> {
         self.target.close()

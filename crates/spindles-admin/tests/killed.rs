@@ -350,9 +350,8 @@ fn the_next_rename_repairs_a_killed_one() {
         .map(|name| world.path(name))
         .collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let nowhere = [world.path("a")];
     let renamed = |to: &str| {
-        let renamed = rename(&paths, to, &nowhere, &mut |_, _| true);
+        let renamed = rename(&paths, to, &mut |_, _| true);
         renamed.map_err(|error| error.to_string())
     };
     let (mut at, mut mixed) = (0, 0);

@@ -256,6 +256,29 @@ impl Target for Driver {
             self.core.turn(true);
         }
     }
+
+    fn counters(&self) -> Counters {
+        progress::counters(&self.core.carry, self.root)
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), CommandError> {
+        match self.root {
+            Node::Device(_) => Err(CommandError::NoSuchMember),
+            Node::Array(array) => self.core.carry.command(array, command),
+        }
+    }
+
+    fn may_restructure(&self, device: Option<&str>, moves: bool) -> Result<(), AttachError> {
+        manage::may_restructure(&self.core.carry, device, moves)
+    }
+
+    fn lacks(&self) -> Option<String> {
+        progress::lacks(&self.core.carry)
+    }
+
+    fn space_news(&mut self) -> Vec<SpaceNews> {
+        self.core.space_news()
+    }
 }
 
 impl Managed for Driver {
@@ -269,10 +292,6 @@ impl Managed for Driver {
         };
         devices.extend(self.core.spares.names());
         devices
-    }
-
-    fn counters(&self) -> Counters {
-        progress::counters(&self.core.carry, self.root)
     }
 
     fn status(&self) -> Option<Status> {
@@ -290,13 +309,6 @@ impl Managed for Driver {
 
     fn snapshot(&self) -> Vec<ArraySnapshot> {
         self.core.snapshot()
-    }
-
-    fn command(&mut self, command: Command) -> Result<(), CommandError> {
-        match self.root {
-            Node::Device(_) => Err(CommandError::NoSuchMember),
-            Node::Array(array) => self.core.carry.command(array, command),
-        }
     }
 
     fn next_event(&mut self) -> Option<(String, Event)> {
@@ -433,10 +445,6 @@ impl Managed for Driver {
         manage::may_leave(&self.core.carry, device)
     }
 
-    fn may_restructure(&self, device: Option<&str>, moves: bool) -> Result<(), AttachError> {
-        manage::may_restructure(&self.core.carry, device, moves)
-    }
-
     fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
         manage::may_be_spare(&self.core.carry, device)?;
         let bytes = Probe::peek(device)?.bytes; // Clients wait meanwhile.
@@ -453,14 +461,6 @@ impl Managed for Driver {
             self.look_at_devices();
         }
         taken
-    }
-
-    fn space_news(&mut self) -> Vec<SpaceNews> {
-        self.core.space_news()
-    }
-
-    fn lacks(&self) -> Option<String> {
-        progress::lacks(&self.core.carry)
     }
 
     fn incidents(&self) -> Vec<Incident> {

@@ -3,12 +3,11 @@
 use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::spare_report::{SpareReport, Taken};
-use crate::{ArraySnapshot, Incident, LostBytes, SpaceNews, TooSmall};
+use crate::{ArraySnapshot, Incident, LostBytes, TooSmall};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_device::CloseError;
-use spindles_device::counters::Counters;
 use spindles_device::seen::Seen;
-use spindles_engine::{Command, CommandError, Event, Scrub, Status};
+use spindles_engine::{CommandError, Event, Scrub, Status};
 
 /// A member that was taken out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +45,6 @@ pub trait Managed {
     /// Returns the devices that it counts on: members that are not out, journals, and spares.
     fn devices(&self) -> Vec<String>;
 
-    /// Returns the I/O counters of the member devices since the target was opened.
-    fn counters(&self) -> Counters;
-
     /// Returns the state of an array; `None` for other targets.
     fn status(&self) -> Option<Status> {
         None
@@ -62,15 +58,6 @@ pub trait Managed {
     /// Returns all arrays of the target that are in use, each before those inside it. Allocates.
     fn snapshot(&self) -> Vec<ArraySnapshot> {
         Vec::new()
-    }
-
-    /// Sends a command to an array. To close it, use `close`.
-    ///
-    /// # Errors
-    ///
-    /// If the array refuses it; other targets have no members.
-    fn command(&mut self, _command: Command) -> Result<(), CommandError> {
-        Err(CommandError::NoSuchMember)
     }
 
     /// Returns the next event of an array, with the array's name.
@@ -240,17 +227,6 @@ pub trait Managed {
         Ok(())
     }
 
-    /// Checks that the arrays may be closed, changed and opened again. `device` joins them with the
-    /// change. `moves` is set if the change moves the data or the journal, which a growing array
-    /// can't do.
-    ///
-    /// # Errors
-    ///
-    /// The work in progress, or the device's role.
-    fn may_restructure(&self, _device: Option<&str>, _moves: bool) -> Result<(), AttachError> {
-        Ok(())
-    }
-
     /// Returns the members that a spare on this device would be too small for.
     ///
     /// # Errors
@@ -270,19 +246,9 @@ pub trait Managed {
         Vec::new()
     }
 
-    /// Returns changes since the last call in whether clients' writes get space.
-    fn space_news(&mut self) -> Vec<SpaceNews> {
-        Vec::new()
-    }
-
     /// Returns the incidents on the devices of its arrays since the target was opened. Allocates.
     fn incidents(&self) -> Vec<Incident> {
         Vec::new()
-    }
-
-    /// Describes the members that its arrays lack. Allocates.
-    fn lacks(&self) -> Option<String> {
-        None
     }
 
     /// Returns the bytes that its arrays have lost and that were not written since, in order for

@@ -1,10 +1,13 @@
 //! The interface of all targets of block requests: a single device, a file, memory, or an array.
 
+use crate::SpaceNews;
+use crate::errors::AttachError;
 use crate::managed::Managed;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Reply, Request};
-use spindles_device::OpenError;
-use spindles_device::TargetFacts;
+use spindles_device::counters::Counters;
 use spindles_device::queues::{Watch, WatchId};
+use spindles_device::{OpenError, TargetFacts};
+use spindles_engine::{Command, CommandError};
 
 /// Carries block requests. Belongs to one thread, which polls it.
 ///
@@ -107,6 +110,39 @@ pub trait Target: Managed {
 
     /// Waits until a request makes progress, or a descriptor is ready.
     fn wait(&mut self) {}
+
+    /// Returns the I/O counters of the member devices since the target was opened.
+    fn counters(&self) -> Counters;
+
+    /// Sends a command to an array. To close it, use `close`.
+    ///
+    /// # Errors
+    ///
+    /// If the array refuses it; other targets have no members.
+    fn command(&mut self, _command: Command) -> Result<(), CommandError> {
+        Err(CommandError::NoSuchMember)
+    }
+
+    /// Checks that the arrays may be closed, changed and opened again. `device` joins them with the
+    /// change. `moves` is set if the change moves the data or the journal, which a growing array
+    /// can't do.
+    ///
+    /// # Errors
+    ///
+    /// The work in progress, or the device's role.
+    fn may_restructure(&self, _device: Option<&str>, _moves: bool) -> Result<(), AttachError> {
+        Ok(())
+    }
+
+    /// Describes the members that its arrays lack. Allocates.
+    fn lacks(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns changes since the last call in whether clients' writes get space.
+    fn space_news(&mut self) -> Vec<SpaceNews> {
+        Vec::new()
+    }
 }
 
 /// There is no room for another request; it was not taken.

@@ -1,30 +1,32 @@
-//! The control socket receives command lines and returns their output, one JSON document a line.
+//! The control socket receives operations and returns their reports, one JSON document a line.
 //! docs/guide/administration.md describes the format.
 
 use crate::left_behind::{self, Fleeting};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::process::umask;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use spindles_device::sockets::{connect_to, is_full, is_stopped, process_behind};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Most command lines in progress at once; further ones wait.
-const ASKS_MAX: usize = 32;
-/// A waiting command line is refused if none has begun or ended for this long.
-const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Longest command line, in bytes.
-const ASK_BYTES_MAX: u64 = 64 << 10;
-/// Socket time limit: a peer that neither sends its command line nor reads answers for this long is
+/// The version of the protocol. It grows when an operation or a field changes its meaning.
+pub const VERSION: u32 = 2;
+/// Most operations in progress at once; further ones wait.
+pub const OPERATIONS_MAX: usize = 32;
+/// A waiting operation is refused if none has begun or ended for this long.
+pub const WAIT_MAX: Duration = Duration::from_secs(5);
+/// Longest request, in bytes.
+pub const REQUEST_BYTES_MAX: u64 = 64 << 10;
+/// Socket time limit: a peer that neither sends its request nor reads answers for this long is
 /// dropped.
 const SEND_MAX: Duration = Duration::from_secs(10);
 /// Interval between the server's signs of life during a command, if the client asks for them.
@@ -40,16 +42,84 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A command line.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Ask {
-    /// Its words, without the program name.
-    pub arguments: Vec<String>,
-    /// The client's working directory, to which relative names refer.
-    pub folder: PathBuf,
+/// A request: an operation on an array.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Request {
+    /// The version of the protocol.
+    pub version: u32,
+    /// The UUID of the array.
+    pub array: String,
+    /// The operation.
+    pub operation: Value,
+    /// The command line for the server's log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// True if the client gives up on a silent server, and wants signs of life.
     #[serde(default)]
     pub alive: bool,
+}
+
+/// Why a server takes no request from a client.
+#[derive(Debug)]
+pub enum BadRequest {
+    /// The line is longer than [`REQUEST_BYTES_MAX`].
+    TooLong,
+    /// The line is no request.
+    Invalid(serde_json::Error),
+    /// The line has the words of a command line, as clients before version 2 sent them.
+    CommandLine,
+    /// The client speaks this version of the protocol.
+    Version(u64),
+    /// The server performs [`OPERATIONS_MAX`] operations at once.
+    Busy,
+}
+
+/// The result of an operation.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Report {
+    /// The exit status.
+    pub status: u8,
+    /// The error that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The device that was not found, if that is the error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
+    /// Its values, in the form of `--json`.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub document: Value,
+}
+
+/// An answer to a request.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    /// A part of the result, for people.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A remark or an error message.
+    Note {
+        /// The text.
+        note: String,
+    },
+    /// Progress of a job.
+    Progress {
+        /// Name of the job.
+        progress: String,
+        /// Bytes done.
+        done_bytes: u64,
+        /// Total bytes.
+        total_bytes: u64,
+    },
+    /// A sign of life.
+    Alive {
+        /// Always true.
+        alive: bool,
+    },
+    /// The end of the operation.
+    End(Report),
 }
 
 /// The answers to a client. Answers to a disconnected client are dropped.
@@ -67,29 +137,14 @@ impl Answers {
         }
     }
 
-    /// Sends a part of the result.
-    pub fn out(&self, text: &str) {
-        self.send(&json!({ "out": text }));
-    }
-
-    /// Sends a remark or an error message.
-    pub fn note(&self, text: &str) {
-        self.send(&json!({ "note": text }));
-    }
-
-    /// Sends the progress of a job.
-    pub fn progress(&self, what: &str, done: u64, total: u64) {
-        self.send(&json!({ "progress": what, "done_bytes": done, "total_bytes": total }));
-    }
-
-    /// Sends a sign of life.
-    fn alive(&self) {
-        self.send(&json!({ "alive": true }));
-    }
-
-    /// Ends the command with this exit status.
-    pub fn end(&self, status: u8) {
-        self.send(&json!({ "status": status }));
+    /// Sends an answer.
+    pub fn send(&self, answer: &Answer) {
+        let mut line = serde_json::to_vec(answer).expect("an answer has only texts as keys");
+        line.push(b'\n');
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.write_all(&line).is_err() {
+            self.stops.store(true, Ordering::SeqCst);
+        }
     }
 
     /// Becomes true once the client asks to stop or disconnects.
@@ -97,23 +152,16 @@ impl Answers {
     pub fn stops(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stops)
     }
-
-    fn send(&self, document: &Value) {
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        if writeln!(stream, "{document}").is_err() {
-            self.stops.store(true, Ordering::SeqCst);
-        }
-    }
 }
 
-/// The command lines in progress.
+/// The operations in progress.
 #[derive(Debug, Default)]
 struct UnderWay {
     now: Mutex<Crowd>,
     ends: Condvar,
 }
 
-/// Number of command lines, and when one last began or ended.
+/// Number of operations, and when one last began or ended.
 #[derive(Debug, Default)]
 struct Crowd {
     count: usize,
@@ -121,12 +169,12 @@ struct Crowd {
 }
 
 impl UnderWay {
-    /// Waits for a free place for one more command line, and takes it. Returns false if no other
-    /// command line begins or ends for `WAIT_MAX`.
+    /// Waits for a free place for one more operation, and takes it. Returns false if no other
+    /// operation begins or ends for `WAIT_MAX`.
     fn begin(&self) -> bool {
         let end = |now: &Crowd| now.changed.map(|changed| changed + WAIT_MAX);
         let mut now = self.lock();
-        while now.count >= ASKS_MAX {
+        while now.count >= OPERATIONS_MAX {
             let left = end(&now).map(|end| end.saturating_duration_since(Instant::now()));
             let left = left.unwrap_or_default();
             if left.is_zero() {
@@ -147,7 +195,7 @@ impl UnderWay {
         self.ends.notify_all();
     }
 
-    /// Waits until no command line is in progress, for at most `most`.
+    /// Waits until no operation is in progress, for at most `most`.
     fn await_all(&self, most: Duration) {
         let is_some = |now: &mut Crowd| now.count > 0;
         drop(self.ends.wait_timeout_while(self.lock(), most, is_some));
@@ -158,7 +206,7 @@ impl UnderWay {
     }
 }
 
-/// The bound socket, before any command line is accepted.
+/// The bound socket, before any request is accepted.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
@@ -166,7 +214,7 @@ pub struct Control {
     under_way: Arc<UnderWay>,
 }
 
-/// A control socket that accepts command lines.
+/// A control socket that accepts requests.
 #[derive(Debug)]
 pub struct OpenControl {
     path: Option<Fleeting>,
@@ -181,8 +229,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Executes a command line.
-pub type Handler = dyn Fn(&Ask, &Answers) + Send + Sync;
+/// Performs an operation, or refuses a client.
+pub type Handler = dyn Fn(Result<Request, BadRequest>, &Answers) + Send + Sync;
 
 impl Control {
     /// Creates a socket that only its owner can connect to. Replaces one left behind by an earlier
@@ -209,7 +257,7 @@ impl Control {
         folder_of(&self.path.0)
     }
 
-    /// Accepts command lines from now on, each on its own thread.
+    /// Accepts requests from now on, each on its own thread.
     ///
     /// # Errors
     ///
@@ -231,7 +279,7 @@ impl OpenControl {
         drop(self.path.take());
     }
 
-    /// Removes the socket file, then waits up to a second for the command lines in progress.
+    /// Removes the socket file, then waits up to a second for the operations in progress.
     pub fn close(mut self) {
         self.hide();
         self.under_way.await_all(Duration::from_secs(1));
@@ -245,17 +293,12 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
             continue;
         };
         if !under_way.begin() {
-            // An answer this short fits the socket buffer, so writing does not wait for the reader.
-            let why = format!(
-                "the server of the array does {ASKS_MAX} commands at once, and none of those has \
-                 ended for {} s: end one, or try again",
-                WAIT_MAX.as_secs()
-            );
             // Closing a socket with unread data discards the answer, so read the request first.
             let heard = stream.set_nonblocking(true);
             drop((&stream).read(&mut vec![0; 64 << 10]));
             drop(heard.and_then(|()| stream.set_nonblocking(false)));
-            refuse(&Answers::to(stream), 1, &why);
+            // An answer this short fits the socket buffer, so writing does not wait for the reader.
+            handler(Err(BadRequest::Busy), &Answers::to(stream));
             continue;
         }
         let (counted, handler) = (Arc::clone(under_way), Arc::clone(handler));
@@ -271,29 +314,18 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
     }
 }
 
-/// Refuses a command line with this reason.
-fn refuse(answers: &Answers, status: u8, why: &str) {
-    answers.note(&format!("spindles: {why}\n"));
-    answers.end(status);
-}
-
 fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
     stream.set_read_timeout(Some(SEND_MAX))?;
     stream.set_write_timeout(Some(SEND_MAX))?;
     let mut lines = BufReader::new(stream.try_clone()?);
     let mut line = Vec::new();
-    let most = ASK_BYTES_MAX + 1;
+    let most = REQUEST_BYTES_MAX + 1;
     lines.by_ref().take(most).read_until(b'\n', &mut line)?;
     let answers = Answers::to(stream.try_clone()?);
-    if line.len() as u64 > ASK_BYTES_MAX {
-        let why = format!("that is no command line: it is longer than {ASK_BYTES_MAX} bytes");
-        refuse(&answers, 2, &why);
-        return Ok(());
-    }
-    let ask: Ask = match serde_json::from_slice(&line) {
-        Ok(ask) => ask,
-        Err(error) => {
-            refuse(&answers, 2, &format!("that is no command line: {error}"));
+    let request = match parse(&line) {
+        Ok(request) => request,
+        Err(bad) => {
+            handler(Err(bad), &answers);
             return Ok(());
         }
     };
@@ -301,17 +333,30 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
     if is_gone(stream)? {
         return Ok(());
     }
-    stream.set_read_timeout(ask.alive.then_some(ALIVE_INTERVAL))?;
+    stream.set_read_timeout(request.alive.then_some(ALIVE_INTERVAL))?;
     let heard = answers.clone();
     let listens = thread::Builder::new().name("spindles-hear".to_owned());
     let listener = listens
         .stack_size(64 << 10)
         .spawn(move || hear(lines, &heard))?;
-    handler(&ask, &answers);
+    handler(Ok(request), &answers);
     // Ends the wait of the listening thread.
     stream.shutdown(std::net::Shutdown::Both).ok();
     listener.join().ok();
     Ok(())
+}
+
+/// Parses the line of a client.
+fn parse(line: &[u8]) -> Result<Request, BadRequest> {
+    if line.len() as u64 > REQUEST_BYTES_MAX {
+        return Err(BadRequest::TooLong);
+    }
+    let document: Value = serde_json::from_slice(line).map_err(BadRequest::Invalid)?;
+    match document["version"].as_u64() {
+        None if document["arguments"].is_array() => Err(BadRequest::CommandLine),
+        Some(version) if version != u64::from(VERSION) => Err(BadRequest::Version(version)),
+        _ => serde_json::from_value(document).map_err(BadRequest::Invalid),
+    }
 }
 
 /// Returns true if the other side closed its socket.
@@ -327,7 +372,7 @@ fn hear(mut lines: BufReader<UnixStream>, answers: &Answers) {
     loop {
         let said = match lines.fill_buf() {
             Err(error) if is_late(&error) => {
-                answers.alive();
+                answers.send(&Answer::Alive { alive: true });
                 continue;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -412,27 +457,7 @@ impl Silent {
     }
 }
 
-/// An answer to a command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// A part of the result.
-    Out(String),
-    /// A remark or an error message.
-    Note(String),
-    /// Progress of a job.
-    Progress {
-        /// Name of the job.
-        what: String,
-        /// Bytes done.
-        done: u64,
-        /// Total bytes.
-        total: u64,
-    },
-    /// The command ended with this exit status.
-    End(u8),
-}
-
-/// A command line that a server executes.
+/// An operation that a server performs.
 #[derive(Debug)]
 pub struct Asked {
     stream: UnixStream,
@@ -448,19 +473,14 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Sends a command line to the server that listens on `path`; `None` if there is none. With
-    /// `alive` the server sends signs of life, and the command may take any time. Otherwise a
-    /// server that does not answer soon is given up.
+    /// Sends a request to the server that listens on `path`; `None` if there is none. With `alive`
+    /// the server sends signs of life, and the operation may take any time. Otherwise a server that
+    /// does not answer soon is given up.
     ///
     /// # Errors
     ///
     /// A system call failed, or the server does not answer ([`Silent`]).
-    pub fn ask(
-        path: &Path,
-        arguments: &[String],
-        folder: &Path,
-        alive: bool,
-    ) -> io::Result<Option<Self>> {
+    pub fn ask(path: &Path, request: &Request) -> io::Result<Option<Self>> {
         let gone = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
         let mut stream = match connect_to(path) {
             Ok(stream) => stream,
@@ -469,8 +489,8 @@ impl Asked {
             Err(error) => return Err(error),
         };
         let server = process_behind(&stream);
-        let ask = json!({ "arguments": arguments, "folder": folder, "alive": alive });
-        match writeln!(stream, "{ask}") {
+        let line = serde_json::to_string(request)? + "\n";
+        match stream.write_all(line.as_bytes()) {
             // Refused before the request was sent: the reason is still readable.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             Err(error) if is_late(&error) => return Err(Silent::error(server, SilentReason::Late)),
@@ -524,10 +544,10 @@ impl Asked {
             if self.line.is_empty() {
                 return Ok(None);
             }
-            let document: Value = serde_json::from_slice(&self.line).map_err(io::Error::other)?;
-            if document["alive"].is_null() {
+            let answer = serde_json::from_slice(&self.line)?;
+            if !matches!(answer, Answer::Alive { .. }) {
                 self.answered = Instant::now();
-                return answer_of(&document).map(Some);
+                return Ok(Some(answer));
             }
             self.check_end()?;
         }
@@ -564,22 +584,4 @@ impl Asked {
         }
         Ok(())
     }
-}
-
-/// Parses a line from a server.
-fn answer_of(document: &Value) -> io::Result<Answer> {
-    let text = |key: &str| document[key].as_str().map(str::to_owned);
-    let number = |key: &str| document[key].as_u64();
-    let answer = if let Some(text) = text("out") {
-        Some(Answer::Out(text))
-    } else if let Some(text) = text("note") {
-        Some(Answer::Note(text))
-    } else if let Some(what) = text("progress") {
-        let bytes = number("done_bytes").zip(number("total_bytes"));
-        bytes.map(|(done, total)| Answer::Progress { what, done, total })
-    } else {
-        let status = number("status").and_then(|status| u8::try_from(status).ok());
-        status.map(Answer::End)
-    };
-    answer.ok_or_else(|| io::Error::other("the server says what this version does not know"))
 }

@@ -31,7 +31,6 @@ mod server;
 mod stopper;
 mod transports;
 mod wake;
-mod working_directory;
 
 pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Remedy, Watch, state_line};
 pub use certificates::{Certificates, Clients};
@@ -48,7 +47,6 @@ pub use transports::{
     Bind, Door, DoorError, DoorOptions, Seen, TRANSPORTS, Transport, User, WatcherCommand,
     by_users, lasts, watch,
 };
-pub use working_directory::own_working_directory;
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes
 // longer than running it.

@@ -17,8 +17,8 @@ use spindles_array::{
     ArraySnapshot, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target, TooSmall,
 };
 use spindles_block::{BlockIndex, MemberIndex};
-use spindles_device::{CloseError, Counters, Seen, is_address};
-use spindles_engine::{Command, CommandError, Event, Scrub, Status};
+use spindles_device::{CloseError, Seen, is_address};
+use spindles_engine::{CommandError, Event, Scrub, Status};
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -130,29 +130,6 @@ fn counted_on_and_open(target: &dyn Target) -> (Vec<String>, Vec<String>) {
     let mut counted_on = target.devices();
     counted_on.retain(|device| open.contains(device) || is_spare(device));
     (counted_on, open)
-}
-
-impl Handle {
-    /// Returns true if one of these command-line words names this array: its name, its UUID, one of
-    /// its devices, or a device whose superblock says so.
-    #[must_use]
-    pub fn is_meant_by(&self, words: &[String]) -> bool {
-        let report = self.report();
-        let mut devices = self.given();
-        devices.extend(
-            self.offer
-                .call(|target| target.devices())
-                .unwrap_or_default(),
-        );
-        let (uuid, devices) = (report.uuid.to_string(), BTreeSet::from_iter(devices));
-        let is_known = |word: &String| {
-            *word == report.name || *word == uuid || devices.contains(&absolute(word))
-        };
-        let belongs = |word: &String| {
-            report_of(std::slice::from_ref(word)).is_ok_and(|it| it.uuid == report.uuid)
-        };
-        words.iter().any(is_known) || words.iter().any(belongs)
-    }
 }
 
 impl Served for Handle {
@@ -348,10 +325,6 @@ impl Managed for Remote {
         self.call(|target| target.devices()).unwrap_or_default()
     }
 
-    fn counters(&self) -> Counters {
-        self.call(|target| target.counters()).unwrap_or_default()
-    }
-
     fn status(&self) -> Option<Status> {
         self.call(|target| target.status())?
     }
@@ -363,11 +336,6 @@ impl Managed for Remote {
 
     fn snapshot(&self) -> Vec<ArraySnapshot> {
         self.call(|target| target.snapshot()).unwrap_or_default()
-    }
-
-    fn command(&mut self, command: Command) -> Result<(), CommandError> {
-        let done = self.call(move |target| target.command(command));
-        done.unwrap_or(Err(CommandError::Closing))
     }
 
     fn next_event(&mut self) -> Option<(String, Event)> {
@@ -400,7 +368,7 @@ impl Managed for Remote {
         // return `false` one check later.
         let works = self.is_working();
         let worked = std::mem::replace(&mut self.worked, works);
-        std::thread::sleep(LOOK_INTERVAL);
+        self.news.wait(LOOK_INTERVAL);
         worked
     }
 
@@ -481,12 +449,6 @@ impl Managed for Remote {
         self.with(device, |target, device| target.may_leave(device))
     }
 
-    fn may_restructure(&self, device: Option<&str>, moves: bool) -> Result<(), AttachError> {
-        let device = device.map(absolute);
-        let done = self.call(move |target| target.may_restructure(device.as_deref(), moves));
-        done.unwrap_or(Ok(()))
-    }
-
     fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
         self.with(device, |target, device| target.may_be_spare(device))
     }
@@ -501,10 +463,6 @@ impl Managed for Remote {
 
     fn incidents(&self) -> Vec<Incident> {
         self.call(|target| target.incidents()).unwrap_or_default()
-    }
-
-    fn lacks(&self) -> Option<String> {
-        self.call(|target| target.lacks())?
     }
 
     fn lost(&self) -> Vec<LostBytes> {

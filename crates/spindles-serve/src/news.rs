@@ -5,7 +5,8 @@ use spindles_array::{ArraySnapshot, DeviceSnapshot, Managed, SpaceNews, Target};
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, JOURNAL_DEVICE, JournalStatus};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// An event.
 #[derive(Clone, Debug)]
@@ -63,19 +64,18 @@ impl News {
         while let Some(event) = target.next_event() {
             events.push(event);
         }
-        let managed: &mut dyn Managed = target;
         // A spare that failed to replace a member is an event of its own.
-        let taken = managed.spares_taken();
-        let space = managed.space_news();
+        let taken = target.spares_taken();
+        let space = target.space_news();
         let is_quiet = events.is_empty() && taken.is_empty() && space.is_empty();
         if is_quiet && !looks {
             return Vec::new();
         }
-        let before = std::mem::replace(arrays, managed.snapshot());
+        let before = std::mem::replace(arrays, target.snapshot());
         let events = events.into_iter();
         let mut news: Vec<Self> = events
             .map(|(array, event)| {
-                let below = device_below(&*managed, arrays, &array, &event);
+                let below = device_below(&*target, arrays, &array, &event);
                 Self::named(array, event, below, &before, arrays)
             })
             .collect();
@@ -234,7 +234,11 @@ pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
 }
 
 /// Events that a subscriber has not taken yet.
-type Queue = Mutex<VecDeque<News>>;
+#[derive(Debug, Default)]
+struct Queue {
+    pending: Mutex<VecDeque<News>>,
+    grows: Condvar,
+}
 
 /// The event bus: passes events to all subscribers.
 #[derive(Clone, Debug, Default)]
@@ -260,7 +264,8 @@ impl Newsroom {
     /// Passes an event to all subscribers.
     pub(crate) fn tell(&self, news: &News) {
         for listener in locked(&self.0).iter().filter_map(Weak::upgrade) {
-            locked(&listener).push_back(news.clone());
+            locked(&listener.pending).push_back(news.clone());
+            listener.grows.notify_one();
         }
     }
 }
@@ -268,13 +273,20 @@ impl Newsroom {
 impl Listener {
     /// Takes the oldest pending event.
     pub(crate) fn next(&self) -> Option<News> {
-        locked(&self.0).pop_front()
+        locked(&self.0.pending).pop_front()
+    }
+
+    /// Waits until an event is pending, for at most `most`.
+    pub(crate) fn wait(&self, most: Duration) {
+        let is_empty = |pending: &mut VecDeque<News>| pending.is_empty();
+        let pending = locked(&self.0.pending);
+        drop(self.0.grows.wait_timeout_while(pending, most, is_empty));
     }
 
     /// Takes all pending events, and returns messages for devices missing after a reopen.
     #[must_use]
     pub fn lacking(&self) -> Vec<String> {
-        let news = locked(&self.0).drain(..).collect::<Vec<_>>();
+        let news = locked(&self.0.pending).drain(..).collect::<Vec<_>>();
         news.iter().filter_map(News::lacking).collect()
     }
 }

@@ -8,8 +8,8 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use spindles_admin::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
-use spindles_admin::host::{Host, Served as _, absolute, check_one_array, report_of};
-use spindles_admin::scan::{self, Given, Role, ScanError};
+use spindles_admin::host::{Host, absolute, check_one_array, report_of};
+use spindles_admin::scan::{self, FoundArray, Given, Role, ScanError};
 use spindles_admin::spare::Taken;
 use spindles_admin::survey::Health;
 use spindles_array::Incident;
@@ -17,7 +17,7 @@ use spindles_block::{MemberSet, RoundedSize, SizeBytes, counted};
 use spindles_device::is_address;
 use spindles_device::utc;
 use spindles_engine::{Member, Policy, WriteHole};
-use spindles_format::{ErrorCounts, Uuid};
+use spindles_format::ErrorCounts;
 use spindles_layout::{Expression, Level, Redundancy};
 use std::ffi::OsStr;
 use std::path::Path;
@@ -54,13 +54,50 @@ impl Scan {
         ui: &Ui,
     ) -> anyhow::Result<Vec<String>> {
         let given = self.given(arguments, apart, ui)?;
-        if let Some(missed) = &given.may_have_missed {
-            bail!("{missed}");
-        }
-        if let Some(denied) = words::scan::denied(&given) {
-            ui.note(format!("what the array lacks may be here: {denied}"));
-        }
+        check_found(&given, ui)?;
         Ok(given.devices)
+    }
+
+    /// Finds the array of an operation: the server that has it open, or else its devices. Checks
+    /// and notes the same as [`Scan::devices`].
+    pub(crate) fn find(
+        &self,
+        arguments: &[String],
+        apart: &[&str],
+        ui: &Ui,
+    ) -> anyhow::Result<Found> {
+        let found = self.search(arguments, apart, ui)?;
+        if found.server.is_none() {
+            check_found(&found.given, ui)?;
+        }
+        Ok(found)
+    }
+
+    /// Like [`Scan::find`], but leaves unreadable devices to the caller.
+    pub(crate) fn search(
+        &self,
+        arguments: &[String],
+        apart: &[&str],
+        ui: &Ui,
+    ) -> anyhow::Result<Found> {
+        refuse_expressions(arguments)?;
+        let arguments = names(arguments);
+        let given = scan::resolve(&arguments, apart, &self.places);
+        if let (Err(ScanError::Unknown { .. }), [name]) = (&given, &arguments[..])
+            && let Some(server) = InServer::called(name)?
+        {
+            let (given, server) = (Given::default(), Some(server));
+            return Ok(Found { given, server });
+        }
+        let given = given.map_err(usage)?;
+        let server = InServer::of(&given.arrays);
+        if server.is_none() {
+            note_found(&given, ui);
+        } else if arguments.len() > 1 {
+            // The server has one array, and never sees the other arguments.
+            check_one_array(&given.devices)?;
+        }
+        Ok(Found { given, server })
     }
 
     /// Returns the usage error for a command that takes a device and then an array. It shows the
@@ -87,10 +124,12 @@ impl Scan {
         ))
     }
 
-    /// Notes that the array's name will not find a new device, if the device lies outside of the
-    /// searched paths.
-    pub(crate) fn note_out_of_sight(&self, device: &str, devices: &[&str], ui: &Ui) {
-        if scan::is_out_of_sight(device, devices, &self.places) {
+    /// Notes that the array's name will not find new devices that lie outside of the searched
+    /// paths.
+    pub(crate) fn note_out_of_sight(&self, new: &[&str], found: &Found, ui: &Ui) {
+        let devices = names(&found.given.devices);
+        let is_out = |device: &&&str| scan::is_out_of_sight(device, &devices, &self.places);
+        for device in new.iter().filter(is_out) {
             ui.note(format!(
                 "{device} lies where arrays are not looked for. It is used all the same; but the \
                  array's name alone does not find it: give {device} too, or name its folder with \
@@ -142,68 +181,123 @@ impl Scan {
         ui: &Ui,
     ) -> anyhow::Result<Given> {
         refuse_expressions(arguments)?;
-        if let Some(serving) = ui.serving() {
-            let words = devices(arguments)?;
-            if !serving.handle().is_meant_by(&words) {
-                bail!(
-                    "this server has array '{}', and none of {} means that one",
-                    serving.handle().report().name,
-                    words.join(", ")
-                );
-            }
-            return Ok(serving.given());
-        }
-        let arguments = names(arguments);
-        let given = scan::resolve(&arguments, apart, &self.places);
-        if let (Err(ScanError::Unknown { .. }), [name], true) =
-            (&given, &arguments[..], ui.forwards())
-            && let Some(server) = InServer::called(name)?
-        {
-            return Err(server.into());
-        }
+        let given = scan::resolve(&names(arguments), apart, &self.places);
         let given = given.map_err(usage)?;
-        if ui.forwards()
-            && let Some(server) = InServer::of(&given.arrays)
-        {
-            // The server has one array, and never sees the other arguments.
-            if arguments.len() > 1 {
-                check_one_array(&given.devices)?;
-            }
-            return Err(server.into());
-        }
-        for note in given
-            .skipped
-            .iter()
-            .chain(&words::scan::former(&given, false))
-        {
-            ui.note(note);
-        }
-        if let Some(warning) = words::scan::forgotten(&given) {
-            ui.note(warning);
-        }
-        // A left-over inner array also lacks members, although the array does not count on it.
-        let is_whole = || report_of(&given.devices).is_ok_and(|it| it.awaited().is_none());
-        if let Some(elsewhere) = given.elsewhere.as_ref().filter(|_| !is_whole()) {
-            ui.note(elsewhere);
-        }
-        let not_given = given.forgotten.iter().map(|forgotten| {
-            let (role, member) = match forgotten.role {
-                Role::Member(member) => ("member", Some(member.0)),
-                Role::Journal => ("journal", None),
-                Role::Spare => ("spare", None),
-            };
-            json!({
-                "device": forgotten.device,
-                "array": forgotten.array,
-                "uuid": forgotten.uuid.to_string(),
-                "role": role,
-                "member": member,
-            })
-        });
-        ui.not_given(not_given.collect());
-        ui.works_on(&given.arrays);
+        note_found(&given, ui);
         Ok(given)
     }
+}
+
+/// Notes what the search found apart from the devices.
+fn note_found(given: &Given, ui: &Ui) {
+    for note in given
+        .skipped
+        .iter()
+        .chain(&words::scan::former(given, false))
+    {
+        ui.note(note);
+    }
+    if let Some(warning) = words::scan::forgotten(given) {
+        ui.note(warning);
+    }
+    // A left-over inner array also lacks members, although the array does not count on it.
+    let is_whole = || report_of(&given.devices).is_ok_and(|it| it.awaited().is_none());
+    if let Some(elsewhere) = given.elsewhere.as_ref().filter(|_| !is_whole()) {
+        ui.note(elsewhere);
+    }
+    let not_given = given.forgotten.iter().map(|forgotten| {
+        let (role, member) = match forgotten.role {
+            Role::Member(member) => ("member", Some(member.0)),
+            Role::Journal => ("journal", None),
+            Role::Spare => ("spare", None),
+        };
+        json!({
+            "device": forgotten.device,
+            "array": forgotten.array,
+            "uuid": forgotten.uuid.to_string(),
+            "role": role,
+            "member": member,
+        })
+    });
+    ui.not_given(not_given.collect());
+    ui.works_on(&given.arrays);
+}
+
+/// Refuses an array of which the search may have missed devices.
+fn check_found(given: &Given, ui: &Ui) -> anyhow::Result<()> {
+    if let Some(missed) = &given.may_have_missed {
+        bail!("{missed}");
+    }
+    if let Some(denied) = words::scan::denied(given) {
+        ui.note(format!("what the array lacks may be here: {denied}"));
+    }
+    Ok(())
+}
+
+/// The array of an operation.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// What the search found. Without devices if only the server knows them.
+    pub given: Given,
+    /// The server that has the array open.
+    pub server: Option<InServer>,
+}
+
+impl Found {
+    /// Returns true if that is the array, or one inside it or around it.
+    pub(crate) fn is(&self, array: &FoundArray) -> bool {
+        let is_served = |server: &InServer| server.array == array.uuid.to_string();
+        self.given.arrays.contains(&array.uuid) || self.server.as_ref().is_some_and(is_served)
+    }
+
+    /// Returns the device of the array, or the new one, that a word names. See [`device_meant`].
+    pub(crate) fn device(&self, word: &str) -> anyhow::Result<String> {
+        let Some(server) = &self.server else {
+            return device_meant(word, &self.given.devices);
+        };
+        let is_bare = !is_address(word) && !word.contains('/') && !Path::new(word).exists();
+        let of_array = if is_bare {
+            server.devices()?
+        } else {
+            Vec::new()
+        };
+        Ok(whole(&device_meant(word, &of_array)?))
+    }
+
+    /// Returns a device that is new to the array. Its name is absolute if a server gets it.
+    pub(crate) fn new_device(&self, word: &str) -> String {
+        match self.server {
+            None => word.to_owned(),
+            Some(_) => whole(word),
+        }
+    }
+
+    /// Returns devices that are new to the array, in the form in which they were given.
+    pub(crate) fn new_devices(&self, expression: &Expression) -> Expression {
+        match expression {
+            Expression::Leaf(device) => Expression::Leaf(self.new_device(device)),
+            Expression::Array {
+                level,
+                layout,
+                members,
+            } => Expression::Array {
+                level,
+                layout: *layout,
+                members: members.iter().map(|it| self.new_devices(it)).collect(),
+            },
+        }
+    }
+}
+
+/// Returns the absolute name of a device, even of one that does not exist.
+fn whole(device: &str) -> String {
+    let name = absolute(device);
+    if is_address(&name) {
+        return name;
+    }
+    let path = std::path::absolute(&name).ok();
+    path.and_then(|path| path.into_os_string().into_string().ok())
+        .unwrap_or(name)
 }
 
 // The array of a command. (A doc comment here would become the help of the commands.)
@@ -220,6 +314,11 @@ impl ArrayArguments {
     /// Resolves the devices of the array, as [`Scan::devices`] does.
     pub(crate) fn devices(&self, apart: &[&str], ui: &Ui) -> anyhow::Result<Vec<String>> {
         self.scan.devices(&self.devices, apart, ui)
+    }
+
+    /// Finds the array, as [`Scan::find`] does.
+    pub(crate) fn find(&self, apart: &[&str], ui: &Ui) -> anyhow::Result<Found> {
+        self.scan.find(&self.devices, apart, ui)
     }
 }
 
@@ -238,10 +337,10 @@ pub(crate) struct DeviceOfArray {
 }
 
 impl DeviceOfArray {
-    /// Returns the device, and the devices of the array as [`Scan::devices`] does.
-    pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
-        let devices = devices_apart(&[&self.device], &self.devices, &self.scan, ui)?;
-        Ok((device_meant(&self.device, &devices)?, devices))
+    /// Returns the device, and finds the array as [`Scan::find`] does.
+    pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Found)> {
+        let found = find_apart(&[&self.device], &self.devices, &self.scan, ui)?;
+        Ok((found.device(&self.device)?, found))
     }
 }
 
@@ -256,18 +355,19 @@ pub(crate) struct MemberOfArray {
     others: Vec<String>,
     /// The position of the member, instead of its device
     #[arg(long, value_name = "N")]
-    member: Option<u8>,
+    pub member: Option<u8>,
     #[command(flatten)]
     scan: Scan,
 }
 
 impl MemberOfArray {
-    /// Returns the device, and the devices of the array as [`Scan::devices`] does.
-    pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(String, Vec<String>)> {
+    /// Finds the array, as [`Scan::find`] does. Returns the device too, unless `member` is given.
+    pub(crate) fn find(&self, ui: &Ui) -> anyhow::Result<(Found, Option<String>)> {
         let Some(member) = self.member else {
             let first = self.first.as_deref().expect("clap demands it");
-            let devices = devices_apart(&[first], &self.others, &self.scan, ui)?;
-            return Ok((device_meant(first, &devices)?, devices));
+            let found = find_apart(&[first], &self.others, &self.scan, ui)?;
+            let device = found.device(first)?;
+            return Ok((found, Some(device)));
         };
         let array = self.first.iter().chain(&self.others).cloned();
         let array: Vec<String> = array.collect();
@@ -276,39 +376,18 @@ impl MemberOfArray {
                 "--member {member}: of which array? Give its name, or its devices"
             )));
         }
-        let devices = self.scan.devices(&array, &[], ui)?;
-        let report = report_of(&devices)?;
-        let why = match report.members.get(usize::from(member)) {
-            Some(MemberReport::Device { name, .. }) => return Ok((name.clone(), devices)),
-            Some(MemberReport::Array(inner)) => {
-                format!(
-                    "that is the array '{}': give one of its devices",
-                    inner.name
-                )
-            }
-            Some(MemberReport::Missing { .. }) => format!(
-                "that member is missing already: `spindles status {}` says why, and what to do",
-                scan::shell_word(&report.name)
-            ),
-            None => format!(
-                "array '{}' has {} members, 0 to {}",
-                report.name,
-                report.members.len(),
-                report.members.len() - 1
-            ),
-        };
-        Err(Usage::error(format!("--member {member}: {why}")))
+        Ok((self.scan.find(&array, &[], ui)?, None))
     }
 }
 
-/// Resolves the devices of an array, without those in `apart`, which have another role in the
+/// Finds an array, without the devices in `apart`, which have another role in the
 /// command. The first one of these is a device, not the name of an array.
-pub(crate) fn devices_apart(
+pub(crate) fn find_apart(
     apart: &[&str],
     array: &[String],
     scan: &Scan,
     ui: &Ui,
-) -> anyhow::Result<Vec<String>> {
+) -> anyhow::Result<Found> {
     if let [device, ..] = apart
         && !Path::new(device).exists()
         && let Some(named) = scan::called(device, scan.places())
@@ -322,7 +401,7 @@ pub(crate) fn devices_apart(
             others.join(" "),
         )));
     }
-    scan.devices(array, apart, ui)
+    scan.find(array, apart, ui)
 }
 
 /// Finds the device of an array that a word names. An existing path names itself; a bare name that
@@ -331,7 +410,7 @@ pub(crate) fn devices_apart(
 /// # Errors
 ///
 /// Several devices have that name.
-pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<String> {
+fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<String> {
     if is_address(word) || Path::new(word).exists() {
         return Ok(word.to_owned());
     }
@@ -352,10 +431,10 @@ pub(crate) fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<St
 }
 
 /// Returns the names of arrays if the arguments name several; the command then runs once for each.
-pub(crate) fn several(arguments: &[String], ui: &Ui) -> anyhow::Result<Vec<String>> {
+pub(crate) fn several(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     refuse_expressions(arguments)?;
     let names = scan::names_among(&names(arguments)).map_err(Usage::error)?;
-    if names.len() < 2 || ui.serving().is_some() {
+    if names.len() < 2 {
         return Ok(Vec::new());
     }
     if names.len() < devices(arguments)?.len() {
@@ -389,6 +468,10 @@ pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
 /// Returns a better error for a device that was not found, if its name is that of an array.
 pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Option<anyhow::Error> {
     let name = failure::absent_device(error)?;
+    // A server gets absolute names.
+    let here = std::env::current_dir().ok();
+    let here = here.and_then(|here| Path::new(name).strip_prefix(here).ok()?.to_str());
+    let name = here.unwrap_or(name);
     let array = scan::called(name, places)?;
     Some(Usage::error(format!(
         "{name} is an array, and only devices can be given here: its devices are {}",
@@ -414,7 +497,7 @@ pub(crate) fn host<'a>(devices: &'a [&'a str], ui: &'a Ui) -> Host<'a> {
 }
 
 /// Notes that a file in this folder has the same name as the array.
-pub(crate) fn note_hidden_by_file(name: &str, uuid: Uuid, ui: &Ui) {
+pub(crate) fn note_hidden_by_file(name: &str, uuid: &str, ui: &Ui) {
     if Path::new(name).is_file() {
         ui.note(format!(
             "there is a file {} in this folder, and in it the name means that: call the array by \

@@ -30,6 +30,25 @@ impl fmt::Display for Answer {
 
 impl std::error::Error for Answer {}
 
+/// An operation failed, here or in the server that has its array.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// The exit status.
+    pub status: u8,
+    /// The message.
+    pub text: String,
+    /// The device that was not found, if that is the error.
+    pub absent: Option<String>,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Failed {}
+
 /// An invalid command line: exit status 2. All other errors exit with 1.
 ///
 /// A command line is invalid if it is wrong whatever the devices hold: [`is_usage`] decides that
@@ -103,6 +122,9 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
 
 /// Returns the device that a command did not find, if that is the error.
 pub(crate) fn absent_device(error: &anyhow::Error) -> Option<&str> {
+    if let Some(failed) = error.downcast_ref::<Failed>() {
+        return failed.absent.as_deref();
+    }
     errors::causes(&**error).find_map(|error| {
         if let Some(CreateError::NotThere { device }) = error.downcast_ref() {
             return Some(device.as_str());
@@ -118,7 +140,9 @@ pub(crate) fn absent_device(error: &anyhow::Error) -> Option<&str> {
 
 /// Returns the exit status and the text of an error, without the leading `spindles: `.
 pub(crate) fn describe(error: &anyhow::Error) -> (u8, String) {
-    let status = if errors::causes(&**error).any(is_usage) {
+    let status = if let Some(failed) = error.downcast_ref::<Failed>() {
+        failed.status
+    } else if errors::causes(&**error).any(is_usage) {
         STATUS_USAGE
     } else {
         STATUS_FAILED

@@ -7,6 +7,8 @@ mod degraded;
 mod failure;
 mod interrupt;
 mod measuring;
+mod operation;
+mod operations;
 mod output;
 mod overview;
 mod plan;

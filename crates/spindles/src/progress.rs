@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use spindles_block::SizeBytes;
 use spindles_device::notice::Notice;
 use spindles_report::outputs::printable;
-use spindles_serve::control::Answers;
+use spindles_serve::control::{Answer, Answers};
 use std::time::{Duration, Instant};
 
 /// Time between two lines without a terminal.
@@ -110,7 +110,11 @@ impl Progress {
         if let Some(answers) = &self.elsewhere {
             if self.shown_at.is_none() || since(self.shown_at) >= SEND_INTERVAL {
                 self.shown_at = Some(now);
-                answers.progress(&self.what, done, self.total);
+                answers.send(&Answer::Progress {
+                    progress: self.what.clone(),
+                    done_bytes: done,
+                    total_bytes: self.total,
+                });
             }
         } else if since(self.shown_at) >= LINE_INTERVAL {
             self.shown_at = Some(now);

@@ -15,10 +15,15 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
+    /// Returns the rate in bytes per second.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.rebuild_rate.0
+    }
+
     /// Returns the options with which devices are opened.
     pub(crate) fn options(&self) -> OpenOptions {
         OpenOptions {
-            job_rate: Some(self.rebuild_rate.0),
+            job_rate: Some(self.bytes()),
             ..OpenOptions::default()
         }
     }

@@ -1,16 +1,16 @@
-//! Commands on a served array: the server runs them, and the process that was started prints their
-//! output.
+//! Operations on a served array: the server performs them, and the process that was started prints
+//! their results.
 
-use crate::failure::Usage;
 use crate::interrupt;
+use crate::operation::Operation;
 use crate::ui::Ui;
+use anyhow::Context as _;
 use serde_json::Value;
 use spindles_admin::scan::{FoundArray, lines, shell_word};
 use spindles_device::notice;
 use spindles_device::sockets::{connect_to, is_full, listens};
 use spindles_format::Uuid;
-use spindles_serve::control::{Answer, Asked, Silent};
-use std::ffi::OsString;
+use spindles_serve::control::{Answer, Asked, Report, Request, Silent, VERSION};
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,24 @@ use std::thread;
 /// Servers asked at the same time, at most.
 const ASKED_AT_ONCE: usize = 32;
 
-/// The server that has the array of a command.
+/// The server that has the array of an operation.
 #[derive(Debug)]
-pub(crate) struct InServer(PathBuf);
+pub(crate) struct InServer {
+    /// The UUID of the array.
+    pub array: String,
+    /// The control socket.
+    socket: PathBuf,
+}
 
 impl InServer {
     /// Finds a listening server that has one of these arrays open.
     pub(crate) fn of(arrays: &[Uuid]) -> Option<Self> {
-        let mut sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
-        sockets.find(|path| listens(path)).map(Self)
+        let sockets_of = |array: &Uuid| notice::sockets_of(*array).into_iter();
+        arrays.iter().find_map(|array| {
+            let socket = sockets_of(array).find(|path| listens(path))?;
+            let array = array.to_string();
+            Some(Self { array, socket })
+        })
     }
 
     /// Finds a socket of one of these arrays to which this user may not connect.
@@ -66,7 +75,7 @@ impl InServer {
             );
         }
         match (served.pop(), denied) {
-            (Some((_, path)), _) => Ok(Some(Self(path))),
+            (Some((array, socket)), _) => Ok(Some(Self { array, socket })),
             (None, None) => match notice::renamed(name) {
                 None => Ok(None),
                 Some(now) => anyhow::bail!(
@@ -87,14 +96,6 @@ pub(crate) fn by_root(socket: &Path) -> String {
         socket.display()
     )
 }
-
-impl fmt::Display for InServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the array is served ({})", self.0.display())
-    }
-}
-
-impl std::error::Error for InServer {}
 
 /// An array of a server.
 #[derive(Debug)]
@@ -244,78 +245,88 @@ fn ask_status(uuid: &str, socket: &Path) -> Option<Known> {
 
 /// Asks the server on this socket for the status of an array; `None` if no server listens.
 fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
-    let words = ["status", uuid, "--json"].map(str::to_owned);
-    let Some(mut asked) = Asked::ask(socket, &words, Path::new("/"), false)? else {
+    let request = request(uuid, &Operation::Status, false)?;
+    let Some(mut asked) = Asked::ask(socket, &request)? else {
         return Ok(None);
     };
-    let mut text = String::new();
     while let Some(answer) = asked.next_answer()? {
-        if let Answer::Out(part) = answer {
-            text.push_str(&part);
+        if let Answer::End(Report { document, .. }) = answer
+            && !document["state"].is_null()
+        {
+            return Ok(Some(document));
         }
     }
-    let document: Value = serde_json::from_str(&text)?;
-    if document["state"].is_null() {
-        anyhow::bail!("that is no status");
-    }
-    Ok(Some(document))
+    anyhow::bail!("that is no status")
 }
 
-/// How a command waits for the server that runs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
-    /// For a quick answer. Ctrl-C ends only this process: the server has nothing to stop.
-    ForAnswer,
-    /// For an end that may take any time. Ctrl-C ends only this process.
-    ForEnd,
-    /// Like `ForEnd`, but Ctrl-C asks the server to stop the command.
-    UntilStopped,
+/// Makes the request for an operation.
+fn request(array: &str, operation: &Operation, alive: bool) -> anyhow::Result<Request> {
+    let mut command = "spindles".to_owned();
+    for word in std::env::args_os().skip(1) {
+        command = format!("{command} {}", shell_word(&word.to_string_lossy()));
+    }
+    Ok(Request {
+        version: VERSION,
+        array: array.to_owned(),
+        operation: serde_json::to_value(operation)?,
+        command: Some(command).filter(|_| !operation.only_shows()),
+        alive,
+    })
 }
 
-/// Has a server run a command line, and prints its output. Returns the exit status.
-///
-/// # Errors
-///
-/// The server does not reply, which is [`Silent`], or has ended.
-pub(crate) fn forward(
-    server: &InServer,
-    arguments: &[OsString],
-    waits: Waits,
-    ui: &Ui,
-) -> anyhow::Result<u8> {
-    let socket = &server.0;
-    let words = arguments
-        .iter()
-        .map(|word| word.to_str().map(str::to_owned));
-    let words: Option<Vec<String>> = words.collect();
-    let words = words.ok_or_else(|| Usage::error("an argument is no text"))?;
-    let folder = std::env::current_dir()?;
-    // A member that is slow to reply delays every answer about its array.
-    let Some(mut asked) = Asked::ask(socket, &words, &folder, true)? else {
-        anyhow::bail!("the server of the array has just ended: try again");
-    };
-    if waits == Waits::ForAnswer {
-        asked = asked.soon();
-    }
-    if waits == Waits::UntilStopped {
-        interrupt::call(asked.stopper()?)?;
-    }
-    let mut bar = None;
-    while let Some(answer) = asked.next_answer()? {
-        match answer {
-            Answer::Progress { what, done, total } => bar
-                .get_or_insert_with(|| ui.progress_elsewhere(&what, total))
-                .set(done),
-            Answer::Out(text) => {
-                bar = None;
-                ui.out(&text);
-            }
-            Answer::Note(text) => {
-                bar = None;
-                ui.remark(&text);
-            }
-            Answer::End(status) => return Ok(status),
+impl InServer {
+    /// Sends an operation to the server, and prints the answers until its report. Ctrl-C asks the
+    /// server to end the operation, but ends only this process if nothing can be stopped.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer, which is [`Silent`], or has ended.
+    pub(crate) fn perform(&self, operation: &Operation, ui: &Ui) -> anyhow::Result<Report> {
+        // A member that is slow to reply delays every answer about its array.
+        let request = request(&self.array, operation, true)?;
+        let Some(mut asked) = Asked::ask(&self.socket, &request)? else {
+            anyhow::bail!("the server of the array has just ended: try again");
+        };
+        if operation.only_shows() {
+            asked = asked.soon();
+        } else if !matches!(operation, Operation::Stop(_)) {
+            interrupt::call(asked.stopper()?)?;
         }
+        let mut bar = None;
+        while let Some(answer) = asked.next_answer()? {
+            match answer {
+                Answer::Progress {
+                    progress,
+                    done_bytes,
+                    total_bytes,
+                } => bar
+                    .get_or_insert_with(|| ui.progress_elsewhere(&progress, total_bytes))
+                    .set(done_bytes),
+                Answer::Text { text } => {
+                    bar = None;
+                    ui.printed(&text);
+                }
+                Answer::Note { note } => {
+                    bar = None;
+                    ui.remark(&note);
+                }
+                Answer::Alive { .. } => {}
+                Answer::End(report) => return Ok(report),
+            }
+        }
+        anyhow::bail!("the server of the array ended before the command did")
     }
-    anyhow::bail!("the server of the array ended before the command did")
+
+    /// Returns the devices of the array.
+    pub(crate) fn devices(&self) -> anyhow::Result<Vec<String>> {
+        let request = request(&self.array, &Operation::Devices, true)?;
+        let asked = Asked::ask(&self.socket, &request)?.map(Asked::soon);
+        let mut asked = asked.context("the server of the array has just ended: try again")?;
+        while let Some(answer) = asked.next_answer()? {
+            if let Answer::End(Report { document, .. }) = answer {
+                return Ok(serde_json::from_value(document["devices"].clone())?);
+            }
+        }
+        anyhow::bail!("the server of the array ended before the command did")
+    }
 }

@@ -1,5 +1,7 @@
 //! An array that this process serves, for commands of other processes.
 
+use crate::operation::Operation;
+use crate::words;
 use anyhow::Context as _;
 use spindles_admin::host::Served as _;
 use spindles_admin::scan::Given;
@@ -53,31 +55,28 @@ impl Serving {
         }
     }
 
-    /// Returns the reason if a server does not run such a command.
-    pub(crate) fn refuses(&self, command: &str, arguments: &[String]) -> Option<String> {
-        const READ: [&str; 4] = ["status", "scrub", "resync", "stop"];
-        if self.way.read_only && !READ.contains(&command) {
-            return Some("the array is served for reading only".to_owned());
+    /// Returns the reason if the server does not perform an operation.
+    pub(crate) fn refuses(&self, operation: &Operation) -> Option<String> {
+        if self.way.read_only && !operation.is_for_read_only() {
+            return Some(words::control::READ_ONLY.to_owned());
         }
-        if !["status", "stop"].contains(&command) {
+        if !operation.is_for_failed() {
             let snapshot = self.way.handle.managed().snapshot();
             let outermost = snapshot.first().filter(|it| it.status.stopped_writing);
             if let Some(array) = outermost {
-                return Some(format!(
-                    "array '{}' has failed, and nothing more is done with it here: `spindles \
-                     status` says why; bring back what it lacks, then stop the server, and serve \
-                     it again",
-                    array.name
-                ));
+                return Some(words::control::has_failed(&array.name));
             }
         }
-        let is_own = |word: &&String| {
-            let path = std::fs::canonicalize(word);
+        let is_own = |device: &&String| {
+            let path = std::fs::canonicalize(device);
             path.is_ok_and(|path| self.files().any(|own| own == path))
         };
         // A server that opens its own export waits for itself: a deadlock.
-        let own = arguments.iter().find(is_own);
-        own.map(|word| format!("{word} is the array itself: take another device"))
+        let devices = operation.devices();
+        devices
+            .iter()
+            .find(is_own)
+            .map(|own| words::control::is_itself(own))
     }
 
     /// Addresses for clients.
@@ -149,6 +148,11 @@ impl Serving {
     /// The sandbox, if the process entered one.
     pub(crate) fn sandbox(&self) -> Option<&Sandbox> {
         self.way.sandbox.as_ref()
+    }
+
+    /// Identifies the array.
+    pub(crate) fn array(&self) -> String {
+        self.way.array.to_string()
     }
 
     /// The handle of the array.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use spindles_device::notice::Notice;
 use spindles_format::Uuid;
 use spindles_report::outputs::printable;
-use spindles_serve::control::Answers;
+use spindles_serve::control::{Answer, Answers};
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _};
@@ -30,8 +30,6 @@ pub(crate) struct Ui {
     not_given: RefCell<Option<Vec<Value>>>,
     /// The arrays of the command, as far as known.
     arrays: RefCell<Vec<Uuid>>,
-    /// Set if a server that has the array runs the command.
-    forwards: Cell<bool>,
     place: Place,
 }
 
@@ -55,22 +53,16 @@ impl Ui {
             json_is_out: Cell::new(false),
             not_given: RefCell::new(None),
             arrays: RefCell::new(Vec::new()),
-            forwards: Cell::new(false),
             place: Place::Own,
         }
     }
 
-    /// Creates it for a command that runs in a server.
-    pub(crate) fn for_server(
-        json: bool,
-        schema: &str,
-        answers: &Answers,
-        serving: &Serving,
-    ) -> Self {
+    /// Creates it for an operation that a server performs.
+    pub(crate) fn for_server(answers: &Answers, serving: &Serving) -> Self {
         Self {
             terminal: false,
             place: Place::Server(answers.clone(), Box::new(serving.clone())),
-            ..Self::new(json, schema)
+            ..Self::new(false, "")
         }
     }
 
@@ -93,16 +85,6 @@ impl Ui {
         }
     }
 
-    /// Sets whether a server that has the array runs the command.
-    pub(crate) fn may_forward(&self, may: bool) {
-        self.forwards.set(may && self.serving().is_none());
-    }
-
-    /// Returns true if `may_forward` allowed it.
-    pub(crate) fn forwards(&self) -> bool {
-        self.forwards.get()
-    }
-
     /// Shows the progress of work in a server.
     pub(crate) fn progress_elsewhere(&self, what: &str, total: u64) -> Progress {
         let shown = if self.terminal {
@@ -114,10 +96,12 @@ impl Ui {
     }
 
     /// Writes to standard output, unchanged.
-    pub(crate) fn out(&self, text: &str) {
+    fn out(&self, text: &str) {
         match &self.place {
             Place::Own => write_out(text),
-            Place::Server(answers, _) => answers.out(text),
+            Place::Server(answers, _) => answers.send(&Answer::Text {
+                text: text.to_owned(),
+            }),
         }
     }
 
@@ -125,7 +109,9 @@ impl Ui {
     pub(crate) fn remark(&self, text: &str) {
         match &self.place {
             Place::Own => remark(text),
-            Place::Server(answers, _) => answers.note(text),
+            Place::Server(answers, _) => answers.send(&Answer::Note {
+                note: text.to_owned(),
+            }),
         }
     }
 
@@ -143,6 +129,13 @@ impl Ui {
     pub(crate) fn drawn(&self, text: &str) {
         if !self.json {
             self.out(&format!("{text}\n"));
+        }
+    }
+
+    /// Prints a part of the result that a server made. Silent with `--json`.
+    pub(crate) fn printed(&self, text: &str) {
+        if !self.json {
+            self.out(text);
         }
     }
 

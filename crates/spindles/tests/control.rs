@@ -122,6 +122,12 @@ impl Place {
         sockets.find(|path| path.exists()).expect("it listens")
     }
 
+    /// The request for an operation on the array 'pool'.
+    fn request(&self, operation: &Value) -> Value {
+        let array = &self.json("status pool")["uuid"];
+        json!({ "version": 2, "array": array, "operation": operation })
+    }
+
     /// Checks that the NBD handshake gives libnbd the right size and description of the array.
     fn is_as_its_handshake_says(&self) {
         let uri = format!("nbd+unix:///pool?socket={}", self.path("socket").display());
@@ -250,7 +256,7 @@ fn is_managed(block_size: &str, block_bytes: u32) {
         "array 'pool': nothing is wrong"
     );
     let replaced = place.does("replace a --onto d pool");
-    assert!(replaced.contains("member 0 is d now"), "{replaced}");
+    assert!(replaced.contains("/d now"), "{replaced}");
     // A spare takes over automatically.
     place.does("spare add g --array pool");
     for line in ["wipe g --force", "spare remove g"] {
@@ -305,7 +311,7 @@ fn nested_arrays_are_managed_during_writes() {
     place.ends("status pool", 3);
     assert!(place.does("add b pool").contains("is active again"));
     let replaced = place.does("replace a pool --onto e");
-    assert!(replaced.contains("member 0 is e now"), "{replaced}");
+    assert!(replaced.contains("/e now"), "{replaced}");
     // A spare replaces a device of the inner array.
     place.does("spare add f --array pool");
     place.does("fail c pool");
@@ -644,6 +650,7 @@ fn refusals_are_the_same_for_served_and_unserved_arrays() {
             // The server uses absolute device names.
             let folder = place.folder.path().canonicalize().expect("it is there");
             let error = run.error.replace(&format!("{}/", folder.display()), "");
+            let error = error.replace(" in this folder", "");
             (run.status, error)
         });
         refusals.collect()
@@ -709,7 +716,12 @@ fn a_member_failed_by_command_stays_out_until_it_is_added() {
             place.serve("");
         }
         let failed = place.run("fail b pool");
-        assert!(failed.error.contains("spindles add b pool"), "{failed:?}");
+        let device = if served {
+            "/b pool`"
+        } else {
+            "spindles add b pool`"
+        };
+        assert!(failed.error.contains(device), "{failed:?}");
         if served {
             place.does("stop pool");
         }
@@ -819,10 +831,10 @@ fn a_member_failed_by_command_is_out_after_a_kill() {
         }
         let mut server = place.server.take().expect("it runs");
         let stream = UnixStream::connect(place.control()).expect("it listens");
-        let ask = json!({ "arguments": ["fail", "a", "pool"], "folder": place.folder.path() });
-        writeln!(&stream, "{ask}").expect("it hears");
+        let fail = place.request(&json!({ "name": "fail", "device": place.path("a") }));
+        writeln!(&stream, "{fail}").expect("it hears");
         let mut answers = BufReader::new(stream).lines().map_while(Result::ok);
-        assert!(answers.any(|line| line == "{\"status\":0}"));
+        assert!(answers.any(|line| line.starts_with("{\"status\":0,")));
         server.kill().expect("it is killed");
         server.wait().expect("it ends");
         assert_eq!(
@@ -858,8 +870,8 @@ fn arrays_that_swap_names_are_not_confused() {
     // A command sent to the wrong server is refused.
     let socket = one.control_of("viridian");
     let mut stream = UnixStream::connect(socket).expect("it listens");
-    let ask = json!({ "arguments": ["stop", "crimson"], "folder": "/" });
-    writeln!(stream, "{ask}").expect("it hears");
+    let stop = json!({ "version": 2, "array": uuids[1], "operation": { "name": "stop" } });
+    writeln!(stream, "{stop}").expect("it hears");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
     assert!(
@@ -898,16 +910,23 @@ fn the_control_socket_is_private_and_answers_each_request() {
     };
     let talk = |says: &str| say(says.as_bytes());
     let status = |answers: &[Value]| answers.last().expect("an answer")["status"].as_u64();
-    let ask = |words: &[&str]| {
-        let folder = place.folder.path();
-        talk(&format!(
-            "{}\n",
-            json!({ "arguments": words, "folder": folder })
-        ))
-    };
+    let ask = |operation: Value| talk(&format!("{}\n", place.request(&operation)));
+    let note = |answers: &[Value]| answers[0]["note"].as_str().expect("a note").to_owned();
     assert_eq!(status(&talk("what?\n")), Some(2));
-    assert_eq!(status(&talk("{\"arguments\":[]}\n")), Some(2));
+    assert_eq!(status(&talk("{\"operation\":{}}\n")), Some(2));
     assert_eq!(status(&say(b"{\"arguments\":[\"\xff\"]}\n")), Some(2));
+    // Clients before version 2 sent command lines.
+    let old = talk("{\"arguments\":[\"status\",\"pool\"],\"folder\":\"/\"}\n");
+    assert!(note(&old).contains("no command lines"), "{old:?}");
+    assert_eq!(status(&old), Some(2));
+    let mut newer = place.request(&json!({ "name": "status" }));
+    newer["version"] = json!(7);
+    let newer = talk(&format!("{newer}\n"));
+    assert!(
+        note(&newer).contains("version 2 of the protocol, and not 7"),
+        "{newer:?}"
+    );
+    assert_eq!(status(&newer), Some(2));
     let long = say(&vec![b' '; (64 << 10) + 100]);
     assert!(
         long[0]["note"]
@@ -936,29 +955,35 @@ fn the_control_socket_is_private_and_answers_each_request() {
     place.until("room for a command", |place| {
         place.run("status pool").status == 0
     });
-    for other in ["wipe", "create", "sim", "serve"] {
-        assert_eq!(status(&ask(&[other, "--help"])), Some(0));
+    for (operation, unknown) in [
+        (json!({ "name": "shrink" }), "`shrink`"),
+        (json!({ "name": "scrub", "dry": true }), "`dry`"),
+        (json!({ "name": "fail", "device": 1 }), "integer `1`"),
+        (json!({ "name": "add", "device": "b" }), "absolute names"),
+        (json!({}), "`name`"),
+    ] {
+        let refused = ask(operation);
+        assert!(note(&refused).contains(unknown), "{refused:?}");
+        assert_eq!(status(&refused), Some(2));
     }
-    assert_eq!(status(&ask(&["examine", "a"])), Some(2));
-    let answers = ask(&["status", "pool", "--json"]);
-    let out: Vec<&str> = answers.iter().filter_map(|it| it["out"].as_str()).collect();
-    let document: Value = serde_json::from_str(&out.concat()).expect("a document");
-    assert_eq!(document["schema"], json!("spindles.status"));
+    let answers = ask(json!({ "name": "status" }));
+    let document = &answers.last().expect("an answer")["document"];
+    assert_eq!(document["name"], json!("pool"));
     assert_eq!(status(&answers), Some(0));
     // Any input ends a scrub. The server does not buffer a line without an end.
     let mut stream = UnixStream::connect(&path).expect("it listens");
     let limit = Some(Duration::from_mins(1));
     stream.set_read_timeout(limit).expect("a limit");
-    let scrub = json!({ "arguments": ["scrub", "pool"], "folder": place.folder.path() });
+    let scrub = place.request(&json!({ "name": "scrub" }));
     writeln!(stream, "{scrub}").expect("it hears");
     stream.write_all(&[b'x'; 1000]).expect("it hears");
     let answers = BufReader::new(stream).lines().map_while(Result::ok);
     let answers: Vec<String> = answers.collect();
-    let last = answers.last().map(String::as_str);
-    assert_eq!(last, Some("{\"status\":1}"), "{answers:?}");
+    let last = answers.last().expect("an answer");
+    assert!(last.starts_with("{\"status\":1,"), "{answers:?}");
     // A hang-up ends a scrub, and nothing else.
     let mut stream = UnixStream::connect(&path).expect("it listens");
-    let scrub = json!({ "arguments": ["scrub", "pool"], "folder": place.folder.path() });
+    let scrub = place.request(&json!({ "name": "scrub" }));
     writeln!(stream, "{scrub}").expect("it hears");
     drop(stream);
     place.until("the end of the scrub", |place| {
@@ -1159,7 +1184,7 @@ fn the_first_signal_ends_a_waiting_command() {
             let mut lines = BufReader::new(stream.ok()?);
             lines.read_line(&mut message).ok()?;
             // Commands of other tests ask every socket that listens.
-            message.contains("pool").then_some(lines)
+            message.contains("\"alive\":true").then_some(lines)
         });
         let _kept = message.expect("it speaks");
         let pid = command.id().to_string();

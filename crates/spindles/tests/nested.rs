@@ -419,7 +419,7 @@ fn commands_accept_only_the_outermost_array() {
         }
         let output = nest.ends("fail b nest", 0);
         assert!(
-            output.contains("`spindles add b nest` takes it back"),
+            output.contains("b nest` takes it back"),
             "{output}"
         );
         let output = nest.ends("fail c nest", 1);

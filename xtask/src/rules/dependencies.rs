@@ -127,6 +127,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "clap_mangen",
             "ctrlc",
             "indicatif",
+            "serde",
             "serde_json",
             "terminal_size",
         ],

@@ -671,14 +671,15 @@ mod tests {
                 ..reply
             })
         }
+
+        fn counters(&self) -> Counters {
+            self.target.counters()
+        }
     }
 
     impl Managed for Exchanging {
         fn devices(&self) -> Vec<String> {
             self.target.devices()
-        }
-        fn counters(&self) -> Counters {
-            self.target.counters()
         }
         fn close(self: Box<Self>) -> Result<(), CloseError> {
             self.target.close()

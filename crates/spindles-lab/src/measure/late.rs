@@ -106,14 +106,15 @@ mod tests {
         fn poll(&mut self, wait: bool) -> Option<Reply> {
             self.target.poll(wait)
         }
+
+        fn counters(&self) -> Counters {
+            self.target.counters()
+        }
     }
 
     impl Managed for Scripted {
         fn devices(&self) -> Vec<String> {
             self.target.devices()
-        }
-        fn counters(&self) -> Counters {
-            self.target.counters()
         }
         fn status(&self) -> Option<Status> {
             Some(self.status.clone())

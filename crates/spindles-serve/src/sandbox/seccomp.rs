@@ -2,7 +2,6 @@
 //! then causes one local error, whereas killing the process would end all connections.
 
 use super::{Needs, Part};
-use rustix::thread::UnshareFlags;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter_all_threads,
@@ -166,14 +165,6 @@ fn enter(needs: &Needs) -> Result<(), seccompiler::Error> {
         SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *what)
     };
     let conditions: Result<Vec<_>, _> = TYPING.iter().map(other_than).collect();
-    // Only to give a thread its own working directory.
-    let is_folder = SeccompCondition::new(
-        0,
-        SeccompCmpArgLen::Qword,
-        SeccompCmpOp::Eq,
-        UnshareFlags::FS.bits().into(),
-    );
-    rules.insert(libc::SYS_unshare, vec![SeccompRule::new(vec![is_folder?])?]);
     rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(conditions?)?]);
     let filter = SeccompFilter::new(
         rules,

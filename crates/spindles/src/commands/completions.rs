@@ -21,7 +21,6 @@ pub(crate) static COMMAND: Command = Command {
               as commands do.\n\n\
               spindles completions bash > /etc/bash_completion.d/spindles",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

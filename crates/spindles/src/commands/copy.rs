@@ -47,7 +47,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles copy array:a.img,c.img back.bin --bytes 10M\n\
               spindles copy /dev/sdx disk.img --verify",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

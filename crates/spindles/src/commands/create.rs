@@ -36,7 +36,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles create far 'raid1(a.img,nbd://host/export)'\n\
               spindles create --plan /dev/sdb /dev/sdc /dev/sdd 4T",
     hidden: false,
-    forwards: false,
     arguments: |command| {
         let policies = POLICIES
             .iter()
@@ -227,7 +226,7 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
             "{spare} is a spare of it, and takes the place of a member that is lost"
         ));
     }
-    arrays::note_hidden_by_file(&created.name, created.uuid, ui);
+    arrays::note_hidden_by_file(&created.name, &created.uuid.to_string(), ui);
     let devices = devices(expression, arguments);
     ui.line(format!(
         "use it as {}",

@@ -26,7 +26,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles examine a.img b.img c.img\n\
               spindles examine /dev/sd?",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -1,14 +1,12 @@
 //! `spindles fail`: takes a member out of an array.
 
 use super::Command;
-use crate::arrays::{self, MemberOfArray};
+use crate::arrays::MemberOfArray;
 use crate::degraded::Degraded;
+use crate::operation::{Fail, Operation};
+use crate::operations;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_admin::assemble::AssembleOptions;
-use spindles_admin::membership::fail;
-use spindles_admin::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "fail",
@@ -24,7 +22,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles fail b.img pool\n\
               spindles fail --member 1 pool",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -39,44 +36,12 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let (device, devices) = arguments.given.find(ui)?;
-    let (device, devices) = (device.as_str(), arrays::names(&devices));
-    let options = AssembleOptions {
-        degraded: arguments.degraded.degraded,
-        ..AssembleOptions::default()
-    };
-    let mut on_progress = ui.until_interrupted("resync")?;
-    let out = fail(
-        arrays::host(&devices, ui),
+    let (found, device) = arguments.given.find(ui)?;
+    let operation = Operation::Fail(Fail {
         device,
-        &options,
-        &mut on_progress,
-    )?;
-    drop(on_progress);
-    let (array, member) = (&out.array, out.member);
-    ui.line(format!(
-        "array '{array}': member {member}, {device}, is out"
-    ));
-    let (word, of) = (shell_word(device), shell_word(&out.outermost));
-    ui.note(match (&out.spare, ui.serving()) {
-        (None, _) => format!(
-            "it stays out until `spindles add {word} {of}` takes it back, or another device has \
-             its place"
-        ),
-        (Some(spare), Some(_)) => format!(
-            "{spare}, a spare, takes its place: `spindles status {of}` shows how far that is. Then \
-             the array has no use for {device}: `spindles wipe {word}` makes a plain device of it"
-        ),
-        (Some(spare), None) => format!(
-            "{spare}, a spare, takes its place as soon as the array is used: `spindles rebuild \
-             {of}` fills it now. Before that, `spindles add {word} {of}` takes {device} back"
-        ),
+        member: arguments.given.member,
+        degraded: arguments.degraded.degraded,
     });
-    ui.json(&json!({
-        "array": array,
-        "member": member.0,
-        "device": device,
-        "spare": out.spare,
-    }));
+    operations::run(&operation, &found, ui)?;
     Ok(())
 }

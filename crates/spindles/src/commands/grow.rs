@@ -3,15 +3,11 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
-use crate::failure::Usage;
+use crate::operation::{Grow, Operation, Size};
+use crate::operations;
 use crate::ui::Ui;
-use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_admin::assemble::AssembleOptions;
-use spindles_admin::grow::{GrowOptions, Grown, NewSize, abort, grow};
 use spindles_block::SizeBytes;
-use spindles_layout::Level;
 
 pub(crate) static COMMAND: Command = Command {
     name: "grow",
@@ -39,7 +35,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles grow a.img b.img --add c.img --level raid5 --chunk 64K\n\
               spindles grow pool --size max",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -61,7 +56,7 @@ struct Arguments {
     /// New size of the array, on its present members; `max` for all the room that they have
     #[arg(long, value_name = "SIZE", value_parser = new_size,
           conflicts_with_all = ["add", "chunk", "level", "layout", "force"])]
-    size: Option<NewSize>,
+    size: Option<Size>,
     /// Overwrite what the new devices hold
     #[arg(long, requires = "add")]
     force: bool,
@@ -75,138 +70,34 @@ struct Arguments {
     degraded: Degraded,
 }
 
-fn new_size(text: &str) -> Result<NewSize, String> {
+fn new_size(text: &str) -> Result<Size, String> {
     if text == "max" {
-        return Ok(NewSize::Max);
+        return Ok(Size::Max);
     }
     let size: Result<SizeBytes, _> = text.parse();
-    size.map(|size| NewSize::Bytes(size.0))
+    size.map(|size| Size::Bytes(size.0))
         .map_err(|error| format!("{error}, or max"))
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let options = options(&arguments)?;
-    let added: Vec<&str> = arrays::names(&arguments.add);
-    let devices = arguments.array.devices(&added, ui)?;
+    let found = arguments.array.find(&arrays::names(&arguments.add), ui)?;
     if arguments.abort {
-        return give_up(&arrays::names(&devices), ui);
+        operations::run(&Operation::GrowAbort, &found, ui)?;
+        return Ok(());
     }
-    let mut on_progress = ui.until_interrupted("grow")?;
-    let devices = arrays::names(&devices);
-    let grown = grow(arrays::host(&devices, ui), &options, &mut on_progress)?;
-    drop(on_progress);
-    arrays::note_devices(
-        &grown.report.incidents,
-        &grown.report.taken,
-        &grown.wiped,
-        ui,
-    );
-    for device in added {
-        arguments.array.scan.note_out_of_sight(device, &devices, ui);
-    }
-    if let Some(line) = outcome(&grown, &options) {
-        ui.line(line);
-    }
-    let name = &grown.report.name;
-    ui.json(&json!({
-        "name": name,
-        "uuid": grown.report.uuid.to_string(),
-        "incidents": arrays::incidents(&grown.report.incidents),
-        "bytes_before": grown.report.bytes,
-        "bytes": grown.bytes,
-        "already": grown.already,
-        "through": grown.through,
-        "stuck_at_block": grown.stuck,
-    }));
-    if let Some(block) = grown.stuck {
-        bail!(
-            "array '{name}': what begins at block {block} can't be read, and so not moved; \
-             what comes before it is moved, and the growth goes on there next time"
-        );
-    }
-    if !grown.through {
-        let what = ui.what_becomes_of_it("was stopped, and goes on there next time");
-        bail!("array '{name}': the growth {what}");
-    }
-    Ok(())
-}
-
-/// Parses the new shape of the array.
-fn options(arguments: &Arguments) -> anyhow::Result<GrowOptions> {
-    let level = arguments.level.as_deref().map(Level::named).transpose();
-    let level = level.map_err(|error| Usage::error(format!("--level: {error}")))?;
-    let layout = match (&arguments.layout, level) {
-        (None, _) => None,
-        (Some(_), None) => return Err(Usage::error("--layout goes with --level".to_owned())),
-        (Some(name), Some(level)) => {
-            Some((level.layout(name)).map_err(|error| Usage::error(format!("--layout: {error}")))?)
-        }
-    };
-    Ok(GrowOptions {
-        assemble: AssembleOptions {
-            degraded: arguments.degraded.degraded,
-            ..AssembleOptions::default()
-        },
-        add: arguments.add.clone(),
+    let add = arguments.add.iter().map(|device| found.new_device(device));
+    let add: Vec<String> = add.collect();
+    let operation = Operation::Grow(Grow {
+        add: add.clone(),
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
-        level,
-        layout,
+        level: arguments.level,
+        layout: arguments.layout,
         size: arguments.size,
-        overwrite: arguments.force,
-    })
-}
-
-/// Returns the line for people on the array after its growth; `None` if the growth was stopped.
-fn outcome(grown: &Grown, options: &GrowOptions) -> Option<String> {
-    let name = &grown.report.name;
-    if let Some(reason) = &grown.as_large {
-        return Some(format!("array '{name}' stays as it is: {reason}"));
-    }
-    if grown.already {
-        return Some(format!(
-            "array '{name}' has grown that way already: it holds {}",
-            arrays::size(grown.bytes)
-        ));
-    }
-    if !grown.through {
-        return None;
-    }
-    let more = match grown.bytes - grown.report.bytes {
-        0 => "as much as before".to_owned(),
-        more => format!("{} more than before", arrays::size(more)),
-    };
-    let holds = format!("holds {}, {more}", arrays::size(grown.bytes));
-    if options.size.is_some() {
-        return Some(format!("array '{name}' {holds}"));
-    }
-    // The report of a resumed growth already counts the new members.
-    let new = match grown.report.growing {
-        Some(_) => 0,
-        None => options.add.len(),
-    };
-    Some(format!(
-        "array '{name}' is {} on {} members now, and {holds}",
-        options.level.unwrap_or(grown.report.level).name,
-        grown.report.members.len() + new
-    ))
-}
-
-fn give_up(devices: &[&str], ui: &Ui) -> anyhow::Result<()> {
-    let mut on_progress = ui.until_interrupted("abort")?;
-    let aborted = abort(arrays::host(devices, ui), &mut on_progress)?;
-    drop(on_progress);
-    let name = &aborted.report.name;
-    ui.line(format!(
-        "array '{name}' is what it was before it began to grow"
-    ));
-    for device in &aborted.removed {
-        ui.line(format!("{device} is a plain device again"));
-    }
-    ui.json(&json!({
-        "name": name,
-        "uuid": aborted.report.uuid.to_string(),
-        "removed": aborted.removed,
-    }));
+        force: arguments.force,
+        degraded: arguments.degraded.degraded,
+    });
+    operations::run(&operation, &found, ui)?;
+    (arguments.array.scan).note_out_of_sight(&arrays::names(&add), &found, ui);
     Ok(())
 }

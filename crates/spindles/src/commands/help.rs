@@ -11,7 +11,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles help create\n\
               spindles help lab run",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

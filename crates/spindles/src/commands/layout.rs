@@ -20,7 +20,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles layout 'raid5(4)' --layout left-asymmetric --numbers array\n\
               spindles layout 'raid0(raid5(3),raid5(3))'",
     hidden: false,
-    forwards: false,
     arguments: |command| {
         let levels = LEVELS.iter().map(|level| {
             let layouts = level.layouts.iter().map(|row| row.name);

@@ -23,7 +23,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles man lab run\n\
               spindles man --out /usr/local/share/man",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -26,25 +26,19 @@ mod serve_watch;
 mod set;
 mod sim;
 mod spare;
-mod status;
+pub(crate) mod status;
 mod stop;
 mod wipe;
 
 use crate::arrays;
-use crate::failure::{self, Answer, STATUS_DONE, STATUS_FAILED, STATUS_USAGE, Usage};
+use crate::failure::{self, Answer, STATUS_DONE, STATUS_FAILED, STATUS_USAGE};
 use crate::output;
-use crate::served::{self, InServer, Waits};
-use crate::serving::Serving;
 use crate::ui::Ui;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches};
-use spindles_admin::host::Served as _;
-use spindles_admin::scan::shell_word;
-use spindles_serve::control::{Answers, Ask, Silent};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};
-use std::path::Path;
 
 /// A command: its name, arguments and function.
 #[derive(Debug)]
@@ -57,8 +51,6 @@ pub(crate) struct Command {
     pub details: &'static str,
     /// True to leave it out of the list of commands.
     pub hidden: bool,
-    /// True if the server runs it when the array is served.
-    pub forwards: bool,
     /// Adds the arguments: usually `Arguments::augment_args` of a `#[derive(clap::Args)]`.
     pub arguments: fn(clap::Command) -> clap::Command,
     /// Runs the command. Returns `Usage::error` for an invalid command line (exit status 2), and
@@ -178,131 +170,7 @@ fn do_here(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let ui = Ui::new(matches.get_flag("json"), &schema(&matches));
     spindles_device::report_waits(output::report_waits);
-    ui.may_forward(row_of(&matches).forwards);
-    let done = run_parsed(&matches, &ui).or_else(|error| match error.downcast_ref::<InServer>() {
-        Some(server) => do_in(server, &arguments[1..], &matches, &ui),
-        None => Err(error),
-    });
-    done.unwrap_or_else(|error| failed(&error, &ui))
-}
-
-/// Has a server run a command line.
-fn do_in(
-    server: &InServer,
-    arguments: &[OsString],
-    matches: &ArgMatches,
-    ui: &Ui,
-) -> anyhow::Result<u8> {
-    let name = row_of(matches).name;
-    let waits = match name {
-        _ if name == status::COMMAND.name => Waits::ForAnswer,
-        _ if name == stop::COMMAND.name => Waits::ForEnd,
-        _ => Waits::UntilStopped,
-    };
-    let forwarded = served::forward(server, arguments, waits, ui);
-    let Err(error) = forwarded else {
-        return forwarded;
-    };
-    let silent = error.downcast_ref().and_then(Silent::of);
-    match silent {
-        Some(silent) if waits == Waits::ForAnswer => {
-            ui.note(format!("{silent}; this is what the superblocks say"));
-            ui.may_forward(false);
-            run_parsed(matches, ui)
-        }
-        _ => Err(error),
-    }
-}
-
-/// The row of the given command.
-fn row_of(matches: &ArgMatches) -> &'static Command {
-    let (name, _) = matches.subcommand().expect("clap demands one");
-    let row = COMMANDS.iter().find(|row| row.name == name);
-    row.expect("clap lets no other than our commands through")
-}
-
-/// Runs a command line of another process, as if typed in that process's folder.
-fn answer(serving: &Serving, ask: &Ask, answers: &Answers) {
-    let status = match own_folder(&ask.folder) {
-        Ok(()) => {
-            let heard = serving.handle().listen();
-            let status = execute_served(ask, answers, serving);
-            // All earlier events have been delivered when this call returns.
-            serving.handle().managed().is_working();
-            for lacking in heard.lacking() {
-                answers.note(&format!("spindles: {lacking}\n"));
-            }
-            status
-        }
-        Err(error) => {
-            answers.note(&format!("spindles: {}: {error}\n", ask.folder.display()));
-            STATUS_FAILED
-        }
-    };
-    answers.end(status);
-}
-
-/// Gives this thread a working directory of its own, and changes to that folder.
-fn own_folder(folder: &Path) -> std::io::Result<()> {
-    spindles_serve::own_working_directory()?;
-    std::env::set_current_dir(folder)
-}
-
-/// Runs a command line in the server of its array. Returns the exit status. Logs all commands but
-/// `status`, so that the log shows every change to the array.
-fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) -> u8 {
-    let array = serving.name();
-    let (status, error) = do_served(ask, answers, serving);
-    if ask
-        .arguments
-        .first()
-        .is_none_or(|it| it != status::COMMAND.name)
-    {
-        output::write_log(&log_line(&array, &ask.arguments, status, error.as_deref()));
-    }
-    status
-}
-
-/// Formats a command for the log: `spindles: array 'pool': command done: spindles fail b.img pool`.
-fn log_line(array: &str, arguments: &[String], status: u8, error: Option<&str>) -> String {
-    let words = arguments.iter().map(|word| shell_word(word));
-    let words: Vec<_> = words.collect();
-    let how = match (status, error) {
-        (STATUS_DONE, _) => "command done".to_owned(),
-        (status, _) => format!("command ended with exit status {status}"),
-    };
-    let why = error.map_or_else(String::new, |error| format!(": {error}"));
-    let line = format!(
-        "spindles: array '{array}': {how}: spindles {}{why}",
-        words.join(" ")
-    );
-    // Keep each log entry on one line: arguments may contain line feeds.
-    line.replace(char::is_control, " ") + "\n"
-}
-
-/// Returns the exit status, and the error if there was one.
-fn do_served(ask: &Ask, answers: &Answers, serving: &Serving) -> (u8, Option<String>) {
-    let ui = |json: bool, schema: &str| Ui::for_server(json, schema, answers, serving);
-    let json = ask.arguments.iter().any(|argument| argument == "--json");
-    let program = ["spindles".to_owned()];
-    let matches = match command_line().try_get_matches_from(program.iter().chain(&ask.arguments)) {
-        Ok(matches) => matches,
-        Err(error) => return (refuse(&ui(json, "spindles"), &error), None),
-    };
-    let ui = ui(json, &schema(&matches));
-    let row = row_of(&matches);
-    let name = row.name;
-    let done = if !row.forwards {
-        Err(Usage::error(format!("{name}: a server does not do that")))
-    } else if let Some(why) = serving.refuses(name, &ask.arguments) {
-        Err(anyhow::anyhow!(why))
-    } else {
-        run_parsed(&matches, &ui)
-    };
-    match done {
-        Ok(status) => (status, None),
-        Err(error) => (failed(&error, &ui), Some(failure::describe(&error).1)),
-    }
+    run_parsed(&matches, &ui).unwrap_or_else(|error| failed(&error, &ui))
 }
 
 /// Runs a parsed command. Returns its exit status if it succeeded and printed all of its result.
@@ -400,23 +268,6 @@ mod tests {
             );
             assert!(!row.about.ends_with('.'), "{}", row.name);
         }
-    }
-
-    #[test]
-    fn each_command_is_logged_on_one_line() {
-        let line = |status, error| {
-            let words = ["spare", "add", "a b"].map(str::to_owned);
-            log_line("pool", &words, status, error)
-        };
-        assert_eq!(
-            line(0, None),
-            "spindles: array 'pool': command done: spindles spare add 'a b'\n"
-        );
-        assert_eq!(
-            line(1, Some("no\nroom")),
-            "spindles: array 'pool': command ended with exit status 1: spindles spare add 'a b': \
-             no room\n"
-        );
     }
 
     /// Splits a line like a shell: at blanks outside quotes, up to a redirection, a pipe or `&`.

@@ -16,7 +16,6 @@ pub(crate) static COMMAND: Command = Command {
     about: "Run operations that a server's sandbox forbids; `serve` starts this",
     details: "",
     hidden: true,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

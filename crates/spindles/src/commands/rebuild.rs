@@ -3,17 +3,11 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
+use crate::operation::{Onto, Operation, Rebuild};
+use crate::operations;
 use crate::rate::Rate;
 use crate::ui::Ui;
-use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
-use spindles_admin::assemble::{AssembleOptions, MemberReport};
-use spindles_admin::rebuild::{RebuildOptions, Rebuilt, rebuild};
-use spindles_admin::scan;
-use spindles_array::Incident;
-use spindles_block::{MemberIndex, counted};
-use spindles_format::ChecksumKind;
 use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
@@ -43,7 +37,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles rebuild a.img c.img --onto new.img\n\
               spindles rebuild c.img d.img --onto 'raid0(new.img,other.img)'",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -69,162 +62,20 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let onto = arguments
-        .onto
-        .as_deref()
-        .map(arrays::expression)
-        .transpose()?;
+    let onto = arguments.onto.as_deref().map(arrays::expression);
+    let onto = onto.transpose()?;
     let new = onto.as_ref().map_or(Vec::new(), Expression::leaves);
-    let devices = arguments.array.devices(&new, ui)?;
-    let options = RebuildOptions {
-        assemble: AssembleOptions {
-            open: arguments.rate.options(),
-            degraded: arguments.degraded.degraded,
-            ..AssembleOptions::default()
-        },
-        onto: onto.clone(),
-        member: arguments.member.map(MemberIndex),
-        overwrite: arguments.force,
-    };
-    let mut on_progress = ui.until_interrupted("rebuild")?;
-    let rebuilt = rebuild(
-        arrays::host(&arrays::names(&devices), ui),
-        &options,
-        &mut on_progress,
-    )?;
-    drop(on_progress);
-    arrays::note_devices(
-        &rebuilt.report.incidents,
-        &rebuilt.report.taken,
-        &rebuilt.wiped,
-        ui,
-    );
-    for device in &new {
-        let scan = &arguments.array.scan;
-        scan.note_out_of_sight(device, &arrays::names(&devices), ui);
-    }
-    show_members(&rebuilt, onto.is_some(), ui);
-    if is_filled(&rebuilt) {
-        show_missing(&rebuilt, ui);
-    }
-    ui.json(&document(&rebuilt));
-    check_filled(&rebuilt, ui)
-}
-
-/// Returns true if the rebuild finished and filled everything that could be computed.
-fn is_filled(rebuilt: &Rebuilt) -> bool {
-    rebuilt.through && rebuilt.failed == 0
-}
-
-/// Shows the inner array that was created, and the members that are active again.
-fn show_members(rebuilt: &Rebuilt, is_onto_given: bool, ui: &Ui) {
-    if let Some(made) = &rebuilt.made {
-        let end = if is_filled(rebuilt) {
-            ", and filled"
-        } else {
-            ""
-        };
-        ui.line(format!(
-            "array '{}': the inner array '{}' ({}) is recreated from {}{end}",
-            rebuilt.report.name,
-            made.name,
-            made.level,
-            made.devices.join(", ")
-        ));
-    }
-    for (array, member) in &rebuilt.members {
-        let what = if is_onto_given && lacks_checksums(rebuilt, array) {
-            ", a single device among arrays: reads do not detect its corruption, since the \
-             outer array has no checksums (--onto 'concat(DEV)' has them)"
-        } else {
-            ""
-        };
-        ui.line(format!(
-            "array '{array}': member {member} is active again{what}"
-        ));
-    }
-}
-
-/// Returns true if the new member is a single device next to arrays, in an array without checksums.
-fn lacks_checksums(rebuilt: &Rebuilt, array: &str) -> bool {
-    let around = rebuilt.report.arrays();
-    let around = around.iter().find(|report| report.name == array);
-    let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
-    rebuilt.made.is_none()
-        && around.is_some_and(|report| {
-            report.checksum == ChecksumKind::None.name() && report.members.iter().any(is_array)
-        })
-}
-
-/// Shows that there was nothing to rebuild, and notes the members that are still missing.
-fn show_missing(rebuilt: &Rebuilt, ui: &Ui) {
-    let name = &rebuilt.report.name;
-    if rebuilt.members.is_empty() {
-        for refused in &rebuilt.report.refused {
-            ui.note(format!("left out: {refused}"));
-        }
-        ui.line(format!(
-            "array '{name}' lacks no member: there is nothing to rebuild"
-        ));
-    }
-    for (array, missing) in rebuilt.still_missing() {
-        ui.note(format!(
-            "array '{array}' is still degraded: {missing} missing; `spindles status {}` says what \
-             can be done",
-            scan::shell_word(name)
-        ));
-    }
-}
-
-/// Returns the bytes of the new device that could not be computed.
-fn unfilled_bytes(rebuilt: &Rebuilt) -> u64 {
-    let incidents = rebuilt.report.incidents.iter();
-    incidents.map(Incident::unfilled_bytes).sum()
-}
-
-/// Returns the JSON document of a rebuild.
-fn document(rebuilt: &Rebuilt) -> Value {
-    json!({
-        "name": rebuilt.report.name,
-        "uuid": rebuilt.report.uuid.to_string(),
-        "incidents": arrays::incidents(&rebuilt.report.incidents),
-        "made": rebuilt.made.as_ref().map(|made| json!({
-            "array": made.name,
-            "level": made.level,
-            "devices": made.devices,
-        })),
-        "rebuilt": rebuilt.members.iter().map(|(array, member)| {
-            json!({ "array": array, "member": member.0 })
-        }).collect::<Vec<_>>(),
-        "through": is_filled(rebuilt),
-        "unreadable": rebuilt.failed,
-        "unfilled_bytes": unfilled_bytes(rebuilt),
-    })
-}
-
-/// Returns an error if the new device is not filled completely.
-fn check_filled(rebuilt: &Rebuilt, ui: &Ui) -> anyhow::Result<()> {
-    let name = &rebuilt.report.name;
-    if rebuilt.failed > 0 {
-        bail!(
-            "array '{name}': {} could not be read, so the new device is not active yet; restore \
-             the data there from a backup",
-            counted(rebuilt.failed, "place")
-        );
-    }
-    let unfilled_bytes = unfilled_bytes(rebuilt);
-    if unfilled_bytes > 0 {
-        bail!(
-            "array '{name}': {} of the new device can't be filled, since other members can't be \
-             read there either; the rest is filled; `spindles scrub {}` names the places: \
-             restore them from a backup",
-            arrays::size(unfilled_bytes),
-            scan::shell_word(name)
-        );
-    }
-    if !rebuilt.through {
-        let what = ui.what_becomes_of_it("was stopped, and goes on there next time");
-        bail!("array '{name}': the rebuild {what}");
-    }
+    let found = arguments.array.find(&new, ui)?;
+    let onto = onto.as_ref().map(|onto| found.new_devices(onto));
+    let operation = Operation::Rebuild(Rebuild {
+        onto: onto.as_ref().map(Onto::from),
+        member: arguments.member,
+        force: arguments.force,
+        degraded: arguments.degraded.degraded,
+        rebuild_rate: Some(arguments.rate.bytes()),
+    });
+    operations::run(&operation, &found, ui)?;
+    let new = onto.as_ref().map_or(Vec::new(), Expression::leaves);
+    arguments.array.scan.note_out_of_sight(&new, &found, ui);
     Ok(())
 }

@@ -1,13 +1,11 @@
 //! `spindles remove`: makes an array release a device.
 
-use super::{Command, spare};
-use crate::arrays::{self, DeviceOfArray};
+use super::Command;
+use crate::arrays::DeviceOfArray;
+use crate::operation::{Operation, Remove};
+use crate::operations;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_admin::assemble::AssembleOptions;
-use spindles_admin::membership::{Out, Removed, remove};
-use spindles_admin::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
@@ -20,7 +18,6 @@ pub(crate) static COMMAND: Command = Command {
               device. Take a working member out first, with spindles fail.\n\n\
               spindles remove b.img pool",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -33,51 +30,7 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let (device, devices) = arguments.given.find(ui)?;
-    let (device, devices) = (device.as_str(), arrays::names(&devices));
-    let removed = remove(
-        arrays::host(&devices, ui),
-        device,
-        &AssembleOptions::default(),
-    )?;
-    let what = match &removed {
-        Removed::Member(out) => {
-            let (array, member) = (&out.array, out.member);
-            if ui.serving().is_some() {
-                ui.line(format!(
-                    "array '{array}' has let go of member {member}, {device}"
-                ));
-            } else {
-                ui.line(format!(
-                    "nothing was changed: array '{array}' is not served, so no server uses \
-                     member {member}, {device}, which is out"
-                ));
-                let (word, of) = (shell_word(device), shell_word(array));
-                ui.note(format!(
-                    "`spindles add {word} {of}` takes it back; `spindles wipe {word}` makes a \
-                     plain device of it"
-                ));
-            }
-            "member"
-        }
-        Removed::Replaced(Out { array, member }, by) => {
-            ui.line(format!(
-                "array '{array}' has let go of {device} already: {by} is member {member} in its \
-                 place"
-            ));
-            ui.note(format!(
-                "`spindles wipe {}` makes a plain device of it",
-                shell_word(device)
-            ));
-            "member"
-        }
-        Removed::Spare(removed) => {
-            for removed in removed {
-                spare::report(device, removed, ui);
-            }
-            "spare"
-        }
-    };
-    ui.json(&json!({ "device": device, "was": what }));
+    let (device, found) = arguments.given.find(ui)?;
+    operations::run(&Operation::Remove(Remove { device }), &found, ui)?;
     Ok(())
 }

@@ -2,14 +2,11 @@
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
-use crate::serving::Serving;
+use crate::operation::{Operation, Rename};
+use crate::operations;
 use crate::ui::Ui;
-use crate::words;
-use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
-use spindles_admin::rename::rename;
-use spindles_format::Uuid;
+use spindles_admin::scan;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rename",
@@ -23,7 +20,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles rename pool archive\n\
               spindles rename a.img b.img c.img archive",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -39,50 +35,16 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = arguments.array.devices(&[], ui)?;
+    let found = arguments.array.find(&[], ui)?;
     let to = &arguments.name;
-    if ui.serving().is_some_and(|it| it.is_other_export(to)) {
-        bail!(
-            "clients of this server find another array by the name '{to}', whatever that is called \
-             by now: take another name, or stop serving that one first"
-        );
+    scan::refuse_taken(to, arguments.array.scan.places(), |array| found.is(array))?;
+    let operation = Operation::Rename(Rename { to: to.clone() });
+    let renamed = operations::run(&operation, &found, ui)?;
+    if let Some(uuid) = renamed["uuid"]
+        .as_str()
+        .filter(|_| renamed["name_before"] != **to)
+    {
+        arrays::note_hidden_by_file(to, uuid, ui);
     }
-    let mut on_progress = ui.until_interrupted("rename")?;
-    let report = rename(
-        arrays::host(&arrays::names(&devices), ui),
-        to,
-        arguments.array.scan.places(),
-        &mut on_progress,
-    )?;
-    drop(on_progress);
-    for warning in words::report::warnings(&report) {
-        ui.note(warning);
-    }
-    let from = &report.name;
-    if from == to {
-        ui.line(format!("array '{from}' is called that already"));
-        ui.json(&document(from, to, report.uuid));
-        return Ok(());
-    }
-    arrays::note_hidden_by_file(to, report.uuid, ui);
-    ui.line(format!("array '{from}' is called '{to}' now"));
-    // Renaming leaves the path of a file or block device unchanged.
-    let by_nbd = |serving: &&Serving| serving.addresses().len() > serving.files().count();
-    if let Some(serving) = ui.serving().filter(by_nbd) {
-        ui.note(format!(
-            "until it is served again, NBD clients find it as export '{}', and another array of \
-             that name is another export",
-            serving.handle().export()
-        ));
-    }
-    ui.json(&document(from, to, report.uuid));
     Ok(())
-}
-
-fn document(from: &str, to: &str, uuid: Uuid) -> Value {
-    json!({
-        "name": to,
-        "name_before": from,
-        "uuid": uuid.to_string(),
-    })
 }

@@ -4,13 +4,12 @@ use super::Command;
 use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
+use crate::operation::{Operation, Replace};
+use crate::operations;
 use crate::rate::Rate;
 use crate::ui::Ui;
-use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_admin::assemble::{AssembleOptions, examine};
-use spindles_admin::replace::{ReplaceOptions, Replaced, replace};
+use spindles_admin::assemble::examine;
 use spindles_admin::scan::{self, shell_word};
 use spindles_format::Uuid;
 use spindles_layout::Expression;
@@ -32,7 +31,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles replace b.img pool --onto new.img\n\
               spindles replace b.img a.img c.img --onto new.img",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -75,67 +73,18 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         return Err(error);
     }
     let apart = [arguments.old.as_str(), arguments.onto.as_str()];
-    let devices = arrays::devices_apart(&apart, &arguments.devices, &arguments.scan, ui)?;
-    let old = arrays::device_meant(&arguments.old, &devices)?;
-    let options = ReplaceOptions {
-        assemble: AssembleOptions {
-            open: arguments.rate.options(),
-            degraded: arguments.degraded.degraded,
-            ..AssembleOptions::default()
-        },
-        old: old.clone(),
-        onto: arguments.onto.clone(),
-        overwrite: arguments.force,
-    };
-    let mut on_progress = ui.until_interrupted("replace")?;
-    let replaced = replace(
-        arrays::host(&arrays::names(&devices), ui),
-        &options,
-        &mut on_progress,
-    )?;
-    drop(on_progress);
-    for warning in words::report::warnings(&replaced.report) {
-        ui.note(warning);
-    }
-    arrays::note_devices(
-        &replaced.report.incidents,
-        &[], // The report warns of them.
-        &replaced.wiped,
-        ui,
-    );
-    (arguments.scan).note_out_of_sight(onto, &arrays::names(&devices), ui);
-    report(&replaced, &old, onto, ui);
+    let found = arrays::find_apart(&apart, &arguments.devices, &arguments.scan, ui)?;
+    let onto = found.new_device(onto);
+    let operation = Operation::Replace(Replace {
+        old: found.device(old)?,
+        onto: onto.clone(),
+        force: arguments.force,
+        degraded: arguments.degraded.degraded,
+        rebuild_rate: Some(arguments.rate.bytes()),
+    });
+    operations::run(&operation, &found, ui)?;
+    arguments.scan.note_out_of_sight(&[&onto], &found, ui);
     Ok(())
-}
-
-/// Reports the replaced member, and a superblock left on the old device.
-fn report(replaced: &Replaced, old: &str, onto: &str, ui: &Ui) {
-    if let Some(error) = &replaced.not_cleared {
-        ui.note(format!(
-            "{old} still has its superblock, which could not be cleared: {error}; never give it \
-             alone, and clear it with spindles wipe when it can be written"
-        ));
-    }
-    let how = if replaced.rebuilt {
-        format!("{old} failed on the way, and its place was rebuilt from the others")
-    } else {
-        format!("{old} is no member any more")
-    };
-    ui.line(format!(
-        "array '{}': member {} is {onto} now; {how}",
-        replaced.array, replaced.member
-    ));
-    ui.json(&json!({
-        "name": replaced.report.name,
-        "uuid": replaced.report.uuid.to_string(),
-        "incidents": arrays::incidents(&replaced.report.incidents),
-        "array": replaced.array,
-        "member": replaced.member.0,
-        "old": old,
-        "new": onto,
-        "rebuilt": replaced.rebuilt,
-        "not_cleared": replaced.not_cleared,
-    }));
 }
 
 /// Returns the error if only the member was given, and its array counts on others.

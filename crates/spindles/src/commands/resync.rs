@@ -1,17 +1,13 @@
 //! `spindles resync`: makes an array consistent that was not closed cleanly.
 
 use super::Command;
-use crate::arrays::{self, ArrayArguments};
+use crate::arrays::ArrayArguments;
 use crate::degraded::Degraded;
+use crate::operation::{Operation, Resync};
+use crate::operations;
 use crate::rate::Rate;
 use crate::ui::Ui;
-use crate::words;
-use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_admin::assemble::AssembleOptions;
-use spindles_admin::resync::resync;
-use spindles_array::no_space;
 
 pub(crate) static COMMAND: Command = Command {
     name: "resync",
@@ -23,7 +19,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles resync pool\n\
               spindles resync a.img b.img c.img",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -43,53 +38,12 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let options = AssembleOptions {
+    let found = arguments.array.find(&[], ui)?;
+    let operation = Operation::Resync(Resync {
         force: arguments.force,
         degraded: arguments.degraded.degraded,
-        open: arguments.rate.options(),
-        ..AssembleOptions::default()
-    };
-    let devices = arguments.array.devices(&[], ui)?;
-    let mut on_progress = ui.until_interrupted("resync")?;
-    let resynced = resync(
-        arrays::host(&arrays::names(&devices), ui),
-        &options,
-        &mut on_progress,
-    )?;
-    drop(on_progress);
-    arrays::note_devices(&resynced.report.incidents, &resynced.report.taken, &[], ui);
-    for warning in words::report::warnings(&resynced.report) {
-        ui.note(warning);
-    }
-    let name = &resynced.report.name;
-    if !resynced.through
-        && let Some(no_space) = no_space(&resynced.report.incidents)
-    {
-        bail!("array '{name}': {no_space}");
-    }
-    if !resynced.through {
-        let what = ui.what_becomes_of_it("was stopped, and goes on next time");
-        bail!("array '{name}': the resync {what}");
-    }
-    // This covers the arrays inside it.
-    let was_clean = resynced.report.is_clean();
-    ui.line(if was_clean {
-        format!("array '{name}' is clean: there is nothing to resync")
-    } else {
-        format!("array '{name}' is consistent")
+        rebuild_rate: Some(arguments.rate.bytes()),
     });
-    if resynced.report.may_be_wrong() {
-        ui.note(format!(
-            "array '{name}': devices were away, so data near the last writes before the crash \
-             may be wrong: compare it with a backup"
-        ));
-    }
-    ui.json(&json!({
-        "name": name,
-        "uuid": resynced.report.uuid.to_string(),
-        "incidents": arrays::incidents(&resynced.report.incidents),
-        "was_clean": was_clean,
-        "consistent": true,
-    }));
+    operations::run(&operation, &found, ui)?;
     Ok(())
 }

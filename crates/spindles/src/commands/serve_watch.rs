@@ -13,7 +13,6 @@ pub(crate) static COMMAND: Command = Command {
     about: "Remove the mount or block device of a server; `serve` starts this",
     details: "",
     hidden: true,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

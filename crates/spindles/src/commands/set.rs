@@ -1,14 +1,12 @@
 //! `spindles set`: shows or changes the settings of an array.
 
 use super::Command;
-use crate::arrays::{self, ArrayArguments};
+use crate::arrays::ArrayArguments;
 use crate::degraded::Degraded;
+use crate::operation::{Operation, Set};
+use crate::operations;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
-use serde_json::json;
-use spindles_admin::assemble::AssembleOptions;
-use spindles_admin::host::report_of;
-use spindles_admin::settings::set_degraded_writes;
 
 pub(crate) static COMMAND: Command = Command {
     name: "set",
@@ -28,7 +26,6 @@ pub(crate) static COMMAND: Command = Command {
               date, and no further question follows.\n\n\
               spindles set a.img b.img --degraded-writes allow",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -63,37 +60,11 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let options = AssembleOptions {
+    let found = arguments.array.find(&[], ui)?;
+    let operation = Operation::Set(Set {
+        degraded_writes: arguments.degraded_writes.map(DegradedWrites::allowed),
         degraded: arguments.degraded.degraded,
-        ..AssembleOptions::default()
-    };
-    let devices = arguments.array.devices(&[], ui)?;
-    let (report, allowed) = if let Some(what) = arguments.degraded_writes {
-        let names = arrays::names(&devices);
-        let set = set_degraded_writes(arrays::host(&names, ui), &options, what.allowed());
-        (set?, what.allowed())
-    } else {
-        // Without an option, show the setting.
-        let report = report_of(&devices)?;
-        let allowed = report.degraded_writes;
-        (report, allowed)
-    };
-    let name = &report.name;
-    ui.line(if allowed {
-        format!(
-            "array '{name}' is written without a question while members are away that may be \
-             newer, or alone hold blocks of the last writes before a crash"
-        )
-    } else {
-        format!(
-            "array '{name}' is written only with --degraded while members are away that may be \
-             newer, or alone hold blocks of the last writes before a crash"
-        )
     });
-    ui.json(&json!({
-        "name": name,
-        "uuid": report.uuid.to_string(),
-        "degraded_writes": allowed,
-    }));
+    operations::run(&operation, &found, ui)?;
     Ok(())
 }

@@ -34,7 +34,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles sim --seed 42 --trace              the same, with every line of the run\n\
               spindles sim --seed 42 --shrink             the same, as short as it still fails",
     hidden: false,
-    forwards: false,
     arguments: |command| {
         let list = |title: &str, rows: &mut dyn Iterator<Item = (&str, &str)>| {
             let lines = rows.map(|(name, about)| format!("\n  {name:<19}  {about}"));

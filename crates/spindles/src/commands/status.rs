@@ -2,7 +2,10 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
-use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE, Usage};
+use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE};
+use crate::operation::{Operation, Rebuild};
+use crate::operations::clear_errors;
+use crate::operations::outcome::{self, Outcome};
 use crate::overview;
 use crate::rates::{self, Sample};
 use crate::serving::Serving;
@@ -11,8 +14,7 @@ use crate::ui::Ui;
 use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_admin::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
-use spindles_admin::settings::{ClearedErrors, array_of_member, clear_errors};
+use spindles_admin::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_array::{ArraySnapshot, DeviceSnapshot, MemberSnapshot, why_out};
 use spindles_block::{MemberIndex, counted};
 use spindles_device::DeviceCounters;
@@ -20,8 +22,9 @@ use spindles_device::notice::percent;
 use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::{ChecksumKind, ErrorCounts};
 
-use spindles_admin::scan::{Forgotten, Given, Role, is_device, shell_word};
+use spindles_admin::scan::{Forgotten, Given, Role, shell_word};
 use spindles_admin::survey::{Health, Survey, User, another_owner, survey};
+use spindles_serve::control::Silent;
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{ClientNumbers, JobPace, ServerNumbers};
 use std::ffi::OsString;
@@ -67,7 +70,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles status --clear-errors b.img pool\n\
               spindles status --clear-errors pool",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -99,34 +101,46 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     if let Some(seconds) = arguments.watch {
-        if ui.serving().is_some() {
-            return Err(Usage::error("--watch: a server shows it once"));
-        }
         return watch(Duration::from_secs(seconds));
     }
     if let Some(device) = &arguments.clear_errors {
-        return clear(device, &arguments, ui);
+        return clear_errors::run(device, &arguments.devices, &arguments.scan, ui);
     }
-    if arguments.devices.is_empty() && ui.serving().is_none() {
+    if arguments.devices.is_empty() {
         return answer(overview::show(arguments.scan.places(), ui));
     }
-    let several = arrays::several(&arguments.devices, ui)?;
+    let several = arrays::several(&arguments.devices)?;
     if !several.is_empty() {
         let command = [COMMAND.name.to_owned()].into_iter();
         let command: Vec<String> = command.chain(arguments.scan.words()).collect();
         return do_each(&command, &several, ui);
     }
-    show_array(&arguments, ui)
+    let found = arguments.scan.search(&arguments.devices, &[], ui)?;
+    let report = match &found.server {
+        None => outcome::report(show(&found.given, false, ui)),
+        Some(server) => match server.perform(&Operation::Status, ui) {
+            Ok(report) => report,
+            Err(error) => {
+                let silent = error.downcast_ref().and_then(Silent::of);
+                let Some(silent) = silent else {
+                    return Err(error);
+                };
+                ui.note(format!("{silent}; this is what the superblocks say"));
+                let given = arguments.scan.given(&arguments.devices, &[], ui)?;
+                outcome::report(show(&given, true, ui))
+            }
+        },
+    };
+    outcome::finish(report, ui)?;
+    Ok(())
 }
 
-/// Shows one array; its health is the exit status.
-fn show_array(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
-    let given = arguments.scan.given(&arguments.devices, &[], ui)?;
+/// Shows one array; its health is the exit status. `is_silent`: its server does not answer.
+pub(crate) fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
     let mut survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let is_member = |it: &Forgotten| matches!(it.role, Role::Member(_));
     let are_forgotten = given.forgotten.iter().any(is_member);
     let hides_devices = given.hides_devices() || are_forgotten;
-    let is_silent = ui.serving().is_none() && !ui.forwards();
     if hides_devices {
         survey.note_hidden_devices();
     }
@@ -154,7 +168,7 @@ fn show_array(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
         view.show(report, None, 0, &mut document);
         documents.push(document);
     }
-    let warnings = warnings(&survey, &given, hides_devices, ui);
+    let warnings = warnings(&survey, given, hides_devices, ui);
     let bad = open.first().zip(survey.reports.first());
     let bad = bad.map(|(array, report)| show_bad_blocks(&array.status, report, ui));
     for warning in &warnings {
@@ -171,8 +185,8 @@ fn show_array(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     document["served"] = json!(view.numbers.map(|numbers| view.served(numbers)));
     document["users"] = survey.users.iter().map(|it| user(it, &jobs)).collect();
     document["jobs"] = jobs.iter().map(RunningJob::document).collect();
-    ui.json(&document);
-    answer(arrays::exit_status(survey.health()))
+    let end = answer(arrays::exit_status(survey.health()));
+    Ok(Outcome::of(&document).ending(end))
 }
 
 /// Lists the warnings on the arrays, with the remedies.
@@ -207,7 +221,10 @@ fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec
         .flat_map(|_| survey.reports.iter().flat_map(moved_away));
     warnings.extend(moved);
     warnings.extend(serving.map(Serving::losses).unwrap_or_default());
-    let may_rebuild = serving.is_some_and(|it| it.refuses("rebuild", &[]).is_none());
+    let may_rebuild = serving.is_some_and(|it| {
+        it.refuses(&Operation::Rebuild(Rebuild::default()))
+            .is_none()
+    });
     match &survey.needs_force {
         _ if hides_devices => {}
         Some(why) => warnings.push(words::errors::text(why)),
@@ -248,62 +265,6 @@ fn unknown_state(survey: &Survey, hides_devices: bool, why: &str) -> String {
     } else {
         why.to_owned()
     }
-}
-
-/// Resets the error counters of a device to 0, or those of all members of an array.
-fn clear(word: &str, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
-    let given = arguments.devices.as_slice();
-    let (array, device) = match (given, array_of_member(word)) {
-        ([], Some(array)) => (vec![array.to_string()], Some(word)),
-        ([], None) if is_device(word) => {
-            anyhow::bail!("{word} is no member of an array: nothing is counted on it")
-        }
-        ([], None) => (vec![word.to_owned()], None),
-        (given, _) => (given.to_vec(), Some(word)),
-    };
-    let devices = arguments.scan.devices(&array, &[], ui)?;
-    let device = device.map(|device| arrays::device_meant(device, &devices));
-    let device = device.transpose()?;
-    let names = arrays::names(&devices);
-    let host = arrays::host(&names, ui);
-    let cleared = clear_errors(host, &AssembleOptions::default(), device.as_deref())?;
-    for it in cleared.iter().filter(|it| !it.errors.is_empty()) {
-        let errors = arrays::errors_text(&it.errors, it.block_bytes);
-        ui.line(format!("{}: cleared {errors}", cleared_place(it)));
-    }
-    if cleared.iter().all(|it| it.errors.is_empty()) {
-        ui.line(match (&device, cleared.first()) {
-            (Some(_), Some(it)) => format!("{}, had no errors", cleared_place(it)),
-            _ => format!("{word}: no member had errors"),
-        });
-    }
-    let members: Vec<Value> = cleared.iter().map(cleared_document).collect();
-    // The first is the device itself; arrays with it follow.
-    let mut document = match (&device, members.first()) {
-        (Some(_), Some(own)) => own.clone(),
-        _ => json!({ "array": word }),
-    };
-    document["members"] = json!(members);
-    ui.json(&document);
-    Ok(())
-}
-
-/// `array 'pool': member 1, b.img`.
-fn cleared_place(cleared: &ClearedErrors) -> String {
-    let what = cleared.device.as_deref().unwrap_or("an array");
-    format!(
-        "array '{}': member {}, {what}",
-        cleared.array, cleared.member
-    )
-}
-
-fn cleared_document(cleared: &ClearedErrors) -> Value {
-    json!({
-        "array": cleared.array,
-        "member": cleared.member.0,
-        "device": cleared.device,
-        "cleared": arrays::errors_json(&cleared.errors, cleared.block_bytes),
-    })
 }
 
 /// Warns of members of a served array whose files were moved or deleted.

@@ -2,19 +2,18 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::operation::{Operation, Stop};
+use crate::operations;
 use crate::served::{InServer, by_root};
-use crate::serving::Serving;
 use crate::several::do_each;
 use crate::ui::Ui;
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::assemble::{AssembleError, AssembleOptions, look};
 use spindles_admin::scan::Given;
 use spindles_admin::scratch::is_scratch;
 use spindles_admin::survey::{Server, server_of, servers_given};
 use spindles_device::OpenOptions;
-use spindles_serve::{User, by_users};
 use std::time::Duration;
 
 pub(crate) static COMMAND: Command = Command {
@@ -31,13 +30,9 @@ pub(crate) static COMMAND: Command = Command {
               spindles stop pool\n\
               spindles stop pool music",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
-
-/// Clients that a refusal names, at most.
-const NAMED_MAX: usize = 5;
 
 #[derive(Args)]
 struct Arguments {
@@ -59,27 +54,19 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let Some(fresh) = arguments.devices.iter().find(|it| is_fresh(it)) {
         return Err(end_of_server(fresh, &servers_given(fresh)));
     }
-    let several = arrays::several(&arguments.devices, ui)?;
+    let several = arrays::several(&arguments.devices)?;
     if !several.is_empty() {
         let force = arguments.force.then(|| "--force".to_owned());
         let command = [COMMAND.name.to_owned()].into_iter().chain(force);
         let command: Vec<String> = command.chain(arguments.scan.words()).collect();
         return do_each(&command, &several, ui);
     }
-    let given = arguments.scan.given(&arguments.devices, &[], ui)?;
-    let Some(serving) = ui.serving() else {
-        return Err(why_not(&given, &arguments.devices.join(" ")));
-    };
-    let name = serving.name();
-    if !arguments.force {
-        refuse_in_use(serving, &name)?;
+    let found = arguments.scan.search(&arguments.devices, &[], ui)?;
+    if found.server.is_none() {
+        return Err(why_not(&found.given, &arguments.devices.join(" ")));
     }
-    match serving.stop() {
-        Ok(notes) => notes.iter().for_each(|note| ui.note(note)),
-        Err(error) => bail!("{error}"),
-    }
-    ui.line(format!("array '{name}' is not served any more, and closed"));
-    ui.json(&json!({ "stopped": true, "name": name }));
+    let force = arguments.force;
+    operations::run(&Operation::Stop(Stop { force }), &found, ui)?;
     Ok(())
 }
 
@@ -149,43 +136,4 @@ fn why_not(given: &Given, called: &str) -> anyhow::Error {
         }
         _ => anyhow!("no server serves {called}"),
     }
-}
-
-/// Refuses while the file or block device is in use: to its users, its end is a disk that is pulled
-/// out.
-fn refuse_in_use(serving: &Serving, name: &str) -> anyhow::Result<()> {
-    let Some((path, users)) = serving.in_use()? else {
-        return refuse_clients(serving, name);
-    };
-    let path = path.display();
-    let remedies: Vec<String> = users.iter().map(User::remedy).collect();
-    let first = match remedies.as_slice() {
-        [] => "end the processes that use it".to_owned(),
-        remedies => remedies.join("; "),
-    };
-    bail!(
-        "{path}, which is array '{name}', is in use {}: it is served as before. To stop it, first: \
-         {first}. What --force does to them says spindles stop --help",
-        by_users(&users)
-    )
-}
-
-/// Refuses while clients are connected: a client that does not reconnect loses its disk.
-fn refuse_clients(serving: &Serving, name: &str) -> anyhow::Result<()> {
-    let clients = serving.lasting_clients();
-    let (named, more) = clients.split_at(clients.len().min(NAMED_MAX));
-    let named: Vec<String> = named.iter().map(ToString::to_string).collect();
-    if named.is_empty() {
-        return Ok(());
-    }
-    let more = match more.len() {
-        0 => String::new(),
-        count => format!(", and {count} more"),
-    };
-    bail!(
-        "array '{name}' is in use over NBD by {}{more}: it is served as before. To stop it, \
-         disconnect these first (`nbd-client -d`, `qemu-nbd -d`, or end the program), or cut their \
-         connections: --force",
-        named.join(", ")
-    )
 }

@@ -26,7 +26,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles wipe old.img\n\
               spindles wipe old.img --force",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -2,6 +2,7 @@
 //! named here, and in no library.
 
 pub(crate) mod alarms;
+pub(crate) mod control;
 pub(crate) mod errors;
 pub(crate) mod lab;
 pub(crate) mod report;

@@ -22,7 +22,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles bench engine\n\
               spindles bench engine 'raid5(4)' 'raid0(raid5(3),raid5(3))' --members null",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

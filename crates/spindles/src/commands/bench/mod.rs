@@ -15,7 +15,6 @@ pub(crate) static COMMAND: Command = Command {
     about: "Run one measurement: a workload on a target, the engine, or the parity kernels",
     details: "",
     hidden: false,
-    forwards: false,
     arguments,
     run,
 };

@@ -20,7 +20,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles bench parity\n\
               spindles bench parity --data 4 --chunk 1M",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -27,7 +27,6 @@ pub(crate) static COMMAND: Command = Command {
     about: "Run one workload on one target",
     details: "",
     hidden: false,
-    forwards: false,
     arguments: |command| {
         let workloads = KINDS
             .iter()

@@ -1,14 +1,13 @@
 //! `spindles journal add`: gives an array a separate device for its journal.
 
-use crate::arrays::{self, Scan};
+use crate::arrays::Scan;
 use crate::commands::Command;
 use crate::degraded::Degraded;
 use crate::failure::Usage;
+use crate::operation::{JournalAdd, Operation};
+use crate::operations;
 use crate::ui::Ui;
-use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_admin::journal::add;
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
@@ -19,7 +18,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles journal add fast.img --array pool\n\
               spindles journal add fast.img --array a.img,b.img,c.img",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -53,29 +51,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         )));
     };
     let array = [array.clone()];
-    let members = arguments.scan.devices(&array, &[device.as_str()], ui)?;
-    let mut on_progress = ui.until_interrupted("journal")?;
-    let added = add(
-        device,
-        arrays::host(&arrays::names(&members), ui),
-        arguments.force,
-        arguments.degraded.degraded,
-        &mut on_progress,
-    )?;
-    drop(on_progress);
-    let warnings = words::report::warnings(&added.report);
-    for warning in &warnings {
-        ui.note(warning);
-    }
-    arrays::note_devices(&[], &[], &added.wiped, ui);
-    let name = &added.report.name;
-    (arguments.scan).note_out_of_sight(device, &arrays::names(&members), ui);
-    ui.line(format!("array '{name}' has its journal on {device}"));
-    ui.json(&json!({
-        "name": name,
-        "uuid": added.report.uuid.to_string(),
-        "warnings": warnings,
-        "journal": device,
-    }));
+    let found = arguments.scan.find(&array, &[device.as_str()], ui)?;
+    let device = found.new_device(device);
+    let operation = Operation::JournalAdd(JournalAdd {
+        device: device.clone(),
+        force: arguments.force,
+        degraded: arguments.degraded.degraded,
+    });
+    operations::run(&operation, &found, ui)?;
+    arguments.scan.note_out_of_sight(&[&device], &found, ui);
     Ok(())
 }

@@ -19,7 +19,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles journal add /dev/nvme0n1 --array pool\n\
               spindles journal remove --array pool",
     hidden: false,
-    forwards: true,
     arguments: |command| {
         with_commands(command, ROWS)
             .subcommand_required(true)

@@ -1,15 +1,13 @@
 //! `spindles journal remove`: moves the journal of an array back to its members.
 
-use crate::arrays::{self, Scan};
+use crate::arrays::Scan;
 use crate::commands::Command;
 use crate::degraded::Degraded;
 use crate::failure::Usage;
+use crate::operation::{JournalRemove, Operation};
+use crate::operations;
 use crate::ui::Ui;
-use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_admin::assemble::JournalReport;
-use spindles_admin::journal::remove;
 use spindles_admin::scan::shell_word;
 
 pub(crate) static COMMAND: Command = Command {
@@ -21,7 +19,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles journal remove --array pool\n\
               spindles journal remove --array a.img,b.img,c.img,fast.img",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -49,29 +46,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             shell_word(&arguments.array)
         )));
     }
-    let devices = arguments.scan.devices(&[arguments.array], &[], ui)?;
-    let mut on_progress = ui.until_interrupted("journal")?;
-    let report = remove(
-        arrays::host(&arrays::names(&devices), ui),
-        arguments.degraded.degraded,
-        &mut on_progress,
-    )?;
-    drop(on_progress);
-    let warnings = words::report::warnings(&report);
-    for warning in &warnings {
-        ui.note(warning);
-    }
-    let device = match &report.journal {
-        JournalReport::Device(device) => Some(device),
-        JournalReport::Members | JournalReport::DeviceMissing => None,
-    };
-    let name = &report.name;
-    ui.line(format!("array '{name}' has its journal on its members"));
-    ui.json(&json!({
-        "name": name,
-        "uuid": report.uuid.to_string(),
-        "warnings": warnings,
-        "removed": device,
-    }));
+    let found = arguments.scan.find(&[arguments.array], &[], ui)?;
+    let degraded = arguments.degraded.degraded;
+    let operation = Operation::JournalRemove(JournalRemove { degraded });
+    operations::run(&operation, &found, ui)?;
     Ok(())
 }

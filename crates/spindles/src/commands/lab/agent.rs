@@ -24,7 +24,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab run mine.toml --nodes node3 --ssh 'ssh -p 2222'\n\
               spindles lab run mine.toml --nodes node3 --agent 'spindles lab agent --folder /nfs'",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -18,7 +18,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab compare results-before results-after\n\
               spindles lab compare results-before results-after --format markdown",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -19,7 +19,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab list\n\
               spindles lab list --show your-devices > mine.toml",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -21,7 +21,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab run\n\
               spindles lab report lab-results/*",
     hidden: false,
-    forwards: false,
     arguments: |command| {
         with_commands(command, ROWS)
             .subcommand_required(true)

@@ -22,7 +22,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab report lab-results/*\n\
               spindles lab report results --format csv > results.csv",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -31,7 +31,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab run mine.toml --dry-run\n\
               spindles lab run mine.toml --force",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

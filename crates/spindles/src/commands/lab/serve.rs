@@ -26,7 +26,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab serve results --listen 127.0.0.1:8000\n\
               ssh -L 7118:127.0.0.1:7118 server spindles lab serve",
     hidden: false,
-    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

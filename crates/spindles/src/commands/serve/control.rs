@@ -1,11 +1,19 @@
 //! The control socket of a served array.
 
-use crate::commands::answer;
+use crate::failure::{STATUS_DONE, STATUS_FAILED, STATUS_USAGE};
+use crate::operation::Operation;
+use crate::operations::perform;
+use crate::output;
 use crate::serving::Serving;
+use crate::ui::Ui;
+use crate::words;
 use anyhow::Context as _;
+use spindles_admin::host::Served as _;
+use spindles_device::is_address;
 use spindles_device::notice::{self, Named};
 use spindles_format::Uuid;
-use spindles_serve::control::{Control, OpenControl};
+use spindles_report::outputs::printable;
+use spindles_serve::control::{Answer, Answers, BadRequest, Control, OpenControl, Report, Request};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,9 +42,9 @@ impl Sockets {
     /// Starts to accept commands.
     pub(super) fn open(self, serving: Serving) -> anyhow::Result<Commands> {
         let answers = serving.clone();
-        let control = self
-            .control
-            .map(|control| control.open(Arc::new(move |ask, to| answer(&answers, ask, to))));
+        let control = self.control.map(|control| {
+            control.open(Arc::new(move |request, to| answer(&answers, request, to)))
+        });
         Ok(Commands {
             serving,
             control: control.transpose()?,
@@ -67,5 +75,98 @@ impl Commands {
         if let Some(control) = control {
             control.close();
         }
+    }
+}
+
+/// Answers a client: performs its operation, and reports how that ended.
+fn answer(serving: &Serving, request: Result<Request, BadRequest>, answers: &Answers) {
+    let taken = request.map_err(|bad| words::control::refused(&bad));
+    let taken = taken.and_then(|request| take(serving, request));
+    let (operation, command) = match taken {
+        Ok(taken) => taken,
+        Err((status, why)) => {
+            note(&why, answers);
+            return answers.send(&Answer::End(failed(status, None)));
+        }
+    };
+    let heard = serving.handle().listen();
+    let report = match serving.refuses(&operation) {
+        Some(why) => failed(STATUS_FAILED, Some(why)),
+        None => {
+            let ui = Ui::for_server(answers, serving);
+            perform(&operation, &serving.given(), &ui)
+        }
+    };
+    if !operation.only_shows() {
+        let error = report.error.as_deref();
+        output::write_log(&log_line(&serving.name(), &command, report.status, error));
+    }
+    // All earlier events have been delivered when this call returns.
+    serving.handle().managed().is_working();
+    for lacking in heard.lacking() {
+        note(&lacking, answers);
+    }
+    answers.send(&Answer::End(report));
+}
+
+/// Returns the operation of a request and its command line, or the exit status and why it is
+/// refused.
+fn take(serving: &Serving, request: Request) -> Result<(Operation, String), (u8, String)> {
+    if request.array != serving.array() {
+        let why = words::control::other_array(&serving.name(), &request.array);
+        return Err((STATUS_FAILED, why));
+    }
+    let operation = serde_json::from_value(request.operation);
+    let operation = operation.map_err(|error| (STATUS_USAGE, words::control::unknown(&error)))?;
+    let devices = Operation::devices(&operation);
+    let is_relative = |name: &&String| !is_address(name) && Path::new(name).is_relative();
+    if let Some(name) = devices.iter().find(is_relative) {
+        return Err((STATUS_USAGE, words::control::relative(name)));
+    }
+    Ok((operation, request.command.unwrap_or_default()))
+}
+
+/// Sends a remark.
+fn note(text: &str, answers: &Answers) {
+    let note = printable(&format!("spindles: {text}\n")).into_owned();
+    answers.send(&Answer::Note { note });
+}
+
+fn failed(status: u8, error: Option<String>) -> Report {
+    Report {
+        status,
+        error,
+        ..Report::default()
+    }
+}
+
+/// Formats an operation for the log: `spindles: array 'pool': command done: spindles fail b pool`.
+fn log_line(array: &str, command: &str, status: u8, error: Option<&str>) -> String {
+    let how = match status {
+        STATUS_DONE => "command done".to_owned(),
+        status => format!("command ended with exit status {status}"),
+    };
+    let why = error.map_or_else(String::new, |error| format!(": {error}"));
+    let line = format!("spindles: array '{array}': {how}: {command}{why}");
+    // Keep each log entry on one line: names may contain line feeds.
+    line.replace(char::is_control, " ") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_is_logged_on_one_line() {
+        let line = |status, error| log_line("pool", "spindles spare add 'a b'", status, error);
+        assert_eq!(
+            line(0, None),
+            "spindles: array 'pool': command done: spindles spare add 'a b'\n"
+        );
+        assert_eq!(
+            line(1, Some("no\nroom")),
+            "spindles: array 'pool': command ended with exit status 1: spindles spare add 'a b': \
+             no room\n"
+        );
     }
 }

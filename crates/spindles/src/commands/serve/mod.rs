@@ -80,7 +80,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
               spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
-    forwards: false,
     arguments: |command| Arguments::augment_args(doors::with_options(command)),
     run,
 };

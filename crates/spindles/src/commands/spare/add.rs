@@ -2,12 +2,10 @@
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
+use crate::operation::{Operation, SpareAdd};
+use crate::operations;
 use crate::ui::Ui;
-use crate::words;
 use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
-use spindles_admin::scan::shell_word;
-use spindles_admin::spare::{For, Taken, add};
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
@@ -19,7 +17,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles spare add e.img --array a.img,b.img,c.img\n\
               spindles spare add e.img f.img --shared",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -53,72 +50,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ));
     }
     let devices = arrays::devices(&arguments.devices)?;
-    let devices = arrays::names(&devices);
-    let members: Vec<String> = arguments.array.into_iter().collect();
-    let members = arguments.scan.devices(&members, &devices, ui)?;
-    let members = arrays::names(&members);
-    let whose = if arguments.shared {
-        For::All
-    } else {
-        For::Array(arrays::host(&members, ui))
-    };
-    let added = add(&devices, whose, arguments.force)?;
-    let warnings = words::report::warnings_before(&added);
-    let is_taken = |device: &str| {
-        let mut taken = added.taken.iter();
-        taken.any(|taken| taken.device == device && taken.error.is_none())
-    };
-    // Warnings about missing members are outdated: a spare is being filled.
-    if added.taken.is_empty() {
-        for warning in &warnings {
-            ui.note(warning);
-        }
-    }
-    arrays::note_devices(&[], &added.taken, &added.wiped, ui);
-    for spare in &added.spares {
-        if is_taken(&spare.name) {
-            continue;
-        }
-        ui.line(match &added.array {
-            Some(array) if !spare.shared => {
-                format!("{} is a spare of array '{}'", spare.name, array.name)
-            }
-            _ => format!(
-                "{} is a shared spare: arrays that it is given with take it, as by `spindles serve \
-                 NAME {}`",
-                spare.name,
-                shell_word(&spare.name)
-            ),
-        });
-    }
-    for device in &devices {
-        arguments.scan.note_out_of_sight(device, &members, ui);
-    }
-    if let Some(array) = &added.array
-        && added.is_degraded
-    {
-        let name = shell_word(&array.name);
-        ui.note(if ui.serving().is_some() {
-            format!("`spindles status {name}` shows how far it is filled")
-        } else {
-            format!("`spindles rebuild {name}` fills it now, in the place of what is missing")
-        });
-    }
-    ui.json(&json!({
-        "spares": arrays::spares(&added.spares),
-        "taken": added.taken.iter().map(taken).collect::<Vec<_>>(),
-        "warnings": warnings,
-        "name": added.array.as_ref().map(|array| &array.name),
-        "uuid": added.array.as_ref().map(|array| array.uuid.to_string()),
-    }));
+    let array: Vec<String> = arguments.array.into_iter().collect();
+    let found = arguments.scan.find(&array, &arrays::names(&devices), ui)?;
+    let devices = devices.iter().map(|device| found.new_device(device));
+    let devices: Vec<String> = devices.collect();
+    let operation = Operation::SpareAdd(SpareAdd {
+        devices: devices.clone(),
+        shared: arguments.shared,
+        force: arguments.force,
+    });
+    operations::run(&operation, &found, ui)?;
+    (arguments.scan).note_out_of_sight(&arrays::names(&devices), &found, ui);
     Ok(())
-}
-
-fn taken(taken: &Taken) -> Value {
-    json!({
-        "device": taken.device,
-        "array": taken.array,
-        "member": taken.member.0,
-        "error": taken.error,
-    })
 }

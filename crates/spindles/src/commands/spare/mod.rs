@@ -4,8 +4,6 @@
 mod add;
 mod remove;
 
-pub(super) use remove::report;
-
 use super::{Command, run_one_of, with_commands};
 use crate::ui::Ui;
 use clap::ArgMatches;
@@ -30,7 +28,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles spare add e.img --shared\n\
               spindles spare remove d.img",
     hidden: false,
-    forwards: true,
     arguments: |command| {
         with_commands(command, ROWS)
             .subcommand_required(true)

@@ -2,11 +2,11 @@
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
+use crate::operation::{Operation, SpareRemove};
+use crate::operations;
 use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
-use spindles_admin::spare::{Removed, remove};
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
@@ -17,7 +17,6 @@ pub(crate) static COMMAND: Command = Command {
               spindles spare remove e.img\n\
               spindles spare remove e.img --array pool",
     hidden: false,
-    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -38,31 +37,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let devices = arrays::devices(&arguments.devices)?;
     let array: Vec<String> = arguments.array.into_iter().collect();
-    let members = (arguments.scan).devices(&array, &arrays::names(&devices), ui)?;
-    let meant = devices.iter().map(|it| arrays::device_meant(it, &members));
-    let devices: Vec<String> = meant.collect::<anyhow::Result<_>>()?;
-    let (names, members) = (arrays::names(&devices), arrays::names(&members));
-    let of_array = !array.is_empty();
-    if !of_array {
-        served::check_no_spares(&names)?;
+    let found = (arguments.scan).find(&array, &arrays::names(&devices), ui)?;
+    let devices = devices.iter().map(|device| found.device(device));
+    let devices: Vec<String> = devices.collect::<anyhow::Result<_>>()?;
+    if array.is_empty() {
+        served::check_no_spares(&arrays::names(&devices))?;
     }
-    let removed = remove(&names, of_array.then(|| arrays::host(&members, ui)))?;
-    for (device, removed) in devices.iter().zip(&removed) {
-        report(device, removed, ui);
-    }
-    let shared = devices.iter().zip(&removed);
-    let shared = shared.filter(|(_, removed)| matches!(removed, Removed::Of(_)));
-    let still_spares: Vec<&String> = shared.map(|(device, _)| device).collect();
-    ui.json(&json!({ "removed": devices, "still_spares": still_spares }));
+    let operation = Operation::SpareRemove(SpareRemove { devices });
+    operations::run(&operation, &found, ui)?;
     Ok(())
-}
-
-/// Reports what became of a spare.
-pub(crate) fn report(device: &str, removed: &Removed, ui: &Ui) {
-    ui.line(match removed {
-        Removed::Plain => format!("{device} is a spare no more"),
-        Removed::Of(array) => {
-            format!("{device} is a spare of array '{array}' no more, and of others it is")
-        }
-    });
 }

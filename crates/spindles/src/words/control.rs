@@ -1,0 +1,63 @@
+//! Why a server performs no operation.
+
+use spindles_serve::control::{BadRequest, OPERATIONS_MAX, REQUEST_BYTES_MAX, VERSION, WAIT_MAX};
+
+/// The array is served for reading only.
+pub(crate) const READ_ONLY: &str = "the array is served for reading only";
+
+/// The operation names no member.
+pub(crate) const NO_MEMBER: &str = "fail: give the device of the member, or its position";
+
+/// Returns the exit status and the text for a client that sent no valid request.
+pub(crate) fn refused(request: &BadRequest) -> (u8, String) {
+    let text = match request {
+        BadRequest::Busy => {
+            let text = format!(
+                "the server of the array does {OPERATIONS_MAX} commands at once, and none of those \
+                 has ended for {} s: end one, or try again",
+                WAIT_MAX.as_secs()
+            );
+            return (1, text);
+        }
+        BadRequest::TooLong => {
+            format!("that is no operation: it is longer than {REQUEST_BYTES_MAX} bytes")
+        }
+        BadRequest::Invalid(error) => unknown(error),
+        BadRequest::CommandLine => "the server takes operations, and no command lines, as older \
+                                    versions of spindles send them: use the server's version"
+            .to_owned(),
+        BadRequest::Version(version) => format!(
+            "the server speaks version {VERSION} of the protocol, and not {version}: use the \
+             server's version of spindles"
+        ),
+    };
+    (2, text)
+}
+
+/// The text for a document that this version does not know.
+pub(crate) fn unknown(error: &serde_json::Error) -> String {
+    format!("that is no operation: {error}")
+}
+
+/// The text for a relative name, which would mean another device in the server's folder.
+pub(crate) fn relative(device: &str) -> String {
+    format!("{device}: the server takes absolute names of devices")
+}
+
+/// The text for an operation on the array with another UUID.
+pub(crate) fn other_array(name: &str, asked: &str) -> String {
+    format!("this server has array '{name}', and not the one with the UUID {asked}")
+}
+
+/// The text for an array that has failed.
+pub(crate) fn has_failed(name: &str) -> String {
+    format!(
+        "array '{name}' has failed, and nothing more is done with it here: `spindles status` says \
+         why; bring back what it lacks, then stop the server, and serve it again"
+    )
+}
+
+/// The text for a device at which the array itself appears.
+pub(crate) fn is_itself(device: &str) -> String {
+    format!("{device} is the array itself: take another device")
+}
