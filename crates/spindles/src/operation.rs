@@ -10,12 +10,10 @@ use spindles_layout::{Expression, ExpressionError};
 pub(crate) enum Operation {
     Add(Add),
     ClearErrors(ClearErrors),
-    /// Lists the devices of the array.
-    Devices,
+    Devices(Devices),
     Fail(Fail),
     Grow(Grow),
-    /// Cancels a growth that has moved nothing.
-    GrowAbort,
+    GrowAbort(GrowAbort),
     JournalAdd(JournalAdd),
     JournalRemove(JournalRemove),
     Rebuild(Rebuild),
@@ -27,8 +25,7 @@ pub(crate) enum Operation {
     Set(Set),
     SpareAdd(SpareAdd),
     SpareRemove(SpareRemove),
-    /// Shows the state.
-    Status,
+    Status(Status),
     Stop(Stop),
 }
 
@@ -44,7 +41,7 @@ pub(crate) struct Add {
     #[serde(default)]
     pub degraded: bool,
     #[serde(default)]
-    pub rebuild_rate: Option<u64>,
+    pub job_rate: Option<u64>,
 }
 
 /// Resets the error counters of a device, or of all members.
@@ -104,7 +101,7 @@ pub(crate) struct Rebuild {
     pub member: Option<u8>,
     pub force: bool,
     pub degraded: bool,
-    pub rebuild_rate: Option<u64>,
+    pub job_rate: Option<u64>,
 }
 
 /// Releases a member that is out, or a spare.
@@ -132,7 +129,7 @@ pub(crate) struct Replace {
     #[serde(default)]
     pub degraded: bool,
     #[serde(default)]
-    pub rebuild_rate: Option<u64>,
+    pub job_rate: Option<u64>,
 }
 
 /// Makes redundancy agree with the data.
@@ -141,7 +138,7 @@ pub(crate) struct Replace {
 pub(crate) struct Resync {
     pub force: bool,
     pub degraded: bool,
-    pub rebuild_rate: Option<u64>,
+    pub job_rate: Option<u64>,
 }
 
 /// Reads and compares everything, and repairs it unless `check`.
@@ -154,7 +151,7 @@ pub(crate) struct Scrub {
     pub trust_data: bool,
     pub force: bool,
     pub degraded: bool,
-    pub rebuild_rate: Option<u64>,
+    pub job_rate: Option<u64>,
 }
 
 /// Changes settings, or shows them.
@@ -189,6 +186,21 @@ pub(crate) struct SpareRemove {
 pub(crate) struct Stop {
     pub force: bool,
 }
+
+/// Shows the state.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Status {}
+
+/// Cancels a growth that has moved nothing.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GrowAbort {}
+
+/// Lists the devices of the array.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Devices {}
 
 /// What takes the place of a missing member.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -246,14 +258,14 @@ impl Operation {
             Self::Grow(Grow { add: devices, .. })
             | Self::SpareAdd(SpareAdd { devices, .. })
             | Self::SpareRemove(SpareRemove { devices }) => devices.clone(),
-            Self::Devices
-            | Self::GrowAbort
+            Self::Devices(_)
+            | Self::GrowAbort(_)
             | Self::JournalRemove(_)
             | Self::Rename(_)
             | Self::Resync(_)
             | Self::Scrub(_)
             | Self::Set(_)
-            | Self::Status
+            | Self::Status(_)
             | Self::Stop(_) => Vec::new(),
         }
     }
@@ -262,7 +274,7 @@ impl Operation {
     pub(crate) const fn is_for_failed(&self) -> bool {
         matches!(
             self,
-            Self::ClearErrors(_) | Self::Devices | Self::Status | Self::Stop(_)
+            Self::ClearErrors(_) | Self::Devices(_) | Self::Status(_) | Self::Stop(_)
         )
     }
 
@@ -273,7 +285,7 @@ impl Operation {
 
     /// Returns true if it only shows the array.
     pub(crate) const fn only_shows(&self) -> bool {
-        matches!(self, Self::Devices | Self::Status)
+        matches!(self, Self::Devices(_) | Self::Status(_))
     }
 }
 

@@ -2,7 +2,7 @@
 //! their results.
 
 use crate::interrupt;
-use crate::operation::Operation;
+use crate::operation::{Devices, Operation, Status};
 use crate::ui::Ui;
 use anyhow::Context as _;
 use serde_json::Value;
@@ -245,7 +245,7 @@ fn ask_status(uuid: &str, socket: &Path) -> Option<Known> {
 
 /// Asks the server on this socket for the status of an array; `None` if no server listens.
 fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
-    let request = request(uuid, &Operation::Status, false)?;
+    let request = request(uuid, &Operation::Status(Status {}), false)?;
     let Some(mut asked) = Asked::ask(socket, &request)? else {
         return Ok(None);
     };
@@ -319,7 +319,7 @@ impl InServer {
 
     /// Returns the devices of the array.
     pub(crate) fn devices(&self) -> anyhow::Result<Vec<String>> {
-        let request = request(&self.array, &Operation::Devices, true)?;
+        let request = request(&self.array, &Operation::Devices(Devices {}), true)?;
         let asked = Asked::ask(&self.socket, &request)?.map(Asked::soon);
         let mut asked = asked.context("the server of the array has just ended: try again")?;
         while let Some(answer) = asked.next_answer()? {

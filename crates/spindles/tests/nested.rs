@@ -418,10 +418,7 @@ fn commands_accept_only_the_outermost_array() {
             nest.serve();
         }
         let output = nest.ends("fail b nest", 0);
-        assert!(
-            output.contains("b nest` takes it back"),
-            "{output}"
-        );
+        assert!(output.contains("b nest` takes it back"), "{output}");
         let output = nest.ends("fail c nest", 1);
         assert!(output.contains(" nest --onto DEV`"), "{output}");
         for line in ["status nest.0", "add b nest.0", "scrub nest.0"] {

@@ -1,13 +1,21 @@
 //! `spindles add`: gives an array a device, as a member that it lacks or as a spare.
 
 use super::Command;
-use crate::arrays::DeviceOfArray;
+use crate::arrays::{self, DeviceOfArray};
 use crate::degraded::Degraded;
 use crate::operation::{Add, Operation};
-use crate::operations;
+use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
 use crate::ui::Ui;
+use crate::words;
+use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::{Value, json};
+use spindles_admin::membership::{Added, add};
+use spindles_admin::rebuild::{RebuildOptions, Rebuilt};
+use spindles_admin::scan::{Given, shell_word};
+use spindles_admin::spare;
+use spindles_block::{MemberIndex, counted};
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
@@ -47,12 +55,100 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         member: arguments.member,
         force: arguments.force,
         degraded: arguments.degraded.degraded,
-        rebuild_rate: Some(arguments.rate.bytes()),
+        job_rate: Some(arguments.rate.bytes()),
     });
     operations::run(&operation, &found, ui)?;
     arguments
         .given
         .scan
         .note_out_of_sight(&[&device], &found, ui);
+    Ok(())
+}
+
+impl Perform for Add {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        let device = self.device.as_str();
+        let devices = given.devices.iter().map(String::as_str);
+        let devices: Vec<&str> = devices.filter(|it| *it != device).collect();
+        let options = RebuildOptions {
+            assemble: assembling(self.degraded, self.job_rate),
+            onto: None,
+            member: self.member.map(MemberIndex),
+            overwrite: self.force,
+        };
+        let mut on_progress = ui.until_interrupted("rebuild")?;
+        let added = add(
+            arrays::host(&devices, ui),
+            device,
+            &options,
+            &mut on_progress,
+        )?;
+        drop(on_progress);
+        match added {
+            Added::Spare(added) => {
+                let document = report_spare(device, &added, ui);
+                Ok(Outcome::of(&document))
+            }
+            Added::Member(rebuilt) => {
+                let document = report_member(device, &rebuilt, ui);
+                let end = check_member(device, &rebuilt, ui);
+                Ok(Outcome::of(&document).ending(end))
+            }
+        }
+    }
+}
+
+/// Reports that the device became a spare.
+fn report_spare(device: &str, added: &spare::Added, ui: &Ui) -> Value {
+    let warnings = words::report::warnings_before(added);
+    for warning in warnings {
+        ui.note(warning);
+    }
+    arrays::note_devices(&[], &[], &added.wiped, ui);
+    let array = added.array.as_ref().map(|array| &array.name);
+    let of = array.map_or_else(String::new, |name| format!(" of array '{name}'"));
+    ui.line(format!("{device} is a spare{of}: no member is missing"));
+    json!({ "device": device, "array": array, "is": "spare", "through": true })
+}
+
+/// Reports that the device became a member.
+fn report_member(device: &str, rebuilt: &Rebuilt, ui: &Ui) -> Value {
+    let report = &rebuilt.report;
+    arrays::note_devices(&report.incidents, &report.taken, &rebuilt.wiped, ui);
+    for (array, member) in &rebuilt.members {
+        ui.line(format!("array '{array}': member {member} is active again"));
+    }
+    if rebuilt.is_doubtful {
+        ui.note(format!(
+            "{device} had gone out because too much of it could not be read or written, and got \
+             only what it missed: `spindles scrub {}` reads the rest",
+            shell_word(&report.name)
+        ));
+    }
+    json!({
+        "device": device,
+        "array": report.name,
+        "is": "member",
+        "through": rebuilt.through && rebuilt.failed == 0,
+    })
+}
+
+/// Returns an error if the new member is not filled completely.
+fn check_member(device: &str, rebuilt: &Rebuilt, ui: &Ui) -> anyhow::Result<()> {
+    let report = &rebuilt.report;
+    if rebuilt.failed > 0 {
+        bail!(
+            "array '{}': in {} it could not be read, so {device} does not count yet",
+            report.name,
+            counted(rebuilt.failed, "place")
+        );
+    }
+    if !rebuilt.through {
+        let what = ui.what_becomes_of_it("goes on when the array is used");
+        bail!(
+            "array '{}': {device} is not filled yet, and that {what}",
+            report.name
+        );
+    }
     Ok(())
 }

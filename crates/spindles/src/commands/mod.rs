@@ -26,7 +26,7 @@ mod serve_watch;
 mod set;
 mod sim;
 mod spare;
-pub(crate) mod status;
+mod status;
 mod stop;
 mod wipe;
 

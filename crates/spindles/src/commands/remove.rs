@@ -1,11 +1,15 @@
 //! `spindles remove`: makes an array release a device.
 
-use super::Command;
-use crate::arrays::DeviceOfArray;
+use super::{Command, spare};
+use crate::arrays::{self, DeviceOfArray};
 use crate::operation::{Operation, Remove};
-use crate::operations;
+use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::membership::{Out, Removed, remove};
+use spindles_admin::scan::{Given, shell_word};
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
@@ -33,4 +37,54 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let (device, found) = arguments.given.find(ui)?;
     operations::run(&Operation::Remove(Remove { device }), &found, ui)?;
     Ok(())
+}
+
+impl Perform for Remove {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        let (device, devices) = (&self.device, arrays::names(&given.devices));
+        let removed = remove(
+            arrays::host(&devices, ui),
+            device,
+            &AssembleOptions::default(),
+        )?;
+        let what = match &removed {
+            Removed::Member(out) => {
+                let (array, member) = (&out.array, out.member);
+                if ui.serving().is_some() {
+                    ui.line(format!(
+                        "array '{array}' has let go of member {member}, {device}"
+                    ));
+                } else {
+                    ui.line(format!(
+                        "nothing was changed: array '{array}' is not served, so no server uses \
+                         member {member}, {device}, which is out"
+                    ));
+                    let (word, of) = (shell_word(device), shell_word(array));
+                    ui.note(format!(
+                        "`spindles add {word} {of}` takes it back; `spindles wipe {word}` makes a \
+                         plain device of it"
+                    ));
+                }
+                "member"
+            }
+            Removed::Replaced(Out { array, member }, by) => {
+                ui.line(format!(
+                "array '{array}' has let go of {device} already: {by} is member {member} in its \
+                 place"
+            ));
+                ui.note(format!(
+                    "`spindles wipe {}` makes a plain device of it",
+                    shell_word(device)
+                ));
+                "member"
+            }
+            Removed::Spare(removed) => {
+                for removed in removed {
+                    spare::report(device, removed, ui);
+                }
+                "spare"
+            }
+        };
+        Ok(Outcome::of(&json!({ "device": device, "was": what })))
+    }
 }

@@ -5,12 +5,15 @@ use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::operation::{Operation, Replace};
-use crate::operations;
+use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::{Value, json};
 use spindles_admin::assemble::examine;
-use spindles_admin::scan::{self, shell_word};
+use spindles_admin::replace::{ReplaceOptions, Replaced, replace};
+use spindles_admin::scan::{self, Given, shell_word};
 use spindles_format::Uuid;
 use spindles_layout::Expression;
 
@@ -80,7 +83,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         onto: onto.clone(),
         force: arguments.force,
         degraded: arguments.degraded.degraded,
-        rebuild_rate: Some(arguments.rate.bytes()),
+        job_rate: Some(arguments.rate.bytes()),
     });
     operations::run(&operation, &found, ui)?;
     arguments.scan.note_out_of_sight(&[&onto], &found, ui);
@@ -114,4 +117,63 @@ fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
         shell_word(old),
         shell_word(onto),
     )))
+}
+
+impl Perform for Replace {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        let (old, onto) = (&self.old, &self.onto);
+        let options = ReplaceOptions {
+            assemble: assembling(self.degraded, self.job_rate),
+            old: old.clone(),
+            onto: onto.clone(),
+            overwrite: self.force,
+        };
+        let mut on_progress = ui.until_interrupted("replace")?;
+        let replaced = replace(
+            arrays::host(&arrays::names(&given.devices), ui),
+            &options,
+            &mut on_progress,
+        )?;
+        drop(on_progress);
+        for warning in words::report::warnings(&replaced.report) {
+            ui.note(warning);
+        }
+        arrays::note_devices(
+            &replaced.report.incidents,
+            &[], // The report warns of them.
+            &replaced.wiped,
+            ui,
+        );
+        Ok(Outcome::of(&report(&replaced, old, onto, ui)))
+    }
+}
+
+/// Reports the replaced member, and a superblock left on the old device.
+fn report(replaced: &Replaced, old: &str, onto: &str, ui: &Ui) -> Value {
+    if let Some(error) = &replaced.not_cleared {
+        ui.note(format!(
+            "{old} still has its superblock, which could not be cleared: {error}; never give it \
+             alone, and clear it with spindles wipe when it can be written"
+        ));
+    }
+    let how = if replaced.rebuilt {
+        format!("{old} failed on the way, and its place was rebuilt from the others")
+    } else {
+        format!("{old} is no member any more")
+    };
+    ui.line(format!(
+        "array '{}': member {} is {onto} now; {how}",
+        replaced.array, replaced.member
+    ));
+    json!({
+        "name": replaced.report.name,
+        "uuid": replaced.report.uuid.to_string(),
+        "incidents": arrays::incidents(&replaced.report.incidents),
+        "array": replaced.array,
+        "member": replaced.member.0,
+        "old": old,
+        "new": onto,
+        "rebuilt": replaced.rebuilt,
+        "not_cleared": replaced.not_cleared,
+    })
 }

@@ -1,13 +1,22 @@
 //! `spindles scrub`: reads and compares everything, and repairs what is known to be wrong.
 
 use super::Command;
-use crate::arrays::ArrayArguments;
+use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::degraded::Degraded;
 use crate::operation::{Operation, Scrub};
-use crate::operations;
+use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
 use crate::ui::Ui;
+use crate::words;
+use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::{Value, json};
+use spindles_admin::assemble::{ArrayReport, AssembleOptions};
+use spindles_admin::scan::{Given, shell_word};
+use spindles_admin::scrub::{Finding, SPARE_LABEL, SPARE_LABEL_BYTES, Scrubbed, scrub};
+use spindles_array::{no_space, positions};
+use spindles_device::notice::percent;
+use spindles_engine::{self as engine, Fate, Flaw, Repair, ScrubStatus};
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
@@ -38,6 +47,9 @@ pub(crate) static COMMAND: Command = Command {
     arguments: Arguments::augment_args,
     run,
 };
+
+/// Chunks of a stripe whose array offsets are printed, at most.
+const CHUNKS_MAX: usize = 8;
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
@@ -73,8 +85,535 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         trust_data: arguments.trust_data,
         force: arguments.force,
         degraded: arguments.degraded.degraded,
-        rebuild_rate: Some(arguments.rate.bytes()),
+        job_rate: Some(arguments.rate.bytes()),
     });
     operations::run(&operation, &found, ui)?;
     Ok(())
+}
+
+impl Perform for Scrub {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        let mut options = AssembleOptions {
+            force: self.force,
+            ..assembling(self.degraded, self.job_rate)
+        };
+        // A read-only open takes no spares and brings no member up to date.
+        options.open.read_only = self.check;
+        let wanted = engine::Scrub {
+            anew: self.restart,
+            repair: match (self.check, self.trust_data) {
+                (true, _) => Repair::Nothing,
+                (false, true) => Repair::TrustData,
+                (false, false) => Repair::Located,
+            },
+        };
+        if self.trust_data {
+            ui.note(
+                "--trust-data: where data is rotten, parity or copies are made to agree with it",
+            );
+        }
+        let mut on_progress = ui.until_interrupted("scrub")?;
+        let mut findings = Findings::default();
+        let scrubbed = scrub(
+            arrays::host(&arrays::names(&given.devices), ui),
+            &options,
+            wanted,
+            &mut |finding| findings.add(finding, self.check, ui),
+            &mut on_progress,
+        )?;
+        drop(on_progress);
+        let in_doubt = self.check && !scrubbed.report.is_clean();
+        if in_doubt && !findings.places.is_empty() {
+            ui.note(format!(
+            "array '{}' was not closed in order: the differences below may be unfinished writes, \
+             not corruption",
+            scrubbed.report.name
+        ));
+        }
+        findings.show_rest(ui);
+        for warning in words::report::warnings(&scrubbed.report) {
+            ui.note(warning);
+        }
+        let (document, left_bytes) = conclude(&scrubbed, &findings, ui);
+        let end = check_scrubbed(self.check, &scrubbed, left_bytes, &findings.unlabelled);
+        Ok(Outcome::of(&document).ending(end))
+    }
+}
+
+/// Returns an error if the scrub did not read everything, or left something wrong.
+fn check_scrubbed(
+    is_check: bool,
+    scrubbed: &Scrubbed,
+    left_bytes: u64,
+    unlabelled: &[String],
+) -> anyhow::Result<()> {
+    check_reached(scrubbed)?;
+    if left_bytes > 0 && is_check {
+        return Err(found_by_check(scrubbed));
+    }
+    if left_bytes > 0 {
+        return Err(not_repaired(scrubbed, left_bytes, unlabelled));
+    }
+    let lost = words::report::lost_texts(&scrubbed.report);
+    if !lost.is_empty() {
+        bail!("{}", lost.join("; "));
+    }
+    let name = &scrubbed.report.name;
+    if !scrubbed.through && is_check {
+        bail!("array '{name}': the check was stopped: the next one begins at the start");
+    }
+    if !scrubbed.through {
+        bail!("array '{name}': the scrub was stopped, and goes on there next time");
+    }
+    Ok(())
+}
+
+/// The findings of a scrub.
+#[derive(Default)]
+struct Findings {
+    /// The findings as JSON.
+    places: Vec<Value>,
+    /// Lines of a check, printed last: in an array that was not closed cleanly they need not be
+    /// corruption.
+    held_back: Vec<String>,
+    /// Spares that lost their label.
+    unlabelled: Vec<String>,
+    /// Where the scrub began in arrays of which it does not read all, as JSON.
+    resumed: Vec<Value>,
+    /// The same as lines for the end.
+    parts: Vec<String>,
+}
+
+impl Findings {
+    /// Adds a finding, and shows it now unless this is a check.
+    fn add(&mut self, finding: &Finding, is_check: bool, ui: &Ui) {
+        if let Finding::Resumed {
+            array,
+            offset_bytes,
+            array_bytes,
+        } = finding
+        {
+            ui.line(text(finding));
+            let percent = percent(*offset_bytes, *array_bytes);
+            self.parts.push(format!(
+                "array '{array}': only what follows {percent} % was read now"
+            ));
+            return self.resumed.push(value(finding));
+        }
+        if self.places.len() < PLACES_MAX && is_check {
+            self.held_back.push(text(finding));
+        } else if self.places.len() < PLACES_MAX {
+            ui.line(text(finding));
+        }
+        self.places.push(value(finding));
+        let unlabelled = unlabelled_spare(finding);
+        (self.unlabelled).extend(unlabelled.map(|spare| shell_word(spare).into_owned()));
+    }
+
+    /// Shows the lines that were held back, and how many more findings there are.
+    fn show_rest(&self, ui: &Ui) {
+        for line in &self.held_back {
+            ui.line(line);
+        }
+        if let Some(more) = arrays::more_places(self.places.len()) {
+            ui.line(more);
+        }
+    }
+}
+
+/// Returns an error if the scrub could not read the whole array.
+fn check_reached(scrubbed: &Scrubbed) -> anyhow::Result<()> {
+    let name = &scrubbed.report.name;
+    if let (true, Some(no_space)) = (
+        scrubbed.progress.failed > 0 || !scrubbed.through,
+        no_space(&scrubbed.report.incidents),
+    ) {
+        bail!("array '{name}': {no_space}");
+    }
+    if scrubbed.progress.failed > 0 {
+        bail!(
+            "array '{name}': too many members are lost to look at all of it: scrub it again when \
+             they are back"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the error if a check found something wrong.
+fn found_by_check(scrubbed: &Scrubbed) -> anyhow::Error {
+    let (name, array) = (
+        &scrubbed.report.name,
+        words::report::as_written(&scrubbed.report),
+    );
+    if scrubbed.report.is_clean() {
+        anyhow!(
+            "array '{name}': something is wrong, and `spindles status` does not show that, as a \
+             check notes nothing down: `spindles scrub {array}` repairs what redundancy still knows"
+        )
+    } else {
+        anyhow!(
+            "array '{name}' was not closed in order, so a check can't distinguish corruption from \
+             unfinished writes: run `spindles resync {array}`, then scrub it"
+        )
+    }
+}
+
+/// Returns the error if a scrub could not repair everything.
+fn not_repaired(scrubbed: &Scrubbed, left_bytes: u64, unlabelled: &[String]) -> anyhow::Error {
+    let name = &scrubbed.report.name;
+    let label_bytes = unlabelled.iter().map(|_| SPARE_LABEL_BYTES).sum::<u64>();
+    if left_bytes == label_bytes {
+        let (spares, array) = (unlabelled.join(" "), shell_word(name));
+        return anyhow!(
+            "array '{name}': {spares} no longer has the label of a spare, and the array will not \
+             take it: where no other program uses it, `spindles spare add {spares} --array {array} \
+             --force` makes it a spare again"
+        );
+    }
+    if scrubbed.report.is_degraded() {
+        return anyhow!(
+            "array '{name}': some damage could not be repaired, and a missing member may make \
+             more unreadable: bring back the missing members first, then scrub again"
+        );
+    }
+    let trust = if scrubbed.progress.found.disagreements > 0 {
+        ", or take the data for right with --trust-data"
+    } else {
+        ""
+    };
+    anyhow!(
+        "array '{name}': some damage could not be repaired: restore these places from a backup and \
+         scrub again{trust}"
+    )
+}
+
+/// Returns the device of a finding that reports a lost spare label.
+fn unlabelled_spare(finding: &Finding) -> Option<&str> {
+    match finding {
+        Finding::Metadata {
+            member,
+            area: SPARE_LABEL,
+            fate: Fate::Left,
+            ..
+        } => Some(member),
+        _ => None,
+    }
+}
+
+/// Prints the summary. Returns its values, and the bytes that are wrong and were not repaired.
+fn conclude(scrubbed: &Scrubbed, findings: &Findings, ui: &Ui) -> (Value, u64) {
+    let (found, failed) = (scrubbed.progress.found, scrubbed.progress.failed);
+    let block_bytes = u64::from(scrubbed.report.block_bytes);
+    let name = &scrubbed.report.name;
+    let size = |blocks: u64| arrays::size(blocks * block_bytes);
+    for (blocks, what) in counts(&found) {
+        if blocks > 0 {
+            ui.line(format!("array '{name}': {} {what}", size(blocks)));
+        }
+    }
+    let left_before = found.left_before_blocks;
+    let left = found.left_blocks + found.metadata_left_blocks + found.disagreements + left_before;
+    let wrong = found.repaired_blocks + found.metadata_repaired_blocks + left;
+    let arrays = scrubbed.report.arrays();
+    for array in arrays.iter().filter(|array| array.lost_bytes > 0) {
+        ui.line(format!(
+            "array '{}': {} lost, which answer errors until they are written",
+            array.name,
+            arrays::size(array.lost_bytes)
+        ));
+    }
+    for part in &findings.parts {
+        ui.line(part);
+    }
+    let read = if findings.parts.is_empty() {
+        ""
+    } else {
+        " in the part that was read"
+    };
+    let lost_bytes: u64 = arrays.iter().map(|array| array.lost_bytes).sum();
+    if scrubbed.through && wrong + found.made_to_agree + failed + lost_bytes == 0 {
+        let unchecked = unchecked(&scrubbed.report);
+        ui.line(if unchecked.is_empty() {
+            format!("array '{name}': nothing is wrong{read}")
+        } else {
+            let unchecked = unchecked.join(", ");
+            format!(
+                "array '{name}': nothing is wrong with what is there; without {unchecked} some of \
+                 it was read, and could not be compared with anything"
+            )
+        });
+    }
+    let document = json!({
+        "name": name,
+        "uuid": scrubbed.report.uuid.to_string(),
+        "through": scrubbed.through,
+        "done_bytes": scrubbed.progress.done_bytes,
+        "total_bytes": scrubbed.progress.total_bytes,
+        "repaired_bytes": found.repaired_blocks * block_bytes,
+        "left_bytes": found.left_blocks * block_bytes,
+        "left_before_bytes": left_before * block_bytes,
+        "metadata_repaired_bytes": found.metadata_repaired_blocks * block_bytes,
+        "metadata_left_bytes": found.metadata_left_blocks * block_bytes,
+        "disagreement_bytes": found.disagreements * block_bytes,
+        "made_to_agree_bytes": found.made_to_agree * block_bytes,
+        "lost_bytes": lost_bytes,
+        "not_looked_at": failed,
+        "resumed": findings.resumed,
+        "places": findings.places,
+    });
+    (document, left * block_bytes)
+}
+
+/// Returns the counts of blocks, each with its words for people.
+fn counts(found: &ScrubStatus) -> [(u64, &'static str); 7] {
+    [
+        (found.repaired_blocks, "wrong and repaired"),
+        (found.left_blocks, "wrong and not repaired"),
+        (
+            found.left_before_blocks,
+            "wrong and not repaired in the part before, where this scrub went on",
+        ),
+        (
+            found.metadata_repaired_blocks,
+            "of metadata, or without good checksums, repaired",
+        ),
+        (
+            found.metadata_left_blocks,
+            "of metadata, or without good checksums, wrong and not repaired",
+        ),
+        (
+            found.disagreements,
+            "in disagreement, and nothing tells which member is wrong",
+        ),
+        (
+            found.made_to_agree,
+            "in disagreement, made to agree with the data",
+        ),
+    ]
+}
+
+/// Lists the members that the scrub lacked.
+fn unchecked(report: &ArrayReport) -> Vec<String> {
+    let missing = report.arrays().into_iter().filter_map(|array| {
+        let of = if array.uuid == report.uuid {
+            String::new()
+        } else {
+            format!(" of array '{}'", array.name)
+        };
+        let missing = array.missing();
+        (!missing.is_empty()).then(|| positions(missing) + &of)
+    });
+    missing.collect()
+}
+
+fn text(finding: &Finding) -> String {
+    match finding {
+        Finding::Place {
+            member,
+            offset_bytes,
+            bytes,
+            array_offset_bytes,
+            flaw,
+            fate,
+            array,
+        } => {
+            let (flaw, fate) = (flaw_text(*flaw), fate_text(*fate));
+            let lost = array_offset_bytes
+                .map(|offset| format!("; in array '{array}' that is {bytes} bytes at {offset}"));
+            let lost = lost.unwrap_or_default();
+            format!("{member}: {bytes} bytes at {offset_bytes} {flaw}: {fate}{lost}")
+        }
+        Finding::Metadata {
+            member,
+            area,
+            offset_bytes,
+            bytes,
+            flaw,
+            fate,
+            ..
+        } => format!(
+            "{member}: {bytes} bytes of metadata ({area}) at {offset_bytes} {}: {}",
+            flaw_text(*flaw),
+            fate_text(*fate)
+        ),
+        Finding::Disagreement {
+            array,
+            offset_bytes,
+            bytes,
+            chunks,
+            chunk_bytes,
+            made_to_agree,
+        } => {
+            let fate = if *made_to_agree {
+                "made to agree with the data"
+            } else {
+                "nothing tells which is wrong, nothing is changed"
+            };
+            format!(
+                "array '{array}': the members disagree on {bytes} bytes of the stripe at \
+                 {offset_bytes}: {fate}{}",
+                in_chunks(*offset_bytes, *bytes, *chunks, *chunk_bytes)
+            )
+        }
+        Finding::Lost {
+            array,
+            offset_bytes,
+            bytes,
+        } => format!("array '{array}': {bytes} bytes at {offset_bytes} are lost"),
+        Finding::Out { array, member } => format!("array '{array}': {member} is out"),
+        Finding::Resumed {
+            array,
+            offset_bytes,
+            array_bytes,
+        } => format!(
+            "array '{array}': goes on at {} %, where it was stopped; --restart reads all",
+            percent(*offset_bytes, *array_bytes)
+        ),
+    }
+}
+
+fn flaw_text(flaw: Flaw) -> &'static str {
+    match flaw {
+        Flaw::Unreadable => "could not be read",
+        Flaw::Rotten => "were rotten",
+        Flaw::ChecksumLost => "could not be verified, as their checksums were rotten",
+    }
+}
+
+fn fate_text(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Repaired => "repaired",
+        Fate::Refused => "the device refuses to write them",
+        Fate::Left => "not repaired",
+    }
+}
+
+/// Lists the bytes of the array that a part of a stripe covers, if these are in several places.
+fn in_chunks(offset_bytes: u64, bytes: u64, chunks: u8, chunk_bytes: u64) -> String {
+    let offsets = offsets(offset_bytes, chunks, chunk_bytes);
+    let shown: Vec<String> = (offsets.iter().take(CHUNKS_MAX))
+        .map(u64::to_string)
+        .collect();
+    let more = match offsets.len().saturating_sub(CHUNKS_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more, each {chunk_bytes} on"),
+    };
+    match offsets.as_slice() {
+        [_] => String::new(),
+        _ => format!(
+            "; in the array these are {bytes} bytes at each of {}{more}",
+            shown.join(", ")
+        ),
+    }
+}
+
+/// Offsets of a stripe's chunks in the array.
+fn offsets(offset_bytes: u64, chunks: u8, chunk_bytes: u64) -> Vec<u64> {
+    let chunks = 0..u64::from(chunks);
+    chunks
+        .map(|chunk| offset_bytes + chunk * chunk_bytes)
+        .collect()
+}
+
+fn flaw_name(flaw: Flaw) -> &'static str {
+    match flaw {
+        Flaw::Unreadable => "unreadable",
+        Flaw::Rotten => "rotten",
+        Flaw::ChecksumLost => "checksum lost",
+    }
+}
+
+fn fate_name(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Repaired => "repaired",
+        Fate::Refused => "refused",
+        Fate::Left => "left",
+    }
+}
+
+fn metadata_value(finding: &Finding) -> Value {
+    let Finding::Metadata {
+        array,
+        member,
+        area,
+        offset_bytes,
+        bytes,
+        flaw,
+        fate,
+    } = finding
+    else {
+        return Value::Null;
+    };
+    json!({
+        "what": "metadata",
+        "flaw": flaw_name(*flaw),
+        "area": area,
+        "array": array,
+        "member": member,
+        "offset_bytes": offset_bytes,
+        "bytes": bytes,
+        "fate": fate_name(*fate),
+    })
+}
+
+fn value(finding: &Finding) -> Value {
+    match finding {
+        Finding::Place {
+            array,
+            member,
+            offset_bytes,
+            bytes,
+            array_offset_bytes,
+            flaw,
+            fate,
+        } => json!({
+            "what": flaw_name(*flaw),
+            "array": array,
+            "member": member,
+            "offset_bytes": offset_bytes,
+            "bytes": bytes,
+            "array_offset_bytes": array_offset_bytes,
+            "fate": fate_name(*fate),
+        }),
+        Finding::Metadata { .. } => metadata_value(finding),
+        Finding::Disagreement {
+            array,
+            offset_bytes,
+            bytes,
+            chunks,
+            chunk_bytes,
+            made_to_agree,
+        } => json!({
+            "what": "disagreement",
+            "array": array,
+            "offset_bytes": offset_bytes,
+            "bytes": bytes,
+            "array_offsets_bytes": offsets(*offset_bytes, *chunks, *chunk_bytes),
+            "fate": if *made_to_agree { "made to agree" } else { "left" },
+        }),
+        Finding::Lost {
+            array,
+            offset_bytes,
+            bytes,
+        } => json!({
+            "what": "lost",
+            "array": array,
+            "offset_bytes": offset_bytes,
+            "bytes": bytes,
+            "fate": "left",
+        }),
+        Finding::Out { array, member } => json!({
+            "what": "out",
+            "array": array,
+            "member": member,
+        }),
+        Finding::Resumed {
+            array,
+            offset_bytes,
+            ..
+        } => json!({
+            "array": array,
+            "offset_bytes": offset_bytes,
+        }),
+    }
 }

@@ -3,27 +3,26 @@
 use super::Command;
 use crate::arrays::{self, Scan};
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE};
-use crate::operation::{Operation, Rebuild};
-use crate::operations::clear_errors;
-use crate::operations::outcome::{self, Outcome};
-use crate::overview;
+use crate::operation::{self, ClearErrors, Operation, Rebuild};
+use crate::operations::{self, Outcome, Perform};
 use crate::rates::{self, Sample};
 use crate::serving::Serving;
 use crate::several::do_each;
 use crate::ui::Ui;
-use crate::words;
+use crate::{overview, words};
+use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_admin::assemble::{ArrayReport, JournalReport, MemberReport};
+use spindles_admin::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
+use spindles_admin::scan::{Forgotten, Given, Role, is_device, shell_word};
+use spindles_admin::settings::{ClearedErrors, array_of_member, clear_errors};
+use spindles_admin::survey::{Health, Survey, User, another_owner, survey};
 use spindles_array::{ArraySnapshot, DeviceSnapshot, MemberSnapshot, why_out};
 use spindles_block::{MemberIndex, counted};
 use spindles_device::DeviceCounters;
 use spindles_device::notice::percent;
 use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::{ChecksumKind, ErrorCounts};
-
-use spindles_admin::scan::{Forgotten, Given, Role, shell_word};
-use spindles_admin::survey::{Health, Survey, User, another_owner, survey};
 use spindles_serve::control::Silent;
 use spindles_serve::sandbox::Sandbox;
 use spindles_serve::{ClientNumbers, JobPace, ServerNumbers};
@@ -104,7 +103,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         return watch(Duration::from_secs(seconds));
     }
     if let Some(device) = &arguments.clear_errors {
-        return clear_errors::run(device, &arguments.devices, &arguments.scan, ui);
+        return clear(device, &arguments.devices, &arguments.scan, ui);
     }
     if arguments.devices.is_empty() {
         return answer(overview::show(arguments.scan.places(), ui));
@@ -117,8 +116,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let found = arguments.scan.search(&arguments.devices, &[], ui)?;
     let report = match &found.server {
-        None => outcome::report(show(&found.given, false, ui)),
-        Some(server) => match server.perform(&Operation::Status, ui) {
+        None => operations::report(show(&found.given, false, ui)),
+        Some(server) => match server.perform(&Operation::Status(operation::Status {}), ui) {
             Ok(report) => report,
             Err(error) => {
                 let silent = error.downcast_ref().and_then(Silent::of);
@@ -127,16 +126,22 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
                 };
                 ui.note(format!("{silent}; this is what the superblocks say"));
                 let given = arguments.scan.given(&arguments.devices, &[], ui)?;
-                outcome::report(show(&given, true, ui))
+                operations::report(show(&given, true, ui))
             }
         },
     };
-    outcome::finish(report, ui)?;
+    operations::finish(report, ui)?;
     Ok(())
 }
 
+impl Perform for operation::Status {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        show(given, false, ui)
+    }
+}
+
 /// Shows one array; its health is the exit status. `is_silent`: its server does not answer.
-pub(crate) fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
+fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
     let mut survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let is_member = |it: &Forgotten| matches!(it.role, Role::Member(_));
     let are_forgotten = given.forgotten.iter().any(is_member);
@@ -1032,4 +1037,67 @@ impl View<'_> {
         };
         format!("{used}{scrubbed}{left}{stopped}")
     }
+}
+
+/// Resets the error counters of a device to 0, or those of all members of an array.
+fn clear(word: &str, given: &[String], scan: &Scan, ui: &Ui) -> anyhow::Result<()> {
+    let (array, device) = match (given, array_of_member(word)) {
+        ([], Some(array)) => (vec![array.to_string()], Some(word)),
+        ([], None) if is_device(word) => {
+            bail!("{word} is no member of an array: nothing is counted on it")
+        }
+        ([], None) => (vec![word.to_owned()], None),
+        (given, _) => (given.to_vec(), Some(word)),
+    };
+    let found = scan.find(&array, &[], ui)?;
+    let operation = Operation::ClearErrors(ClearErrors {
+        device: device.map(|device| found.device(device)).transpose()?,
+        called: word.to_owned(),
+    });
+    operations::run(&operation, &found, ui)?;
+    Ok(())
+}
+
+impl Perform for ClearErrors {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        let names = arrays::names(&given.devices);
+        let (host, device) = (arrays::host(&names, ui), self.device.as_deref());
+        let cleared = clear_errors(host, &AssembleOptions::default(), device)?;
+        for it in cleared.iter().filter(|it| !it.errors.is_empty()) {
+            let errors = arrays::errors_text(&it.errors, it.block_bytes);
+            ui.line(format!("{}: cleared {errors}", cleared_place(it)));
+        }
+        if cleared.iter().all(|it| it.errors.is_empty()) {
+            ui.line(match (device, cleared.first()) {
+                (Some(_), Some(it)) => format!("{}, had no errors", cleared_place(it)),
+                _ => format!("{}: no member had errors", self.called),
+            });
+        }
+        let members: Vec<Value> = cleared.iter().map(cleared_document).collect();
+        // The first is the device itself; arrays with it follow.
+        let mut document = match (device, members.first()) {
+            (Some(_), Some(own)) => own.clone(),
+            _ => json!({ "array": self.called }),
+        };
+        document["members"] = json!(members);
+        Ok(Outcome::of(&document))
+    }
+}
+
+/// `array 'pool': member 1, b.img`.
+fn cleared_place(cleared: &ClearedErrors) -> String {
+    let what = cleared.device.as_deref().unwrap_or("an array");
+    format!(
+        "array '{}': member {}, {what}",
+        cleared.array, cleared.member
+    )
+}
+
+fn cleared_document(cleared: &ClearedErrors) -> Value {
+    json!({
+        "array": cleared.array,
+        "member": cleared.member.0,
+        "device": cleared.device,
+        "cleared": arrays::errors_json(&cleared.errors, cleared.block_bytes),
+    })
 }

@@ -1,13 +1,17 @@
 //! `spindles journal add`: gives an array a separate device for its journal.
 
-use crate::arrays::Scan;
+use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::operation::{JournalAdd, Operation};
-use crate::operations;
+use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_admin::journal::add;
+use spindles_admin::scan::Given;
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
@@ -61,4 +65,33 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     operations::run(&operation, &found, ui)?;
     arguments.scan.note_out_of_sight(&[&device], &found, ui);
     Ok(())
+}
+
+impl Perform for JournalAdd {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        let device = &self.device;
+        let mut on_progress = ui.until_interrupted("journal")?;
+        let added = add(
+            device,
+            arrays::host(&arrays::names(&given.devices), ui),
+            self.force,
+            self.degraded,
+            &mut on_progress,
+        )?;
+        drop(on_progress);
+        let warnings = words::report::warnings(&added.report);
+        for warning in &warnings {
+            ui.note(warning);
+        }
+        arrays::note_devices(&[], &[], &added.wiped, ui);
+        let name = &added.report.name;
+        ui.line(format!("array '{name}' has its journal on {device}"));
+        let document = json!({
+            "name": name,
+            "uuid": added.report.uuid.to_string(),
+            "warnings": warnings,
+            "journal": device,
+        });
+        Ok(Outcome::of(&document))
+    }
 }

@@ -1,14 +1,18 @@
 //! `spindles journal remove`: moves the journal of an array back to its members.
 
-use crate::arrays::Scan;
+use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::operation::{JournalRemove, Operation};
-use crate::operations;
+use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
+use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use spindles_admin::scan::shell_word;
+use serde_json::json;
+use spindles_admin::assemble::JournalReport;
+use spindles_admin::journal::remove;
+use spindles_admin::scan::{Given, shell_word};
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
@@ -51,4 +55,33 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let operation = Operation::JournalRemove(JournalRemove { degraded });
     operations::run(&operation, &found, ui)?;
     Ok(())
+}
+
+impl Perform for JournalRemove {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        let mut on_progress = ui.until_interrupted("journal")?;
+        let report = remove(
+            arrays::host(&arrays::names(&given.devices), ui),
+            self.degraded,
+            &mut on_progress,
+        )?;
+        drop(on_progress);
+        let warnings = words::report::warnings(&report);
+        for warning in &warnings {
+            ui.note(warning);
+        }
+        let device = match &report.journal {
+            JournalReport::Device(device) => Some(device),
+            JournalReport::Members | JournalReport::DeviceMissing => None,
+        };
+        let name = &report.name;
+        ui.line(format!("array '{name}' has its journal on its members"));
+        let document = json!({
+            "name": name,
+            "uuid": report.uuid.to_string(),
+            "warnings": warnings,
+            "removed": device,
+        });
+        Ok(Outcome::of(&document))
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::{STATUS_DONE, STATUS_FAILED, STATUS_USAGE};
 use crate::operation::Operation;
-use crate::operations::perform;
+use crate::operations::{self, Perform as _};
 use crate::output;
 use crate::serving::Serving;
 use crate::ui::Ui;
@@ -90,13 +90,10 @@ fn answer(serving: &Serving, request: Result<Request, BadRequest>, answers: &Ans
         }
     };
     let heard = serving.handle().listen();
-    let report = match serving.refuses(&operation) {
-        Some(why) => failed(STATUS_FAILED, Some(why)),
-        None => {
-            let ui = Ui::for_server(answers, serving);
-            perform(&operation, &serving.given(), &ui)
-        }
-    };
+    let ui = Ui::for_server(answers, serving);
+    let perform = || operations::report(operation.perform(&serving.given(), &ui));
+    let refused = |why| failed(STATUS_FAILED, Some(why));
+    let report = serving.refuses(&operation).map_or_else(perform, refused);
     if !operation.only_shows() {
         let error = report.error.as_deref();
         output::write_log(&log_line(&serving.name(), &command, report.status, error));

@@ -4,6 +4,8 @@
 mod add;
 mod remove;
 
+pub(super) use remove::report;
+
 use super::{Command, run_one_of, with_commands};
 use crate::ui::Ui;
 use clap::ArgMatches;

@@ -3,10 +3,13 @@
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::operation::{Operation, SpareRemove};
-use crate::operations;
+use crate::operations::{self, Outcome, Perform};
 use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_admin::scan::Given;
+use spindles_admin::spare::{Removed, remove};
 
 pub(crate) static COMMAND: Command = Command {
     name: "remove",
@@ -46,4 +49,33 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let operation = Operation::SpareRemove(SpareRemove { devices });
     operations::run(&operation, &found, ui)?;
     Ok(())
+}
+
+impl Perform for SpareRemove {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+        let devices = &self.devices;
+        let members = arrays::names(&given.devices);
+        let of_array = !members.is_empty();
+        let host = of_array.then(|| arrays::host(&members, ui));
+        let removed = remove(&arrays::names(devices), host)?;
+        for (device, removed) in devices.iter().zip(&removed) {
+            report(device, removed, ui);
+        }
+        let shared = devices.iter().zip(&removed);
+        let shared = shared.filter(|(_, removed)| matches!(removed, Removed::Of(_)));
+        let still_spares: Vec<&String> = shared.map(|(device, _)| device).collect();
+        Ok(Outcome::of(
+            &json!({ "removed": devices, "still_spares": still_spares }),
+        ))
+    }
+}
+
+/// Reports what became of a spare.
+pub(crate) fn report(device: &str, removed: &Removed, ui: &Ui) {
+    ui.line(match removed {
+        Removed::Plain => format!("{device} is a spare no more"),
+        Removed::Of(array) => {
+            format!("{device} is a spare of array '{array}' no more, and of others it is")
+        }
+    });
 }
