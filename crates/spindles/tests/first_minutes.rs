@@ -170,8 +170,13 @@ fn ordinary_user(folder: &Path) -> &'static [&'static str] {
 
 /// Returns why an ordinary user can't have an array as a file here.
 fn no_fuse() -> Option<String> {
-    if let Err(error) = File::options().write(true).open("/dev/fuse") {
-        return Some(format!("/dev/fuse: {error}"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = ["sh", "-c", ": <>/dev/fuse"];
+    let words = [ordinary_user(folder.path()), &open].concat();
+    let opened = Command::new(words[0]).args(&words[1..]).output();
+    let opened = opened.expect("a shell is everywhere");
+    if !opened.status.success() {
+        return Some(String::from_utf8_lossy(&opened.stderr).into_owned());
     }
     let helper = Command::new("fusermount3").arg("-V").output();
     helper.err().map(|error| format!("fusermount3: {error}"))

@@ -6,16 +6,15 @@
 
 use crate::loop_devices;
 
+use crate::world::{Run, Running, World, pattern, until};
 use loop_devices::Loop;
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
 /// Files in the tree of the file system tests: most tests use fewer, to save time.
@@ -104,112 +103,45 @@ both_ways! {
     programs_find_the_holes_of_a_file,
 }
 
-/// An array of files in a folder, perhaps with a member elsewhere.
-struct Pool {
-    way: Way,
-    folder: TempDir,
-    elsewhere: Option<PathBuf>,
+/// Array 'pool' of these files.
+fn array(level: &str, members: &str, bytes: usize) -> World {
+    let bytes = u64::try_from(bytes).expect("64 bits");
+    let pool = World::new(&members.replace(',', " "), bytes);
+    pool.does(&format!("create pool {level}({members})"));
+    pool
 }
 
-impl Pool {
-    fn new(way: Way, level: &str, members: &str, bytes: usize) -> Self {
-        Self::with(way, level, members, bytes, None)
+/// Serves the array as a file in its folder. An error gives the reason if that is impossible here.
+fn serve<'a>(way: Way, pool: &'a World, more: &str) -> Result<Served<'a>, String> {
+    if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
+        return Err(format!("/dev/fuse: {error}"));
     }
+    let served = way.begin(|| begin(pool, more))??;
+    if let Some(over_ring) = way.is_over_ring() {
+        let status = pool.json("status pool");
+        let (clients, rings) = (&status["served"]["clients"], &status["served"]["over_ring"]);
+        let expected = if over_ring { clients.as_u64() } else { Some(0) };
+        assert_eq!(rings.as_u64(), expected, "{status}");
+    }
+    Ok(served)
+}
 
-    fn with(
-        way: Way,
-        level: &str,
-        members: &str,
-        bytes: usize,
-        elsewhere: Option<PathBuf>,
-    ) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        for member in members.split(',') {
-            let file = File::create(folder.path().join(member)).expect("a file");
-            let bytes = u64::try_from(bytes).expect("64 bits");
-            file.set_len(bytes).expect("its length");
-        }
-        let pool = Self {
-            way,
-            folder,
-            elsewhere,
-        };
-        let elsewhere = pool.elsewhere.iter().map(|path| path.display().to_string());
-        let members: Vec<String> = elsewhere.chain([members.to_owned()]).collect();
-        pool.spindles(&["create", "pool", &format!("{level}({})", members.join(","))]);
-        pool
+/// Starts serving, and waits until kernel and server have negotiated.
+fn begin<'a>(pool: &'a World, more: &str) -> Result<Served<'a>, String> {
+    let mut server = pool.begin(&format!("serve pool --fuse file{more}"));
+    server.ready()?;
+    let file = pool.path("file");
+    server.says(&format!("array 'pool' is served: {}", file.display()));
+    for file in ["file"].into_iter().chain(more.split(' ')) {
+        drop(fs::metadata(pool.path(file)));
     }
-
-    fn path(&self, name: &str) -> PathBuf {
-        // Canonical, like in the kernel's mount table.
-        let folder = self.folder.path().canonicalize();
-        folder.expect("it is there").join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let places = [Some(Path::new(".")), self.elsewhere.as_deref()];
-        let places = std::env::join_paths(places.into_iter().flatten());
-        command.env("SPINDLES_SCAN", places.expect("no colon"));
-        command.args(arguments).current_dir(self.folder.path());
-        command
-    }
-
-    /// Runs a command that must succeed.
-    fn spindles(&self, arguments: &[&str]) -> String {
-        succeeds(&mut self.command(arguments))
-    }
-
-    /// Serves the array as a file in its folder. An error gives the reason if that is impossible
-    /// here.
-    fn serve(&self, more: &[&str]) -> Result<Served<'_>, String> {
-        if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
-            return Err(format!("/dev/fuse: {error}"));
-        }
-        let served = self.way.begin(|| self.begin(more))??;
-        if let Some(over_ring) = self.way.is_over_ring() {
-            let status = self.command(&["status", "pool", "--json"]).output();
-            let status = status.expect("the command runs").stdout;
-            let status: Value = serde_json::from_slice(&status).expect("JSON");
-            let (clients, rings) = (&status["served"]["clients"], &status["served"]["over_ring"]);
-            let expected = if over_ring { clients.as_u64() } else { Some(0) };
-            assert_eq!(rings.as_u64(), expected, "{status}");
-        }
-        Ok(served)
-    }
-
-    /// Starts serving, and waits until kernel and server have negotiated.
-    fn begin(&self, more: &[&str]) -> Result<Served<'_>, String> {
-        let mut command = self.command(&["serve", "pool", "--fuse", "file"]);
-        let command = command.args(more);
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().expect("the command runs");
-        let mut lines = BufReader::new(process.stderr.take().expect("it is piped"));
-        let mut line = String::new();
-        lines.read_line(&mut line).expect("a line");
-        let served = Served {
-            file: self.path("file"),
-            process: Some(process),
-            lines,
-            pool: self,
-        };
-        if line.contains("can't mount on") {
-            return Err(line);
-        }
-        let expected = format!("array 'pool' is served: {}\n", served.file.display());
-        assert!(line.ends_with(&expected), "{line}");
-        for file in ["file"].iter().chain(more) {
-            drop(fs::metadata(self.path(file)));
-        }
-        Ok(served)
-    }
+    Ok(Served { file, server, pool })
 }
 
 struct Served<'a> {
     file: PathBuf,
-    process: Option<Child>,
-    lines: BufReader<ChildStderr>,
-    pool: &'a Pool,
+    server: Running,
+    pool: &'a World,
 }
 
 impl Served<'_> {
@@ -219,90 +151,44 @@ impl Served<'_> {
     }
 
     /// Runs a program on the file; `@` stands for the file, `%` for the folder.
-    fn run(&self, line: &str) -> String {
-        let folder = self.pool.path("");
-        let folder = folder.to_str().expect("UTF-8").trim_end_matches('/');
+    fn run(&self, line: &str) -> Run {
+        let folder = self.pool.folder().to_str().expect("UTF-8");
         let file = self.file.to_str().expect("UTF-8");
         let words = line.split_whitespace();
-        let words: Vec<_> = words
-            .map(|word| word.replace('@', file).replace('%', folder))
-            .collect();
-        succeeds(
-            Command::new("timeout")
-                .args(["--kill-after=5", "60"])
-                .args(words),
-        )
+        let words = words.map(|word| word.replace('@', file).replace('%', folder));
+        let mut command = Command::new("timeout");
+        let command = command.args(["--kill-after=5", "60"]).args(words);
+        self.pool.run_command(command).ends(0)
     }
 
     /// Kills the process that would unmount the file; `file` says if the server `made` or `found`
-    /// it. Returns the output of `status` afterwards.
+    /// it. Returns the warnings of `status` afterwards.
     fn loses_its_watcher(&self, file: &str) -> String {
         let watcher = format!("serve-watch fuse {file} {}", self.file.display());
         succeeds(Command::new("pkill").args(["-KILL", "-f", &watcher]));
-        let mut message = String::new();
-        let is_reported = soon(|| {
-            let status = self.pool.command(&["status", "pool"]).output();
-            message = String::from_utf8(status.expect("it runs").stderr).expect("text");
-            message.contains("the process that unmounts")
+        let status = || self.pool.run("status pool").error;
+        until("the warning", || {
+            status().contains("the process that unmounts")
         });
-        assert!(is_reported, "{message}");
-        message
+        status()
     }
 
     fn loop_device(&self) -> Result<Loop, String> {
         Loop::with(&self.file, &["--direct-io=on", "--sector-size", "4096"])
     }
 
-    /// Stops the server as an administrator does. Returns its standard output and standard error.
-    fn stop(mut self) -> (String, String) {
-        let server = self.process.take().expect("it was not stopped");
-        let id = server.id().to_string();
-        succeeds(Command::new("kill").args(["-s", "TERM", &id]));
-        self.ended(server)
+    /// Stops the server as an administrator does.
+    fn stop(self) -> Run {
+        self.server.stop()
     }
 
     /// Waits until the server ends by itself.
-    fn ends(mut self) -> (String, String) {
-        let server = self.process.as_mut().expect("it was not stopped");
-        assert!(
-            soon(|| server.try_wait().expect("it is a child").is_some()),
-            "it does not end"
-        );
-        let server = self.process.take().expect("it was not stopped");
-        self.ended(server)
-    }
-
-    fn ended(&mut self, server: Child) -> (String, String) {
-        let output = server.wait_with_output().expect("it ends");
-        let mut message = String::new();
-        self.lines.read_to_string(&mut message).expect("text");
-        assert!(output.status.success(), "{message}");
-        (String::from_utf8(output.stdout).expect("text"), message)
+    fn ends(self) -> Run {
+        self.server.end(None).ends(0)
     }
 
     fn kill(mut self) {
-        let mut server = self.process.take().expect("it was not stopped");
-        server.kill().expect("it runs");
-        server.wait().expect("it ends");
-    }
-}
-
-impl Drop for Served<'_> {
-    fn drop(&mut self) {
-        if let Some(server) = &mut self.process {
-            drop(server.kill());
-            drop(server.wait());
-        }
-    }
-}
-
-/// A process that is killed when its test ends.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        self.server.kill();
     }
 }
 
@@ -336,13 +222,6 @@ fn succeeds(command: &mut Command) -> String {
     out
 }
 
-fn fails(command: &mut Command) -> String {
-    let Output { status, stderr, .. } = command.output().expect("it runs");
-    let message = String::from_utf8_lossy(&stderr).into_owned();
-    assert_eq!(status.code(), Some(1), "{message}");
-    message
-}
-
 /// Returns true if a program is installed; reports the skipped test if not.
 fn has(test: &str, program: &str) -> bool {
     let found = Command::new("which").arg(program).output();
@@ -363,33 +242,12 @@ macro_rules! or_skip {
     };
 }
 
-/// Waits for a condition that should hold soon.
-fn soon(mut is: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_mins(2);
-    while Instant::now() < end {
-        if is() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
-}
-
 fn is_mounted(path: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mountinfo").expect("a table");
     let path = path.to_str().expect("UTF-8");
     table
         .lines()
         .any(|line| line.split(' ').nth(4) == Some(path))
-}
-
-/// Bytes that depend on their offset.
-fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
-    let word = |at: usize| {
-        let at = u64::try_from(at + seed * 1_000_003).expect("64 bits");
-        at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()
-    };
-    (0..bytes.div_ceil(8)).flat_map(word).take(bytes).collect()
 }
 
 fn read_at(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
@@ -400,16 +258,19 @@ fn read_at(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
 }
 
 fn programs_use_an_array_as_a_file(way: Way) {
-    let pool = Pool::new(way, "raid5", "a,b,c", 24 * MIB);
-    let served = or_skip!("programs_use_an_array_as_a_file", pool.serve(&["--json"]));
+    let pool = array("raid5", "a,b,c", 24 * MIB);
+    let served = or_skip!(
+        "programs_use_an_array_as_a_file",
+        serve(way, &pool, " --json")
+    );
     let found = fs::metadata(&served.file).expect("it is there");
     let bytes = usize::try_from(found.len()).expect("64 bits");
     assert!(found.is_file() && found.mode() & 0o777 == 0o600 && bytes > 40 * MIB);
     // With direct I/O, from the program's memory to the array's, in requests of maximum length.
-    fs::write(pool.path("in"), pattern(32 * MIB, 1)).expect("it is written");
+    pool.put("in", pattern(32 * MIB, 1));
     served.run("dd if=%/in of=@ bs=1M oflag=direct conv=notrunc,fsync");
     served.run("dd if=@ of=%/out bs=64k count=512 iflag=direct");
-    assert!(fs::read(pool.path("out")).expect("it is there") == pattern(32 * MIB, 1));
+    assert!(pool.read("out") == pattern(32 * MIB, 1));
     // Like a device of that size.
     served.run("fallocate --punch-hole --offset 1M --length 20M @");
     served.run("fallocate --zero-range --offset 30000001 --length 3000001 @");
@@ -433,9 +294,9 @@ fn programs_use_an_array_as_a_file(way: Way) {
     assert_eq!(fs::metadata(&served.file).expect("it is there").len(), size);
     assert_eq!(read_at(&file, 0, 14), b"from the start");
     drop(file);
-    let (output, message) = served.stop();
-    assert_eq!(message, "");
-    let json: Value = serde_json::from_str(&output).expect("JSON");
+    let run = served.stop();
+    assert_eq!(run.error.lines().count(), 1, "{run:?}");
+    let (json, output) = (run.json(), run.out);
     assert!(json["payload_bytes"].as_u64() >= Some(32 << 20), "{output}");
     match way {
         // io_uring uses buffers of its own, so all of the payload is copied.
@@ -463,19 +324,16 @@ fn number_in(table: &str, line: &str, base: u32) -> u64 {
 /// In the sandbox the server still mounts, unmounts and opens devices: helpers do it.
 #[test]
 fn a_sandboxed_server_mounts_and_opens_devices() {
-    let pool = Pool::new(Way::Either, "raid5", "a,b,c", 8 * MIB);
-    let elsewhere = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| elsewhere.path().join(name).display().to_string();
-    let (new, letters) = (path("new"), path("letters"));
-    let file = File::create(&new).expect("a file");
-    file.set_len(9 << 20).expect("its length");
-    fs::write(&letters, "x".repeat(9 * MIB)).expect("it is written");
+    let way = Way::Either;
+    let pool = array("raid5", "a,b,c", 8 * MIB);
+    let elsewhere = World::new("new", 9 << 20);
+    let (new, letters) = (elsewhere.full("new"), elsewhere.full("letters"));
+    elsewhere.put("letters", "x".repeat(9 * MIB));
     let served = or_skip!(
         "a_sandboxed_server_mounts_and_opens_devices",
-        pool.serve(&[])
+        serve(way, &pool, "")
     );
-    let status = pool.spindles(&["status", "pool", "--json"]);
-    let status: Value = serde_json::from_str(&status).expect("JSON");
+    let status = pool.json("status pool");
     let sandbox = status["served"]["sandbox"].as_array().expect("a list");
     let holds = |begin: &str| {
         let mut parts = sandbox.iter().filter_map(Value::as_str);
@@ -484,7 +342,7 @@ fn a_sandboxed_server_mounts_and_opens_devices() {
     for part in ["no new privileges", "no capabilities", "seccomp"] {
         assert!(holds(part), "{part}: {sandbox:?}");
     }
-    let process = served.process.as_ref().expect("it runs").id();
+    let process = served.server.id();
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
     let threads = threads.flatten().map(|thread| thread.file_name());
     let ids: Vec<String> = threads.filter_map(|id| id.into_string().ok()).collect();
@@ -502,41 +360,42 @@ fn a_sandboxed_server_mounts_and_opens_devices() {
     }
     assert!(checked > 0, "{ids:?}");
     // Elsewhere, new devices and devices of an array are refused.
-    pool.spindles(&["spare", "add", &new, "--array", "pool"]);
-    let refused = |arguments: &[&str]| {
-        let message = fails(&mut pool.command(arguments));
-        let why = format!(
-            "{letters} holds something else, and a server in its sandbox opens such files only in \
-             the folders"
-        );
-        assert!(
-            message.contains(&why) && message.contains("--no-sandbox"),
-            "{message}"
-        );
+    pool.does(&format!("spare add {new} --array pool"));
+    let why = format!(
+        "{letters} holds something else, and a server in its sandbox opens such files only in the \
+         folders"
+    );
+    let refused = |line: &str| {
+        let refused = pool.ends(&line.replace('%', &letters), 1);
+        refused.warns([&why, "--no-sandbox"]);
     };
-    refused(&["spare", "add", &letters, "--array", "pool", "--force"]);
-    refused(&["add", &letters, "pool", "--force"]);
-    refused(&["replace", "a", "--onto", &letters, "pool", "--force"]);
+    refused("spare add % --array pool --force");
+    refused("add % pool --force");
+    refused("replace a --onto % pool --force");
     // The array itself is refused as a device.
-    let own = fails(&mut pool.command(&["add", "file", "pool", "--force"]));
-    assert!(own.contains("is the array itself"), "{own}");
-    pool.spindles(&["fail", "a", "pool"]);
-    let filled = || pool.spindles(&["status", "pool"]).contains("healthy");
-    assert!(soon(filled), "the spare is not filled");
-    refused(&["rebuild", "pool", "--onto", &letters, "--force"]);
+    pool.ends("add file pool --force", 1)
+        .warns("is the array itself");
+    pool.does("fail a pool");
+    pool.until("the spare", |pool| {
+        pool.run("status pool").out.contains("healthy")
+    });
+    refused("rebuild pool --onto % --force");
     let file = served.file.clone();
-    pool.spindles(&["stop", "pool"]);
-    let (_, message) = served.ends();
-    assert!(!message.contains("could not"), "{message}");
+    pool.does("stop pool");
+    served.ends().warns_no("could not");
     assert!(!file.exists() && !is_mounted(&file), "it is left");
 }
 
 /// The memory of the server is locked: the kernel could not reclaim it by writing to the array.
 #[test]
 fn server_memory_is_locked_if_permitted() {
-    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
-    let served = or_skip!("server_memory_is_locked_if_permitted", pool.serve(&[]));
-    let process = served.process.as_ref().expect("it runs").id().to_string();
+    let way = Way::Either;
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let served = or_skip!(
+        "server_memory_is_locked_if_permitted",
+        serve(way, &pool, "")
+    );
+    let process = served.server.id().to_string();
     let may = status_of("self", "CapEff:", 16);
     let (ipc_lock, sys_resource) = (1 << 14, 1 << 24);
     if may & ipc_lock == 0 {
@@ -564,13 +423,13 @@ fn server_memory_is_locked_if_permitted() {
 
 /// The kernel caches no data: a write through one path is visible to reads through every other.
 fn two_files_show_the_same_array(way: Way) {
-    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
+    let pool = array("raid1", "a,b", 8 * MIB);
     let served = or_skip!(
         "two_files_show_the_same_array",
-        pool.serve(&["--fuse", "other"])
+        serve(way, &pool, " --fuse other")
     );
     let other = pool.path("other");
-    assert!(soon(|| is_mounted(&other)));
+    until("the mount", || is_mounted(&other));
     let other = File::options().read(true).write(true).open(other);
     let (one, other) = (served.open(), other.expect("it is there"));
     for round in 0..3 {
@@ -586,14 +445,15 @@ fn two_files_show_the_same_array(way: Way) {
 
 #[test]
 fn qemu_converts_onto_the_file() {
-    let pool = Pool::new(Way::Either, "raid6", "a,b,c,d", 24 * MIB);
-    let served = or_skip!("qemu_converts_onto_the_file", pool.serve(&[]));
+    let way = Way::Either;
+    let pool = array("raid6", "a,b,c,d", 24 * MIB);
+    let served = or_skip!("qemu_converts_onto_the_file", serve(way, &pool, ""));
     if !has("qemu_converts_onto_the_file", "qemu-img") {
         return;
     }
     let mut bytes = pattern(24 * MIB, 2);
     bytes[MIB..3 * MIB].fill(0);
-    fs::write(pool.path("in"), bytes).expect("it is written");
+    pool.put("in", bytes);
     served.run("qemu-img convert -f raw -O qcow2 %/in %/in.qcow2");
     served.run("qemu-img convert -n -t none -f qcow2 -O raw %/in.qcow2 @");
     served.run("qemu-img compare -f raw -F raw %/in @");
@@ -602,16 +462,15 @@ fn qemu_converts_onto_the_file() {
 
 /// A program that copies from the file can find holes.
 fn programs_find_the_holes_of_a_file(way: Way) {
-    let pool = Pool::new(way, "raid5", "a,b,c", 24 * MIB);
-    let served = or_skip!("programs_find_the_holes_of_a_file", pool.serve(&[]));
+    let pool = array("raid5", "a,b,c", 24 * MIB);
+    let served = or_skip!("programs_find_the_holes_of_a_file", serve(way, &pool, ""));
     if !has("programs_find_the_holes_of_a_file", "qemu-img") {
         return;
     }
     let bytes = pattern(MIB, 4);
     let (start, at) = (16 * MIB + 777, (16 << 20) + 777);
     served.open().write_all_at(&bytes, at).expect("it writes");
-    let map = served.run("qemu-img map --output=json -f raw @");
-    let map: Value = serde_json::from_str(&map).expect("JSON");
+    let map = served.run("qemu-img map --output=json -f raw @").json();
     let extents = map.as_array().expect("extents").iter();
     let data = extents.filter(|extent| extent["data"] == true);
     let number = |extent: &Value, what| extent[what].as_u64().expect("a number");
@@ -622,7 +481,7 @@ fn programs_find_the_holes_of_a_file(way: Way) {
     let first = data.first().expect("there is data").0;
     assert!(first <= at && all <= 8 << 20, "{map}");
     served.run("qemu-img convert -f raw -O raw @ %/out");
-    let out = fs::read(pool.path("out")).expect("it is there");
+    let out = pool.read("out");
     assert!(out[start..][..MIB] == bytes);
     assert!(
         out[..start]
@@ -632,17 +491,18 @@ fn programs_find_the_holes_of_a_file(way: Way) {
     );
     // Discarded ranges are holes again.
     served.run("fallocate --punch-hole --offset 0 --length 48MiB @");
-    let map = served.run("qemu-img map --output=json -f raw @");
-    assert!(!map.contains("\"data\": true"), "{map}");
+    served
+        .run("qemu-img map --output=json -f raw @")
+        .says_no("\"data\": true");
     served.stop();
 }
 
 fn a_read_only_array_is_not_written(way: Way) {
-    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
-    let before = fs::read(pool.path("a")).expect("it is there");
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let before = pool.read("a");
     let served = or_skip!(
         "a_read_only_array_is_not_written",
-        pool.serve(&["--read-only"])
+        serve(way, &pool, " --read-only")
     );
     let found = fs::metadata(&served.file).expect("it is there");
     assert_eq!(found.mode() & 0o777, 0o400);
@@ -653,7 +513,7 @@ fn a_read_only_array_is_not_written(way: Way) {
     );
     fs::read(&served.file).expect("it can be read");
     served.stop();
-    assert!(fs::read(pool.path("a")).expect("it is there") == before);
+    assert!(pool.read("a") == before);
 }
 
 /// The files of a tree: path and contents. Some are empty, most are small, few exceed one request.
@@ -664,7 +524,11 @@ fn tree(files: usize) -> impl Iterator<Item = (PathBuf, Vec<u8>)> {
             (_, small) => small * small,
         };
         let folder = format!("{}/{}", at % 10, at % 70);
-        (Path::new(&folder).join(at.to_string()), pattern(bytes, at))
+        let seed = 1_000_003 * u64::try_from(at).expect("64 bits");
+        (
+            Path::new(&folder).join(at.to_string()),
+            pattern(bytes, seed),
+        )
     };
     (0..files).map(file)
 }
@@ -689,7 +553,8 @@ fn compare(at: &Path, files: usize) {
 fn holds_a_file_system(
     test: &str,
     (make, check): (&str, &str),
-    pool: &Pool,
+    way: Way,
+    pool: &World,
     files: usize,
     meanwhile: impl FnOnce(),
 ) -> Option<String> {
@@ -709,7 +574,7 @@ fn holds_a_file_system(
     if programs.iter().flatten().any(|program| !has(test, program)) {
         return None;
     }
-    let served = match pool.serve(&[]) {
+    let served = match serve(way, pool, "") {
         Ok(served) => served,
         Err(reason) => {
             println!("SKIPPED: {test}: {reason}");
@@ -743,49 +608,56 @@ fn holds_a_file_system(
         began.elapsed().as_secs_f64()
     );
     drop(device);
-    let (_, message) = served.stop();
-    assert!(!message.contains("still open"), "{message}");
-    Some(message)
+    Some(served.stop().warns_no("still open").error)
 }
 
 const EXT4: (&str, &str) = ("mkfs.ext4 -q -F", "fsck.ext4 -f -n");
 
 fn the_file_holds_ext4(way: Way) {
-    let pool = Pool::new(way, "raid5", "a,b,c", 200 * MIB);
+    let pool = array("raid5", "a,b,c", 200 * MIB);
     let files = match way {
         Way::Ring => FILES,
         _ => FILES_MAX,
     };
-    holds_a_file_system("the_file_holds_ext4", EXT4, &pool, files, || {});
+    holds_a_file_system("the_file_holds_ext4", EXT4, way, &pool, files, || {});
 }
 
 #[test]
 fn the_file_holds_xfs() {
     // XFS needs 300 MiB.
-    let (xfs, pool) = (
-        ("mkfs.xfs -q -f", "xfs_repair -n"),
-        Pool::new(Way::Either, "raid5", "a,b,c", 200 * MIB),
-    );
-    holds_a_file_system("the_file_holds_xfs", xfs, &pool, FILES, || {});
+    let xfs = ("mkfs.xfs -q -f", "xfs_repair -n");
+    let pool = array("raid5", "a,b,c", 200 * MIB);
+    holds_a_file_system("the_file_holds_xfs", xfs, Way::Either, &pool, FILES, || {});
 }
 
 #[test]
 fn the_file_holds_btrfs() {
-    let (btrfs, pool) = (
-        ("mkfs.btrfs -q -f", "btrfs check"),
-        Pool::new(Way::Either, "raid0", "a,b,c", 200 * MIB),
+    let btrfs = ("mkfs.btrfs -q -f", "btrfs check");
+    let pool = array("raid0", "a,b,c", 200 * MIB);
+    holds_a_file_system(
+        "the_file_holds_btrfs",
+        btrfs,
+        Way::Either,
+        &pool,
+        FILES,
+        || {},
     );
-    holds_a_file_system("the_file_holds_btrfs", btrfs, &pool, FILES, || {});
 }
 
 /// A member is lost while a file system is written, which does not notice. The member is a served
 /// file itself, whose server is killed.
 fn a_file_system_survives_a_lost_member(way: Way) {
     let name = "a_file_system_survives_a_lost_member";
-    let inner = Pool::new(way, "raid1", "a,b", 200 * MIB);
-    let member = or_skip!("a_file_system_survives_a_lost_member", inner.serve(&[]));
-    let pool = Pool::with(way, "raid5", "a,b", 200 * MIB, Some(member.file.clone()));
-    let message = holds_a_file_system(name, EXT4, &pool, FILES, || {
+    let inner = array("raid1", "a,b", 200 * MIB);
+    let member = or_skip!(
+        "a_file_system_survives_a_lost_member",
+        serve(way, &inner, "")
+    );
+    let mut pool = World::new("a b", 200 << 20);
+    let file = inner.full("file");
+    pool.search(&file);
+    pool.does(&format!("create pool raid5({file},a,b)"));
+    let message = holds_a_file_system(name, EXT4, way, &pool, FILES, || {
         std::thread::sleep(Duration::from_millis(200));
         member.kill();
     });
@@ -797,33 +669,34 @@ fn a_file_system_survives_a_lost_member(way: Way) {
 
 /// A mount whose server was killed is removed, and data acknowledged by fsync is there.
 fn a_killed_server_leaves_no_mount(way: Way) {
-    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
-    let served = or_skip!("a_killed_server_leaves_no_mount", pool.serve(&[]));
-    let second = fails(&mut pool.command(&["serve", "pool", "--fuse", "other"]));
-    assert!(second.contains("in use"), "{second}");
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let served = or_skip!("a_killed_server_leaves_no_mount", serve(way, &pool, ""));
+    pool.ends("serve pool --fuse other", 1).warns("in use");
     assert!(!pool.path("other").exists(), "a file is left");
-    let second = fails(&mut pool.command(&["serve", "pool", "--fuse", "file"]));
-    assert!(second.contains("file is mounted already"), "{second}");
+    pool.ends("serve pool --fuse file", 1)
+        .warns("file is mounted already");
     let file = served.open();
     file.write_all_at(&pattern(MIB, 5), 777).expect("it writes");
     file.sync_all().expect("it flushes");
     let path = served.file.clone();
     served.kill();
-    assert!(soon(|| !is_mounted(&path) && !path.exists()), "it is left");
+    until("the end of the mount", || {
+        !is_mounted(&path) && !path.exists()
+    });
     file.sync_all().expect_err("no server");
     drop(file);
-    let served = pool.serve(&[]).expect("it was served before");
+    let served = serve(way, &pool, "").expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
     // If the watcher is killed too, the next server removes the mount.
     let message = served.loses_its_watcher("made");
     let umount = format!("`umount {}`, which ends the server", path.display());
     assert!(message.contains(&umount), "{message}");
     // The users of the file can't be found then, so `stop` needs --force.
-    let refused = fails(&mut pool.command(&["stop", "pool"]));
-    assert!(refused.contains("can't find out whether"), "{refused}");
+    pool.ends("stop pool", 1).warns("can't find out whether");
     served.kill();
-    assert!(soon(|| path.symlink_metadata().is_err()) && is_mounted(&path));
-    let served = pool.serve(&[]).expect("it was served before");
+    until("the end of the file", || path.symlink_metadata().is_err());
+    assert!(is_mounted(&path));
+    let served = serve(way, &pool, "").expect("it was served before");
     assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
     served.stop();
     // The file was made by an earlier server.
@@ -832,98 +705,78 @@ fn a_killed_server_leaves_no_mount(way: Way) {
 
 /// Stopping a server too early reports who still uses it.
 fn an_open_file_is_unmounted_lazily(way: Way) {
-    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
-    let served = or_skip!("an_open_file_is_unmounted_lazily", pool.serve(&[]));
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let served = or_skip!("an_open_file_is_unmounted_lazily", serve(way, &pool, ""));
     let file = served.open();
     file.write_all_at(b"answered", 0).expect("it writes");
     let path = served.file.clone();
-    let refused = fails(&mut pool.command(&["stop", "pool"]));
     let user = format!("(process {})", std::process::id());
-    assert!(
-        refused.contains("is in use by ") && refused.contains(&user),
-        "{refused}"
-    );
+    pool.ends("stop pool", 1)
+        .warns("is in use by ")
+        .warns(&user);
     file.write_all_at(b"answered", 0)
         .expect("it is served as before");
-    let stopped = pool.command(&["stop", "pool", "--force"]).output();
-    let stopped = String::from_utf8(stopped.expect("it runs").stderr).expect("text");
-    let (output, message) = served.ends();
-    let process = format!("(process {})", std::process::id());
-    for message in [message, stopped] {
-        assert!(
-            message.contains("was still open") && message.contains(&process),
-            "{message}"
-        );
-    }
-    assert!(output.contains("array 'pool' is closed"), "{output}");
+    let stopped = pool.run("stop pool --force");
+    stopped.warns(["was still open", &user]);
+    served
+        .ends()
+        .warns(["was still open", &user])
+        .prints("array 'pool' is closed");
     file.write_all_at(b"too late", 0).expect_err("no server");
     assert!(!path.exists() && !is_mounted(&path));
-    pool.spindles(&["copy", "array:pool", "back", "--bytes", "8"]);
-    assert_eq!(
-        fs::read(pool.path("back")).expect("it is there"),
-        b"answered"
-    );
+    pool.does("copy array:pool back --bytes 8");
+    assert_eq!(pool.read("back"), b"answered");
 }
 
 /// An open file keeps `stop` from ending the server even if its folder was moved, or the mount is
 /// detached.
 #[test]
 fn a_moved_file_is_still_in_use() {
-    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
+    let pool = array("raid1", "a,b", 8 * MIB);
     fs::create_dir(pool.path("run")).expect("a folder");
-    let path = pool.path("run/pool.img");
-    let name = path.to_str().expect("UTF-8");
-    let serve = ["serve", "pool", "--fuse", name];
-    let mut server = Process(pool.command(&serve).spawn().expect("it starts"));
-    let mut has_ended = || server.0.try_wait().is_ok_and(|ended| ended.is_some());
-    assert!(soon(|| is_mounted(&path) || has_ended()), "it begins");
+    let path = pool.path("run/disk.img");
+    let serve = "serve pool --fuse @run/disk.img";
+    let mut server = pool.begin(serve);
+    until("the mount", || is_mounted(&path) || server.has_ended());
     if !is_mounted(&path) {
         return println!("SKIPPED: a_moved_file_is_still_in_use: nothing is mounted here");
     }
     // The file is mounted before the server accepts commands.
-    let takes_commands = || {
-        let status = pool.command(&["status", "pool", "--json"]).output();
-        let status: Value = serde_json::from_slice(&status.expect("it runs").stdout).expect("JSON");
-        !status["served"].is_null()
-    };
-    assert!(soon(takes_commands));
+    let takes_commands = || !pool.json("status pool")["served"].is_null();
+    until("the server", takes_commands);
     let file = File::options().write(true).open(&path).expect("it opens");
-    fs::rename(pool.path("run"), pool.path("moved")).expect("it is moved");
+    pool.rename("run", "moved");
     fs::create_dir(pool.path("run")).expect("a folder");
     fs::write(&path, "").expect("another's file");
-    let moved = pool.path("moved/pool.img");
-    let refused = fails(&mut pool.command(&["stop", "pool"]));
+    let moved = pool.path("moved/disk.img");
     let user = format!("(process {})", std::process::id());
-    assert!(refused.contains(&user), "{refused}");
+    pool.ends("stop pool", 1).warns(&user);
     succeeds(Command::new("umount").arg("--lazy").arg(&moved));
-    let refused = fails(&mut pool.command(&["stop", "pool"]));
-    assert!(refused.contains(&user), "{refused}");
-    let warned = pool.command(&["status", "pool"]).output();
-    let warned = String::from_utf8(warned.expect("it runs").stderr).expect("text");
-    assert!(warned.contains("was unmounted (umount --lazy)"), "{warned}");
+    pool.ends("stop pool", 1).warns(&user);
+    pool.run("status pool")
+        .warns("was unmounted (umount --lazy)");
     file.write_all_at(b"answered", 0)
         .expect("it is served as before");
     drop(file);
     // The detached mount is unreachable, so closing its file ends the server.
-    assert!(soon(|| server
-        .0
-        .try_wait()
-        .is_ok_and(|ended| ended.is_some())));
+    server.end(None);
     assert!(path.exists(), "another's");
-    let mut server = Process(pool.command(&serve).spawn().expect("it starts"));
-    assert!(soon(|| is_mounted(&path)) && soon(takes_commands));
-    fs::rename(pool.path("run"), pool.path("away")).expect("it is moved");
-    pool.spindles(&["stop", "pool"]);
-    server.0.wait().expect("it ends");
-    assert!(!is_mounted(&pool.path("away/pool.img")));
+    let server = pool.begin(serve);
+    until("the mount", || is_mounted(&path));
+    until("the server", takes_commands);
+    pool.rename("run", "away");
+    pool.does("stop pool");
+    server.end(None);
+    assert!(!is_mounted(&pool.path("away/disk.img")));
 }
 
 /// `stop` does not pull a disk from under a file system: it names the user, and how to release it.
 #[test]
 fn stop_refuses_a_mounted_array() {
     let name = "stop_refuses_a_mounted_array";
-    let pool = Pool::new(Way::Either, "raid1", "a,b", 32 * MIB);
-    let served = or_skip!("stop_refuses_a_mounted_array", pool.serve(&[]));
+    let way = Way::Either;
+    let pool = array("raid1", "a,b", 32 * MIB);
+    let served = or_skip!("stop_refuses_a_mounted_array", serve(way, &pool, ""));
     let device = or_skip!("stop_refuses_a_mounted_array", served.loop_device());
     if !has(name, "mkfs.ext4") {
         return;
@@ -932,7 +785,7 @@ fn stop_refuses_a_mounted_array() {
     fs::create_dir(&at).expect("a folder");
     succeeds(Command::new("mkfs.ext4").args(["-q", "-F", &device.0]));
     let mounted = Mounted::new(&device, &at);
-    let refused = fails(&mut pool.command(&["stop", "pool"]));
+    let refused = pool.ends("stop pool", 1).error;
     for expected in [
         format!(
             "{}, which is array 'pool', is in use by the file system on",
@@ -944,33 +797,29 @@ fn stop_refuses_a_mounted_array() {
     }
     fs::write(at.join("more"), pattern(MIB, 1)).expect("it is served as before");
     mounted.unmount();
-    let refused = fails(&mut pool.command(&["stop", "pool"]));
     let detach = format!("first: losetup --detach {}.", device.0);
-    assert!(refused.contains(&detach), "{refused}");
+    pool.ends("stop pool", 1).warns(&detach);
     drop(device);
-    let stopped = pool.spindles(&["stop", "pool"]);
+    let stopped = pool.does("stop pool").out;
     assert_eq!(stopped, "array 'pool' is not served any more, and closed\n");
     served.ends();
 }
 
 fn unmounting_ends_the_server(way: Way) {
-    let pool = Pool::new(way, "raid1", "a,b", 8 * MIB);
-    fs::write(pool.path("file"), "").expect("it is written");
-    let served = or_skip!("unmounting_ends_the_server", pool.serve(&[]));
+    let pool = array("raid1", "a,b", 8 * MIB);
+    pool.put("file", "");
+    let served = or_skip!("unmounting_ends_the_server", serve(way, &pool, ""));
     served.run("umount @");
-    let (output, _) = served.ends();
-    assert!(output.contains("array 'pool' is closed"), "{output}");
+    served.ends().prints("array 'pool' is closed");
     // The same without the watcher.
-    let served = pool.serve(&[]).expect("it was served before");
+    let served = serve(way, &pool, "").expect("it was served before");
     served.loses_its_watcher("found");
     served.run("umount @");
-    let (output, message) = served.ends();
-    assert!(output.contains("array 'pool' is closed"), "{output}");
-    assert!(
-        message.contains("the mount stays if the server dies"),
-        "{message}"
-    );
-    assert!(!message.contains("could not be unmounted"), "{message}");
+    served
+        .ends()
+        .prints("array 'pool' is closed")
+        .warns("the mount stays if the server dies")
+        .warns_no("could not be unmounted");
     // The file existed before, so it stays.
     assert!(pool.path("file").exists());
 }
@@ -978,44 +827,48 @@ fn unmounting_ends_the_server(way: Way) {
 /// Each of several arrays is a separate file, which ends without affecting the others.
 #[test]
 fn each_of_several_arrays_has_its_own_file() {
-    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
+    let way = Way::Either;
+    let pool = array("raid1", "a,b", 8 * MIB);
     for name in ["c", "d"] {
-        let file = File::create(pool.path(name)).expect("a file");
-        file.set_len(8 << 20).expect("its length");
+        pool.make(name, 8 << 20);
     }
-    pool.spindles(&["create", "music", "raid0(c,d)"]);
-    let more = ["music", "--fuse", "other"];
-    let served = or_skip!("each_of_several_arrays_has_its_own_file", pool.serve(&more));
+    pool.does("create music raid0(c,d)");
+    let served = or_skip!(
+        "each_of_several_arrays_has_its_own_file",
+        serve(way, &pool, " music --fuse other")
+    );
     let other = pool.path("other");
-    assert!(soon(|| is_mounted(&other)));
+    until("the mount", || is_mounted(&other));
     let sizes = [&served.file, &other].map(|path| path.metadata().expect("it is there").len());
     assert!(sizes[0] < 8 << 20 && sizes[1] > 8 << 20, "{sizes:?}");
     served.run("umount %/other");
-    assert!(soon(|| pool
-        .spindles(&["examine", "c", "d", "--json"])
-        .contains("\"clean\": true")));
+    until("the closed array", || {
+        pool.does("examine c d --json")
+            .out
+            .contains("\"clean\": true")
+    });
     let bytes = pattern(MIB, 1);
     served.open().write_all_at(&bytes, 777).expect("it writes");
     assert!(read_at(&served.open(), 777, MIB) == bytes);
-    let (output, _) = served.stop();
+    let output = served.stop().out;
     assert!(output.starts_with("array 'music' is closed"), "{output}");
     assert!(output.contains("array 'pool' is closed"), "{output}");
 }
 
 #[test]
 fn a_mount_that_hides_contents_is_refused() {
-    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
-    fs::write(pool.path("mine"), "mine").expect("it is written");
+    let pool = array("raid1", "a,b", 8 * MIB);
+    pool.put("mine", "mine");
     for (file, why) in [
         ("mine", "mine is not empty"),
         (".", "this is no path of a file"),
         ("/proc", "/proc is mounted already"),
         ("none/file", "none/file: No such file"),
     ] {
-        let message = fails(&mut pool.command(&["serve", "pool", "--fuse", file]));
-        assert!(message.contains(why), "{message}");
+        pool.ends(&format!("serve pool --fuse {file}"), 1)
+            .warns(why);
     }
-    assert_eq!(fs::read(pool.path("mine")).expect("it is there"), b"mine");
+    assert_eq!(pool.read("mine"), b"mine");
 }
 
 /// The watcher of a mount, without a mount: it removes a file that was made for a server which
@@ -1049,10 +902,10 @@ fn an_unprivileged_user_can_serve_an_array() {
     if !has(name, "fusermount3") || !has(name, "setpriv") || !has(name, "unshare") {
         return;
     }
-    let pool = Pool::new(Way::Either, "raid1", "a,b", 8 * MIB);
+    let pool = array("raid1", "a,b", 8 * MIB);
     let script = r#"
 set -eu
-folder=$1 program=$2
+folder=$1 program=$2 pool=$3
 mknod "$folder/device" c 10 229 && chmod 666 "$folder/device" &&
     mount --bind "$folder/device" /dev/fuse || exit 77
 ( : <>/dev/fuse ) 2>/dev/null || exit 77
@@ -1062,7 +915,7 @@ cd "$folder"
 user="setpriv --reuid=nobody --regid=nogroup --clear-groups"
 serve() {
     rm -f error
-    $user ./program serve pool --fuse file >out 2>error &
+    $user ./program serve "$pool" --fuse file >out 2>error &
     until grep -qs served error; do kill -0 $! || { cat error; exit 1; }; sleep 0.02; done
 }
 mounted() { grep -q "$folder/file" /proc/self/mountinfo; }
@@ -1081,16 +934,14 @@ echo "it is left"
 exit 1
 "#;
     let mut command = Command::new("unshare");
-    let command = command.args(["--mount", "bash", "-c", script, "bash"]);
-    let command = command.arg(pool.path("").to_str().expect("UTF-8").trim_end_matches('/'));
-    let output = command.arg(env!("CARGO_BIN_EXE_spindles")).output();
-    let output = output.expect("unshare runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    match output.status.code() {
-        Some(0) => {}
-        Some(77) => println!("SKIPPED: {name}: no device can be made here: {stderr}"),
-        _ if stderr.contains("unshare failed") => println!("SKIPPED: {name}: {stderr}"),
-        _ => panic!("{stdout}{stderr}"),
+    command.args(["--mount", "bash", "-c", script, "bash"]);
+    command.arg(pool.folder());
+    command.args([env!("CARGO_BIN_EXE_spindles"), &pool.unique("pool")]);
+    let run = pool.run_command(&mut command);
+    match run.status {
+        0 => {}
+        77 => println!("SKIPPED: {name}: no device can be made here: {}", run.error),
+        _ if run.error.contains("unshare failed") => println!("SKIPPED: {name}: {}", run.error),
+        _ => panic!("{run:?}"),
     }
 }

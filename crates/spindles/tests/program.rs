@@ -1,7 +1,5 @@
 //! Tests of the program: they run the binary as users do.
 
-mod bench_engine;
-mod bench_parity;
 mod cli;
 mod control;
 mod copy;
@@ -9,15 +7,14 @@ mod first_minutes;
 mod format_v1;
 mod fuse;
 mod grow;
-mod layout;
 #[path = "../../spindles-admin/tests/common/loop_devices.rs"]
 mod loop_devices;
 mod nested;
 mod ops;
 mod peers;
 mod serve;
-mod sim;
 mod torture;
+mod world;
 
 use std::path::Path;
 use std::process::Command;

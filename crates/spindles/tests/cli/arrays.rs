@@ -1,96 +1,14 @@
 //! `create`, `examine` and `status`: their effects and messages. A refused command changes nothing
 //! on any device.
 
-use crate::cli::binary::{Run, killed, spindles};
+use crate::world::{MIB, World, spindles};
 use spindles_format::{
     ArrayRecord, BITMAPS, DeviceRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode,
     uniform_bitmap,
 };
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
-use std::time::Duration;
 
-pub(crate) const MIB: u64 = 1 << 20;
-
-/// A folder of devices; `@` in an argument stands for it.
-pub(crate) struct Folder(tempfile::TempDir);
-
-impl Folder {
-    pub(crate) fn new(devices: &str, bytes: u64) -> Self {
-        let folder = Self(tempfile::tempdir().expect("a folder"));
-        for device in devices.split(' ') {
-            folder.make(device, bytes);
-        }
-        folder
-    }
-
-    pub(crate) fn make(&self, device: &str, bytes: u64) -> File {
-        let file = File::create(self.path(device)).expect("a new file");
-        file.set_len(bytes).expect("a sparse file");
-        file
-    }
-
-    pub(crate) fn path(&self, device: &str) -> String {
-        let path = self.0.path().join(device);
-        path.to_str().expect("a path in UTF-8").to_owned()
-    }
-
-    pub(crate) fn write(&self, device: &str, offset: u64, bytes: &[u8]) {
-        let file = File::options().write(true).open(self.path(device));
-        file.expect("it is there")
-            .write_all_at(bytes, offset)
-            .expect("room");
-    }
-
-    pub(crate) fn read(&self, device: &str) -> Vec<u8> {
-        fs::read(self.path(device)).expect("it is there")
-    }
-
-    pub(crate) fn copy(&self, from: &str, to: &str) {
-        fs::copy(self.path(from), self.path(to)).expect("room for a copy");
-    }
-
-    pub(crate) fn run(&self, arguments: &str) -> Run {
-        let arguments = self.here(arguments);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        spindles(&arguments)
-    }
-
-    /// Runs a command and kills it after a while. Returns true if it had not ended yet.
-    pub(crate) fn kill(&self, arguments: &str, after: Duration) -> bool {
-        killed(&self.here(arguments), after)
-    }
-
-    fn here(&self, arguments: &str) -> Vec<String> {
-        let folder = self.path("");
-        let arguments = arguments.split(' ');
-        arguments
-            .map(|argument| argument.replace('@', &folder))
-            .collect()
-    }
-
-    /// Checks that a command fails with this status and these texts, and changes no file here.
-    pub(crate) fn refuses(&self, arguments: &str, status: i32, texts: &[&str]) {
-        let before = self.contents();
-        self.run(arguments).fails(status, texts);
-        assert!(self.contents() == before, "{arguments} changed something");
-        let run = self.run(&format!("{arguments} --json"));
-        assert_eq!(run.json()["status"], status, "{arguments}");
-        assert!(
-            self.contents() == before,
-            "{arguments} --json changed something"
-        );
-    }
-
-    pub(crate) fn contents(&self) -> Vec<(String, Vec<u8>)> {
-        let entries = fs::read_dir(self.0.path()).expect("the folder");
-        let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let names = names.map(|name| name.into_string().expect("our names"));
-        let mut contents: Vec<_> = names.map(|name| (name.clone(), self.read(&name))).collect();
-        contents.sort_unstable();
-        contents
-    }
-
+impl World {
     /// Decodes the newest superblock of a device.
     pub(crate) fn newest(&self, name: &str) -> (ArrayRecord, DeviceRecord) {
         let bytes = self.read(name);
@@ -103,7 +21,7 @@ impl Folder {
     }
 
     /// Writes a superblock into its slot.
-    pub(crate) fn put(&self, name: &str, array: &ArrayRecord, device: &DeviceRecord) {
+    pub(crate) fn put_superblock(&self, name: &str, array: &ArrayRecord, device: &DeviceRecord) {
         let mut out = [0; SUPERBLOCK_BYTES];
         encode(array, device, &mut out);
         let slot = SLOT_BYTES[usize::from(array.generation % 2 == 1)];
@@ -131,23 +49,25 @@ impl Folder {
                     self.write(name, area.offset_bytes, &bits);
                 }
             }
-            self.put(name, &array, &device);
+            self.put_superblock(name, &array, &device);
         }
     }
 }
 
 #[test]
 fn create_reports_unused_space_of_larger_devices() {
-    let folder = Folder::new("a b", 8 * MIB);
+    let folder = World::outside("a b", 8 * MIB);
     folder.make("small", 4 * MIB);
     let run = folder.run("create x raid5(@a,@b,@small)").ok();
     for device in ["a", "b"] {
-        let text = format!("{} are not used", folder.path(device));
+        let text = format!("{} are not used", folder.full(device));
         assert!(run.error.contains(&text), "{}", run.error);
     }
     assert!(!run.error.contains("small are"), "{}", run.error);
-    let run = folder.run("create x raid5(@a,@b) --force").ok();
-    assert!(!run.error.contains("not used"), "{}", run.error);
+    folder
+        .run("create x raid5(@a,@b) --force")
+        .ok()
+        .warns_no("not used");
 }
 
 /// Every command of a plan makes an array with the size and the fault tolerance that the plan
@@ -158,7 +78,7 @@ fn create_makes_the_size_and_fault_tolerance_of_its_plan() {
         let names: Vec<String> = (0..sizes.len())
             .map(|device| format!("d{device}"))
             .collect();
-        let folder = Folder::new(&names[0], 0);
+        let folder = World::outside(&names[0], 0);
         for (name, mib) in names.iter().zip(sizes) {
             folder.make(name, mib * MIB);
         }
@@ -179,7 +99,7 @@ fn create_makes_the_size_and_fault_tolerance_of_its_plan() {
             assert_eq!(created["bytes"], choice["bytes"], "{expression}");
             let survives = usize::try_from(choice["survives"].as_u64().expect("a number"));
             let left = names[survives.expect("small")..].iter();
-            let left: Vec<String> = left.map(|name| folder.path(name)).collect();
+            let left: Vec<String> = left.map(|name| folder.full(name)).collect();
             let status: Vec<&str> = ["status"]
                 .into_iter()
                 .chain(left.iter().map(String::as_str))
@@ -197,17 +117,14 @@ fn create_makes_the_size_and_fault_tolerance_of_its_plan() {
 /// Sizes stand for devices still to be bought.
 #[test]
 fn create_plans_with_sizes_instead_of_devices() {
-    let out = spindles(&["create", "--plan", "4T", "4T", "2T", "2T", "--rate", "200M"])
+    spindles(&["create", "--plan", "4T", "4T", "2T", "2T", "--rate", "200M"])
         .ok()
-        .out;
-    for text in [
-        "4 devices, 12 TiB",
-        "refilled at 200 MiB/s",
-        "spindles create pool 'raid0(raid1(disk1,disk2),raid1(disk3,disk4))'",
-        "spindles create pool 'raid5(disk1,disk2,raid0(disk3,disk4))'",
-    ] {
-        assert!(out.contains(text), "no {text:?} in {out}");
-    }
+        .prints([
+            "4 devices, 12 TiB",
+            "refilled at 200 MiB/s",
+            "spindles create pool 'raid0(raid1(disk1,disk2),raid1(disk3,disk4))'",
+            "spindles create pool 'raid5(disk1,disk2,raid0(disk3,disk4))'",
+        ]);
     for (arguments, text) in [
         (&["create", "--plan", "4T", "--rate", "0"][..], "--rate 0"),
         (&["create", "pool", "--plan", "4T"], "--plan"),
@@ -220,7 +137,7 @@ fn create_plans_with_sizes_instead_of_devices() {
 
 #[test]
 fn arrays_are_created_and_shown() {
-    let folder = Folder::new("a b c", 8 * MIB);
+    let folder = World::outside("a b c", 8 * MIB);
     let run = folder.run("create data raid5(@a,@b,@c) --chunk 32K").ok();
     let first = run.out.lines().next().expect("a line");
     assert_eq!(
@@ -237,13 +154,14 @@ fn arrays_are_created_and_shown() {
     let status = folder.run("status @c @a @b").ok();
     assert_eq!(status.error, "");
     assert!(status.out.contains("policy journal, "), "{}", status.out);
-    let mirror = Folder::new("a b s", 8 * MIB);
-    let run = mirror.run("create data raid1(@a,@b) --spare @s").ok();
-    assert!(run.out.contains("/s is a spare of it"), "{}", run.out);
+    let mirror = World::outside("a b s", 8 * MIB);
+    mirror
+        .run("create data raid1(@a,@b) --spare @s")
+        .ok()
+        .prints("/s is a spare of it");
     for shown in ["status @a @b", "examine @a"] {
-        let shown = mirror.run(shown).ok();
         let policy = "policy journal (this level has nothing to log), ";
-        assert!(shown.out.contains(policy), "{}", shown.out);
+        mirror.run(shown).ok().prints(policy);
     }
     let json = mirror.run("status @a @b --json").ok().json();
     assert_eq!(json["consistency"], "journal");
@@ -255,14 +173,11 @@ fn arrays_are_created_and_shown() {
     ] {
         assert!(status.out.contains(text), "no {text:?} in {}", status.out);
     }
-    let examine = folder.run("examine @a @b @c --areas").ok();
-    for text in [
+    folder.run("examine @a @b @c --areas").ok().prints([
         "/b: member 1 of array 'data'",
         "journal",
         "The superblocks agree.",
-    ] {
-        assert!(examine.out.contains(text), "no {text:?} in {}", examine.out);
-    }
+    ]);
     let json = folder.run("examine @a --json").ok().json();
     assert_eq!(json["devices"][0]["level"], "raid5");
     assert_eq!(json["devices"][0]["chunk_bytes"], 32 << 10);
@@ -278,11 +193,11 @@ fn arrays_are_created_and_shown() {
 
 #[test]
 fn create_reports_its_result_as_json() {
-    let folder = Folder::new("a b", 8 * MIB);
+    let folder = World::outside("a b", 8 * MIB);
     let json = folder.run("create m raid1(@a,@b) --json").ok().json();
     assert_eq!(json["initial_sync"], "not needed");
     assert_eq!(json["members"], 2);
-    assert_eq!(json["devices"][1], folder.path("b"));
+    assert_eq!(json["devices"][1], folder.full("b"));
     let json = folder
         .run("create m raid0(@a,@b) --force --block-size 512 --json")
         .ok()
@@ -297,37 +212,24 @@ fn create_reports_its_result_as_json() {
 
 #[test]
 fn nested_arrays_are_created_and_shown() {
-    let folder = Folder::new("a b c d e f", 8 * MIB);
+    let folder = World::outside("a b c d e f", 8 * MIB);
     folder
         .run("create n raid0(raid5(@a,@b,@c),raid5(@d,@e,@f))")
         .ok();
-    let status = folder.run("status @f @e @d @c @b @a").ok();
-    for text in [
+    folder.run("status @f @e @d @c @b @a").ok().prints([
         "array 'n' (",
         "array 'n.1' (",
         "member 1: an array, healthy",
-    ] {
-        assert!(status.out.contains(text), "no {text:?} in {}", status.out);
-    }
-    let status = folder.run("status @f @e @c @b @a").ok();
-    assert!(
-        status.out.contains("member 1: an array, degraded"),
-        "{}",
-        status.out
-    );
-    assert!(
-        status
-            .error
-            .contains("array 'n.1' is degraded: member 0 of 3"),
-        "{}",
-        status.error
-    );
-    let examine = folder.run("examine @a").ok();
-    assert!(
-        examine.out.contains("the array is a member of array "),
-        "{}",
-        examine.out
-    );
+    ]);
+    folder
+        .run("status @f @e @c @b @a")
+        .ok()
+        .prints("member 1: an array, degraded")
+        .warns("array 'n.1' is degraded: member 0 of 3");
+    folder
+        .run("examine @a")
+        .ok()
+        .prints("the array is a member of array ");
     folder.refuses(
         "scrub @a @b @c",
         1,
@@ -339,7 +241,7 @@ fn nested_arrays_are_created_and_shown() {
 
 #[test]
 fn create_refuses_wrong_usage() {
-    let folder = Folder::new("a b c", 2 * MIB);
+    let folder = World::outside("a b c", 2 * MIB);
     for (arguments, texts) in [
         (
             "create x raid1(@a,@b",
@@ -409,7 +311,7 @@ fn create_refuses_wrong_usage() {
 
 #[test]
 fn create_refuses_devices_it_must_not_take() {
-    let folder = Folder::new("a b c used", 2 * MIB);
+    let folder = World::outside("a b c used", 2 * MIB);
     folder.run("create other raid1(@used,@c)").ok();
     for (name, offset, magic) in [
         ("ext", 1080, &b"\x53\xef"[..]),
@@ -504,7 +406,7 @@ fn create_refuses_devices_it_must_not_take() {
         folder.refuses(arguments, 2, texts);
     }
     // A program has it open.
-    let open = File::open(folder.path("b")).expect("it is there");
+    let open = File::open(folder.full("b")).expect("it is there");
     open.lock().expect("it is unlocked");
     let waits = format!("/b is in use by pid {} (program-", std::process::id());
     folder.refuses(
@@ -520,7 +422,7 @@ fn create_refuses_devices_it_must_not_take() {
 
 #[test]
 fn status_refuses_devices_that_do_not_belong_together() {
-    let folder = Folder::new("a b c x y blank", 2 * MIB);
+    let folder = World::outside("a b c x y blank", 2 * MIB);
     folder.run("create data raid1(@a,@b,@c)").ok();
     folder.run("create other raid1(@x,@y)").ok();
     folder.copy("a", "twin");
@@ -549,63 +451,52 @@ fn status_refuses_devices_that_do_not_belong_together() {
 
 #[test]
 fn status_reports_stale_truncated_and_corrupt_members() {
-    let folder = Folder::new("a b c d", 8 * MIB);
+    let folder = World::outside("a b c d", 8 * MIB);
     folder.run("create data raid1(@a,@b,@c,@d)").ok();
     folder.copy("d", "old");
     folder.advance(&["b", "c", "d"], &[0], true);
     folder.advance(&["b", "c", "d"], &[], true);
-    let truncated = File::options().write(true).open(folder.path("c"));
+    let truncated = File::options().write(true).open(folder.full("c"));
     truncated
         .expect("it is there")
         .set_len(6 * MIB)
         .expect("shorter");
-    let status = folder.run("status @a @b @c @d").ok();
-    for text in [
-        "/a: stale: the array goes on without it since generation 2",
-        "/c: truncated: ",
-    ] {
-        assert!(
-            status.error.contains(text),
-            "no {text:?} in {}",
-            status.error
-        );
-    }
-    for text in [
-        "degraded, clean, generation 3",
-        "member 0: missing since generation 2",
-    ] {
-        assert!(status.out.contains(text), "no {text:?} in {}", status.out);
-    }
-    let status = folder.run("status @old @b").ok();
-    assert!(
-        status.error.contains("/old: stale: it has generation 1"),
-        "{}",
-        status.error
-    );
+    folder
+        .run("status @a @b @c @d")
+        .ok()
+        .warns([
+            "/a: stale: the array goes on without it since generation 2",
+            "/c: truncated: ",
+        ])
+        .prints([
+            "degraded, clean, generation 3",
+            "member 0: missing since generation 2",
+        ]);
+    folder
+        .run("status @old @b")
+        .ok()
+        .warns("/old: stale: it has generation 1");
     folder.write("d", 4096 + 50, b"damaged");
     folder.write("d", 32768 + 50, b"damaged");
-    let status = folder.run("status @b @d").ok();
-    assert!(
-        status.error.contains("/d: the superblock's checksum is"),
-        "{}",
-        status.error
-    );
-    let examine = folder.run("examine @a @b @d").ok();
-    for text in ["/a: stale", "/d: the superblock's checksum"] {
-        assert!(examine.out.contains(text), "no {text:?} in {}", examine.out);
-    }
+    folder
+        .run("status @b @d")
+        .ok()
+        .warns("/d: the superblock's checksum is");
+    folder
+        .run("examine @a @b @d")
+        .ok()
+        .prints(["/a: stale", "/d: the superblock's checksum"]);
 }
 
 /// Shows how much of an array is written, and how much a returning or new member lacks.
 #[test]
 fn status_reports_written_regions_and_missed_writes() {
-    let folder = Folder::new("a b c", 16 * MIB);
+    let folder = World::outside("a b c", 16 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let bytes: Vec<u8> = (0..5 * MIB).map(|at| at.to_le_bytes()[1] | 1).collect();
-    fs::write(folder.path("file"), bytes).expect("room");
+    folder.put("file", bytes);
     let says = |devices: &str, text: &str| {
-        let status = folder.run(&format!("status {devices}")).ok();
-        assert!(status.out.contains(text), "no {text:?} in {}", status.out);
+        folder.run(&format!("status {devices}")).ok().prints(text);
     };
     says(
         "@a @b @c",
@@ -639,13 +530,15 @@ fn status_reports_written_regions_and_missed_writes() {
     assert_eq!(json["members"][0]["lacks_regions"], 0);
     assert_eq!(json["members"][2]["lacks_regions"], dirty);
     // The rebuild copies only the regions that member 2 lacks.
-    let run = folder.run("rebuild @a @b @c").ok();
-    assert!(run.out.contains("member 2 is active again"), "{}", run.out);
+    folder
+        .run("rebuild @a @b @c")
+        .ok()
+        .prints("member 2 is active again");
     says("@a @b @c", &all);
     says("@a @b @c", "/c, active\n");
 
     // A crash of an inner array without a journal.
-    let folder = Folder::new("a b c d", 8 * MIB);
+    let folder = World::outside("a b c d", 8 * MIB);
     folder
         .run("create n raid0(raid1(@a,@b),raid1(@c,@d)) --consistency resync")
         .ok();
@@ -654,62 +547,47 @@ fn status_reports_written_regions_and_missed_writes() {
     assert_eq!(json["regions"], serde_json::Value::Null);
     assert_eq!(json["members"][0]["array"]["regions"]["unsettled"], 0);
     assert_eq!(json["members"][1]["array"]["regions"]["unsettled"], 7);
-    let status = folder.run("status @a @b @c @d").ok();
-    assert!(
-        status.out.contains(
-            "7 are marked dirty: written lately or while a member was away, or about to \
-                get their first data; 7 to be settled after a crash\n"
-        ),
-        "{}",
-        status.out
+    folder.run("status @a @b @c @d").ok().prints(
+        "7 are marked dirty: written lately or while a member was away, or about to \
+                get their first data; 7 to be settled after a crash\n",
     );
     // An array without bitmaps.
-    let folder = Folder::new("a b", 8 * MIB);
+    let folder = World::outside("a b", 8 * MIB);
     folder.run("create z raid0(@a,@b) --checksum none").ok();
-    let status = folder.run("status @a @b").ok();
-    assert!(!status.out.contains("regions"), "{}", status.out);
+    folder.run("status @a @b").ok().prints_no("regions");
 }
 
 /// If a superblock is overwritten, the other copy counts. Readers report it, and writers restore
 /// it.
 #[test]
 fn an_overwritten_superblock_is_reported_and_rewritten() {
-    let folder = Folder::new("a b", 8 * MIB);
+    let folder = World::outside("a b", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
     folder.run("scrub @a @b").ok();
     for at in [4096, 32768] {
         folder.write("a", at, &[0x5a; 4096]);
         let message = "/a: one of its two superblocks is damaged (there is no Spindles \
             superblock), and is rewritten ";
-        let status = folder.run("status @a @b").ok();
-        assert!(
-            status
-                .error
-                .contains(&format!("{message}when the array is next written")),
-            "{}",
-            status.error
-        );
-        let examine = folder.run("examine @a @b").ok();
-        assert!(
-            examine.out.contains("one of the two slots is damaged"),
-            "{}",
-            examine.out
-        );
-        let scrub = folder.run("scrub @a @b").ok();
-        assert!(
-            scrub.error.contains(&format!("{message}now")),
-            "{}",
-            scrub.error
-        );
-        let examine = folder.run("examine @a @b").ok();
-        assert!(!examine.out.contains("damaged"), "{}", examine.out);
+        folder
+            .run("status @a @b")
+            .ok()
+            .warns(format!("{message}when the array is next written"));
+        folder
+            .run("examine @a @b")
+            .ok()
+            .prints("one of the two slots is damaged");
+        folder
+            .run("scrub @a @b")
+            .ok()
+            .warns(format!("{message}now"));
+        folder.run("examine @a @b").ok().prints_no("damaged");
         assert_eq!(folder.run("status @a @b").ok().error, "");
     }
 }
 
 #[test]
 fn split_brain_is_refused_and_shown() {
-    let folder = Folder::new("a b", 8 * MIB);
+    let folder = World::outside("a b", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
     folder.advance(&["a"], &[1], true);
     folder.advance(&["b"], &[0], true);
@@ -728,7 +606,7 @@ fn split_brain_is_refused_and_shown() {
     folder.run("status @a").ok();
     folder.run("status @b").ok();
     // The advised command ends the split.
-    let (a, b) = (folder.path("a"), folder.path("b"));
+    let (a, b) = (folder.full("a"), folder.full("b"));
     let remedy = format!("spindles rebuild {a} --onto {b} --force");
     assert!(
         examine
@@ -736,53 +614,45 @@ fn split_brain_is_refused_and_shown() {
             .contains(&format!("`{remedy}` keeps what {a} holds"))
     );
     folder.run("rebuild @a --onto @b --force").ok();
-    let healed = folder.run("status @a @b").ok();
-    assert!(healed.out.contains("healthy"), "{}", healed.out);
+    folder.run("status @a @b").ok().prints("healthy");
 }
 
 #[test]
 fn examine_describes_any_device() {
-    let folder = Folder::new("a b blank", 8 * MIB);
+    let folder = World::outside("a b blank", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
     folder.advance(&["a"], &[], false);
     folder.make("xfs", 8 * MIB);
     folder.write("xfs", 0, b"XFSB");
-    let run = folder.run("examine @a @b @blank @xfs @none");
-    run.fails(1, &["/none"]);
-    for text in [
-        "/a: member 0 of array 'data'",
-        "generation 2, unclean",
-        "/b: missed the last superblock write",
-        "/blank: there is no Spindles superblock",
-        "/xfs: there is no Spindles superblock; it holds an XFS file system",
-    ] {
-        assert!(run.out.contains(text), "no {text:?} in {}", run.out);
-    }
+    folder
+        .run("examine @a @b @blank @xfs @none")
+        .fails(1, "/none")
+        .prints([
+            "/a: member 0 of array 'data'",
+            "generation 2, unclean",
+            "/b: missed the last superblock write",
+            "/blank: there is no Spindles superblock",
+            "/xfs: there is no Spindles superblock; it holds an XFS file system",
+        ]);
     let json = folder.run("examine @a @b --json").ok().json();
     assert_eq!(json["devices"][0]["generation"], 2);
     assert_eq!(json["devices"][0]["clean"], false);
-    let status = folder.run("status @a @b").ok();
-    assert!(
-        status.out.contains("healthy, unclean, generation 2"),
-        "{}",
-        status.out
-    );
-    assert!(
-        status.out.contains("missed the last superblock write"),
-        "{}",
-        status.out
-    );
+    folder
+        .run("status @a @b")
+        .ok()
+        .prints("healthy, unclean, generation 2")
+        .prints("missed the last superblock write");
 }
 
 /// A crash left the array unclean, and a device is gone: parity can't reconstruct blocks in flight.
 #[test]
 fn an_unclean_degraded_array_with_parity_needs_force() {
-    let folder = Folder::new("a b c", 4 * MIB);
+    let folder = World::outside("a b c", 4 * MIB);
     // Without a journal.
     folder
         .run("create data raid5(@a,@b,@c) --consistency resync")
         .ok();
-    fs::write(folder.path("in"), vec![0x5a; 1 << 20]).expect("room");
+    folder.put("in", vec![0x5a; 1 << 20]);
     folder.run("copy @in array:@a,@b,@c").ok();
     folder.advance(&["a", "b", "c"], &[], false);
     let texts = [
@@ -791,13 +661,11 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
     ];
     folder.refuses("copy @in array:@a,@c", 1, &texts);
     // Examining it changes nothing and needs no force.
-    let status = folder.run("status @a @c").ok();
-    assert!(status.out.contains("degraded, unclean"), "{}", status.out);
-    assert!(
-        status.error.contains("was not closed in order"),
-        "{}",
-        status.error
-    );
+    folder
+        .run("status @a @c")
+        .ok()
+        .prints("degraded, unclean")
+        .warns("was not closed in order");
     let run = folder.run("copy array:@a,@c @out --bytes 1M --force").ok();
     assert!(folder.read("out") == folder.read("in"));
     for text in [
@@ -806,23 +674,19 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
     ] {
         assert!(run.error.contains(text), "no {text:?} in {}", run.error);
     }
-    let halves = Folder::new("a c", 0);
+    let halves = World::outside("a c", 0);
     for name in ["a", "c"] {
-        fs::copy(folder.path(name), halves.path(name)).expect("room");
+        fs::copy(folder.full(name), halves.full(name)).expect("room");
     }
-    let run = halves.run("resync @a @c --force").ok();
-    assert!(
-        run.error.contains("may be wrong: compare it with a backup"),
-        "{}",
-        run.error
-    );
+    halves
+        .run("resync @a @c --force")
+        .ok()
+        .warns("may be wrong: compare it with a backup");
     // With all members it becomes consistent, and no longer needs force.
-    let run = folder.run("copy @in array:@c,@b,@a --verify").ok();
-    assert!(
-        run.error.contains("was not closed in order"),
-        "{}",
-        run.error
-    );
+    folder
+        .run("copy @in array:@c,@b,@a --verify")
+        .ok()
+        .warns("was not closed in order");
     folder.run("copy array:@a,@c @again --bytes 1M");
 }
 
@@ -830,7 +694,7 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
 /// once, whichever were given.
 #[test]
 fn an_unclean_array_names_all_required_options_at_once() {
-    let folder = Folder::new("a b c d", 4 * MIB);
+    let folder = World::outside("a b c d", 4 * MIB);
     let create = "create data raid6(@a,@b,@c,@d) --consistency resync";
     folder.run(create).ok();
     folder.advance(&["a", "b", "c", "d"], &[], false);
@@ -839,8 +703,7 @@ fn an_unclean_array_names_all_required_options_at_once() {
     folder.refuses("resync @a @b --degraded", 1, &[unclean]);
     let newer = "or go on without them by --force --degraded, or for good by";
     folder.refuses("resync @a @b --force", 1, &[newer]);
-    let status = folder.run("status @a @b").ok();
-    assert!(status.error.contains(unclean), "{}", status.error);
+    folder.run("status @a @b").ok().warns(unclean);
     folder.run("resync @a @b --force --degraded").ok();
 }
 
@@ -848,28 +711,21 @@ fn an_unclean_array_names_all_required_options_at_once() {
 /// warns.
 #[test]
 fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
-    let folder = Folder::new("a b c new", 4 * MIB);
+    let folder = World::outside("a b c new", 4 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
-    fs::write(folder.path("in"), vec![0x5a; 1 << 20]).expect("room");
+    folder.put("in", vec![0x5a; 1 << 20]);
     folder.run("copy @in array:@a,@b,@c").ok();
     folder.advance(&["a", "b", "c"], &[], false);
     let only = "blocks of the last writes that member 1 alone may hold are lost for good as soon \
         as the array is written";
-    let status = folder.run("status @a @c").ok();
-    for text in [
+    let status = folder.run("status @a @c").ok().warns([
         "array 'data' was not closed in order, and lacks member 1, which it had until then",
         "bring member 1 back first",
         only,
         "`spindles resync data --degraded`",
         "to lose nothing, bring member 1 of array 'data' back",
         "`spindles rebuild data --degraded --onto DEV`",
-    ] {
-        assert!(
-            status.error.contains(text),
-            "no {text:?} in {}",
-            status.error
-        );
-    }
+    ]);
     // No block is written while the device is out.
     let differ = "regions may differ after the crash, and are made to agree when the array is next";
     assert!(status.out.contains(differ), "{}", status.out);
@@ -877,14 +733,11 @@ fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
     assert_eq!(status["hold_last_writes"], serde_json::json!([1]));
     assert_eq!(status["members"][1]["lacks_regions"], 0);
     let before = ["a", "c"].map(|name| folder.read(name));
-    let read = folder.run("copy array:@a,@c @out --bytes 1M").ok();
-    for text in [
+    folder.run("copy array:@a,@c @out --bytes 1M").ok().warns([
         "is only read, not put in order, since it lacks member 1",
         only,
         "--degraded goes on without member 1 for good",
-    ] {
-        assert!(read.error.contains(text), "no {text:?} in {}", read.error);
-    }
+    ]);
     assert!(folder.read("out") == folder.read("in"));
     folder.run("copy array:@a,@c @out --bytes 1M --force").ok();
     assert!(before == ["a", "c"].map(|name| folder.read(name)));
@@ -901,38 +754,37 @@ fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
     // A copy that is refused does not resync its source.
     let occupied = "copy array:@a,@c @in --bytes 1M --degraded";
     folder.refuses(occupied, 1, &["use --force to overwrite it"]);
-    let run = folder
-        .run("copy array:@a,@c @other --bytes 1M --degraded")
-        .ok();
     let noted = "it is noted that member 1 is not there";
-    for text in [noted, "`spindles resync data` finishes what is left"] {
-        assert!(run.error.contains(text), "no {text:?} in {}", run.error);
-    }
+    folder
+        .run("copy array:@a,@c @other --bytes 1M --degraded")
+        .ok()
+        .warns([noted, "`spindles resync data` finishes what is left"]);
     // From now on the array records this.
     folder.advance(&["a", "c"], &[1], false);
     folder.run("resync @a @c").ok();
     // A mirror loses no blocks that way.
-    let mirror = Folder::new("a b c", 4 * MIB);
+    let mirror = World::outside("a b c", 4 * MIB);
     mirror.run("create data raid1(@a,@b,@c)").ok();
     mirror.advance(&["a", "b", "c"], &[], false);
-    let run = mirror.run("copy array:@a,@c @other --bytes 1M --degraded");
-    assert!(!run.error.contains("lost for good"), "{}", run.error);
+    mirror
+        .run("copy array:@a,@c @other --bytes 1M --degraded")
+        .warns_no("lost for good");
 }
 
 /// After its writer is killed, the array can be used at once, and after the resync all members hold
 /// the same copy.
 #[test]
 fn an_array_is_usable_right_after_its_writer_is_killed() {
-    let folder = Folder::new("a b c", 24 * MIB);
+    let folder = World::outside("a b c", 24 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let data: Vec<u8> = (0..40 * MIB)
         .map(|at| ((at * at) >> 7).to_le_bytes()[0])
         .collect();
-    fs::write(folder.path("in"), &data).expect("room");
-    let devices = ["a", "b", "c"].map(|name| folder.path(name)).join(",");
+    folder.put("in", &data);
+    let devices = ["a", "b", "c"].map(|name| folder.full(name)).join(",");
     for delay_ms in [5, 20, 60] {
         let mut copying = std::process::Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args(["copy", &folder.path("in"), &format!("array:{devices}")])
+            .args(["copy", &folder.full("in"), &format!("array:{devices}")])
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()
@@ -944,18 +796,18 @@ fn an_array_is_usable_right_after_its_writer_is_killed() {
     }
     folder.run("copy @in array:@c,@b,@a --verify").ok();
     for two in ["@a,@b", "@b,@c"] {
-        let run = folder
+        folder
             .run(&format!("copy array:{two} @out --bytes 40M --force"))
-            .ok();
-        assert!(run.error.contains("degraded"), "{}", run.error);
+            .ok()
+            .warns("degraded");
         assert!(folder.read("out") == data, "{two}");
-        fs::remove_file(folder.path("out")).expect("it was written");
+        folder.remove("out");
     }
 }
 
 #[test]
 fn resync_makes_an_unclean_array_consistent() {
-    let folder = Folder::new("a b c", 8 * MIB);
+    let folder = World::outside("a b c", 8 * MIB);
     // With checksums, data written behind its back would be corruption.
     folder
         .run("create data raid5(@a,@b,@c) --checksum none")
@@ -967,12 +819,10 @@ fn resync_makes_an_unclean_array_consistent() {
     let before = folder.read("b");
     folder.write("b", 2 * MIB, &[7; 4096]);
     folder.advance(&["a", "b", "c"], &[], false);
-    let status = folder.run("status @a @b @c").ok();
-    assert!(status.out.contains("unclean"), "{}", status.out);
+    folder.run("status @a @b @c").ok().prints("unclean");
     let run = folder.run("resync @a @b @c").ok();
     assert_eq!(run.out, "array 'data' is consistent\n");
-    let status = folder.run("status @a @b @c").ok();
-    assert!(status.out.contains("healthy, clean"), "{}", status.out);
+    folder.run("status @a @b @c").ok().prints("healthy, clean");
     // Parity is consistent again: each member is the xor of the other two.
     let members = ["a", "b", "c"].map(|name| folder.read(name));
     let xor = (start..start + 4096).fold(0, |sum, at| {
@@ -986,41 +836,37 @@ fn resync_makes_an_unclean_array_consistent() {
 /// A resync reports work even if only inner arrays needed it.
 #[test]
 fn a_resync_of_inner_arrays_only_is_reported_as_work() {
-    let folder = Folder::new("a b c d", 8 * MIB);
+    let folder = World::outside("a b c d", 8 * MIB);
     folder
         .run("create kn raid0(raid1(@a,@b),raid1(@c,@d))")
         .ok();
     folder.advance(&["c", "d"], &[], false);
-    let run = folder.run("resync @a @b @c @d").ok();
-    assert!(
-        run.out.contains("array 'kn' is consistent\n"),
-        "{}",
-        run.out
-    );
+    folder
+        .run("resync @a @b @c @d")
+        .ok()
+        .prints("array 'kn' is consistent\n");
     folder.advance(&["a", "b"], &[], false);
     let json = folder.run("resync @a @b @c @d --json").ok().json();
     assert_eq!(json["was_clean"], false);
     let json = folder.run("resync @a @b @c @d --json").ok().json();
     assert_eq!(json["was_clean"], true);
-    let run = folder.run("resync @a @b @c @d").ok();
-    assert!(
-        run.out.contains("there is nothing to resync"),
-        "{}",
-        run.out
-    );
+    folder
+        .run("resync @a @b @c @d")
+        .ok()
+        .prints("there is nothing to resync");
 }
 
 /// Each command waits for the others to end, and takes the array as they left it.
 #[test]
 fn concurrent_commands_run_one_after_another() {
-    let folder = Folder::new("a b c data", 16 * MIB);
+    let folder = World::outside("a b c data", 16 * MIB);
     folder.run("create pool raid5(@a,@b,@c)").ok();
-    let array = ["a", "b", "c"].map(|name| folder.path(name)).join(",");
+    let array = ["a", "b", "c"].map(|name| folder.full(name)).join(",");
     let begin = |_| {
         std::process::Command::new(env!("CARGO_BIN_EXE_spindles"))
             .args([
                 "copy",
-                &folder.path("data"),
+                &folder.full("data"),
                 &format!("array:{array}"),
                 "--bytes",
                 "256K",

@@ -2,8 +2,7 @@
 //! prints the text in `bad_input/messages.txt`, and changes nothing on any device.
 //! `SPINDLES_UPDATE=1` rewrites the messages, to be reviewed in the diff.
 
-use crate::cli::arrays::{Folder, MIB};
-use crate::cli::binary::spindles;
+use crate::world::{MIB, World, spindles};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -54,8 +53,8 @@ fn calls() -> Vec<Call> {
 }
 
 /// Makes the files that the calls name.
-fn world() -> Folder {
-    let folder = Folder::new("a b c free free2 free3 free4 spare", 2 * MIB);
+fn world() -> World {
+    let folder = World::outside("a b c free free2 free3 free4 spare", 2 * MIB).with_plain_names();
     let make = |names: &str, bytes| {
         for name in names.split(' ') {
             folder.make(name, bytes);
@@ -85,7 +84,7 @@ fn world() -> Folder {
     folder.advance(&["l1", "l2"], &[2], true);
     folder.advance(&["u1", "u2"], &[2], false);
     for gone in ["l3", "u3"] {
-        fs::remove_file(folder.path(gone)).expect("it was made");
+        folder.remove(gone);
     }
     folder.copy("a", "twin");
     for (name, at, bytes) in [
@@ -97,11 +96,11 @@ fn world() -> Folder {
     ] {
         folder.write(name, at, bytes);
     }
-    let file = |name: &str, text: &str| fs::write(folder.path(name), text).expect("room");
+    let file = |name: &str, text: &str| folder.put(name, text);
     file("notes.txt", "what I must not forget\n");
     file("data", &"data ".repeat(50_000));
     for made in ["dir", "kept", "broken"] {
-        fs::create_dir(folder.path(made)).expect("room");
+        fs::create_dir(folder.full(made)).expect("room");
     }
     file("kept/records.jsonl", "{}\n");
     file("broken/records.jsonl", "these are no records\n");
@@ -132,12 +131,12 @@ fn world() -> Folder {
         ("data", "link-to-data"),
         ("nowhere", "dangling"),
     ] {
-        symlink(to, folder.path(name)).expect("room");
+        symlink(to, folder.full(name)).expect("room");
     }
-    let pipe = Command::new("mkfifo").arg(folder.path("pipe")).status();
+    let pipe = Command::new("mkfifo").arg(folder.full("pipe")).status();
     assert!(pipe.expect("mkfifo is everywhere").success());
     // The path of a socket is limited in length, but that of the folder is not.
-    let socket = std::os::unix::net::UnixListener::bind(folder.path("socket"));
+    let socket = std::os::unix::net::UnixListener::bind(folder.full("socket"));
     drop(socket.expect("a short path"));
     folder
 }
@@ -266,7 +265,7 @@ fn invalid_calls_report_the_error_and_change_nothing() {
     let next = AtomicUsize::new(0);
     let work = || {
         let world = world();
-        let folder = world.path("");
+        let folder = world.full("");
         let at = Path::new(&folder);
         let (mut before, mut results) = (BTreeMap::new(), Vec::new());
         look(at, &mut before);
@@ -335,8 +334,7 @@ fn invalid_calls_report_the_error_and_change_nothing() {
 /// After a complete document, a later failure prints no second one.
 #[test]
 fn a_failure_after_the_result_prints_no_second_document() {
-    let run = spindles(&["examine", "/nonexistent/a.img", "--json"]);
-    assert_eq!(run.status, 1);
+    let run = spindles(&["examine", "/nonexistent/a.img", "--json"]).ends(1);
     let error = &run.json()["devices"][0]["error"];
     assert!(
         error

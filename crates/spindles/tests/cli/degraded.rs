@@ -1,6 +1,6 @@
 //! `--degraded`: without it, no command writes to half of an array that may be the older one.
 
-use crate::cli::arrays::{Folder, MIB};
+use crate::world::{MIB, World};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -14,11 +14,11 @@ const REFUSED: [&str; 4] = [
 ];
 
 /// A mirror that holds ones on both members, with one member absent.
-fn one_half() -> Folder {
-    let folder = Folder::new("a b new", 8 * MIB);
+fn one_half() -> World {
+    let folder = World::outside("a b new", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
-    fs::write(folder.path("ones"), vec![1; 1 << 20]).expect("room");
-    fs::write(folder.path("twos"), vec![2; 1 << 20]).expect("room");
+    folder.put("ones", vec![1; 1 << 20]);
+    folder.put("twos", vec![2; 1 << 20]);
     folder.run("copy @ones array:@a,@b").ok();
     folder
 }
@@ -38,17 +38,16 @@ fn half_a_mirror_is_not_written_without_degraded() {
     for writer in WRITERS {
         let folder = one_half();
         folder.refuses(writer, 1, &REFUSED);
-        let run = folder.run(&format!("{writer} --degraded"));
-        assert_eq!(run.status, 0, "{writer}: {}{}", run.out, run.error);
+        folder.does(&format!("{writer} --degraded"));
     }
 }
 
 /// A refused command writes nothing, not even to an array that lacks a member.
 #[test]
 fn a_refused_fail_writes_nothing() {
-    let folder = Folder::new("a b c small", 8 * MIB);
+    let folder = World::outside("a b c small", 8 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
-    std::fs::rename(folder.path("c"), folder.path("away")).expect("it is there");
+    folder.rename("c", "away");
     folder.refuses("fail @a @a @b", 1, &["stays a member"]);
 }
 
@@ -56,7 +55,7 @@ fn a_refused_fail_writes_nothing() {
 #[test]
 fn a_rebuild_without_a_fitting_spare_writes_nothing() {
     for large in ["c", "c d"] {
-        let folder = Folder::new("a b spare", 8 * MIB);
+        let folder = World::outside("a b spare", 8 * MIB);
         let mut members = vec!["@a".to_owned(), "@b".to_owned()];
         let mut mirror = vec!["raid0(@a,@b)".to_owned()];
         for name in large.split(' ') {
@@ -70,7 +69,7 @@ fn a_rebuild_without_a_fitting_spare_writes_nothing() {
             .run(&format!("spare add @spare --array {members}"))
             .ok();
         for name in large.split(' ') {
-            std::fs::remove_file(folder.path(name)).expect("it is there");
+            folder.remove(name);
         }
         let rebuild = "rebuild @a @b @spare --degraded";
         folder.refuses(rebuild, 1, &["lacks member", "is too small"]);
@@ -82,8 +81,7 @@ fn an_array_that_allows_degraded_writes_needs_no_degraded_option() {
     for writer in WRITERS {
         let folder = one_half();
         folder.run("set @a @b --degraded-writes allow").ok();
-        let run = folder.run(writer);
-        assert_eq!(run.status, 0, "{writer}: {}{}", run.out, run.error);
+        folder.does(writer);
     }
 }
 
@@ -91,30 +89,27 @@ fn an_array_that_allows_degraded_writes_needs_no_degraded_option() {
 #[test]
 fn status_of_half_a_mirror_names_a_rebuild_that_works() {
     let folder = one_half();
-    let run = folder.run("status @a").ok();
     let remedy = "`spindles rebuild data --degraded --onto DEV`";
-    assert!(run.error.contains(remedy), "{}", run.error);
+    folder.run("status @a").ok().warns(remedy);
     folder.run("set @a @b --degraded-writes allow").ok();
-    let run = folder.run("status @a").ok();
     let remedy = "`spindles rebuild data --onto DEV`";
-    assert!(run.error.contains(remedy), "{}", run.error);
+    folder.run("status @a").ok().warns(remedy);
 }
 
 #[test]
 fn a_copy_from_the_older_half_warns_of_newer_data() {
     let folder = one_half();
     folder.run("copy @twos array:@b --degraded").ok();
-    let run = folder.run("copy array:@a @out --bytes 1M").ok();
-    for text in [
+    folder.run("copy array:@a @out --bytes 1M").ok().warns([
         "what is here was last written 20",
         "what is away could have gone on alone, and may be newer",
-    ] {
-        assert!(run.error.contains(text), "no {text:?} in {}", run.error);
-    }
+    ]);
     assert!(folder.read("out") == folder.read("ones"));
     // The newer half records that it is newer.
-    let run = folder.run("copy array:@b @out --bytes 1M --force").ok();
-    assert!(!run.error.contains("may be newer"), "{}", run.error);
+    folder
+        .run("copy array:@b @out --bytes 1M --force")
+        .ok()
+        .warns_no("may be newer");
     assert!(folder.read("out") == folder.read("twos"));
 }
 
@@ -122,19 +117,19 @@ fn a_copy_from_the_older_half_warns_of_newer_data() {
 /// read the array and write nothing. A resync then restores every block.
 #[test]
 fn a_member_returning_after_a_crash_restores_all_writes() {
-    let folder = Folder::new("a b c", 40 * MIB);
+    let folder = World::outside("a b c", 40 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let bytes = usize::try_from(64 * MIB).expect("small");
     let [old, new] = [1, 2].map(|byte| vec![byte; bytes]);
-    fs::write(folder.path("old"), &old).expect("room");
-    fs::write(folder.path("new"), &new).expect("room");
+    folder.put("old", &old);
+    folder.put("new", &new);
     folder.run("copy @old array:@a,@b,@c").ok();
-    let devices = ["a", "b", "c"].map(|name| folder.path(name)).join(",");
+    let devices = ["a", "b", "c"].map(|name| folder.full(name)).join(",");
     let is_clean = || folder.run("status @a @b @c --json").json()["clean"] == true;
     let mut delay_ms = 5;
     while is_clean() {
         let mut copying = Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args(["copy", &folder.path("new"), &format!("array:{devices}")])
+            .args(["copy", &folder.full("new"), &format!("array:{devices}")])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -144,30 +139,24 @@ fn a_member_returning_after_a_crash_restores_all_writes() {
         copying.wait().expect("it ended");
         delay_ms += 5;
     }
-    let unplugged = folder.path("unplugged");
-    fs::rename(folder.path("b"), &unplugged).expect("it is there");
+    let unplugged = folder.full("unplugged");
+    fs::rename(folder.full("b"), &unplugged).expect("it is there");
     let before = ["a", "c"].map(|name| folder.read(name));
     let copy = "copy array:@a,@c @out --bytes 64M";
-    let read = folder.run(copy);
-    assert!(
-        read.error.contains("is only read, not put in order"),
-        "{}",
-        read.error
-    );
+    let read = folder.run(copy).warns("is only read, not put in order");
     if read.status == 0 {
         is_old_or_new(&folder.read("out"), &[]);
     } else {
         // Blocks that can't be verified without the member are errors.
         folder.run(copy).fails(
             1,
-            &[
+            [
                 "can't read at byte",
                 "member 1 of array 'data' may hold them: bring that back first",
                 "--rescue",
             ],
         );
-        let rescued = folder.run(&format!("{copy} --rescue --json"));
-        assert_eq!(rescued.status, 1, "{}", rescued.error);
+        let rescued = folder.ends(&format!("{copy} --rescue --json"), 1);
         let json = rescued.json();
         let number = |value: &serde_json::Value| {
             usize::try_from(value.as_u64().expect("a number")).expect("small")
@@ -188,16 +177,11 @@ fn a_member_returning_after_a_crash_restores_all_writes() {
         ],
     );
     assert!(before == ["a", "c"].map(|name| folder.read(name)));
-    fs::rename(unplugged, folder.path("b")).expect("it is there");
+    fs::rename(unplugged, folder.full("b")).expect("it is there");
     folder.run("resync @a @b @c").ok();
     folder.run("copy array:@a,@b,@c @all --bytes 64M").ok();
     is_old_or_new(&folder.read("all"), &[]);
-    let scrubbed = folder.run("scrub @a @b @c").ok();
-    assert!(
-        scrubbed.out.contains("nothing is wrong"),
-        "{}",
-        scrubbed.out
-    );
+    folder.run("scrub @a @b @c").ok().prints("nothing is wrong");
 }
 
 /// Returns true if each block is entirely old or new, except for the skipped ranges.

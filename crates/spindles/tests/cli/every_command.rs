@@ -2,8 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-use crate::cli::arrays::{Folder, MIB};
-use crate::cli::binary::{spindles, spindles_in};
+use crate::world::{MIB, World, spindles, spindles_in};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -27,11 +26,11 @@ fn with<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
 fn every_command_has_help() {
     assert!(commands().len() >= 2);
     for command in commands() {
-        let run = spindles(&with(&command, &["--help"]));
-        assert_eq!(run.status, 0, "{command:?}");
         let usage = format!("Usage: spindles {}", command.join(" "));
-        assert!(run.out.contains(&usage), "{command:?}: {}", run.out);
-        assert!(run.out.contains("--json"), "{command:?}: {}", run.out);
+        let run = spindles(&with(&command, &["--help"]))
+            .ends(0)
+            .prints(&usage)
+            .prints("--json");
         assert_eq!(run.error, "", "{command:?}");
     }
 }
@@ -39,8 +38,7 @@ fn every_command_has_help() {
 #[test]
 fn every_command_refuses_unknown_arguments() {
     for command in commands() {
-        let run = spindles(&with(&command, &["--no-such-option"]));
-        assert_eq!(run.status, 2, "{command:?}");
+        let run = spindles(&with(&command, &["--no-such-option"])).ends(2);
         assert!(
             run.error.starts_with("spindles: "),
             "{command:?}: {}",
@@ -53,8 +51,7 @@ fn every_command_refuses_unknown_arguments() {
         );
         assert_eq!(run.out, "", "{command:?}");
 
-        let run = spindles(&with(&command, &["--no-such-option", "--json"]));
-        assert_eq!(run.status, 2, "{command:?}");
+        let run = spindles(&with(&command, &["--no-such-option", "--json"])).ends(2);
         let json = run.json();
         assert_eq!(json["status"], 2, "{command:?}");
         let text = json["error"].as_str().expect("a text");
@@ -67,7 +64,7 @@ fn a_missing_command_prints_help_and_fails() {
     let run = spindles(&[]);
     assert_eq!((run.status, run.out.as_str()), (2, ""));
     assert!(run.error.contains("Usage: spindles"), "{}", run.error);
-    spindles(&["mdadm"]).fails(2, &["unrecognized subcommand 'mdadm'", "--help"]);
+    spindles(&["mdadm"]).fails(2, ["unrecognized subcommand 'mdadm'", "--help"]);
     assert_eq!(spindles(&["--version"]).status, 0);
 }
 
@@ -80,8 +77,7 @@ fn the_help_command_prints_the_same_as_the_help_option() {
         assert_eq!(asked, spindles(&with(&command, &["--help"])).out);
     }
     assert_eq!(spindles(&["help"]).ok().out, spindles(&["--help"]).out);
-    spindles(&["help", "lab", "nothing"])
-        .fails(2, &["unrecognized subcommand 'nothing'", "--help"]);
+    spindles(&["help", "lab", "nothing"]).fails(2, ["unrecognized subcommand 'nothing'", "--help"]);
 }
 
 /// Every command has a manual page, and groff reports nothing about it.
@@ -132,30 +128,29 @@ fn every_command_has_a_manual_page() {
 /// an array.
 #[test]
 fn man_shows_the_page_of_one_command() {
-    let page = spindles(&["man", "serve"]).ok().out;
-    for text in [
+    spindles(&["man", "serve"]).ok().prints([
         ".TH spindles-serve 8 ",
         "\\fB\\-\\-nbd\\fR \\fI",
         "EXIT STATUS",
         "/etc/spindles/NAME.conf",
-    ] {
-        assert!(page.contains(text), "no {text:?} in {page}");
-    }
-    let page = spindles(&["man", "lab", "run"]).ok().out;
-    assert!(page.contains(".TH spindles-lab-run 1 "), "{page}");
-    spindles(&["man", "lab", "nothing"]).fails(2, &["no command 'nothing'", "spindles lab --help"]);
+    ]);
+    spindles(&["man", "lab", "run"])
+        .ok()
+        .prints(".TH spindles-lab-run 1 ");
+    spindles(&["man", "lab", "nothing"]).fails(2, ["no command 'nothing'", "spindles lab --help"]);
 }
 
 /// Completion scripts can list the names of arrays.
 #[test]
 fn completions_offer_array_names() {
-    let folder = Folder::new("a b", 16 * MIB);
+    let folder = World::outside("a b", 16 * MIB);
     folder.run("create home raid1(@a,@b)").ok();
-    let run = spindles_in(&folder.path(""), &[], &["completions", "arrays"]).ok();
+    let run = spindles_in(&folder.full(""), &[], &["completions", "arrays"]).ok();
     assert!(run.out.lines().any(|name| name == "home"), "{}", run.out);
     for shell in ["bash", "zsh", "fish"] {
-        let script = spindles(&["completions", shell]).ok().out;
-        assert!(script.contains("spindles completions arrays"), "{shell}");
+        spindles(&["completions", shell])
+            .ok()
+            .prints("spindles completions arrays");
     }
 }
 
@@ -187,7 +182,7 @@ fn two_output_formats_at_once_are_refused() {
         &["lab", "report", "nothing", "--format", "csv", "--json"][..],
         &["--json", "lab", "compare", "one", "two", "--format", "json"],
     ] {
-        spindles(arguments).fails(2, &["--format", "--json", "leave one out"]);
+        spindles(arguments).fails(2, ["--format", "--json", "leave one out"]);
     }
 }
 

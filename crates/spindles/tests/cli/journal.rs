@@ -1,15 +1,15 @@
 //! A separate device for the journal: an impossible one is refused and nothing changes, and the
 //! array continues without the device.
 
-use crate::cli::arrays::{Folder, MIB};
 use crate::loop_devices::Loop;
+use crate::world::{MIB, World};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
 fn an_array_keeps_its_journal_on_a_separate_device() {
-    let folder = Folder::new("a b c j", 16 * MIB);
+    let folder = World::outside("a b c j", 16 * MIB);
     folder.make("small", MIB);
     let before = folder.read("j");
     for (refused, why) in [
@@ -21,63 +21,44 @@ fn an_array_keeps_its_journal_on_a_separate_device() {
         ),
         ("raid5(@a,@b,@c) --journal @a", "given twice"),
     ] {
-        let run = folder.run(&format!("create data {refused}"));
-        assert!(run.error.contains(why), "{refused}: {}", run.error);
+        folder.run(&format!("create data {refused}")).warns(why);
     }
     assert!(folder.read("j") == before, "nothing was changed");
-    let made = folder
+    folder
         .run("create data raid5(@a,@b,@c) --journal @j --json")
-        .ok();
-    assert!(
-        made.out.contains("\"checksum\": \"crc32c\""),
-        "{}",
-        made.out
-    );
-    let shown = folder.run("status @a @b @c @j").ok();
-    assert!(shown.out.contains("journal: "), "{}", shown.out);
-    assert!(
-        folder
-            .run("examine @j")
-            .ok()
-            .out
-            .contains("the journal of array")
-    );
-    let taken = folder.run("create other concat(@j)");
-    assert!(
-        taken.error.contains("the journal of a Spindles array"),
-        "{}",
-        taken.error
-    );
+        .ok()
+        .prints("\"checksum\": \"crc32c\"");
+    let shown = folder.run("status @a @b @c @j").ok().prints("journal: ");
+    folder.run("examine @j").ok().prints("the journal of array");
+    folder
+        .run("create other concat(@j)")
+        .warns("the journal of a Spindles array");
     assert_eq!(shown.status, 0, "{}", shown.error);
     // Without that device the array does not keep the promise it made with it.
-    let without = folder.run("status @a @b @c");
-    assert_eq!(without.status, 3, "{}", without.error);
-    for words in [
+    folder.ends("status @a @b @c", 3).warns([
         "array 'data' is degraded: it has a device for its journal that is not there",
         "its members log meanwhile; give that device too, or",
         "spindles journal remove",
-    ] {
-        assert!(without.error.contains(words), "{}", without.error);
-    }
+    ]);
     let json = folder.run("status @a @b @c --json").json();
     assert_eq!(json["state"], "degraded");
     folder.run("journal remove --array @a,@b,@c").ok();
-    assert_eq!(folder.run("status @a @b @c").status, 0);
+    folder.does("status @a @b @c");
 }
 
 /// An array without a journal device gets one, loses it, gets another, and returns that one: its
 /// data stays, and nothing else is overwritten.
 #[test]
 fn a_journal_device_is_added_replaced_and_removed() {
-    let folder = Folder::new("a b c j k", 16 * MIB);
+    let folder = World::outside("a b c j k", 16 * MIB);
     folder.make("other", 16 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let contents: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 251).unwrap()).collect();
-    std::fs::write(folder.path("in"), &contents).unwrap();
+    folder.put("in", &contents);
     let holds = |devices: &str| {
         folder.run(&format!("copy array:{devices} @out")).ok();
         let out = folder.read("out");
-        std::fs::remove_file(folder.path("out")).unwrap();
+        folder.remove("out");
         out[..contents.len()] == contents
     };
     folder.run("copy @in array:@a,@b,@c").ok();
@@ -88,39 +69,31 @@ fn a_journal_device_is_added_replaced_and_removed() {
         ("journal add @a --array @a,@b,@c", "given twice"),
         ("journal remove --array @a,@b,@c", "no device of its own"),
     ] {
-        let run = folder.run(refused);
-        assert!(run.error.contains(why), "{refused}: {}", run.error);
+        folder.run(refused).warns(why);
     }
     assert!(folder.read("other") == before, "nothing was changed");
     folder.run("journal add @j --array @a,@b,@c").ok();
-    assert!(
-        folder
-            .run("status @a @b @c @j")
-            .ok()
-            .out
-            .contains("journal: ")
-    );
+    folder.run("status @a @b @c @j").ok().prints("journal: ");
     folder.run("copy @in array:@a,@b,@c,@j").ok();
     assert!(holds("@a,@b,@c,@j"));
-    let again = folder.run("journal add @k --array @a,@b,@c,@j");
-    assert!(again.error.contains("journal remove"), "{}", again.error);
+    folder
+        .run("journal add @k --array @a,@b,@c,@j")
+        .warns("journal remove");
     // After a loss, another device replaces it, and the lost one never counts again.
     folder.run("journal add @k --array @a,@b,@c").ok();
-    let both = folder.run("status @a @b @c @j @k").ok();
-    assert!(both.error.contains("j: outdated"), "{}", both.error);
+    folder
+        .run("status @a @b @c @j @k")
+        .ok()
+        .warns("j: outdated");
     assert!(holds("@a,@b,@c,@k"));
-    let made = folder
+    folder
         .run("journal add @other --array @a,@b,@c --force")
-        .ok();
-    assert!(
-        made.error.contains("; that is overwritten"),
-        "{}",
-        made.error
-    );
-    let removed = folder
+        .ok()
+        .warns("; that is overwritten");
+    folder
         .run("journal remove --array @a,@b,@c,@other --json")
-        .ok();
-    assert!(removed.out.contains("\"removed\""), "{}", removed.out);
+        .ok()
+        .prints("\"removed\"");
     folder.run("create else concat(@other)").ok(); // It holds no data any longer.
     assert!(holds("@a,@b,@c"));
 }
@@ -128,13 +101,13 @@ fn a_journal_device_is_added_replaced_and_removed() {
 /// After a kill at any moment the array is intact, also when the command is repeated.
 #[test]
 fn a_killed_journal_change_leaves_the_array_intact() {
-    let folder = Folder::new("a b c j", 16 * MIB);
+    let folder = World::outside("a b c j", 16 * MIB);
     let contents: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 241).unwrap()).collect();
-    std::fs::write(folder.path("in"), &contents).unwrap();
+    folder.put("in", &contents);
     let holds = |devices: &str| {
         folder.run(&format!("copy array:{devices} @out")).ok();
         let out = folder.read("out");
-        std::fs::remove_file(folder.path("out")).unwrap();
+        folder.remove("out");
         out[..contents.len()] == contents
     };
     folder.run("create data raid5(@a,@b,@c)").ok();
@@ -173,16 +146,16 @@ fn a_killed_journal_change_leaves_the_array_intact() {
 /// array does not open, and the error names what is missing and the remedy.
 #[test]
 fn an_unclean_array_lacking_journal_and_member_is_refused() {
-    let folder = Folder::new("a b c j new", 16 * MIB);
+    let folder = World::outside("a b c j new", 16 * MIB);
     folder
         .run("create data raid5(@a,@b,@c) --journal @j --checksum none")
         .ok();
-    std::fs::write(folder.path("in"), vec![0x5a; 16 << 20]).unwrap();
+    folder.put("in", vec![0x5a; 16 << 20]);
     // Kills it as soon as the array is marked unclean, even on a slow machine.
     let was_cut_short = |_| {
-        let array = ["a", "b", "c", "j"].map(|name| folder.path(name)).join(",");
+        let array = ["a", "b", "c", "j"].map(|name| folder.full(name)).join(",");
         let mut copying = Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args(["copy", &folder.path("in"), &format!("array:{array}")])
+            .args(["copy", &folder.full("in"), &format!("array:{array}")])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -219,7 +192,7 @@ fn an_unclean_array_lacking_journal_and_member_is_refused() {
         let is_torn = !devices.contains("@b") && run.error.contains("more is lost than");
         if !is_torn {
             run.ok();
-            std::fs::remove_file(folder.path("out")).unwrap();
+            folder.remove("out");
         }
         for device in ["a", "b", "c", "j"] {
             folder.copy(&format!("{device}.kept"), device);
@@ -230,7 +203,7 @@ fn an_unclean_array_lacking_journal_and_member_is_refused() {
 /// The reason why an array has nothing to log fits the command.
 #[test]
 fn journal_add_explains_why_it_refuses_an_array() {
-    let folder = Folder::new("a b c j", 16 * MIB);
+    let folder = World::outside("a b c j", 16 * MIB);
     folder.run("create m raid1(@a,@b) --checksum none").ok();
     let refused = "/j can't have the journal: an array without parity";
     folder.refuses("journal add @j --array @a,@b", 1, &[refused]);
@@ -239,14 +212,15 @@ fn journal_add_explains_why_it_refuses_an_array() {
         .ok();
     let refused = "/j can't have the journal: only an array that is created with --consistency";
     folder.refuses("journal add @j --array @a,@b,@c", 1, &[refused]);
-    let run = folder.run("journal add @j --array @a,@b,@c");
-    assert!(!run.error.contains("--journal"), "{}", run.error);
+    folder
+        .run("journal add @j --array @a,@b,@c")
+        .warns_no("--journal");
 }
 
 /// Distinguishes a former journal device from the current one, and from that of another array.
 #[test]
 fn status_reports_outdated_and_foreign_journal_devices() {
-    let folder = Folder::new("a b c j k l x y z", 16 * MIB);
+    let folder = World::outside("a b c j k l x y z", 16 * MIB);
     folder.run("create m raid5(@a,@b,@c) --journal @j").ok();
     folder.run("journal add @k --array @a,@b,@c").ok();
     let check_message = |devices: &str, texts: &[&str]| {
@@ -271,7 +245,7 @@ fn status_reports_outdated_and_foreign_journal_devices() {
     folder.copy("k", "l");
     let both = "one is a copy of the other; leave one out";
     folder.refuses("status @a @b @c @k @l", 1, &[both]);
-    let short = std::fs::File::options().write(true).open(folder.path("l"));
+    let short = std::fs::File::options().write(true).open(folder.full("l"));
     short.unwrap().set_len(8 * MIB).unwrap();
     check_message(
         "@a @b @c @l",
@@ -289,8 +263,8 @@ fn status_reports_outdated_and_foreign_journal_devices() {
 /// Every command that takes a device makes the checks of opening before it writes.
 #[test]
 fn commands_refuse_devices_with_sectors_larger_than_a_block() {
-    let folder = Folder::new("a b c d j", 16 * MIB);
-    let device = match Loop::new(Path::new(&folder.path("j")), 4096) {
+    let folder = World::outside("a b c d j", 16 * MIB);
+    let device = match Loop::new(Path::new(&folder.full("j")), 4096) {
         Ok(device) => device,
         Err(reason) => return println!("SKIPPED: commands_refuse_devices_with_sectors: {reason}"),
     };
@@ -322,14 +296,16 @@ fn commands_refuse_devices_with_sectors_larger_than_a_block() {
     }
     // A shared spare may fit other arrays, so `spare add` accepts it; this array rejects it.
     folder.run(&format!("spare add {device} --shared")).ok();
-    std::fs::remove_file(folder.path("b")).expect("it is there");
-    let run = folder.run(&format!("status @a @c {device}"));
-    assert!(run.error.contains("can't be used"), "{}", run.error);
+    folder.remove("b");
+    folder
+        .run(&format!("status @a @c {device}"))
+        .warns("can't be used");
     folder.refuses(&format!("rebuild @a @c --onto {device}"), 1, &why);
-    let run = folder.run(&format!("rebuild @a @c {device}"));
-    assert!(!run.error.contains("takes the place"), "{}", run.error);
+    folder
+        .run(&format!("rebuild @a @c {device}"))
+        .warns_no("takes the place");
     folder.run("rebuild @a @c --onto @d").ok();
-    assert_eq!(folder.run("status @a @c @d").status, 0);
+    folder.does("status @a @c @d");
     // With blocks of the same size, the device works like any other.
     folder.run(&format!("wipe {device} --force")).ok();
     folder.run(&format!("create other concat({device})")).ok();

@@ -1,8 +1,8 @@
 //! With `--json` a command prints exactly one JSON document on standard output. The document names
 //! its schema, and docs/reference/json.md lists all of its fields.
 
-use crate::cli::binary::spindles;
 use crate::cli::every_command::commands;
+use crate::world::spindles;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -1,8 +1,7 @@
 //! `lab` and `bench`: the output, results and leftovers, however they end.
 
-use crate::cli::arrays::{Folder, MIB};
-use crate::cli::binary::{Run, spindles, spindles_in};
 use crate::loop_devices::Loops;
+use crate::world::{MIB, Run, World, spindles, spindles_in};
 use spindles_measure::Record;
 use std::fs;
 use std::fs::Permissions;
@@ -56,7 +55,7 @@ fn a_report_never_replaces_a_foreign_file() {
     let page = results.join("report.html");
     let of_another = |remedy: &str, words: &[&str]| {
         fs::write(&page, "my own notes").unwrap();
-        spindles(words).fails(1, &["report.html: it is not a report of spindles", remedy]);
+        spindles(words).fails(1, ["report.html: it is not a report of spindles", remedy]);
         assert_eq!(fs::read(&page).unwrap(), b"my own notes");
         fs::remove_file(&page).unwrap();
     };
@@ -64,9 +63,8 @@ fn a_report_never_replaces_a_foreign_file() {
     let run = ["lab", "run", text(&file), "--out", text(&results)];
     of_another("choose another folder with --out", &run);
     // Nothing ran, so the folder is still free.
-    let ran = spindles(&run).ok();
     let command = format!("spindles lab report '{}' --", text(&results));
-    assert!(ran.out.contains(&command), "no {command} in {}", ran.out);
+    spindles(&run).ok().prints(&command);
     // Our own report is rewritten.
     let report = ["lab", "report", text(&results)];
     spindles(&report).ok();
@@ -79,32 +77,29 @@ fn an_experiment_runs_and_reports() {
     let folder = prepared(3);
     let file = folder.path().join("small.toml");
     let results = folder.path().join("results");
-    let run = spindles(&["lab", "run", text(&file), "--out", text(&results)]).ok();
-    for words in ["block-write", "single", "single again", "records.jsonl"] {
-        assert!(run.out.contains(words), "no {words} in {}", run.out);
-    }
+    spindles(&["lab", "run", text(&file), "--out", text(&results)])
+        .ok()
+        .prints(["block-write", "single", "single again", "records.jsonl"]);
     assert_eq!(runs(&results), 12);
     assert!(is_empty(&folder.path().join("files")));
 
-    let again = spindles(&["lab", "run", text(&file), "--out", text(&results)]);
-    again.fails(1, &["holds the records of another run", "--out"]);
+    spindles(&["lab", "run", text(&file), "--out", text(&results)])
+        .fails(1, ["holds the records of another run", "--out"]);
     assert_eq!(runs(&results), 12);
 
-    let report = spindles(&["lab", "report", text(&results)]).ok();
-    assert!(report.out.contains("block-read"), "{}", report.out);
+    spindles(&["lab", "report", text(&results)])
+        .ok()
+        .prints("block-read");
     let csv = spindles(&["lab", "report", text(&results), "--format", "csv"]).ok();
     assert!(csv.out.lines().count() > 12, "{}", csv.out);
     let json = spindles(&["lab", "report", text(&results), "--json"])
         .ok()
         .json();
     assert_eq!(json["reports"].as_array().map(Vec::len), Some(1));
-    let compared = spindles(&["lab", "compare", text(&results), text(&results)]).ok();
-    assert!(compared.out.contains("none shown"), "{}", compared.out);
-    assert!(
-        compared.error.contains("is compared with itself"),
-        "{}",
-        compared.error
-    );
+    spindles(&["lab", "compare", text(&results), text(&results)])
+        .ok()
+        .prints("none shown")
+        .warns("is compared with itself");
     let json = spindles(&["lab", "compare", text(&results), text(&results), "--json"]);
     assert!(json.ok().json().is_object());
     several_reports_are_one_text(&results);
@@ -122,21 +117,21 @@ fn several_reports_are_one_text(results: &Path) {
     assert_eq!(two["reports"].as_array().map(Vec::len), Some(2));
     assert_eq!(two["reports"][0]["experiment"]["name"], "small");
     let html = report(&[results, results, "--format", "html"]);
-    html.fails(2, &["--format html holds one report", "give one folder"]);
+    html.fails(2, ["--format html holds one report", "give one folder"]);
 
     let bonnie = report(&[results, "--format", "bonnie++"]);
     bonnie.fails(
         1,
-        &["of runs of the workload bonnie++", "run such a workload"],
+        ["of runs of the workload bonnie++", "run such a workload"],
     );
     let sections = ["--sections", "headline"];
     let markdown = report(&[&[results, "--format", "markdown"][..], &sections].concat());
-    markdown.fails(2, &["--format markdown has none", "--format html"]);
+    markdown.fails(2, ["--format markdown has none", "--format html"]);
     let json = report(&[&[results, "--json"][..], &sections].concat());
-    json.fails(2, &["--json writes no page", "leave them out"]);
+    json.fails(2, ["--json writes no page", "leave them out"]);
     let records = format!("{results}/records.jsonl");
     let file = report(&[&[&*records][..], &sections].concat());
-    file.fails(2, &["no page is written for a file", "--format html"]);
+    file.fails(2, ["no page is written for a file", "--format html"]);
     report(&[&[results, "--format", "html"][..], &sections].concat()).ok();
 }
 
@@ -186,8 +181,7 @@ fn control_characters_of_experiments_are_escaped() {
     let run = spindles(&["lab", "run", text(&file), "--out", text(&results)]).ok();
     let again = spindles(&["lab", "report", text(&results), "--format", "markdown"]).ok();
     experiment("raid5(\\u001B[2J)");
-    let wrong = spindles(&["lab", "run", text(&file)]);
-    wrong.fails(2, &["\\u{1b}[2J"]);
+    let wrong = spindles(&["lab", "run", text(&file)]).fails(2, "\\u{1b}[2J");
     assert!(run.out.contains("a\\u{1b}[2Jb\\u{9b}31m"), "{}", run.out);
     for output in [&run.out, &run.error, &again.out, &wrong.error] {
         let obeyed = output.contains(|c: char| c.is_control() && c != '\n');
@@ -203,7 +197,7 @@ fn bench_accepts_a_chunk_size_for_arrays_only() {
         "--chunk means nothing for null:1M",
         "arrays that the lab makes",
     ];
-    bench("null:1M").fails(2, &words);
+    bench("null:1M").fails(2, words);
 }
 
 #[test]
@@ -215,11 +209,7 @@ fn compare_reports_different_work_before_its_results() {
     run(&before);
     let deeper = fs::read_to_string(&file).expect("a file") + "in_flight = 7\n";
     fs::write(&file, deeper).expect("a file");
-    let printed = run(&after).out;
-    assert!(
-        printed.contains("reads 8 KiB after 8 KiB, 7 in flight"),
-        "{printed}"
-    );
+    run(&after).prints("reads 8 KiB after 8 KiB, 7 in flight");
     let compare = ["lab", "compare", text(&before), text(&after)];
     let compared = spindles(&compare).ok().out;
     let message = compared.find("block-read: in flight 1 before, 7 after");
@@ -228,12 +218,11 @@ fn compare_reports_different_work_before_its_results() {
         compared.contains("1 not compared: different work"),
         "{compared}"
     );
-    let compared = spindles(&[&compare[..], &["--different-work"]].concat())
-        .ok()
-        .out;
-    assert!(!compared.contains("not compared"), "{compared}");
     let heading = format!(", {}\n", text(&before));
-    assert!(compared.contains(&heading), "{compared}");
+    spindles(&[&compare[..], &["--different-work"]].concat())
+        .ok()
+        .prints_no("not compared")
+        .prints(&heading);
 
     // Records of different experiments in one file are refused.
     let mixed = at("mixed.jsonl");
@@ -243,19 +232,18 @@ fn compare_reports_different_work_before_its_results() {
         "mixed.jsonl, lines 1 and 1",
         "(block-read: in flight 1 and 7)",
     ];
-    spindles(&["lab", "report", text(&mixed)]).fails(1, &message);
-    spindles(&["lab", "compare", text(&before), text(&mixed)]).fails(1, &message);
+    spindles(&["lab", "report", text(&mixed)]).fails(1, message);
+    spindles(&["lab", "compare", text(&before), text(&mixed)]).fails(1, message);
 
     let other = at("other.jsonl");
     let records = fs::read_to_string(before.join("records.jsonl")).expect("records");
     fs::write(&other, records.replace("block-", "sector-")).expect("a file");
-    let compared = spindles(&["lab", "compare", text(&before), text(&other)]);
     let message = [
         "no system ran the same workload",
         "block-write",
         "sector-write",
     ];
-    compared.fails(1, &message);
+    spindles(&["lab", "compare", text(&before), text(&other)]).fails(1, message);
 }
 
 #[test]
@@ -393,13 +381,12 @@ fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
 /// Losses of the array during the run are reported with its figures.
 #[test]
 fn bench_reports_device_incidents_during_the_run() {
-    let folder = Folder::new("a b data", 32 * MIB);
+    let folder = World::outside("a b data", 32 * MIB);
     folder.run("create pool raid1(@a,@b)").ok();
-    fs::write(folder.path("data"), vec![7; 16 << 20]).expect("room");
+    folder.put("data", vec![7; 16 << 20]);
     folder.run("copy @data array:@a,@b").ok();
     let bench = "bench dd-read array:@a,@b --size 16M --runs 1";
-    let run = folder.run(bench).ok();
-    assert!(!run.error.contains("rotten"), "{}", run.error);
+    folder.run(bench).ok().warns_no("rotten");
     // Corrupt one half of each member, so that the run reads corrupt blocks from either member.
     for (member, half) in [("a", 0), ("b", 1)] {
         let (_, device) = folder.newest(member);
@@ -408,8 +395,10 @@ fn bench_reports_device_incidents_during_the_run() {
             folder.write(member, start + at * MIB, &vec![9; 64 << 10]);
         }
     }
-    let run = folder.run(&format!("{bench} --json")).ok();
-    assert!(run.error.contains("found rotten"), "{}", run.error);
+    let run = folder
+        .run(&format!("{bench} --json"))
+        .ok()
+        .warns("found rotten");
     let json = run.json();
     assert_ne!(json["incidents"][0]["rotten_bytes"], 0, "{json}");
 }
@@ -509,17 +498,17 @@ fn runs_on_a_damaged_file_system_count_as_failed() {
     // The first check is at the preparation of the system, the others are in the blocks.
     let path = check_that_fails(folder.path(), 3);
     let damaged = "single: the ext4 on it is damaged, so its figures mean nothing";
-    let ran = run(&results, &[("PATH", &path)]);
-    ran.fails(
-        1,
-        &[
-            damaged,
-            "bad bitmap",
-            "2 of 4 runs failed: the report says why",
-        ],
-    );
     let of_report = "block-read: single (the ext4 on it is damaged";
-    assert!(ran.out.contains("Runs failed"), "{}", ran.out);
+    run(&results, &[("PATH", &path)])
+        .fails(
+            1,
+            [
+                damaged,
+                "bad bitmap",
+                "2 of 4 runs failed: the report says why",
+            ],
+        )
+        .prints("Runs failed");
     let records = spindles_lab::load(&results).expect("records");
     let discards = records.iter().filter_map(|record| match record {
         Record::Discard(discard) => Some((&*discard.system, discard.repetition_block)),
@@ -579,8 +568,8 @@ fn runs_on_a_damaged_file_system_count_as_failed() {
     ];
     let here = ["--folder", text(folder.path())];
     let variables = [("PATH", &*path), ("TMPDIR", text(folder.path()))];
-    let ran = spindles_in(".", &variables, &[&words[..], &here].concat());
-    ran.fails(1, &[damaged, "3 of 3 runs failed"]);
+    spindles_in(".", &variables, &[&words[..], &here].concat())
+        .fails(1, [damaged, "3 of 3 runs failed"]);
 }
 
 /// The same for trials: their results give no verdict.
@@ -614,7 +603,7 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
     let Some(ran) = runs.find(is_tried) else {
         return println!("nothing that was said of this machine could be tried");
     };
-    ran.fails(1, &["runs failed: the report says why"]);
+    let ran = ran.fails(1, ["runs failed: the report says why"]);
     let records = spindles_lab::load(&results).expect("records");
     let mut trials = 0;
     for record in &records {
@@ -630,7 +619,7 @@ fn trials_on_a_damaged_file_system_count_as_failed() {
         }
     }
     assert!(trials >= 6, "{trials}");
-    assert!(ran.out.contains("Runs failed"), "{}", ran.out);
+    assert!(ran.out.contains("Runs failed"), "{ran:?}");
 }
 
 /// Returns true if something is mounted in a folder, attached to a file in it, or serves there.
@@ -741,7 +730,7 @@ fn kernel_peers_experiment_runs_completely() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let results = folder.path().join("results");
-    let done = spindles(&[
+    spindles(&[
         "lab",
         "run",
         "kernel-peers",
@@ -756,8 +745,8 @@ fn kernel_peers_experiment_runs_completely() {
         "--out",
         text(&results),
     ])
-    .ok();
-    assert!(done.out.contains("btrfs raid5"), "{}", done.out);
+    .ok()
+    .prints("btrfs raid5");
     // Six systems and the control of the baseline, eight phases each.
     assert_eq!(runs(&results), 48);
     // Members count the bytes of their own system only: a mirror writes the same to both.
@@ -817,26 +806,26 @@ fn an_open_loop_sleeps_while_it_waits() {
 /// A dry run reports the time and losses of a run, and writes nothing.
 #[test]
 fn a_dry_run_reports_data_loss_and_writes_nothing() {
-    let folder = Folder::new("a b c", 8 * MIB);
+    let folder = World::outside("a b c", 8 * MIB);
     for device in ["a", "b", "c"] {
         folder.write(device, 0, &[0x5a; 9000]);
     }
-    let members = ["a", "b", "c"].map(|name| format!("\"{}{name}\"", folder.path("")));
+    let members = ["a", "b", "c"].map(|name| format!("\"{}{name}\"", folder.full("")));
     let experiment = format!(
         "name = \"x\"\nblocks = 2\ncontrol = false\nmembers = [{}]\n[[system]]\n\
          target = \"raid5(3)\"\n[[workload]]\nkind = \"dd-write\"\nsize = \"2M\"\n",
         members.join(", ")
     );
-    fs::write(folder.path("x.toml"), experiment).expect("a file");
+    folder.put("x.toml", experiment);
     let before = folder.contents();
     let ran = folder.run("lab run @x.toml --dry-run --out @results").ok();
     assert!(folder.contents() == before);
-    assert!(!Path::new(&folder.path("results")).exists());
+    assert!(!Path::new(&folder.full("results")).exists());
     for message in ["2 runs in 2 blocks", "takes about ", "writes about "] {
         assert!(ran.out.contains(message), "{}", ran.out);
     }
     for device in ["a", "b", "c"] {
-        let lost = format!("LOST: all on {}", folder.path(device));
+        let lost = format!("LOST: all on {}", folder.full(device));
         assert!(ran.out.contains(&lost), "{}", ran.out);
     }
 }

@@ -1,6 +1,6 @@
 //! `lab serve` while runs are going, end, and are killed.
 
-use crate::cli::binary::spindles;
+use crate::world::spindles;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -102,8 +102,8 @@ fn runs_are_shown_while_running_and_afterwards() {
     assert!(get(&address, "/runs/short/state").contains("\"state\":\"finished\""));
     assert!(get(&address, "/compare?run=short&run=asked").contains("Before and after"));
 
-    let taken = spindles(&["lab", "serve", text(&at("results")), "--listen", &address]);
-    taken.fails(1, &["is in use already", "--listen"]);
+    spindles(&["lab", "serve", text(&at("results")), "--listen", &address])
+        .fails(1, ["is in use already", "--listen"]);
     signal(&server, "-INT");
     let status = server.wait().expect("it ends");
     assert_eq!(status.code(), Some(0));

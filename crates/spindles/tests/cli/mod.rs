@@ -2,7 +2,6 @@
 
 mod arrays;
 mod bad_input;
-mod binary;
 mod degraded;
 mod every_command;
 mod journal;
@@ -24,3 +23,4 @@ mod size;
 mod spare;
 mod sshd;
 mod status;
+mod without_arrays;

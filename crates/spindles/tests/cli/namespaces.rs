@@ -1,7 +1,7 @@
 //! Several machines in one: network namespaces on one switch. Processes hold the namespaces; they
 //! end with the test, however that ends, and the namespaces with them.
 
-use crate::cli::binary::Background;
+use crate::world::Background;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 

@@ -1,9 +1,9 @@
 //! Runs on several machines: agents in network namespaces, started over ssh.
 
-use crate::cli::binary::{Background, spindles};
 use crate::cli::namespaces::{Network, SERVER};
 use crate::cli::sshd::{Keys, SSHD};
 use crate::loop_devices::Loop;
+use crate::world::{Background, spindles};
 use spindles_measure::verdicts::{Bottleneck, CellVerdicts, Facts};
 use spindles_measure::{Analysis, Record, Run};
 use std::fs;
@@ -464,7 +464,7 @@ fn fio_runs_on_a_device_of_a_node() {
         (done, runs(&records)[0].clone())
     };
     let (done, run) = run_on(&other, "refused");
-    done.fails(1, &["the report says why"]);
+    done.fails(1, "the report says why");
     let why = run.failed.expect("it was not given");
     assert!(why.contains(&other.0) && why.contains("--device"), "{why}");
     let (done, run) = run_on(&given, "out");
@@ -495,7 +495,7 @@ fn a_node_is_reached_over_ssh() {
     let named = format!("node {}: no agent answers: ", node.address);
     let refused = |ssh: &str, agent: &str, why: &str| {
         let remedy = format!("`{ssh} {} {agent}` must start one", node.address);
-        run(ssh, agent).fails(1, &[&named, why, &remedy]);
+        run(ssh, agent).fails(1, [&named, why, &remedy]);
     };
     let stranger = node.keys.ssh("stranger", "known_hosts");
     refused(&stranger, &agent, "Permission denied (publickey");
@@ -524,19 +524,19 @@ fn an_agent_checks_its_folder_and_devices_at_start() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     fs::write(at("file"), "").expect("a file");
     let agent = |more: &[&str]| spindles(&[&["lab", "agent"], more].concat());
-    agent(&["--listen", "127.0.0.1"]).fails(2, &["--listen"]);
-    agent(&["--folder", &at("none")]).fails(1, &["none is no folder", "--folder"]);
-    agent(&["--folder", &at("file")]).fails(1, &["file is no folder", "--folder"]);
-    agent(&["--device", &at("none")]).fails(1, &["none", "No such file"]);
-    agent(&["--device", &at("")]).fails(1, &["is a folder"]);
-    agent(&["--device", "mem:1M"]).fails(1, &["mem:1M is neither a block device nor a file"]);
+    agent(&["--listen", "127.0.0.1"]).fails(2, "--listen");
+    agent(&["--folder", &at("none")]).fails(1, ["none is no folder", "--folder"]);
+    agent(&["--folder", &at("file")]).fails(1, ["file is no folder", "--folder"]);
+    agent(&["--device", &at("none")]).fails(1, ["none", "No such file"]);
+    agent(&["--device", &at("")]).fails(1, "is a folder");
+    agent(&["--device", "mem:1M"]).fails(1, "mem:1M is neither a block device nor a file");
     if let Some(proc) = ["/proc", "/sys"].iter().find(|it| Path::new(it).is_dir()) {
-        agent(&["--folder", proc]).fails(1, &["can't make files there", "--folder"]);
+        agent(&["--folder", proc]).fails(1, ["can't make files there", "--folder"]);
     }
     // Lock the file as an array locks its devices.
     let held = fs::File::create(at("held")).expect("a file");
     held.set_len(1 << 20).expect("room");
     held.lock().expect("it is unlocked");
-    agent(&["--device", &at("held")]).fails(1, &["is in use by", "--force"]);
+    agent(&["--device", &at("held")]).fails(1, ["is in use by", "--force"]);
     drop(held);
 }

@@ -1,7 +1,7 @@
 //! `rebuild` on arrays of files: the new device holds the data of the lost one, and a refused
 //! command changes nothing.
 
-use crate::cli::arrays::{Folder, MIB};
+use crate::world::{MIB, World};
 use spindles_block::BlockIndex;
 use spindles_format::MemberState;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use std::time::Duration;
 const BLOCK: u64 = 4096;
 
 /// An array with data on it, and the file that was copied into it.
-pub(crate) fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
-    let folder = Folder::new(devices, bytes);
+pub(crate) fn filled(expression: &str, devices: &str, bytes: u64) -> World {
+    let folder = World::outside(devices, bytes);
     let create = format!("create data {expression} --chunk 16K --degraded-writes allow");
     folder.run(&create).ok();
     let data: Vec<u8> = (0..bytes / 2)
         .map(|at| u8::try_from((at * 7 + at / 4096) % 251).expect("small"))
         .collect();
-    std::fs::write(folder.path("data"), data).expect("room");
+    folder.put("data", data);
     let array = list(devices, ",");
     let copy = format!("copy @data array:{array} --force");
     folder.run(&copy).ok();
@@ -29,12 +29,12 @@ pub(crate) fn list(devices: &str, between: &str) -> String {
 }
 
 /// Checks what the array on these devices holds at its beginning.
-pub(crate) fn same(folder: &Folder, devices: &str) {
+pub(crate) fn same(folder: &World, devices: &str) {
     let array = list(devices, ",");
     folder.run(&format!("copy array:{array} @back")).ok();
     let (data, back) = (folder.read("data"), folder.read("back"));
     assert!(back[..data.len()] == data, "{devices}");
-    std::fs::remove_file(folder.path("back")).expect("it is there");
+    folder.remove("back");
 }
 
 #[test]
@@ -48,12 +48,11 @@ fn a_rebuild_restores_the_data_of_a_lost_device() {
         let devices = ["a", "b", "c", "d"];
         let count = expression.matches('@').count();
         let folder = filled(expression, &devices[..count].join(" "), 8 * MIB);
-        std::fs::remove_file(folder.path("b")).expect("it is there");
-        std::fs::write(folder.path("new"), vec![0x5a; 8 << 20]).expect("room");
+        folder.remove("b");
+        folder.put("new", vec![0x5a; 8 << 20]);
         let left_devices = list(left, " ");
         let run = folder.run(&format!("rebuild {left_devices} --onto @new --force"));
-        let run = run.ok();
-        assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+        run.ok().prints("member 1 is active again");
         let all = list(&format!("{left} new"), " ");
         let status = folder.run(&format!("status {all} --json"));
         assert_eq!(status.ok().json()["state"], "healthy", "{expression}");
@@ -79,26 +78,26 @@ fn a_rebuild_resumes_at_its_checkpoint() {
             missed_since: 0,
         };
         array.note_rebuilding();
-        folder.put(name, &array, &device);
+        folder.put_superblock(name, &array, &device);
         if name == "b" {
             // Data above the checkpoint was never copied.
             let from = (device.data_start().0 + part / 2 + 4) * 4096;
             folder.write(name, from, &vec![0x5a; 1 << 20]);
         }
     }
-    let status = folder.run("status @a @b @c").ok();
-    assert!(
-        status.out.contains("/b, rebuilding, 12 % done"),
-        "{}",
-        status.out
-    );
-    assert!(status.out.contains("degraded"), "{}", status.out);
     let risk = "member 1 of 3 not filled yet; it is not safe from further losses";
-    assert!(status.error.contains(risk), "{}", status.error);
+    folder
+        .run("status @a @b @c")
+        .ok()
+        .prints("/b, rebuilding, 12 % done")
+        .prints("degraded")
+        .warns(risk);
     let json = folder.run("status @a @b @c --json").ok().json();
     assert_eq!(json["members"][1]["state"], "rebuilding");
-    let run = folder.run("rebuild @a @b @c").ok();
-    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    folder
+        .run("rebuild @a @b @c")
+        .ok()
+        .prints("member 1 is active again");
     same(&folder, "b c");
     same(&folder, "a b");
 }
@@ -111,15 +110,16 @@ fn a_rebuild_skips_rows_that_other_members_can_not_read() {
     let data = folder.read("data");
     let (_, record) = folder.newest("b");
     folder.write("b", (record.data_start().0 + 30) * BLOCK, b"rotten");
-    std::fs::remove_file(folder.path("c")).expect("it is there");
-    let new = std::fs::File::create(folder.path("d")).expect("room");
+    folder.remove("c");
+    let new = std::fs::File::create(folder.full("d")).expect("room");
     new.set_len(16 * MIB).expect("room");
-    let run = folder.run("rebuild @a @b --onto @d");
-    run.fails(
-        1,
-        &["4 KiB of the new device can't be filled", "scrub", "backup"],
-    );
-    assert!(run.out.contains("member 2 is active again"), "{}", run.out);
+    folder
+        .run("rebuild @a @b --onto @d")
+        .fails(
+            1,
+            ["4 KiB of the new device can't be filled", "scrub", "backup"],
+        )
+        .prints("member 2 is active again");
     let status = folder.run("status @a @b @d --json").json();
     assert_eq!(status["state"], "degraded");
     assert_eq!(status["scrub_left_bytes"], 2 * BLOCK);
@@ -131,16 +131,16 @@ fn a_rebuild_skips_rows_that_other_members_can_not_read() {
     let places = scrub.json()["places"].clone();
     assert_eq!(places.as_array().map(Vec::len), Some(2), "{places}");
     // Without another member only that row is lost.
-    std::fs::rename(folder.path("a"), folder.path("away")).expect("it is there");
+    folder.rename("a", "away");
     folder
         .run("copy array:@b,@d @rescued --rescue")
-        .fails(1, &["could not be read"]);
+        .fails(1, "could not be read");
     let rescued = folder.read("rescued");
     let block = usize::try_from(BLOCK).expect("small");
     let pairs = data.chunks(block).zip(rescued.chunks(block));
     let different = pairs.filter(|(data, rescued)| data != rescued).count();
     assert!((1..=2).contains(&different), "{different} blocks");
-    std::fs::rename(folder.path("away"), folder.path("a")).expect("it is there");
+    folder.rename("away", "a");
     folder.run("copy @data array:@a,@b,@d --force").ok();
     let status = folder.run("status @a @b @d --json").json();
     assert_eq!(
@@ -155,11 +155,11 @@ fn a_rebuild_skips_rows_that_other_members_can_not_read() {
 #[test]
 fn an_impossible_rebuild_is_refused() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 4 * MIB);
-    let other = Folder::new("x y", 4 * MIB);
+    let other = World::outside("x y", 4 * MIB);
     other.run("create other raid1(@x,@y)").ok();
-    std::fs::copy(other.path("x"), folder.path("x")).expect("room");
-    std::fs::write(folder.path("small"), vec![0; 1 << 20]).expect("room");
-    std::fs::write(folder.path("new"), vec![0; 4 << 20]).expect("room");
+    std::fs::copy(other.full("x"), folder.full("x")).expect("room");
+    folder.put("small", vec![0; 1 << 20]);
+    folder.put("new", vec![0; 4 << 20]);
     folder.refuses("rebuild @a @c --onto @x", 1, &["--force"]);
     folder.refuses("rebuild @a @c --onto @small", 1, &["too small"]);
     folder.refuses("rebuild @a @c --onto @none", 1, &["there is no"]);
@@ -188,12 +188,14 @@ fn an_impossible_rebuild_is_refused() {
     );
     folder.refuses("rebuild @a @c", 1, &["--onto"]);
     // Without a missing member, a rebuild has no work.
-    let run = folder.run("rebuild @a @b @c").ok();
-    assert!(run.out.contains("nothing to rebuild"), "{}", run.out);
+    folder
+        .run("rebuild @a @b @c")
+        .ok()
+        .prints("nothing to rebuild");
     let json = folder.run("rebuild @a @b @c --json").ok().json();
     assert_eq!(json["rebuilt"], serde_json::json!([]));
     let nested = filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
-    std::fs::write(nested.path("new"), vec![0; 4 << 20]).expect("room");
+    nested.put("new", vec![0; 4 << 20]);
     nested.refuses("rebuild @a @b --onto @new", 1, &["itself an array"]);
     nested.make("small", 1 << 20);
     nested.refuses(
@@ -232,16 +234,17 @@ fn an_impossible_rebuild_is_refused() {
 fn a_rebuild_names_members_that_are_still_missing() {
     let folder = filled("raid6(@a,@b,@c,@d)", "a b c d", 8 * MIB);
     for lost in ["b", "d"] {
-        std::fs::remove_file(folder.path(lost)).expect("it is there");
+        folder.remove(lost);
     }
     folder.make("new", 8 * MIB);
     folder.make("more", 8 * MIB);
-    let run = folder.run("rebuild @a @c --onto @new").ok();
     let still = "array 'data' is still degraded: member 3 missing; `spindles status data` says \
         what can be done";
-    assert!(run.error.contains(still), "{}", run.error);
-    let run = folder.run("rebuild @a @c @new --onto @more").ok();
-    assert!(!run.error.contains("still degraded"), "{}", run.error);
+    folder.run("rebuild @a @c --onto @new").ok().warns(still);
+    folder
+        .run("rebuild @a @c @new --onto @more")
+        .ok()
+        .warns_no("still degraded");
     same(&folder, "a new c more");
 }
 
@@ -260,11 +263,11 @@ fn an_inner_array_is_recreated_with_new_devices() {
         ),
     ] {
         let folder = filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
-        std::fs::remove_file(folder.path("b")).expect("it is there");
+        folder.remove("b");
         folder.make("new", 9 * MIB);
         folder.make("more", 9 * MIB);
         let run = folder.run(&format!("rebuild {left} --onto {onto}")).ok();
-        let paths: Vec<String> = devices.iter().map(|name| folder.path(name)).collect();
+        let paths: Vec<String> = devices.iter().map(|name| folder.full(name)).collect();
         let message = format!(
             "array 'data': the inner array 'data.0' ({names}) is recreated from {}, and filled",
             paths.join(", ")
@@ -284,7 +287,7 @@ fn an_inner_array_is_recreated_with_new_devices() {
 #[test]
 fn a_repeated_rebuild_also_fills_missed_writes() {
     let folder = filled("raid1(@a,@b)", "a b", 32 * MIB);
-    std::fs::rename(folder.path("b"), folder.path("old")).expect("it is there");
+    folder.rename("b", "old");
     let rebuild = "rebuild @a --onto @new";
     let is_filling = || {
         let status = folder.run("status @a @new --json").json();
@@ -297,8 +300,7 @@ fn a_repeated_rebuild_also_fills_missed_writes() {
     assert!(killed.any(|killed| killed && is_filling()));
     let copy = "copy @data array:@a --force";
     folder.run(copy).ok();
-    let run = folder.run(rebuild).ok();
-    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    folder.run(rebuild).ok().prints("member 1 is active again");
     folder.run(copy).ok();
     let status = folder.run("status @a @new --json").json();
     assert_eq!(status["state"], "degraded");
@@ -306,7 +308,7 @@ fn a_repeated_rebuild_also_fills_missed_writes() {
     let status = folder.run("status @a @new --json").json();
     assert_eq!(status["state"], "healthy");
     same(&folder, "new");
-    std::fs::remove_file(folder.path("new")).expect("it is there");
+    folder.remove("new");
     folder.refuses(
         "rebuild @a --onto @old",
         1,
@@ -331,7 +333,7 @@ fn recreating_an_inner_array_resumes_after_a_kill_at_any_moment() {
         let folder = filled(array, "a b c d", 8 * MIB);
         let copy = "copy @data array:@a,@b,@c,@d";
         folder.kill(copy, Duration::from_millis(15));
-        std::fs::remove_file(folder.path("b")).expect("it is there");
+        folder.remove("b");
         folder.make("new", 8 * MIB);
         folder.make("more", 8 * MIB);
         let rebuild = format!("rebuild {} --onto {onto}", list(left, " "));

@@ -1,8 +1,8 @@
 //! `replace` on arrays of files: the new device holds the data of the old one, and a refused
 //! command changes nothing.
 
-use crate::cli::arrays::{Folder, MIB};
 use crate::cli::rebuild::{filled, list, same};
+use crate::world::{MIB, World};
 
 #[test]
 fn replace_copies_all_data_to_the_new_device() {
@@ -16,15 +16,13 @@ fn replace_copies_all_data_to_the_new_device() {
         let devices = ["a", "b", "c", "d"];
         let count = expression.matches('@').count();
         let folder = filled(expression, &devices[..count].join(" "), 8 * MIB);
-        std::fs::write(folder.path("new"), vec![0x5a; 8 << 20]).expect("room");
+        folder.put("new", vec![0x5a; 8 << 20]);
         let before = folder.read("b");
         let run = folder.run(&format!(
             "replace @b --onto @new --force {}",
             list(others, " ")
         ));
-        let run = run.ok();
-        assert!(run.out.contains("member 1 is"), "{}", run.out);
-        assert!(run.out.contains("no member any more"), "{}", run.out);
+        run.ok().prints("member 1 is").prints("no member any more");
         let all = list(&format!("{others} new"), " ");
         let status = folder.run(&format!("status {all} --json")).ok().json();
         assert_eq!(status["state"], "healthy", "{expression}");
@@ -44,11 +42,11 @@ fn replace_copies_all_data_to_the_new_device() {
 #[test]
 fn an_impossible_replacement_is_refused() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 4 * MIB);
-    let other = Folder::new("x y", 4 * MIB);
+    let other = World::outside("x y", 4 * MIB);
     other.run("create other raid1(@x,@y)").ok();
-    std::fs::copy(other.path("x"), folder.path("x")).expect("room");
-    std::fs::write(folder.path("small"), vec![0; 1 << 20]).expect("room");
-    std::fs::write(folder.path("new"), vec![0; 4 << 20]).expect("room");
+    std::fs::copy(other.full("x"), folder.full("x")).expect("room");
+    folder.put("small", vec![0; 1 << 20]);
+    folder.put("new", vec![0; 4 << 20]);
     folder.refuses("replace @b --onto @x @a @c", 1, &["--force", "'other'"]);
     folder.refuses("replace @b --onto @small @a @c", 1, &["too small"]);
     folder.refuses("replace @b --onto @none @a @c", 1, &["there is no"]);
@@ -57,12 +55,12 @@ fn an_impossible_replacement_is_refused() {
     folder.refuses("replace @b @a @c", 2, &["--onto"]);
     folder.refuses("replace @b --onto @new", 2, &["the array is missing"]);
     // A single-device array needs no other device.
-    let single = Folder::new("old new", 4 * MIB);
+    let single = World::outside("old new", 4 * MIB);
     single.run("create single concat(@old)").ok();
     single.run("replace @old --onto @new").ok();
-    let left = Folder::new("a b c old new", 4 * MIB);
+    let left = World::outside("a b c old new", 4 * MIB);
     left.run("create left raid5(@a,@b,@c) --spare @old").ok();
-    let active = [left.path("a"), left.path("b"), left.path("c")].join(", ");
+    let active = [left.full("a"), left.full("b"), left.full("c")].join(", ");
     let text = format!("; active: {active}");
     left.refuses("replace @old --onto @new @a @b @c", 1, &[&text]);
     let run = folder.run("replace @b --onto @x @a @c --force --json").ok();

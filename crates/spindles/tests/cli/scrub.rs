@@ -1,7 +1,7 @@
 //! `scrub` on arrays of files: flipped bytes are found at exactly their places, and repaired if the
 //! right contents are known.
 
-use crate::cli::arrays::{Folder, MIB};
+use crate::world::{MIB, World};
 use serde_json::Value;
 use spindles_admin::assemble::AssembleOptions;
 use spindles_engine::Scrub;
@@ -24,8 +24,8 @@ impl Random {
 }
 
 /// An array filled with random bytes, on devices a, b, c, ...
-fn filled(expression: &str, devices: &str) -> Folder {
-    let folder = Folder::new(devices, 8 * MIB);
+fn filled(expression: &str, devices: &str) -> World {
+    let folder = World::outside(devices, 8 * MIB);
     let run = folder.run(&format!(
         "create data {expression} --chunk 64K --degraded-writes allow --json"
     ));
@@ -36,7 +36,7 @@ fn filled(expression: &str, devices: &str) -> Folder {
     let data: Vec<u8> = (0..bytes / 8)
         .flat_map(|_| random.below(u64::MAX).to_le_bytes())
         .collect();
-    std::fs::write(folder.path("source"), &data).expect("room");
+    folder.put("source", &data);
     let target = list(devices).replace(' ', ",");
     folder
         .run(&format!("copy @source array:{target} --force"))
@@ -50,7 +50,7 @@ fn list(devices: &str) -> String {
 }
 
 /// The data area of a member, in blocks of the device.
-fn data_area(folder: &Folder, device: &str) -> std::ops::Range<u64> {
+fn data_area(folder: &World, device: &str) -> std::ops::Range<u64> {
     let bytes = folder.read(device);
     let slot = |at: u64| {
         let at = usize::try_from(at).expect("small");
@@ -62,7 +62,7 @@ fn data_area(folder: &Folder, device: &str) -> std::ops::Range<u64> {
     start..start + device.data_blocks() / 16 * 16
 }
 
-fn data(folder: &Folder, devices: &str) -> Vec<Vec<u8>> {
+fn data(folder: &World, devices: &str) -> Vec<Vec<u8>> {
     let area = |device: &str| {
         let area = data_area(folder, device);
         let at = |block: u64| usize::try_from(block * BLOCK).expect("small");
@@ -72,7 +72,7 @@ fn data(folder: &Folder, devices: &str) -> Vec<Vec<u8>> {
 }
 
 /// Flips bits in this many blocks, at most one in each row. Returns the device and block of each.
-fn flip(folder: &Folder, devices: &str, count: usize) -> BTreeSet<(String, u64)> {
+fn flip(folder: &World, devices: &str, count: usize) -> BTreeSet<(String, u64)> {
     let mut random = Random(4711);
     let names: Vec<&str> = devices.split(' ').collect();
     let mut rows = BTreeSet::new();
@@ -88,7 +88,7 @@ fn flip(folder: &Folder, devices: &str, count: usize) -> BTreeSet<(String, u64)>
         let at = block * BLOCK + random.below(BLOCK);
         let byte = folder.read(device)[usize::try_from(at).expect("small")];
         folder.write(device, at, &[byte ^ 0x10]);
-        flipped.insert((folder.path(device), block));
+        flipped.insert((folder.full(device), block));
     }
     flipped
 }
@@ -111,8 +111,8 @@ fn repaired(json: &Value) -> BTreeSet<(String, u64)> {
 }
 
 /// Scrubs an array, and stops half-way. Returns the place where the next scrub continues.
-fn stop_half_way(folder: &Folder, devices: &str) -> u64 {
-    let paths: Vec<String> = devices.split(' ').map(|name| folder.path(name)).collect();
+fn stop_half_way(folder: &World, devices: &str) -> u64 {
+    let paths: Vec<String> = devices.split(' ').map(|name| folder.full(name)).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let scrubbed = spindles_admin::scrub::scrub(
         &paths,
@@ -126,7 +126,7 @@ fn stop_half_way(folder: &Folder, devices: &str) -> u64 {
 }
 
 /// Where a stopped scrub continues, by `status`.
-fn stopped_at(folder: &Folder, devices: &str) -> u64 {
+fn stopped_at(folder: &World, devices: &str) -> u64 {
     let json = folder
         .run(&format!("status {} --json", list(devices)))
         .json();
@@ -139,9 +139,9 @@ const LARGE: u64 = 48 * MIB;
 /// A scrub that continues a stopped one says which part it does not read.
 #[test]
 fn a_continued_scrub_names_the_part_that_it_skips() {
-    let folder = Folder::new("a b c", LARGE);
+    let folder = World::outside("a b c", LARGE);
     folder.run("create data raid5(@a,@b,@c)").ok();
-    std::fs::write(folder.path("source"), vec![7; 90 << 20]).expect("room");
+    folder.put("source", vec![7; 90 << 20]);
     folder.run("copy @source array:@a,@b,@c --force").ok();
     let scrub = "scrub @a @b @c";
     for json in [false, true] {
@@ -176,9 +176,9 @@ fn a_stopped_scrub_restarts_after_a_change_of_members() {
         ("rebuild @a @b --onto @d", "a b d"),
         ("grow @a @b @c --add @d", "a b c d"),
     ] {
-        let folder = Folder::new("a b c d", LARGE);
+        let folder = World::outside("a b c d", LARGE);
         folder.run("create data raid5(@a,@b,@c)").ok();
-        std::fs::write(folder.path("source"), vec![7; 90 << 20]).expect("room");
+        folder.put("source", vec![7; 90 << 20]);
         folder.run("copy @source array:@a,@b,@c --force").ok();
         assert!(stop_half_way(&folder, "a b c") > 0);
         folder.run(change).ok();
@@ -204,9 +204,11 @@ fn a_scrub_without_a_member_reports_uncompared_data() {
         ),
     ] {
         let folder = filled(expression, "a b c d");
-        let run = folder.run(&format!("scrub {} --degraded", list(left))).ok();
         let fine = "array 'data': nothing is wrong with what is there; ";
-        assert!(run.out.contains(&format!("{fine}{message}")), "{}", run.out);
+        folder
+            .run(&format!("scrub {} --degraded", list(left)))
+            .ok()
+            .prints(format!("{fine}{message}"));
     }
 }
 
@@ -229,12 +231,13 @@ fn scrub_finds_and_repairs_exactly_the_flipped_bytes() {
         assert_eq!(run.out, "array 'data': nothing is wrong\n", "{expression}");
         let flipped = flip(&folder, devices, 40);
         let rotten = data(&folder, devices);
-        let check = folder.run(&format!("{scrub} --check --json"));
         let texts = [
             "`spindles status` does not show that",
             "`spindles scrub data`",
         ];
-        check.fails(1, &texts);
+        let check = folder
+            .run(&format!("{scrub} --check --json"))
+            .fails(1, texts);
         assert_eq!(check.json()["left_bytes"], 40 * BLOCK);
         assert!(data(&folder, devices) == rotten, "{expression}: --check");
         let run = folder.run(&format!("{scrub} --json")).ok();
@@ -275,13 +278,14 @@ fn a_check_changes_nothing_whatever_it_finds() {
         let all = || -> Vec<Vec<u8>> { devices.split(' ').map(|name| folder.read(name)).collect() };
         let check = |devices: &str, status: i32, what: &str| {
             let before = all();
-            let run = folder.run(&format!("scrub --check {}", list(devices)));
-            assert_eq!(run.status, status, "{expression}, {what}: {}", run.error);
+            folder
+                .run(&format!("scrub --check {}", list(devices)))
+                .ends(status);
             assert!(all() == before, "{expression}: {what}");
         };
         let target = |devices: &str| list(devices).replace(' ', ",");
         // A member that missed writes, and is back.
-        std::fs::write(folder.path("more"), vec![0x77; 1 << 20]).expect("room");
+        folder.put("more", vec![0x77; 1 << 20]);
         folder
             .run(&format!("copy @more array:{}", target(left)))
             .ok();
@@ -304,7 +308,7 @@ fn a_check_changes_nothing_whatever_it_finds() {
             "was not closed in order",
             "run `spindles resync data`, then scrub",
         ];
-        run.fails(1, &texts);
+        run.fails(1, texts);
     }
 }
 
@@ -354,10 +358,10 @@ fn corrupt_blocks_are_read_correctly() {
         let area = record.area(AreaKind::WRITTEN_BITMAP).expect("a bitmap");
         let at = usize::try_from(area.offset_bytes).expect("small");
         device[at..at + 512].fill(0);
-        std::fs::write(folder.path("b"), device).expect("room");
+        folder.put("b", device);
         let target = list(devices).replace(' ', ",");
         let bytes = folder.read("source").len();
-        std::fs::write(folder.path("back"), []).expect("room");
+        folder.put("back", []);
         let run = folder
             .run(&format!("copy array:{target} @back --bytes {bytes} --json"))
             .ok();
@@ -397,7 +401,7 @@ fn copy_reports_each_corrupt_block_once() {
     assert_eq!(flip(&folder, "a b c", 1).len(), 1);
     let bytes = folder.read("source").len();
     for verify in ["", " --verify"] {
-        std::fs::write(folder.path("back"), []).expect("room");
+        folder.put("back", []);
         let copy = format!("copy array:@a,@b,@c @back --bytes {bytes}{verify}");
         let run = folder.run(&copy).ok();
         assert_eq!(
@@ -438,11 +442,13 @@ fn a_rescue_copies_the_rest_of_a_failed_array() {
     ] {
         let folder = filled(expression, devices);
         let source = folder.read("source");
-        let refused = folder.run(&format!("copy array:{left} @back"));
-        refused.fails(1, &["can't be opened", "missing, more than", "; --rescue"]);
+        folder
+            .run(&format!("copy array:{left} @back"))
+            .fails(1, ["can't be opened", "missing, more than", "; --rescue"]);
         let before: Vec<_> = devices.split(' ').map(|name| folder.read(name)).collect();
-        let run = folder.run(&format!("copy array:{left} @back --rescue --json"));
-        assert!(run.error.contains("has failed: "), "{}", run.error);
+        let run = folder
+            .run(&format!("copy array:{left} @back --rescue --json"))
+            .warns("has failed: ");
         let after: Vec<_> = devices.split(' ').map(|name| folder.read(name)).collect();
         assert!(before == after, "{expression}: a device changed");
         assert_eq!(run.status, 1, "{}", run.error);
@@ -450,13 +456,13 @@ fn a_rescue_copies_the_rest_of_a_failed_array() {
         assert!(read.abs_diff(part) < 2, "{expression}: {read}");
     }
     // Unwritten blocks are known to be zero, even if part of their stripe was written.
-    let folder = Folder::new("a b c", 8 * MIB);
+    let folder = World::outside("a b c", 8 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let mut source = vec![0x5a; (1 << 20) + 5 * 4096];
-    std::fs::write(folder.path("source"), &source).expect("room");
+    folder.put("source", &source);
     folder.run("copy @source array:@a,@b,@c").ok();
     for left in ["@a", "@b", "@c"] {
-        drop(std::fs::remove_file(folder.path("back")));
+        drop(std::fs::remove_file(folder.full("back")));
         let run = folder.run(&format!("copy array:{left} @back --rescue --json"));
         let back = folder.read("back");
         source.resize(back.len(), 0);
@@ -481,16 +487,18 @@ fn a_rescue_reports_each_corrupt_block_once() {
         for block in [first, first + 1] {
             folder.write("a", block * BLOCK + 5, b"something else");
         }
-        let run = folder.run(&format!("copy array:@a,@b @back --rescue{verify}"));
-        run.fails(1, &["8 KiB could not be read", ": 8 KiB found rotten"]);
+        folder
+            .run(&format!("copy array:@a,@b @back --rescue{verify}"))
+            .fails(1, ["8 KiB could not be read", ": 8 KiB found rotten"]);
         // The first unreadable block ends the copy.
-        let run = folder.run("copy array:@a,@b @other");
-        run.fails(1, &["can't read at byte", ": 4 KiB found rotten"]);
+        folder
+            .run("copy array:@a,@b @other")
+            .fails(1, ["can't read at byte", ": 4 KiB found rotten"]);
     }
 }
 
 /// An array that has lost the first blocks of two adjacent chunks, and their offsets in the array.
-fn with_losses() -> (Folder, [usize; 2]) {
+fn with_losses() -> (World, [usize; 2]) {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
     let source = folder.read("source");
     // The first row of two adjacent chunks, and more of one of them.
@@ -519,28 +527,24 @@ fn a_rescue_copies_all_readable_data() {
     let (folder, lost) = with_losses();
     let source = folder.read("source");
     let copy = |more: &str| {
-        drop(std::fs::remove_file(folder.path("back")));
+        drop(std::fs::remove_file(folder.full("back")));
         folder.run(&format!("copy array:@a,@b,@c @back{more}"))
     };
-    let run = copy("");
-    run.fails(1, &[&format!("can't read at byte {}", lost[0]), "--rescue"]);
-    assert!(!run.error.contains("scrub repairs"), "{}", run.error);
-    assert!(!Path::new(&folder.path("back")).exists());
+    let message = format!("can't read at byte {}", lost[0]);
+    copy("")
+        .fails(1, [&message, "--rescue"])
+        .warns_no("scrub repairs");
+    assert!(!Path::new(&folder.full("back")).exists());
     for more in [" --rescue", " --rescue --verify", " --rescue --json"] {
         let run = copy(more);
         let messages = lost.map(|at| {
             let at = spindles_block::SizeBytes(u64::try_from(at).expect("small"));
             format!("data: 4 KiB at {at} can't be read")
         });
-        run.fails(
-            1,
-            &[
-                &messages[0],
-                &messages[1],
-                "data: 8 KiB could not be read and was left out",
-            ],
-        );
-        assert!(!run.error.contains("scrub repairs"), "{}", run.error);
+        let run = run
+            .fails(1, messages)
+            .warns("data: 8 KiB could not be read and was left out")
+            .warns_no("scrub repairs");
         let mut expected = source.clone();
         for at in lost {
             expected[at..at + 4096].fill(0);
@@ -586,10 +590,9 @@ fn adjacent_corrupt_blocks_are_reported_as_one_range() {
 #[test]
 fn scrub_reports_lost_ranges_as_bytes_of_the_array() {
     let (folder, chunks) = with_losses();
-    let run = folder.run("scrub @a @b @c");
-    run.fails(
+    let run = folder.run("scrub @a @b @c").fails(
         1,
-        &["some damage could not be repaired: restore these places from a backup"],
+        "some damage could not be repaired: restore these places from a backup",
     );
     for offset in chunks {
         let text = format!("in array 'data' that is 4096 bytes at {offset}");
@@ -612,8 +615,7 @@ fn undecidable_disagreements_are_reported_and_not_repaired() {
         assert_eq!(flipped.len(), 25);
         let rotten = data(&folder, devices);
         let scrub = format!("scrub {}", list(devices));
-        let run = folder.run(&format!("{scrub} --json"));
-        assert_eq!(run.status, 1, "{}", run.error);
+        let run = folder.ends(&format!("{scrub} --json"), 1);
         let json = run.json();
         assert_eq!(json["disagreement_bytes"], 25 * BLOCK, "{expression}");
         assert_eq!(json["repaired_bytes"], 0);
@@ -631,20 +633,19 @@ fn undecidable_disagreements_are_reported_and_not_repaired() {
         }
         status_says_left(&folder, devices, 25 * BLOCK);
         assert!(data(&folder, devices) == rotten, "{expression}");
-        let run = folder.run(&scrub);
-        run.fails(1, &["some damage could not be repaired"]);
-        assert!(
-            run.out.contains("nothing tells which is wrong"),
-            "{}",
-            run.out
-        );
+        let run = folder
+            .run(&scrub)
+            .fails(1, "some damage could not be repaired")
+            .prints("nothing tells which is wrong");
         let names_chunks = run
             .out
             .contains("; in the array these are 4096 bytes at each of ");
         assert_eq!(names_chunks, devices == "a b c", "{}", run.out);
-        let run = folder.run(&format!("{scrub} --trust-data")).ok();
-        assert!(run.error.contains("--trust-data"), "{}", run.error);
-        assert!(run.out.contains("made to agree"), "{}", run.out);
+        folder
+            .run(&format!("{scrub} --trust-data"))
+            .ok()
+            .warns("--trust-data")
+            .prints("made to agree");
         let after = data(&folder, devices);
         assert!(after != rotten && after != good, "{expression}");
         status_says_left(&folder, devices, 0);
@@ -658,9 +659,9 @@ fn scrub_covers_inner_arrays_and_refuses_raid0_without_checksums() {
     let folder = filled("raid0(raid1(@a,@b,@c),raid1(@d,@e,@f))", devices);
     folder.write("e", 5 * MIB, &[1, 2, 3]);
     let run = folder.run(&format!("scrub {} --json", list(devices))).ok();
-    let member = (folder.path("e"), 5 * MIB / BLOCK);
+    let member = (folder.full("e"), 5 * MIB / BLOCK);
     assert_eq!(repaired(&run.json()), BTreeSet::from([member]));
-    let folder = Folder::new("a b", 8 * MIB);
+    let folder = World::outside("a b", 8 * MIB);
     folder.run("create data raid0(@a,@b) --checksum none").ok();
     folder.refuses("scrub @a @b", 1, &["keeps no redundancy (raid0)"]);
 }
@@ -676,7 +677,7 @@ fn nested_arrays_report_each_place_once() {
         let (_, record) = folder.newest(device);
         let block = record.data_start().0 + block;
         folder.write(device, block * BLOCK, b"rotten");
-        (folder.path(device), block)
+        (folder.full(device), block)
     };
     let one = BTreeSet::from([rot("e", 200)]);
     let run = folder.run(&format!("scrub {all} --json")).ok();
@@ -706,15 +707,15 @@ fn checksums_alone_detect_corruption_in_scrubs_and_reads() {
     let folder = filled("raid0(@a,@b)", "a b");
     folder.run("scrub @a @b").ok();
     let flipped = flip(&folder, "a b", 3);
-    let run = folder.run("scrub @a @b --json");
-    assert_eq!(run.status, 1, "{}", run.error);
+    let run = folder.ends("scrub @a @b --json", 1);
     assert_eq!(run.json()["left_bytes"], 3 * BLOCK);
     assert_eq!(flipped.len(), 3);
     status_says_left(&folder, "a b", 3 * BLOCK);
     let bytes = folder.read("source").len();
-    std::fs::write(folder.path("back"), []).expect("room");
-    let run = folder.run(&format!("copy array:@a,@b @back --bytes {bytes}"));
-    run.fails(1, &["are corrupt"]);
+    folder.put("back", []);
+    folder
+        .run(&format!("copy array:@a,@b @back --bytes {bytes}"))
+        .fails(1, "are corrupt");
     // Rewritten it is good, which the next scrub finds.
     folder.run("copy @source array:@a,@b").ok();
     folder.run("scrub @a @b").ok();
@@ -722,7 +723,7 @@ fn checksums_alone_detect_corruption_in_scrubs_and_reads() {
 }
 
 /// Checks what `status` reports about the bytes that the last scrub left.
-fn status_says_left(folder: &Folder, devices: &str, bytes: u64) {
+fn status_says_left(folder: &World, devices: &str, bytes: u64) {
     let status = format!("status {}", list(devices));
     let run = folder.run(&format!("{status} --json"));
     let json = run.json();
@@ -761,12 +762,14 @@ fn corruption_without_inner_redundancy_is_reported_by_device() {
             let (_, record) = folder.newest(device);
             let block = record.data_start().0 + block;
             folder.write(device, block * BLOCK, b"rotten");
-            expected.insert((folder.path(device), block));
+            expected.insert((folder.full(device), block));
         }
         let run = folder.run("scrub @a @b @c @d --json").ok();
         assert_eq!(repaired(&run.json()), expected, "{expression}");
-        let run = folder.run("scrub @a @b @c @d").ok();
-        assert!(run.out.contains("nothing is wrong"), "{}", run.out);
+        folder
+            .run("scrub @a @b @c @d")
+            .ok()
+            .prints("nothing is wrong");
         status_says_left(&folder, "a b c d", 0);
         crate::cli::rebuild::same(&folder, "a b c d");
     }
@@ -784,24 +787,24 @@ fn corruption_repaired_by_the_outer_array_is_reported_as_repaired() {
     for block in [400, 500, 600] {
         folder.write("e", (device.data_start().0 + block) * 4096, b"rotten");
     }
-    let run = folder.run("scrub @a @b @e").ok();
-    assert!(run.out.contains("repaired"), "{}", run.out);
-    assert!(!run.out.contains("not repaired"), "{}", run.out);
-    let run = folder.run("scrub @a @b @e").ok();
-    assert!(run.out.contains("nothing is wrong"), "{}", run.out);
+    folder
+        .run("scrub @a @b @e")
+        .ok()
+        .prints("repaired")
+        .prints_no("not repaired");
+    folder.run("scrub @a @b @e").ok().prints("nothing is wrong");
     status_says_left(&folder, "a b e", 0);
     // The outer array can't repair data that it does not use, and does not need it.
     folder.write("e", device.data_start().0 * 4096, b"rot");
-    let run = folder.run("scrub @a @b @e");
-    assert_eq!(run.status, 1, "{}{}", run.out, run.error);
-    assert_eq!(folder.run("status @a @b @e").status, 0);
+    folder.ends("scrub @a @b @e", 1);
+    folder.does("status @a @b @e");
     crate::cli::rebuild::same(&folder, "a b e");
 }
 
 /// An unreadable beginning may hold data that must not be overwritten: writing needs --force.
 #[test]
 fn overwriting_an_array_with_a_corrupt_beginning_needs_force() {
-    let folder = Folder::new("a b data", 16 * MIB);
+    let folder = World::outside("a b data", 16 * MIB);
     folder.run("create pool raid0(@a,@b)").ok();
     folder.run("copy @data array:@a,@b --bytes 64K").ok();
     let first = data_area(&folder, "a").start;
@@ -819,10 +822,9 @@ fn overwriting_an_array_with_a_corrupt_beginning_needs_force() {
     // Only the error counters in the superblock change.
     folder
         .run("copy @data array:@a,@b --bytes 64K")
-        .fails(1, &refused);
+        .fails(1, refused);
     assert!(before == [data("a"), data("b")]);
-    let shown = folder.run("status @a @b").out;
-    assert!(shown.contains("    errors: "), "{shown}");
+    folder.run("status @a @b").prints("    errors: ");
     folder
         .run("copy @data array:@a,@b --bytes 64K --force --verify")
         .ok();
@@ -831,7 +833,7 @@ fn overwriting_an_array_with_a_corrupt_beginning_needs_force() {
 /// Corruption of an inner array is repaired from the other one, and never puts the inner array out.
 #[test]
 fn corruption_of_an_inner_array_is_repaired_without_failing_it() {
-    let folder = Folder::new("a b c d data", 16 * MIB);
+    let folder = World::outside("a b c d data", 16 * MIB);
     folder
         .run("create pool raid1(raid0(@a,@b),raid0(@c,@d)) --chunk 64K")
         .ok();

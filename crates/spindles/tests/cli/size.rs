@@ -1,12 +1,12 @@
 //! `grow --size`: an array gets the room of larger devices that replaced its members.
 
-use crate::cli::arrays::{Folder, MIB};
 use crate::cli::rebuild::{filled, list, same};
+use crate::world::{MIB, World};
 use serde_json::Value;
 use std::time::Instant;
 
 /// An array with data on `a b c`, whose members were replaced by larger devices `d e f`.
-fn replaced(expression: &str) -> Folder {
+fn replaced(expression: &str) -> World {
     let folder = filled(expression, "a b c", 8 * MIB);
     for (at, (old, new)) in ["a", "b", "c"].iter().zip(["d", "e", "f"]).enumerate() {
         let left = ["d", "e"][..at]
@@ -18,12 +18,12 @@ fn replaced(expression: &str) -> Folder {
         folder
             .run(&format!("replace @{old} --onto @{new} {left}"))
             .ok();
-        std::fs::remove_file(folder.path(old)).expect("it is there");
+        folder.remove(old);
     }
     folder
 }
 
-fn status(folder: &Folder) -> Value {
+fn status(folder: &World) -> Value {
     folder.run("status @d @e @f --json").ok().json()
 }
 
@@ -32,9 +32,11 @@ fn grow_uses_all_space_of_larger_members() {
     let folder = replaced("raid5(@a,@b,@c)");
     let before = status(&folder);
     let (bytes, room) = (&before["bytes"], &before["room_bytes"]);
-    let text = folder.run("status @d @e @f").ok().out;
-    assert!(text.contains("its members have room for 6"), "{text}");
-    assert!(text.contains(": spindles grow data --size max"), "{text}");
+    folder
+        .run("status @d @e @f")
+        .ok()
+        .prints("its members have room for 6")
+        .prints(": spindles grow data --size max");
     let most = room.as_u64().expect("there is more") / 1024;
     let (most, least) = (
         format!("have room for {most} KiB at most: replace "),
@@ -49,21 +51,22 @@ fn grow_uses_all_space_of_larger_members() {
     let run = folder.run("grow @d @e @f --size 20M --json").ok().json();
     assert_eq!(run["bytes_before"], *bytes);
     assert_eq!(run["bytes"], 20 * MIB);
-    let run = folder.run("grow @d @e @f --size max").ok();
-    assert!(run.out.contains("MiB more than before"), "{}", run.out);
+    folder
+        .run("grow @d @e @f --size max")
+        .ok()
+        .prints("MiB more than before");
     let after = status(&folder);
     assert_eq!(after["bytes"], *room);
     assert_eq!(after["room_bytes"], Value::Null);
     assert_eq!(after["state"], "healthy");
     assert_eq!(after["clean"], true);
     same(&folder, "d f");
-    let run = folder.run("grow @d @e @f --size max").ok();
-    assert!(run.out.contains("stays as it is: it holds"), "{}", run.out);
-    for text in ["no room for more: replace ", "/f by a larger device first"] {
-        assert!(run.out.contains(text), "{}", run.out);
-    }
-    let run = folder.run("scrub @d @e @f").ok();
-    assert!(run.out.contains("nothing is wrong"), "{}", run.out);
+    folder
+        .run("grow @d @e @f --size max")
+        .ok()
+        .prints("stays as it is: it holds")
+        .prints(["no room for more: replace ", "/f by a larger device first"]);
+    folder.run("scrub @d @e @f").ok().prints("nothing is wrong");
 }
 
 /// Explains why an array can't grow now, whatever else it has or does.
@@ -84,7 +87,7 @@ fn grow_explains_why_an_array_can_not_grow() {
 
     let folder = filled("raid0(raid1(@a,@b),raid1(@c,@d))", "a b c d", 4 * MIB);
     folder.refuses("grow @a @b @c @d --size max", 1, &["arrays for members"]);
-    let folder = Folder::new("a b", 4 * MIB);
+    let folder = World::outside("a b", 4 * MIB);
     let bare = "--checksum none --consistency none";
     folder.run(&format!("create bare raid0(@a,@b) {bare}")).ok();
     folder.refuses("grow @a @b --size max", 1, &["no bitmaps"]);
@@ -130,13 +133,13 @@ fn a_growth_killed_at_any_moment_leaves_the_old_or_the_new_size() {
 /// A growth reports what the array is now.
 #[test]
 fn grow_reports_the_new_level_and_size() {
-    let folder = Folder::new("a b c d", 32 * MIB);
+    let folder = World::outside("a b c d", 32 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
-    let run = folder.run("grow @a @b @c --add @d --level raid6").ok();
-    for text in [
-        "array 'data' is raid6 on 4 members now, and holds ",
-        " MiB, as much as before",
-    ] {
-        assert!(run.out.contains(text), "no {text:?} in {}", run.out);
-    }
+    folder
+        .run("grow @a @b @c --add @d --level raid6")
+        .ok()
+        .prints([
+            "array 'data' is raid6 on 4 members now, and holds ",
+            " MiB, as much as before",
+        ]);
 }

@@ -1,13 +1,12 @@
 //! Spares of arrays on files: they replace lost members automatically, whichever command opens the
 //! array. A member that returns afterwards is left out, and a refused command changes nothing.
 
-use crate::cli::arrays::{Folder, MIB};
 use crate::cli::rebuild::{filled, list, same};
+use crate::world::{MIB, World};
 use spindles_format::{SLOT_BYTES, SpareRecord};
-use std::fs;
 
 /// An array with data, and a spare of it.
-fn with_spare(expression: &str, devices: &str, bytes: u64, spare: &str) -> Folder {
+fn with_spare(expression: &str, devices: &str, bytes: u64, spare: &str) -> World {
     let folder = filled(expression, devices, bytes);
     folder.make(spare, bytes);
     let array = list(devices, ",");
@@ -17,7 +16,7 @@ fn with_spare(expression: &str, devices: &str, bytes: u64, spare: &str) -> Folde
 }
 
 /// Decodes the spare label of a device.
-fn spare_on(folder: &Folder, name: &str) -> Option<SpareRecord> {
+fn spare_on(folder: &World, name: &str) -> Option<SpareRecord> {
     let at = usize::try_from(SLOT_BYTES[0]).expect("small");
     SpareRecord::decode(&folder.read(name)[at..]).ok()
 }
@@ -35,8 +34,7 @@ fn a_spare_replaces_a_missing_member() {
         let devices = devices[..count].join(" ");
         let folder = with_spare(expression, &devices, 8 * MIB, "s");
         let status = format!("status {} @s", list(&devices, " "));
-        let shown = folder.run(&status).ok();
-        assert!(shown.out.contains("spare: "), "{}", shown.out);
+        folder.run(&status).ok().prints("spare: ");
         let json = folder.run(&format!("{status} --json")).ok().json();
         assert_eq!(json["spares"][0]["shared"], false);
         assert_eq!(json["state"], "healthy");
@@ -47,33 +45,23 @@ fn a_spare_replaces_a_missing_member() {
             .ok();
         same(&folder, &format!("{devices} s"));
         assert!(folder.read("s") == before);
-        fs::rename(folder.path("b"), folder.path("away")).expect("it is there");
+        folder.rename("b", "away");
         // `status` changes nothing.
         folder.run(&format!("status {} @s", list(left, " "))).ok();
         assert!(folder.read("s") == before);
-        let run = folder.run(&format!("rebuild {} @s", list(left, " "))).ok();
-        assert!(
-            run.error.contains("takes the place of member 1"),
-            "{}",
-            run.error
-        );
-        assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+        folder
+            .run(&format!("rebuild {} @s", list(left, " ")))
+            .ok()
+            .warns("takes the place of member 1")
+            .prints("member 1 is active again");
         assert_eq!(spare_on(&folder, "s").map(|spare| spare.is_shared()), None);
         same(&folder, others);
         // The lost member no longer has a place.
-        let run = folder
+        folder
             .run(&format!("status {} @s @away", list(left, " ")))
-            .ok();
-        assert!(
-            run.error.contains("another device in its position"),
-            "{}",
-            run.error
-        );
-        assert!(
-            run.error.contains("wipe it to make it a plain device"),
-            "{}",
-            run.error
-        );
+            .ok()
+            .warns("another device in its position")
+            .warns("wipe it to make it a plain device");
         let json = folder.run(&format!("status {} @s --json", list(left, " ")));
         assert_eq!(json.ok().json()["state"], "healthy");
         folder.run("spare add @away --shared --force").ok();
@@ -84,10 +72,10 @@ fn a_spare_replaces_a_missing_member() {
 /// The device comes first; a command line that begins with the array gets the right one as advice.
 #[test]
 fn an_error_shows_the_right_order_of_arguments() {
-    let folder = Folder::new("a b s", 8 * MIB);
+    let folder = World::outside("a b s", 8 * MIB);
     folder.run("create data raid1(@a,@b)").ok();
-    let scan = format!("--scan {}", folder.path(""));
-    let (a, s) = (folder.path("a"), folder.path("s"));
+    let scan = format!("--scan {}", folder.full(""));
+    let (a, s) = (folder.full("a"), folder.full("s"));
     for (line, message) in [
         (
             format!("spare add data @s {scan}"),
@@ -120,22 +108,20 @@ fn an_error_shows_the_right_order_of_arguments() {
 /// Any program that writes to the array fills the spare; the rest follows later.
 #[test]
 fn a_copy_makes_a_spare_replace_a_missing_member() {
-    let folder = Folder::new("a b c s", 8 * MIB);
-    let run = folder
+    let folder = World::outside("a b c s", 8 * MIB);
+    folder
         .run("create data raid5(@a,@b,@c) --spare @s --chunk 16K")
-        .ok();
-    assert!(run.out.contains("/c,"), "{}", run.out);
+        .ok()
+        .prints("/c,");
     let shown = folder.run("examine @s").ok();
     let (array, _) = folder.newest("a");
     assert!(shown.out.contains(&array.uuid.to_string()), "{}", shown.out);
-    fs::write(folder.path("data"), vec![7; 4 << 20]).expect("room");
-    fs::remove_file(folder.path("b")).expect("it is there");
-    let run = folder.run("copy @data array:@a,@s,@c").ok();
-    assert!(
-        run.error.contains("takes the place of member 1"),
-        "{}",
-        run.error
-    );
+    folder.put("data", vec![7; 4 << 20]);
+    folder.remove("b");
+    folder
+        .run("copy @data array:@a,@s,@c")
+        .ok()
+        .warns("takes the place of member 1");
     // Whether no bytes needed filling or all are filled: a rebuild has nothing left to do.
     folder.run("resync @a @c @s").ok();
     let run = folder.run("rebuild @a @c @s");
@@ -148,37 +134,35 @@ fn a_copy_makes_a_spare_replace_a_missing_member() {
 #[test]
 fn a_copy_reports_a_spare_that_is_not_yet_filled() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 128 * MIB, "s");
-    fs::remove_file(folder.path("b")).expect("it is there");
+    folder.remove("b");
     let copy = "copy @data array:@a,@c,@s --bytes 4K --force";
-    let error = folder.run(copy).ok().error;
-    for text in [
+    folder.run(copy).ok().warns([
         "/s takes the place of member 1",
         ": a device that takes a place is filled to ",
         " %: spindles rebuild finishes that, or it goes on when the array is written again",
-    ] {
-        assert!(error.contains(text), "no {text:?} in {error}");
-    }
+    ]);
     let status = folder.run("status @a @c @s --json").json();
     assert_eq!(status["members"][1]["state"], "rebuilding");
-    let run = folder.run("rebuild @a @c @s").ok();
-    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
-    let error = folder.run(copy).ok().error;
-    assert!(!error.contains("is filled to"), "{error}");
+    folder
+        .run("rebuild @a @c @s")
+        .ok()
+        .prints("member 1 is active again");
+    folder.run(copy).ok().warns_no("is filled to");
 }
 
 /// A spare takes only places that it has room for.
 #[test]
 fn a_warning_names_members_that_a_spare_is_too_small_for() {
-    let folder = Folder::new("a b s t", 8 * MIB);
+    let folder = World::outside("a b s t", 8 * MIB);
     for device in ["c", "d", "e"] {
         folder.make(device, 16 * MIB);
     }
     let expression = "raid0(raid1(@a,@b),raid1(@c,@d))";
     let small = format!(
         "{} is too small for the place of {}, {}: it has 8 MiB",
-        folder.path("s"),
-        folder.path("c"),
-        folder.path("d")
+        folder.full("s"),
+        folder.full("c"),
+        folder.full("d")
     );
     let run = folder
         .run(&format!(
@@ -208,21 +192,19 @@ fn a_warning_names_members_that_a_spare_is_too_small_for() {
     let run = folder.run(&format!("spare add @e {add}")).ok();
     assert_eq!(run.error, "");
     // It is a spare for the other members.
-    fs::remove_file(folder.path("b")).expect("it is there");
-    let run = folder.run("rebuild @a @c @d @t --degraded").ok();
-    assert!(
-        run.error.contains("takes the place of member 1"),
-        "{}",
-        run.error
-    );
+    folder.remove("b");
+    folder
+        .run("rebuild @a @c @d @t --degraded")
+        .ok()
+        .warns("takes the place of member 1");
 }
 
 /// The absent member could have continued alone.
 #[test]
 fn a_spare_of_a_two_way_mirror_waits_for_degraded() {
-    let folder = Folder::new("a b s", 8 * MIB);
+    let folder = World::outside("a b s", 8 * MIB);
     folder.run("create data raid1(@a,@b) --spare @s").ok();
-    fs::remove_file(folder.path("b")).expect("it is there");
+    folder.remove("b");
     let before = folder.read("s");
     folder.refuses(
         "rebuild @a @s",
@@ -243,16 +225,22 @@ fn a_shared_spare_serves_the_first_array_that_needs_it() {
     folder
         .run("create other raid1(@c,@d) --degraded-writes allow")
         .ok();
-    let run = folder.run("spare add @s @small --shared").ok();
-    assert!(run.out.contains("is a shared spare"), "{}", run.out);
-    fs::remove_file(folder.path("b")).expect("it is there");
-    fs::remove_file(folder.path("d")).expect("it is there");
+    folder
+        .run("spare add @s @small --shared")
+        .ok()
+        .prints("is a shared spare");
+    folder.remove("b");
+    folder.remove("d");
     // It stays a shared spare.
-    let run = folder.run("spare add @s --array @c").ok();
-    assert!(run.out.contains("is a shared spare"), "{}", run.out);
+    folder
+        .run("spare add @s --array @c")
+        .ok()
+        .prints("is a shared spare");
     // The spare that is too small is left out.
-    let run = folder.run("rebuild @a @small @s").ok();
-    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    folder
+        .run("rebuild @a @small @s")
+        .ok()
+        .prints("member 1 is active again");
     assert!(spare_on(&folder, "small").is_some());
     same(&folder, "s");
     folder.refuses("rebuild @c @s", 1, &["belong"]);
@@ -262,11 +250,15 @@ fn a_shared_spare_serves_the_first_array_that_needs_it() {
     }
     folder.run("spare add @big @less --shared").ok();
     folder.run("spare add @own --array @c").ok();
-    let run = folder.run("rebuild @c @big @less @own").ok();
-    assert!(run.error.contains("/own takes the place"), "{}", run.error);
-    fs::remove_file(folder.path("own")).expect("it is there");
-    let run = folder.run("rebuild @c @big @less").ok();
-    assert!(run.error.contains("/less takes the place"), "{}", run.error);
+    folder
+        .run("rebuild @c @big @less @own")
+        .ok()
+        .warns("/own takes the place");
+    folder.remove("own");
+    folder
+        .run("rebuild @c @big @less")
+        .ok()
+        .warns("/less takes the place");
     assert!(spare_on(&folder, "big").is_some_and(|spare| spare.is_shared()));
 }
 
@@ -285,9 +277,11 @@ fn a_rebuild_onto_a_spare_needs_no_force() {
             folder.refuses("rebuild @a @b --onto @s", 1, &["holds a spare"]);
             folder.run("spare add @s --array @a,@b,@gone").ok();
         }
-        fs::remove_file(folder.path("gone")).expect("it is there");
-        let run = folder.run("rebuild @a @b --onto @s").ok();
-        assert!(run.out.contains("member 2 is active again"), "{}", run.out);
+        folder.remove("gone");
+        folder
+            .run("rebuild @a @b --onto @s")
+            .ok()
+            .prints("member 2 is active again");
         assert_eq!(spare_on(&folder, "s"), None, "{whose}");
         same(&folder, "a s");
     }
@@ -314,14 +308,12 @@ fn a_claimed_spare_is_claimed_again_after_a_crash() {
     spindles_format::encode(&array, &device, &mut torn);
     torn[1024..].fill(0);
     folder.write("s", SLOT_BYTES[1], &torn);
-    fs::remove_file(folder.path("b")).expect("it is there");
-    fs::remove_file(folder.path("d")).expect("it is there");
-    let run = folder.run("status @c @s").ok();
-    assert!(
-        run.error.contains("a spare of another array"),
-        "{}",
-        run.error
-    );
+    folder.remove("b");
+    folder.remove("d");
+    folder
+        .run("status @c @s")
+        .ok()
+        .warns("a spare of another array");
     folder.refuses("rebuild @c @s", 1, &["--onto"]);
     folder.run("rebuild @a @s").ok();
     same(&folder, "s");
@@ -330,8 +322,7 @@ fn a_claimed_spare_is_claimed_again_after_a_crash() {
     folder.make("e", 8 * MIB);
     folder.run("spare add @e --shared").ok();
     folder.write("e", SLOT_BYTES[0], &half[..512]);
-    let run = folder.run("status @c @e").ok();
-    assert!(run.error.contains("left out: "), "{}", run.error);
+    folder.run("status @c @e").ok().warns("left out: ");
     folder.refuses("rebuild @c @e", 1, &["--onto"]);
     folder.refuses("create x raid1(@e,@a)", 1, &["damaged", "--force"]);
 }
@@ -342,7 +333,7 @@ fn a_rebuild_names_a_spare_that_is_too_small() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 8 * MIB);
     folder.make("small", MIB);
     folder.run("spare add @small --shared").ok();
-    fs::remove_file(folder.path("b")).expect("it is there");
+    folder.remove("b");
     let texts = [
         "lacks member 1, and no device is there to be filled; ",
         "/small: too small: it has 1 MiB, and a member needs 8 MiB",
@@ -350,17 +341,16 @@ fn a_rebuild_names_a_spare_that_is_too_small() {
     ];
     folder.refuses("rebuild @a @c @small", 1, &texts);
     // The spare is as large as the member that is left, but too small for the lost member.
-    let folder = Folder::new("a s", 8 * MIB);
+    let folder = World::outside("a s", 8 * MIB);
     folder.make("large", 16 * MIB);
     folder
         .run("create data raid1(@a,@large) --degraded-writes allow")
         .ok();
     folder.run("spare add @s --shared").ok();
-    fs::remove_file(folder.path("large")).expect("it is there");
-    let run = folder.run("rebuild @a @s");
-    run.fails(
+    folder.remove("large");
+    folder.run("rebuild @a @s").fails(
         1,
-        &[
+        [
             "lacks member 1, and no device is there to be filled; ",
             "/s is too small: it has 8 MiB, and needs 16 MiB",
             "--onto",
@@ -412,8 +402,10 @@ fn unsuitable_spares_are_refused() {
     folder.run("rebuild @a @b --onto @s").ok();
     same(&folder, "a s");
     folder.run("spare add @new --array @a,@b,@s").ok();
-    let run = folder.run("spare remove @new").ok();
-    assert!(run.out.contains("a spare no more"), "{}", run.out);
+    folder
+        .run("spare remove @new")
+        .ok()
+        .prints("a spare no more");
     folder.make("two", 8 * MIB);
     folder.run("create x raid1(@new,@two)").ok();
 }
@@ -442,12 +434,10 @@ fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
         &["a shared spare", "without --array"],
     );
     assert!(folder.read("shared") == before, "it was changed");
-    let run = folder.run(&remove("@s", "@a,@b")).ok();
-    assert!(
-        run.out.contains("a spare of array 'data' no more"),
-        "{}",
-        run.out
-    );
+    folder
+        .run(&remove("@s", "@a,@b"))
+        .ok()
+        .prints("a spare of array 'data' no more");
     folder.refuses(&remove("@s", "@a,@b"), 1, &["a spare of other arrays"]);
     let spare = spare_on(&folder, "s").expect("it is one of the other array");
     assert_eq!(spare.arrays.len(), 1);
@@ -460,11 +450,12 @@ fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
 fn a_returning_member_takes_precedence_over_a_spare() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
     let before = folder.read("s");
-    fs::rename(folder.path("b"), folder.path("away")).expect("it is there");
+    folder.rename("b", "away");
     folder.run("copy @data array:@a,@c --force").ok();
-    fs::rename(folder.path("away"), folder.path("b")).expect("it is there");
-    let run = folder.run("rebuild @a @b @c @s");
-    assert!(!run.error.contains("takes the place"), "{}", run.error);
+    folder.rename("away", "b");
+    folder
+        .run("rebuild @a @b @c @s")
+        .warns_no("takes the place");
     let json = folder.run("status @a @b @c @s --json").ok().json();
     assert_eq!(json["state"], "healthy");
     assert!(folder.read("s") == before);
@@ -479,25 +470,31 @@ fn a_growth_takes_no_spare() {
     let before = folder.read("s");
     folder.run("grow @a @b @c @s --add @d").ok();
     assert!(folder.read("s") == before);
-    fs::remove_file(folder.path("d")).expect("it is there");
-    let run = folder.run("rebuild @a @b @c @s").ok();
-    assert!(run.out.contains("member 3 is active again"), "{}", run.out);
+    folder.remove("d");
+    folder
+        .run("rebuild @a @b @c @s")
+        .ok()
+        .prints("member 3 is active again");
     same(&folder, "s b c");
 }
 
 /// Only the missing member may know the right data: --force does not give its place away.
 #[test]
 fn an_array_opened_by_force_takes_no_spare() {
-    let folder = Folder::new("a b c s", 8 * MIB);
+    let folder = World::outside("a b c s", 8 * MIB);
     folder
         .run("create data raid5(@a,@b,@c) --spare @s --consistency resync")
         .ok();
     folder.advance(&["a", "b", "c"], &[], false);
-    fs::remove_file(folder.path("b")).expect("it is there");
+    folder.remove("b");
     folder.refuses("rebuild @a @c @s", 1, &["was not closed in order"]);
-    let run = folder.run("resync @a @c @s --force").ok();
-    assert!(!run.error.contains("takes the place"), "{}", run.error);
+    folder
+        .run("resync @a @c @s --force")
+        .ok()
+        .warns_no("takes the place");
     assert!(spare_on(&folder, "s").is_some());
-    let run = folder.run("rebuild @a @c @s").ok();
-    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    folder
+        .run("rebuild @a @c @s")
+        .ok()
+        .prints("member 1 is active again");
 }

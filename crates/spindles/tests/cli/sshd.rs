@@ -1,6 +1,6 @@
 //! A real sshd with keys of its own.
 
-use crate::cli::binary::Background;
+use crate::world::Background;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

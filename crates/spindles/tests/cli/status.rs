@@ -1,7 +1,6 @@
 //! `status`: its text and exit status, also while another process has the array.
 
-use crate::cli::arrays::{Folder, MIB};
-use crate::cli::binary::{Run, spindles_in};
+use crate::world::{MIB, Run, World, spindles_in};
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
@@ -9,13 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Fails unless the exit status, the JSON and the text match.
-fn is(folder: &Folder, devices: &str, status: i32, texts: &[&str]) -> Run {
+fn is(folder: &World, devices: &str, status: i32, texts: &[&str]) -> Run {
     let state = ["healthy", "", "", "degraded", "failed"][usize::try_from(status).expect("few")];
-    let run = folder.run(&format!("status {devices} --json"));
-    assert_eq!(run.status, status, "{devices}: {}{}", run.out, run.error);
+    let run = folder.run(&format!("status {devices} --json")).ends(status);
     assert_eq!(run.json()["state"], state, "{devices}");
-    let run = folder.run(&format!("status {devices}"));
-    assert_eq!(run.status, status, "{devices}: {}{}", run.out, run.error);
+    let run = folder.run(&format!("status {devices}")).ends(status);
     let all = format!("{}{}", run.out, run.error);
     for text in texts {
         assert!(all.contains(text), "{devices}: no {text:?} in {all}");
@@ -63,7 +60,7 @@ fn the_exit_status_reports_the_state_of_an_array() {
             "member 0 of 2 missing, more than raid0 survives",
         ),
     ] {
-        let folder = Folder::new("a b c d", 8 * MIB);
+        let folder = World::outside("a b c d", 8 * MIB);
         folder.run(&format!("create data {expression}")).ok();
         is(
             &folder,
@@ -94,7 +91,7 @@ fn the_exit_status_reports_the_state_of_an_array() {
             is(&folder, devices, 0, &["; last scrubbed 2", " ago"]);
         }
     }
-    let folder = Folder::new("a b c d", 8 * MIB);
+    let folder = World::outside("a b c d", 8 * MIB);
     folder
         .run("create data raid1(raid0(@a,@b),raid0(@c,@d))")
         .ok();
@@ -112,7 +109,7 @@ fn the_exit_status_reports_the_state_of_an_array() {
         &["array 'data.0' has failed", "array 'data.1' has failed"],
     );
     assert!(run.out.contains("member 0: not there"), "{}", run.out);
-    folder.run("status @nothing").fails(1, &["nothing"]);
+    folder.run("status @nothing").fails(1, "nothing");
 }
 
 /// How many more members may be lost, without claims about the unknown.
@@ -133,7 +130,7 @@ fn status_reports_known_facts_of_a_partial_array() {
         ("raid0(raid6(@a,@b,@c,@d),@e)", "@b @c @d @e", one),
         ("raid5(@a,@b,@c) --consistency resync", "@a @b", none),
     ] {
-        let folder = Folder::new("a b c d e f", 8 * MIB);
+        let folder = World::outside("a b c d e f", 8 * MIB);
         folder.run(&format!("create data {expression}")).ok();
         let run = is(&folder, left, 3, &[text]);
         assert!(!run.error.contains("complete"), "{}", run.error);
@@ -147,18 +144,18 @@ fn status_reports_known_facts_of_a_partial_array() {
 /// Devices without read permission do not count as lost.
 #[test]
 fn devices_without_read_permission_do_not_count_as_lost() {
-    let folder = Folder::new("a b c", 8 * MIB);
+    let folder = World::outside("a b c", 8 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
     let mode = |name: &str, mode| {
         let mode = Permissions::from_mode(mode);
-        std::fs::set_permissions(folder.path(name), mode).expect("it is ours");
+        std::fs::set_permissions(folder.full(name), mode).expect("it is ours");
     };
     mode("", 0o755);
     let run = |arguments: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
         command
             .args(arguments.split(' '))
-            .current_dir(folder.path(""));
+            .current_dir(folder.full(""));
         command.env("SPINDLES_SCAN", ".");
         if std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
             command.uid(65_534).gid(65_534);
@@ -243,7 +240,7 @@ fn status_shows_inner_arrays_and_their_devices() {
             ],
         ),
     ] {
-        let folder = Folder::new("a b c d", 8 * MIB);
+        let folder = World::outside("a b c d", 8 * MIB);
         folder.run(&format!("create data {expression}")).ok();
         let run = folder.run("status @a @b @c @d").ok();
         let mut rest = &*format!("\n{}", run.out);
@@ -256,7 +253,7 @@ fn status_shows_inner_arrays_and_their_devices() {
 
 #[test]
 fn status_names_the_process_using_the_array() {
-    let folder = Folder::new("a b c d", 16 * MIB);
+    let folder = World::outside("a b c d", 16 * MIB);
     for (name, expression) in [
         ("data", "raid5(@a,@b,@c)"),
         ("nest", "raid0(raid1(@a,@b),raid1(@c,@d))"),
@@ -266,7 +263,7 @@ fn status_names_the_process_using_the_array() {
             .ok();
         let devices = &"@a @b @c @d"[..if name == "data" { 8 } else { 11 }];
         let locked = ["a", "b", "c"].map(|device| {
-            let file = File::open(folder.path(device)).expect("it is there");
+            let file = File::open(folder.full(device)).expect("it is there");
             file.lock().expect("it is unlocked");
             file
         });
@@ -298,8 +295,8 @@ fn signal(child: &Child, name: &str) {
 }
 
 /// Runs a command step by step until `status --json` shows its work, and this text; then stops it.
-fn caught(folder: &Folder, arguments: &str, status: &str, shows: &str) -> (Child, Run) {
-    let here = folder.path("");
+fn caught(folder: &World, arguments: &str, status: &str, shows: &str) -> (Child, Run) {
+    let here = folder.full("");
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(
             arguments
@@ -331,11 +328,11 @@ fn caught(folder: &Folder, arguments: &str, status: &str, shows: &str) -> (Child
 
 #[test]
 fn status_reports_running_work_and_its_progress() {
-    let folder = Folder::new("a b c new", 64 * MIB);
+    let folder = World::outside("a b c new", 64 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
-    std::fs::write(folder.path("data"), vec![0x5a; 100 << 20]).expect("room");
+    folder.put("data", vec![0x5a; 100 << 20]);
     folder.run("copy @data array:@a,@b,@c").ok();
-    std::fs::remove_file(folder.path("b")).expect("it is there");
+    folder.remove("b");
     let (mut child, run) = caught(
         &folder,
         "rebuild @a @c --onto @new",
@@ -382,14 +379,14 @@ fn status_reports_running_work_and_its_progress() {
 /// A member whose missed writes are known needs no new device.
 #[test]
 fn status_names_the_command_that_updates_a_stale_member() {
-    let folder = Folder::new("a b c d data", 16 * MIB);
+    let folder = World::outside("a b c d data", 16 * MIB);
     folder.run("create k6 raid6(@a,@b,@c,@d)").ok();
     folder
         .run("copy @data array:@a,@c,@d --bytes 4M --force")
         .ok();
     let back = format!(
         "`spindles rebuild k6` brings {} up to date",
-        folder.path("b")
+        folder.full("b")
     );
     let safe = format!("to make array 'k6' safe again: {back}");
     let run = is(&folder, "@a @b @c @d", 3, &[&safe]);
@@ -404,10 +401,10 @@ fn status_names_the_command_that_updates_a_stale_member() {
 /// The remedy names what each missing member needs.
 #[test]
 fn status_names_a_remedy_for_each_missing_member() {
-    let folder = Folder::new("a b c d", 8 * MIB);
+    let folder = World::outside("a b c d", 8 * MIB);
     let run = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
-        spindles_in(&folder.path(""), &[], &words)
+        spindles_in(&folder.full(""), &[], &words)
     };
     run("create pool raid6(a,b,c,d)").ok();
     run("fail a pool").ok();
@@ -420,14 +417,14 @@ fn status_names_a_remedy_for_each_missing_member() {
     };
     says(&[&format!("{safe}or put a new device in its place: ")]);
     // Subfolders are not searched.
-    std::fs::create_dir(folder.path("away")).expect("it is ours");
-    std::fs::rename(folder.path("c"), folder.path("away/c")).expect("it is ours");
+    std::fs::create_dir(folder.full("away")).expect("it is ours");
+    folder.rename("c", "away/c");
     says(&[
         "members 0 and 2 of 4 missing",
         &format!("{safe}bring back member 2, with `spindles add DEV pool`"),
         "`spindles rebuild pool --onto DEV --member 2`",
     ]);
-    std::fs::rename(folder.path("away/c"), folder.path("c")).expect("it is ours");
+    folder.rename("away/c", "c");
     run("fail b pool").ok();
     says(&[&format!(
         "{safe}`spindles add b pool` takes b back; or put a new device in the place of"
@@ -437,21 +434,23 @@ fn status_names_a_remedy_for_each_missing_member() {
 /// Names the command that finishes a resync which a read-only command left.
 #[test]
 fn a_read_only_copy_names_the_command_that_finishes_a_resync() {
-    let folder = Folder::new("a b", 16 * MIB);
+    let folder = World::outside("a b", 16 * MIB);
     folder.run("create m raid1(@a,@b)").ok();
     folder.advance(&["a", "b"], &[], false);
-    let run = folder.run("copy array:@a,@b @out --bytes 64K").ok();
     let words = "disagree on since is settled while this command runs; `spindles resync m` \
         finishes what is left then";
-    assert!(run.error.contains(words), "{}", run.error);
+    folder
+        .run("copy array:@a,@b @out --bytes 64K")
+        .ok()
+        .warns(words);
 }
 
 /// The list and the status of one array agree, and so do their exit statuses.
 #[test]
 fn the_list_and_the_status_of_one_array_agree() {
-    let folder = Folder::new("a b c", 8 * MIB);
+    let folder = World::outside("a b c", 8 * MIB);
     folder.run("create data raid5(@a,@b,@c)").ok();
-    let scan = format!("--scan {}", folder.path(""));
+    let scan = format!("--scan {}", folder.full(""));
     let agree = |status: i32, state: &str| {
         let one = folder.run(&format!("status data {scan}"));
         let all = folder.run(&format!("status {scan}"));
@@ -475,7 +474,7 @@ fn the_list_and_the_status_of_one_array_agree() {
         ("a", 3, "degraded"),
         ("b", 4, "failed"),
     ] {
-        std::fs::remove_file(folder.path(gone)).expect("it is there");
+        folder.remove(gone);
         agree(status, state);
     }
 }
@@ -484,7 +483,7 @@ fn the_list_and_the_status_of_one_array_agree() {
 #[test]
 fn a_member_that_is_too_small_for_a_superblock_is_left_out() {
     for bytes in [0, 100, 4095, 5000, 9000, 36_863] {
-        let folder = Folder::new("a b c", 8 * MIB);
+        let folder = World::outside("a b c", 8 * MIB);
         folder.run("create data raid5(@a,@b,@c)").ok();
         folder.make("b", bytes);
         for (line, status) in [
@@ -492,11 +491,10 @@ fn a_member_that_is_too_small_for_a_superblock_is_left_out() {
             ("scrub @a @b @c", 0),
             ("set @a @b @c", 0),
         ] {
-            let run = folder.run(line);
-            assert_eq!(run.status, status, "{line}, {bytes}: {}", run.error);
+            let run = folder.run(line).ends(status);
             let is_reported = run.error.contains("b: ") && run.error.contains("leave it out");
             assert!(is_reported || status == 0, "{line}, {bytes}: {}", run.error);
         }
-        folder.run("status @b").fails(1, &["b"]);
+        folder.run("status @b").fails(1, "b");
     }
 }

@@ -1,79 +1,50 @@
 //! Several arrays on one server: each is a separate export, and events of one do not affect the
 //! others.
 
-use super::{MIB, Pool, Served, has, pattern, read};
+use super::{MIB, POOL_SERVED, SOCKET, Served, array, serve_by, serve_what};
 use crate::loop_devices::Loop;
+use crate::world::{Run, Running, Systemd, World, fetch, has, pattern};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// For a block device: exclusive use. From `asm-generic/fcntl.h` of Linux.
 const O_EXCL: i32 = 0o200;
 
 /// Array 'pool', and another array, 'music'.
-fn two() -> Pool {
-    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+fn two() -> World {
+    let pool = array("raid5", "a,b,c", 24 * MIB);
     make(&pool, &["d", "e"]);
-    created(&pool, "music", "raid1(d,e)");
+    pool.does("create music raid1(d,e)");
     pool
 }
 
-fn make(pool: &Pool, files: &[&str]) {
+fn make(pool: &World, files: &[&str]) {
     for name in files {
-        let file = File::create(pool.path(name)).expect("a file");
-        let bytes = u64::try_from(24 * MIB).expect("64 bits");
-        file.set_len(bytes).expect("its length");
+        pool.make(name, 24 << 20);
     }
 }
 
-fn created(pool: &Pool, name: &str, expression: &str) {
-    let created = pool.spindles(&["create", name, expression]);
-    assert!(created.status.success(), "{created:?}");
-}
-
-fn serve<'a>(pool: &'a Pool, more: &[&str]) -> Served<'a> {
+fn serve_both<'a>(pool: &'a World, more: &[&str]) -> Served<'a> {
     let what = [&["pool", "music"], more].concat();
-    pool.serve_what(&what, super::POOL_SERVED)
+    serve_what(pool, &what, POOL_SERVED)
 }
 
-fn listed(served: &Served<'_>) -> String {
-    let socket = served.pool.path("socket");
-    let line = format!("nbdinfo --list nbd+unix:///?socket={}", socket.display());
-    String::from_utf8(served.run(&line).stdout).expect("text")
+fn listed(served: &Served<'_>) -> Run {
+    served.run("nbdinfo --list nbd+unix:///?socket=%/socket")
 }
 
-/// Runs a command on an array. Returns its exit status and output.
-fn status_of(pool: &Pool, line: &str) -> (Option<i32>, String) {
-    let run = pool.spindles(&line.split(' ').collect::<Vec<_>>());
-    let output = [run.stdout, run.stderr].concat();
-    (
-        run.status.code(),
-        String::from_utf8_lossy(&output).into_owned(),
-    )
-}
-
-fn fio(served: &Served<'_>, export: &str) -> Child {
-    let uri = served.uri.replace("/pool?", &format!("/{export}?"));
+fn fio(served: &Served<'_>, export: &str) -> Running {
+    let uri = served.pool.uri_at(export, "socket");
     let line = format!(
         "60 fio --name={export} --ioengine=nbd --uri={uri} --rw=randwrite --bs=4k --iodepth=16 \
          --size=16M --loops=2 --verify=crc32c --verify_fatal=1"
     );
     let mut command = Command::new("timeout");
-    let command = command.args(line.split_whitespace());
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-        .current_dir(served.pool.0.path())
-        .spawn()
-        .expect("it runs")
-}
-
-fn ended_well(process: Child) {
-    let output = process.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{output:?}");
+    command.args(line.split_whitespace());
+    command.current_dir(served.pool.folder());
+    Running::begin(command)
 }
 
 #[test]
@@ -82,43 +53,31 @@ fn each_array_is_an_export_with_its_own_description() {
         return;
     }
     let pool = two();
-    let served = serve(&pool, &[]);
-    let list = listed(&served);
-    for expected in [
-        "export=\"pool\"",
-        "raid5 of 3",
-        "export=\"music\"",
-        "raid1 of 2",
-    ] {
-        assert!(list.contains(expected), "{expected}: {list}");
-    }
-    let music = served.uri.replace("/pool?", "/music?");
-    let sizes = ["@", &music].map(|uri| served.run(&format!("nbdinfo --size {uri}")).stdout);
+    let served = serve_both(&pool, &[]);
+    listed(&served)
+        .prints(["export=\"pool\"", "raid5 of 3"])
+        .prints(["export=\"music\"", "raid1 of 2"]);
+    let music = pool.uri_at("music", "socket");
+    let sizes = ["@", &music].map(|uri| served.run(&format!("nbdinfo --size {uri}")).out);
     assert_ne!(sizes[0], sizes[1]);
     // Without a name, no export is selected.
-    let nameless = served.uri.replace("/pool?", "/?");
-    let refused = served.try_run(&format!("nbdinfo {nameless}"));
-    assert!(!refused.status.success(), "{refused:?}");
-    std::fs::write(pool.path("in"), pattern(8 * MIB, 1)).expect("it is written");
+    let nameless = "nbdinfo nbd+unix:///?socket=%/socket";
+    served.try_run(nameless).refused();
+    pool.put("in", pattern(8 * MIB, 1));
     served.run(&format!("nbdcopy --flush %/in {music}"));
     served.run("nbdcopy @ %/out");
-    assert!(read(&pool.path("out")).iter().all(|byte| *byte == 0));
+    assert!(pool.read("out").iter().all(|byte| *byte == 0));
     // Stopping one leaves the other, which is not served to clients without a name either.
-    let (code, output) = status_of(&pool, "stop pool");
-    assert_eq!(code, Some(0), "{output}");
-    let list = listed(&served);
-    assert!(!list.contains("export=\"pool\""), "{list}");
-    assert!(list.contains("export=\"music\""), "{list}");
-    let refused = served.try_run(&format!("nbdinfo {nameless}"));
-    assert!(!refused.status.success(), "{refused:?}");
+    pool.does("stop pool");
+    listed(&served)
+        .prints_no("export=\"pool\"")
+        .prints("export=\"music\"");
+    served.try_run(nameless).refused();
     served.run(&format!("nbdcopy {music} %/out"));
-    assert!(read(&pool.path("out")).starts_with(&pattern(8 * MIB, 1)));
-    let (code, output) = status_of(&pool, "stop music");
-    assert_eq!(code, Some(0), "{output}");
-    let output = served.stop_has_come();
-    for closed in ["array 'pool' is closed", "array 'music' is closed"] {
-        assert!(output.contains(closed), "{output}");
-    }
+    assert!(pool.read("out").starts_with(&pattern(8 * MIB, 1)));
+    pool.does("stop music");
+    let closed = ["array 'pool' is closed", "array 'music' is closed"];
+    served.stop_has_come().prints(closed);
     assert!(!pool.path("socket").exists(), "the socket is left");
 }
 
@@ -126,29 +85,20 @@ fn each_array_is_an_export_with_its_own_description() {
 #[test]
 fn one_command_shows_or_stops_several_arrays() {
     let pool = two();
-    let served = serve(&pool, &[]);
-    let (code, output) = status_of(&pool, "fail d music");
-    assert_eq!(code, Some(0), "{output}");
-    let (code, output) = status_of(&pool, "status pool music");
-    assert_eq!(code, Some(3), "{output}");
-    for array in ["array 'pool' (", "array 'music' ("] {
-        assert!(output.contains(array), "{output}");
-    }
-    let run = pool.spindles(&["status", "pool", "music", "--json"]);
-    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let served = serve_both(&pool, &[]);
+    pool.does("fail d music");
+    pool.ends("status pool music", 3)
+        .says(["array 'pool' (", "array 'music' ("]);
+    let run = pool.run("status pool music --json");
+    let json = run.json();
     let states = [&json["arrays"][0]["state"], &json["arrays"][1]["state"]];
     assert_eq!(states, ["healthy", "degraded"], "{json}");
-    let (code, output) = status_of(&pool, "status pool music a");
-    assert_eq!(code, Some(2), "{output}");
-    let (code, output) = status_of(&pool, "stop pool absent music");
-    assert_eq!(code, Some(1), "{output}");
-    for words in [
+    pool.ends("status pool music a", 2);
+    pool.ends("stop pool absent music", 1).says([
         "'pool' is not served any more",
         "'absent' is neither",
         "'music' is not served any more",
-    ] {
-        assert!(output.contains(words), "{output}");
-    }
+    ]);
     served.stop_has_come();
 }
 
@@ -158,37 +108,33 @@ fn commands_on_one_array_do_not_disturb_another() {
         return;
     }
     let pool = two();
-    let served = serve(&pool, &[]);
+    let served = serve_both(&pool, &[]);
     let writers = ["pool", "music"].map(|export| fio(&served, export));
     std::thread::sleep(Duration::from_millis(300));
     for (line, wanted) in [
-        ("fail a pool", Some(0)),
-        ("status pool", Some(3)),
-        ("status music", Some(0)),
-        ("scrub music", Some(0)),
-        ("remove a pool", Some(0)),
-        ("add a pool --force", Some(0)),
-        ("status pool", Some(0)),
+        ("fail a pool", 0),
+        ("status pool", 3),
+        ("status music", 0),
+        ("scrub music", 0),
+        ("remove a pool", 0),
+        ("add a pool --force", 0),
+        ("status pool", 0),
     ] {
-        let (code, output) = status_of(&pool, line);
-        assert_eq!(code, wanted, "{line}: {output}");
+        pool.ends(line, wanted);
     }
     for writer in writers {
-        ended_well(writer);
+        writer.end(None).ends(0);
     }
     // The same while another array stops being served.
     let writer = fio(&served, "pool");
-    let (code, output) = status_of(&pool, "stop music");
-    assert_eq!(code, Some(0), "{output}");
-    ended_well(writer);
+    pool.does("stop music");
+    writer.end(None).ends(0);
     served.stop();
     for line in ["status pool", "scrub pool", "status music", "scrub music"] {
-        let (code, output) = status_of(&pool, line);
-        assert_eq!(code, Some(0), "{line}: {output}");
-        assert!(
-            !line.starts_with("status") || output.contains(" clean,"),
-            "{output}"
-        );
+        let run = pool.does(line);
+        if line.starts_with("status") {
+            run.prints(" clean,");
+        }
     }
 }
 
@@ -197,77 +143,51 @@ fn commands_on_one_array_do_not_disturb_another() {
 #[test]
 fn a_served_export_name_is_not_given_to_another_array() {
     let pool = two();
-    let served = serve(&pool, &[]);
+    let served = serve_both(&pool, &[]);
     for (line, wanted) in [
-        ("rename music jazz", Some(0)),
-        ("rename pool music", Some(1)),
-        ("status pool", Some(0)),
+        ("rename music jazz", 0),
+        ("rename pool music", 1),
+        ("status pool", 0),
         // Its own name is free for it.
-        ("rename jazz music", Some(0)),
-        ("rename music jazz", Some(0)),
-        ("stop jazz", Some(0)),
-        ("rename pool music", Some(0)),
+        ("rename jazz music", 0),
+        ("rename music jazz", 0),
+        ("stop jazz", 0),
+        ("rename pool music", 0),
     ] {
-        let (code, output) = status_of(&pool, line);
-        assert_eq!(code, wanted, "{line}: {output}");
-        assert_eq!(
-            output.contains("find another array by"),
-            code == Some(1),
-            "{output}"
-        );
+        let run = pool.ends(line, wanted);
+        assert_eq!(run.status == 1, run.all().contains("find another array by"));
     }
-    let output = served.stop();
-    for closed in ["array 'jazz' is closed", "array 'music' is closed"] {
-        assert!(output.contains(closed), "{output}");
-    }
+    served
+        .stop()
+        .says(["array 'jazz' is closed", "array 'music' is closed"]);
 }
 
 /// The status line of systemd and the metrics page name the arrays.
 #[test]
 fn systemd_and_metrics_name_each_array() {
     let pool = two();
-    let notify = UnixDatagram::bind(pool.path("notify")).expect("a socket");
-    let limit = Some(Duration::from_secs(10));
-    notify.set_read_timeout(limit).expect("it can be set");
-    let mut command = crate::program_in(pool.0.path());
-    command.env("NOTIFY_SOCKET", pool.path("notify"));
-    let address = format!("unix:{}", pool.path("socket").display());
+    let systemd = Systemd::new(&pool);
+    let mut command = crate::program_in(pool.folder());
+    systemd.hears(&mut command);
     let what = ["pool", "music", "--metrics", "0"];
-    let mut served = pool.serve_by(command, &address, &what, super::POOL_SERVED);
-    let heard = || {
-        let mut bytes = [0; 512];
-        let count = notify.recv(&mut bytes).expect("a notification");
-        String::from_utf8_lossy(&bytes[..count]).into_owned()
-    };
-    let at = |name: &str| format!("nbd+{address}").replace(":/", &format!(":///{name}?socket=/"));
+    let mut served = serve_by(&pool, command, SOCKET, &what, POOL_SERVED);
+    let at = |name: &str| pool.plain(&pool.uri_at(name, "socket"));
     assert_eq!(
-        heard(),
+        systemd.heard(),
         format!(
             "READY=1\nSTATUS=array 'pool': healthy, at {}; array 'music': healthy, at {}",
             at("pool"),
             at("music")
         )
     );
-    let (code, output) = status_of(&pool, "fail d music");
-    assert_eq!(code, Some(0), "{output}");
-    let now = heard();
+    pool.does("fail d music");
     let wanted = format!(
         "STATUS=array 'pool': healthy, at {}; array 'music': degraded: without member 0, at {}",
         at("pool"),
         at("music")
     );
-    assert_eq!(now, wanted);
-    let url = loop {
-        if let Some((_, url)) = served.line().split_once("has metrics: http://") {
-            break url.trim_end().to_owned();
-        }
-    };
-    let (host, _) = url.split_once('/').expect("a path");
-    let mut stream = TcpStream::connect(host).expect("it listens");
-    let ask = b"GET /metrics HTTP/1.1\r\n\r\n";
-    stream.write_all(ask).expect("it reads");
-    let mut page = String::new();
-    stream.read_to_string(&mut page).expect("text");
+    assert_eq!(systemd.heard(), wanted);
+    let page = pool.plain(&fetch(&served.server.says("has metrics: http://")));
     for line in [
         "spindles_array_state{array=\"pool\",state=\"healthy\"} 1\n",
         "spindles_array_state{array=\"music\",state=\"healthy\"} 0\n",
@@ -276,28 +196,27 @@ fn systemd_and_metrics_name_each_array() {
         assert!(page.contains(line), "{line}: {page}");
     }
     assert_eq!(page.matches("spindles_build_info{").count(), 1, "{page}");
-    let (code, output) = status_of(&pool, "stop pool");
-    assert_eq!(code, Some(0), "{output}");
-    assert!(heard().starts_with("STATUS=array 'pool': closed; array 'music': degraded"));
+    pool.does("stop pool");
+    let closed = "STATUS=array 'pool': closed; array 'music': degraded";
+    assert!(systemd.heard().starts_with(closed));
     served.stop();
-    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(systemd.heard(), "STOPPING=1");
 }
 
 #[test]
 fn conflicting_arrays_are_refused_as_a_whole() {
     let pool = two();
     make(&pool, &["f", "g", "h"]);
-    created(&pool, "lacking", "raid5(f,g,h)");
+    pool.does("create lacking raid5(f,g,h)");
     for name in ["g", "h"] {
-        std::fs::remove_file(pool.path(name)).expect("it is there");
+        pool.remove(name);
     }
     // An array of the same name, distinguished only by its devices.
     std::fs::create_dir(pool.path("other")).expect("a folder");
     make(&pool, &["other/a", "other/b"]);
-    let mut command = crate::program_in(&pool.path("other"));
-    let namesake = command.args(["create", "pool", "raid1(a,b)"]).output();
-    let namesake = namesake.expect("the command runs");
-    assert!(namesake.status.success(), "{namesake:?}");
+    let words = ["create", "pool", "raid1(a,b)"];
+    let mut namesake = pool.command_in(&pool.path("other"), &words);
+    pool.run_command(&mut namesake).ends(0);
     let cases: [(&[&str], i32, &str); 7] = [
         (
             &["a", "b", "c", "other/a", "other/b"],
@@ -328,87 +247,74 @@ fn conflicting_arrays_are_refused_as_a_whole() {
         ),
     ];
     for (what, code, error) in cases {
-        let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
-        let message = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(code), "{what:?}: {message}");
-        assert!(message.contains(error), "{what:?}: {message}");
+        pool.run_words(&[&["serve", "--nbd", "unix:socket"], what].concat())
+            .ends(code)
+            .warns(error);
         assert!(
             !pool.path("socket").exists() && !pool.path("x").exists(),
             "{what:?}"
         );
-        let (code, output) = status_of(&pool, "status pool");
-        assert!(
-            code == Some(0) && output.contains(" clean,"),
-            "{what:?}: {output}"
-        );
+        pool.does("status pool").prints(" clean,");
     }
     // A refused array has not changed, nor have the others: 'pool' would lack a member.
     for gone in ["c", "e"] {
-        std::fs::remove_file(pool.path(gone)).expect("it is there");
+        pool.remove(gone);
     }
     let names = ["a", "b", "d", "other/a", "other/b"];
-    let before = names.map(|name| read(&pool.path(name)));
+    let before = names.map(|name| pool.read(name));
     for (what, error) in [
         (["a", "b", "d"].as_slice(), "array 'music' lacks member 1"),
         (&["a", "b", "other/a", "other/b"], "two of these are called"),
         (&["a", "b", "mem:1"], "mem:1"),
     ] {
-        let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
-        let message = String::from_utf8_lossy(&refused.stderr);
-        assert!(
-            !refused.status.success() && message.contains(error),
-            "{message}"
-        );
-        let after = names.map(|name| read(&pool.path(name)));
+        pool.run_words(&[&["serve", "--nbd", "unix:socket"], what].concat())
+            .refused()
+            .warns(error);
+        let after = names.map(|name| pool.read(name));
         assert!(before == after, "{what:?} changed something");
     }
 }
 
 /// Refused because another process has the other array, or a device of it: no array has changed.
-fn is_refused_as_busy(pool: &Pool, other: &str, busy: &str) {
+fn is_refused_as_busy(pool: &World, other: &str, busy: &str) {
     let names = ["a", "b", "c", "d", "e"];
-    let contents = || names.map(|name| read(&pool.path(name)));
+    let contents = || names.map(|name| pool.read(name));
     let before = contents();
-    let refused = pool.spindles(&["serve", "pool", other, "--nbd", "unix:other"]);
-    let message = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{message}");
-    assert!(
-        message.contains(&format!("{busy} is in use by")),
-        "{message}"
-    );
+    pool.run_words(&["serve", "pool", other, "--nbd", "unix:other"])
+        .ends(1)
+        .warns(format!("{busy} is in use by"));
     assert!(before == contents(), "something changed");
     assert!(!pool.path("other").exists());
     // It was not even opened and closed.
-    let (_, status) = status_of(pool, "status pool");
-    assert!(status.contains("clean, generation 1\n"), "{status}");
+    let status = pool.run("status pool");
+    status.prints("clean, generation 1\n");
 }
 
 #[test]
 fn serve_refuses_all_arrays_if_another_server_has_one() {
     let pool = two();
-    let other = pool.serve_what(&["music"], "array 'music' is served: nbd");
+    let other = serve_what(&pool, &["music"], "array 'music' is served: nbd");
     is_refused_as_busy(&pool, "music", "d");
     other.stop();
-    serve(&pool, &[]).stop();
+    serve_both(&pool, &[]).stop();
 }
 
 /// Like a mounted device: opened exclusively.
 #[test]
 fn serve_refuses_all_arrays_if_a_device_is_busy() {
-    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    let pool = array("raid5", "a,b,c", 24 * MIB);
     make(&pool, &["d", "e"]);
-    created(&pool, "held", "raid1(d,e)");
+    pool.does("create held raid1(d,e)");
     let test = "serve_refuses_all_arrays_if_a_device_is_busy";
     let device = match Loop::with(&pool.path("d"), &[]) {
         Ok(device) => device,
         Err(reason) => return println!("SKIPPED: {test}: {reason}"),
     };
-    let holder = pool.serve_what(&[&device.0, "--as-is"], "is served as it is");
+    let holder = serve_what(&pool, &[&device.0, "--as-is"], "is served as it is");
     is_refused_as_busy(&pool, "held", "/d");
     holder.stop();
     drop(device);
-    pool.serve_what(&["pool", "held"], super::POOL_SERVED)
-        .stop();
+    serve_what(&pool, &["pool", "held"], POOL_SERVED).stop();
 }
 
 /// After a growth new clients get the new size of the export.
@@ -417,20 +323,15 @@ fn new_clients_see_a_growth() {
     if !has("nbdinfo", "libnbd-bin") {
         return;
     }
-    let pool = Pool::new("raid5", "a,b,c", 40 * MIB);
-    let new = File::create(pool.path("d")).expect("a file");
-    new.set_len(40 << 20).expect("its length");
-    let served = pool.serve_what(&["pool"], super::POOL_SERVED);
+    let pool = array("raid5", "a,b,c", 40 * MIB);
+    pool.make("d", 40 << 20);
+    let served = serve_what(&pool, &["pool"], POOL_SERVED);
     let size = || -> u64 {
-        let output = Command::new("nbdinfo")
-            .args(["--size", &served.uri])
-            .output();
-        let output = String::from_utf8(output.expect("it runs").stdout).expect("text");
+        let output = served.run("nbdinfo --size @").out;
         output.trim().parse().expect("a number")
     };
     let before = size();
-    let grown = pool.spindles(&["grow", "pool", "--add", "d"]);
-    assert!(grown.status.success(), "{grown:?}");
+    pool.does("grow pool --add d");
     assert!(size() * 2 > before * 3 - (2 << 20), "{before}");
     served.stop();
 }
@@ -438,9 +339,8 @@ fn new_clients_see_a_growth() {
 /// `grow` rejects a device whose underlying device is in use: the array would lose the new member.
 #[test]
 fn grow_refuses_a_busy_device() {
-    let pool = Pool::new("raid5", "a,b,c", 40 * MIB);
-    let new = File::create(pool.path("d")).expect("a file");
-    new.set_len(40 << 20).expect("its length");
+    let pool = array("raid5", "a,b,c", 40 * MIB);
+    pool.make("d", 40 << 20);
     let device = match Loop::with(&pool.path("d"), &[]) {
         Ok(device) => device,
         Err(reason) => return println!("SKIPPED: grow_refuses_a_busy_device: {reason}"),
@@ -451,13 +351,9 @@ fn grow_refuses_a_busy_device() {
         .custom_flags(O_EXCL)
         .open(&device.0);
     let held = held.expect("it is unlocked");
-    let refused = pool.spindles(&["grow", "pool", "--add", "d", "--force"]);
-    let message = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success(), "{message}");
-    assert!(message.contains("d is in use by"), "{message}");
-    let (code, status) = status_of(&pool, "status pool");
-    assert_eq!(code, Some(0), "{status}");
-    assert!(status.contains("clean, generation 1\n"), "{status}");
+    let refused = pool.run("grow pool --add d --force").refused();
+    refused.warns("d is in use by");
+    pool.does("status pool").says("clean, generation 1\n");
     drop(held);
 }
 
@@ -469,21 +365,9 @@ fn a_device_given_twice_is_refused() {
         ("a", "a is given twice"),
         ("./link", "a and ./link are the same device"),
     ] {
-        let line = [
-            "serve",
-            "a",
-            other,
-            "--as-is",
-            "--read-only",
-            "--nbd",
-            "unix:socket",
-        ];
-        let begun = std::time::Instant::now();
-        let refused = pool.spindles(&line);
-        let message = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{message}");
-        assert!(message.contains(error), "{message}");
-        assert!(begun.elapsed() < Duration::from_secs(2), "it waited");
+        let line = format!("serve a {other} --as-is --read-only --nbd unix:socket");
+        let refused = pool.ends(&line, 2).warns(error);
+        refused.warns_no("waiting");
     }
 }
 
@@ -492,10 +376,9 @@ fn devices_are_grouped_by_their_arrays() {
     let pool = two();
     // In any order; an array named twice is one export.
     let what = ["d", "pool", "e", "a", "mem:8M"];
-    let mut served = pool.serve_what(&what, "array 'music' is served: nbd");
+    let mut served = serve_what(&pool, &what, "array 'music' is served: nbd");
     for export in ["array 'pool'", "mem:8M is served"] {
-        let line = served.line();
-        assert!(line.contains(export), "{line}");
+        served.server.says(export);
     }
     served.stop();
 }
@@ -510,41 +393,35 @@ fn a_shared_spare_is_taken_once() {
     ] {
         let pool = two();
         make(&pool, &["s", "t", "log"]);
-        let does = |line: &str, wanted: i32| {
-            let (code, output) = status_of(&pool, line);
-            assert_eq!(code, Some(wanted), "{line}: {output}");
-            output
-        };
         for line in shared {
-            does(line, 0);
+            pool.does(line);
         }
         // A spare that is not shared is found automatically.
         let more = if shared.len() == 1 { &["s"][..] } else { &[] };
-        let served = serve(&pool, more);
+        let served = serve_both(&pool, more);
         for array in ["pool", "music"] {
-            assert!(does(&format!("status {array}"), 0).contains("  spare: "));
+            pool.does(&format!("status {array}")).prints("  spare: ");
         }
-        let output = does("fail e music", 0);
-        assert!(output.contains("s, a spare, takes its place"), "{output}");
-        assert!(!does("status pool", 0).contains("  spare: "));
-        does("fail a pool", 0);
-        let output = does("status pool", 3);
-        assert!(output.contains("when it is added again"), "{output}");
+        pool.does("fail e music")
+            .says("s, a spare, takes its place");
+        pool.until("the loss of the spare", |pool| {
+            !pool.does("status pool").out.contains("  spare: ")
+        });
+        pool.does("fail a pool");
+        pool.ends("status pool", 3).says("when it is added again");
         // Commands that reopen an array do without it too.
-        does("journal add log --array pool", 0);
-        does("stop pool music", 0);
+        pool.does("journal add log --array pool");
+        pool.does("stop pool music");
         served.stop_has_come();
         // The array opened first takes it at once.
-        does("spare add t --shared", 0);
-        does("fail d music", 0);
-        let served = pool.serve_what(&["pool", "music", "t", "--degraded"], super::POOL_SERVED);
-        let has_taken = || status_of(&pool, "status pool").1.contains("/t, active");
-        assert!((0..100).any(|_| {
-            std::thread::sleep(Duration::from_millis(20));
-            has_taken()
-        }));
-        does("status music", 3);
-        does("stop pool music", 0);
+        pool.does("spare add t --shared");
+        pool.does("fail d music");
+        let served = serve_what(&pool, &["pool", "music", "t", "--degraded"], POOL_SERVED);
+        pool.until("the spare", |pool| {
+            pool.run("status pool").out.contains("/t, active")
+        });
+        pool.ends("status music", 3);
+        pool.does("stop pool music");
         served.stop_has_come();
     }
 }
@@ -554,14 +431,8 @@ fn a_shared_spare_is_taken_once() {
 #[test]
 fn a_device_moves_from_one_array_to_another() {
     let pool = two();
-    let larger = File::create(pool.path("f")).expect("a file");
-    larger.set_len(32 << 20).expect("its length");
-    let served = serve(&pool, &[]);
-    let does = |line: &str| {
-        let (code, output) = status_of(&pool, line);
-        assert_eq!(code, Some(0), "{line}: {output}");
-        output
-    };
+    pool.make("f", 32 << 20);
+    let served = serve_both(&pool, &[]);
     for line in [
         "fail c pool",
         "remove c pool",
@@ -570,14 +441,13 @@ fn a_device_moves_from_one_array_to_another() {
         "fail e music",
         "rebuild music --onto c",
     ] {
-        does(line);
+        pool.does(line);
     }
-    assert!(does("status music").contains("/c, active"));
-    let output = does("status pool");
-    assert!(!output.contains("left out"), "{output}");
-    does("grow pool --size max");
-    does("rename pool ocean");
-    does("stop ocean music");
+    pool.does("status music").prints("/c, active");
+    pool.does("status pool").says_no("left out");
+    pool.does("grow pool --size max");
+    pool.does("rename pool ocean");
+    pool.does("stop ocean music");
     served.stop_has_come();
 }
 
@@ -585,26 +455,21 @@ fn a_device_moves_from_one_array_to_another() {
 /// ones any longer: the server does not count on them.
 #[test]
 fn replaced_devices_are_forgotten() {
-    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    let pool = array("raid5", "a,b,c", 24 * MIB);
     for name in ["d", "e", "f"] {
-        let larger = File::create(pool.path(name)).expect("a file");
-        larger.set_len(32 << 20).expect("its length");
+        pool.make(name, 32 << 20);
     }
-    let served = pool.serve_what(&["pool"], super::POOL_SERVED);
-    let does = |line: &str| {
-        let (code, output) = status_of(&pool, line);
-        assert_eq!(code, Some(0), "{line}: {output}");
-    };
+    let served = serve_what(&pool, &["pool"], POOL_SERVED);
     for (old, new) in [("a", "d"), ("b", "e"), ("c", "f")] {
-        does(&format!("fail {old} pool"));
-        does(&format!("rebuild pool --onto {new}"));
+        pool.does(&format!("fail {old} pool"));
+        pool.does(&format!("rebuild pool --onto {new}"));
     }
     for _ in 0..4 {
-        does("set pool --degraded-writes allow");
-        does("set pool --degraded-writes ask");
+        pool.does("set pool --degraded-writes allow");
+        pool.does("set pool --degraded-writes ask");
     }
-    does("grow pool --size max");
-    does("rename pool ocean");
-    does("stop ocean");
+    pool.does("grow pool --size max");
+    pool.does("rename pool ocean");
+    pool.does("stop ocean");
     served.stop_has_come();
 }

@@ -1,8 +1,7 @@
 //! Extended headers, byte by byte as in the protocol description: few clients support them yet. The
 //! server may choose error texts, the order of export information, and context numbers.
 
-use super::Pool;
-use std::fs::File;
+use super::{array, serve_what};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
@@ -52,10 +51,9 @@ fn fails(stream: &mut UnixStream, say: &str, cookie: &str, offset: &str, error: 
 
 #[test]
 fn extended_headers_match_the_protocol() {
-    let pool = Pool::new("raid1", "a,b", 8 << 20);
-    let disk = File::create(pool.path("disk")).expect("a file");
-    disk.set_len(EXPORT_BYTES).expect("its length");
-    let served = pool.serve_what(&["disk", "--as-is"], "disk is served as it is");
+    let pool = array("raid1", "a,b", 8 << 20);
+    pool.make("disk", EXPORT_BYTES);
+    let served = serve_what(&pool, &["disk", "--as-is"], "disk is served as it is");
     let mut stream = served.connect();
     let s = &mut stream;
     // "NBDMAGIC", "IHAVEOPT", fixed newstyle, and no zeroes.

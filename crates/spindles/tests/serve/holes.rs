@@ -1,6 +1,7 @@
 //! Hole reports to clients: only ranges without data are holes, even during writes.
 
-use super::{MIB, Pool, has, pattern, read};
+use super::{MIB, array, serve};
+use crate::world::{World, has, pattern};
 use std::process::Command;
 
 /// Returns true if Debian's Python has libnbd; another Python need not have it.
@@ -42,9 +43,9 @@ def extents(flags=0):
     return all
 ";
 
-fn run(pool: &Pool, served: &super::Served<'_>, script: &str) {
+fn run(pool: &World, served: &super::Served<'_>, script: &str) {
     let script = format!("{EXTENTS}{script}");
-    std::fs::write(pool.path("script.py"), script).expect("it is written");
+    pool.put("script.py", script);
     served.run("env PATH=/usr/bin:/bin python3 %/script.py @");
 }
 
@@ -54,8 +55,8 @@ fn data_is_never_reported_as_a_hole() {
         return;
     }
     for (level, members) in [("raid5", "a,b,c"), ("raid1", "a,b"), ("raid6", "a,b,c,d")] {
-        let pool = Pool::new(level, members, 48 * MIB);
-        let served = pool.serve(&[]);
+        let pool = array(level, members, 48 * MIB);
+        let served = serve(&pool, &[]);
         run(
             &pool,
             &served,
@@ -125,12 +126,12 @@ fn copies_skip_holes() {
     if !has("nbdcopy", "libnbd-bin") || !has_nbdsh() {
         return;
     }
-    let pool = Pool::new("raid5", "a,b,c", 96 * MIB);
-    std::fs::write(pool.path("in"), pattern(2 * MIB, 3)).expect("it is written");
-    let served = pool.serve(&[]);
+    let pool = array("raid5", "a,b,c", 96 * MIB);
+    pool.put("in", pattern(2 * MIB, 3));
+    let served = serve(&pool, &[]);
     served.run("nbdcopy --flush %/in @");
     served.kill();
-    let served = pool.serve(&["--json"]);
+    let served = serve(&pool, &["--json"]);
     // Until the resync has ended, everything counts as data.
     run(
         &pool,
@@ -144,10 +145,10 @@ while [zero for _, _, zero in extents()] != [False, True]:
     );
     served.run("nbdcopy @ %/out");
     let output = served.stop();
-    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    let json = output.json();
     let read_bytes = json["read_bytes"].as_u64().expect("a number");
     assert!(read_bytes < 8 << 20, "{read_bytes} bytes were read");
-    let out = read(&pool.path("out"));
+    let out = pool.read("out");
     let (data, rest) = out.split_at(2 * MIB);
     assert!(data == pattern(2 * MIB, 3) && rest.iter().all(|byte| *byte == 0));
 }

@@ -1,7 +1,8 @@
 //! Hostile clients: other clients are still served, and the server frees what it allocated for
 //! them.
 
-use super::{MIB, Pool, Served, choose, is_served, pattern, request};
+use super::{MIB, Served, array, choose, is_served, request, serve};
+use crate::world::pattern;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn hostile_clients_do_not_block_others() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
-    let served = pool.serve(&[]);
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let served = serve(&pool, &[]);
     let mut good = served.connect();
     choose(&mut good);
     is_served(&mut good);
@@ -67,8 +68,7 @@ fn hostile_clients_do_not_block_others() {
     assert!(waited.elapsed() < Duration::from_secs(15));
     drop(long);
     println!("served after {:?}", begin.elapsed());
-    let output = served.stop();
-    assert!(output.contains("is closed"), "{output}");
+    served.stop().says("is closed");
 }
 
 /// The bytes of a hostile client, sent at once without waiting for replies.
@@ -117,7 +117,7 @@ fn options(options: &[&[u8]]) -> Vec<u8> {
 }
 
 fn transmission(requests: &[&[u8]]) -> Vec<u8> {
-    options(&[&option(1, 4, b"pool"), &requests.concat()])
+    options(&[&option(1, 0, b""), &requests.concat()])
 }
 
 impl Served<'_> {
@@ -136,7 +136,7 @@ impl Served<'_> {
     }
 
     fn proc(&self, file: &str) -> String {
-        let server = self.server.as_ref().expect("it was not stopped");
+        let server = &self.server;
         format!("/proc/{}/{file}", server.id())
     }
 }
@@ -161,8 +161,8 @@ fn writes_and_reads(stream: &mut UnixStream, cookie: u64) -> Duration {
 
 #[test]
 fn a_thousand_hostile_clients_leave_nothing_behind() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
-    let served = pool.serve(&[]);
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let served = serve(&pool, &[]);
     let connect = || {
         let mut stream = served.connect();
         choose(&mut stream);
@@ -223,6 +223,5 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
     assert!(served.descriptors() <= before, "sockets are left open");
     is_served(&mut asks_seldom);
     drop(asks_seldom);
-    let output = served.stop();
-    assert!(output.contains("is closed"), "{output}");
+    served.stop().says("is closed");
 }

@@ -14,112 +14,90 @@ mod sandbox;
 mod tls;
 mod ublk;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use crate::world::{Run, Running, World, has, pattern};
+use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
 
-/// An array of files in a folder.
-struct Pool(TempDir);
+/// Array 'pool' of these files.
+fn array(level: &str, members: &str, bytes: usize) -> World {
+    let bytes = u64::try_from(bytes).expect("64 bits");
+    let pool = World::uneven(&members.replace(',', " "), bytes);
+    pool.does(&format!("create pool {level}({members})"));
+    pool
+}
 
-impl Pool {
-    fn new(level: &str, members: &str, bytes: usize) -> Self {
-        Self::with(level, members, bytes, &[])
-    }
+/// Serves array 'pool' on a socket in its folder.
+fn serve<'a>(pool: &'a World, more: &[&str]) -> Served<'a> {
+    serve_at(pool, SOCKET, more)
+}
 
-    fn with(level: &str, members: &str, bytes: usize, more: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        // All lengths differ.
-        for (at, member) in members.split(',').enumerate() {
-            let file = std::fs::File::create(folder.path().join(member)).expect("a file");
-            let bytes = u64::try_from(bytes + at * 300_000).expect("64 bits");
-            file.set_len(bytes).expect("its length");
-        }
-        let pool = Self(folder);
-        let expression = format!("{level}({members})");
-        let created = pool.spindles(&[&["create", "pool", &expression], more].concat());
-        assert!(created.status.success(), "{created:?}");
-        pool
-    }
+/// Like `serve`, with this I/O backend for its members.
+fn serve_with<'a>(pool: &'a World, io: &str, more: &[&str]) -> Served<'a> {
+    let mut command = crate::program_in(pool.folder());
+    command.env("SPINDLES_IO", io);
+    serve_by(
+        pool,
+        command,
+        SOCKET,
+        &[&["pool"], more].concat(),
+        POOL_SERVED,
+    )
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
+/// Serves it at this address.
+fn serve_at<'a>(pool: &'a World, address: &str, more: &[&str]) -> Served<'a> {
+    let command = crate::program_in(pool.folder());
+    serve_by(
+        pool,
+        command,
+        address,
+        &[&["pool"], more].concat(),
+        POOL_SERVED,
+    )
+}
 
-    fn spindles(&self, arguments: &[&str]) -> Output {
-        let mut command = crate::program_in(self.0.path());
-        command.args(arguments).output().expect("the command runs")
-    }
+/// Serves another target on a socket in its folder; `ready` is part of the line that reports it
+/// ready.
+fn serve_what<'a>(pool: &'a World, arguments: &[&str], ready: &str) -> Served<'a> {
+    let command = crate::program_in(pool.folder());
+    serve_by(pool, command, SOCKET, arguments, ready)
+}
 
-    /// Serves it on a socket in its folder.
-    fn serve(&self, more: &[&str]) -> Served<'_> {
-        let socket = self.path("socket");
-        self.serve_at(&format!("unix:{}", socket.display()), more)
-    }
-
-    /// Like `serve`, with this I/O backend for its members.
-    fn serve_with(&self, io: &str, more: &[&str]) -> Served<'_> {
-        let address = format!("unix:{}", self.path("socket").display());
-        let mut command = crate::program_in(self.0.path());
-        command.env("SPINDLES_IO", io);
-        self.serve_by(command, &address, &[&["pool"], more].concat(), POOL_SERVED)
-    }
-
-    /// Serves it at this address.
-    fn serve_at(&self, address: &str, more: &[&str]) -> Served<'_> {
-        let command = crate::program_in(self.0.path());
-        self.serve_by(command, address, &[&["pool"], more].concat(), POOL_SERVED)
-    }
-
-    /// Serves another target on a socket in its folder; `ready` is part of the line that reports it
-    /// ready.
-    fn serve_what(&self, arguments: &[&str], ready: &str) -> Served<'_> {
-        let command = crate::program_in(self.0.path());
-        let address = format!("unix:{}", self.path("socket").display());
-        self.serve_by(command, &address, arguments, ready)
-    }
-
-    fn serve_by(
-        &self,
-        mut command: Command,
-        address: &str,
-        arguments: &[&str],
-        ready: &str,
-    ) -> Served<'_> {
-        let command = command.args(["serve", "--nbd", address]).args(arguments);
-        let spawned = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut process = spawned.expect("the command runs");
-        let lines = BufReader::new(process.stderr.take().expect("it is piped"));
-        // Stops the server with the test, even if the output is unexpected.
-        let mut served = Served {
-            pool: self,
-            server: Some(process),
-            lines,
-            uri: String::new(),
-        };
-        let line = served.line();
-        assert!(line.contains(ready), "{line}");
-        let start = line.find("nbd").expect("a URI");
-        line[start..].trim_end().clone_into(&mut served.uri);
-        served
+fn serve_by<'a>(
+    pool: &'a World,
+    mut command: Command,
+    address: &str,
+    arguments: &[&str],
+    ready: &str,
+) -> Served<'a> {
+    let address = address.replace('%', pool.folder().to_str().expect("UTF-8"));
+    command.args(["serve", "--nbd", &address]);
+    command.args(arguments.iter().map(|word| pool.named(word)));
+    let server = pool.served_by(command);
+    let said = server.said();
+    let line = said.lines().find(|line| line.contains(ready));
+    let line = line.unwrap_or_else(|| panic!("no {ready:?} in {said}"));
+    let uri = &line[line.find("nbd").expect("a URI")..];
+    Served {
+        uri: pool.named(uri),
+        pool,
+        server,
     }
 }
 
 /// Part of the line that reports the array ready.
 const POOL_SERVED: &str = "array 'pool' is served: nbd";
+/// A socket in the folder.
+const SOCKET: &str = "unix:%/socket";
 
 struct Served<'a> {
-    pool: &'a Pool,
-    server: Option<Child>,
-    lines: BufReader<std::process::ChildStderr>,
+    pool: &'a World,
+    server: Running,
     /// The address that it printed.
     uri: String,
 }
@@ -134,99 +112,34 @@ impl Served<'_> {
     }
 
     /// Runs a program on it; `@` in an argument stands for its URI, `%` for the folder.
-    fn run(&self, line: &str) -> Output {
-        let run = self.try_run(line);
-        assert!(
-            run.status.success(),
-            "{line}: {}{}{}",
-            run.status,
-            String::from_utf8_lossy(&run.stdout),
-            String::from_utf8_lossy(&run.stderr)
-        );
-        run
+    fn run(&self, line: &str) -> Run {
+        self.try_run(line).ends(0)
     }
 
     /// Like `run`, but the program may fail.
-    fn try_run(&self, line: &str) -> Output {
-        let folder = self.pool.0.path().to_str().expect("UTF-8");
-        let words = line
-            .split(' ')
-            .map(|word| word.replace('%', folder).replace('@', &self.uri));
-        let words: Vec<String> = words.collect();
-        let limit = ["--kill-after=5", "100"];
+    fn try_run(&self, line: &str) -> Run {
+        let folder = self.pool.folder().to_str().expect("UTF-8");
+        let line = self.pool.named(line);
+        let words = line.split(' ');
+        let words = words.map(|word| word.replace('%', folder).replace('@', &self.uri));
         let mut command = Command::new("timeout");
-        let command = command.args(limit).args(&words).current_dir(folder);
-        command.output().expect("the program runs")
+        let command = command.args(["--kill-after=5", "100"]).args(words);
+        self.pool.run_command(command.current_dir(folder))
     }
 
-    /// The next line of its output.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        let read = self.lines.read_line(&mut line).expect("text");
-        assert!(read > 0, "it says nothing more");
-        line
+    /// Stops the server with SIGTERM, as an administrator does.
+    fn stop(self) -> Run {
+        self.server.stop()
     }
 
-    /// Stops the server with SIGTERM, as an administrator does. Returns its output.
-    fn stop(self) -> String {
-        signal(self.server.as_ref().expect("it was not stopped"), "TERM");
-        self.stop_has_come()
-    }
-
-    /// Waits until the server exits by itself. Returns its output.
-    fn stop_has_come(mut self) -> String {
-        let server = self.server.take().expect("it was not stopped");
-        let output = server.wait_with_output().expect("it ends");
-        let mut message = String::new();
-        self.lines.read_to_string(&mut message).expect("text");
-        assert!(output.status.success(), "{message}");
-        String::from_utf8(output.stdout).expect("text")
+    /// Waits until the server exits by itself.
+    fn stop_has_come(self) -> Run {
+        self.server.end(None).ends(0)
     }
 
     fn kill(mut self) {
-        let mut server = self.server.take().expect("it was not stopped");
-        server.kill().expect("it runs");
-        server.wait().expect("it ends");
+        self.server.kill();
     }
-}
-
-impl Drop for Served<'_> {
-    fn drop(&mut self) {
-        if let Some(server) = &mut self.server {
-            drop(server.kill());
-            drop(server.wait());
-        }
-    }
-}
-
-fn signal(process: &Child, name: &str) {
-    let id = process.id().to_string();
-    let sent = Command::new("kill").args(["-s", name, &id]).status();
-    assert!(sent.expect("kill runs").success());
-}
-
-/// Returns true if a program is installed; reports what is skipped if not.
-fn has(program: &str, package: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        println!("skipped: {program} is not installed (Debian: {package})");
-    }
-    found
-}
-
-/// Bytes that depend on their offset.
-fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
-    let words = u64::try_from(bytes / 8).expect("64 bits");
-    let word = |at: u64| {
-        (at + seed)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .to_le_bytes()
-    };
-    (0..words).flat_map(word).collect()
-}
-
-fn read(path: &Path) -> Vec<u8> {
-    std::fs::read(path).expect("it can be read")
 }
 
 #[test]
@@ -234,41 +147,29 @@ fn libnbd_describes_and_copies() {
     if !has("nbdinfo", "libnbd-bin") {
         return;
     }
-    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
-    let served = pool.serve(&[]);
-    let info = served.run("nbdinfo @");
-    let info = String::from_utf8(info.stdout).expect("text");
-    for expected in [
+    let pool = array("raid5", "a,b,c", 24 * MIB);
+    let served = serve(&pool, &[]);
+    served.run("nbdinfo @").prints([
         "using structured packets",
         "description: raid5 of 3",
         "can_multi_conn: true",
         "can_fua: true",
         "base:allocation",
         "is_read_only: false",
-    ] {
-        assert!(info.contains(expected), "{expected}: {info}");
-    }
-    let list = served.run(&format!(
-        "nbdinfo --list nbd+unix:///?socket={}",
-        pool.path("socket").display()
-    ));
-    assert!(String::from_utf8_lossy(&list.stdout).contains("export=\"pool\""));
+    ]);
+    served
+        .run("nbdinfo --list nbd+unix:///?socket=%/socket")
+        .prints("export=\"pool\"");
     let bytes = pattern(40 * MIB, 1);
-    std::fs::write(pool.path("in"), &bytes).expect("it is written");
+    pool.put("in", &bytes);
     served.run("nbdcopy --flush %/in @");
     served.run("nbdcopy --connections=4 --requests=64 @ %/out");
-    assert!(
-        read(&pool.path("out")).starts_with(&bytes),
-        "the copy differs"
-    );
-    let output = served.stop();
-    assert!(output.contains("array 'pool' is closed"), "{output}");
+    assert!(pool.read("out").starts_with(&bytes), "the copy differs");
+    served.stop().says("array 'pool' is closed");
     // The clients' data is there, and the array was closed cleanly.
-    let copied = pool.spindles(&["copy", "array:pool", "back", "--bytes", "40M"]);
-    assert!(copied.status.success(), "{copied:?}");
-    assert!(read(&pool.path("back")) == bytes, "the copy differs");
-    let status = pool.spindles(&["status", "pool"]);
-    assert!(status.status.success(), "{status:?}");
+    pool.does("copy array:pool back --bytes 40M");
+    assert!(pool.read("back") == bytes, "the copy differs");
+    pool.does("status pool");
 }
 
 #[test]
@@ -276,14 +177,13 @@ fn payload_is_received_without_a_copy() {
     if !has("nbdcopy", "libnbd-bin") {
         return;
     }
-    let pool = Pool::new("raid1", "a,b", 24 * MIB);
-    let served = pool.serve(&["--json"]);
-    std::fs::write(pool.path("in"), pattern(16 * MIB, 2)).expect("it is written");
+    let pool = array("raid1", "a,b", 24 * MIB);
+    let served = serve(&pool, &["--json"]);
+    pool.put("in", pattern(16 * MIB, 2));
     served.run("nbdcopy --connections=1 --requests=16 %/in @");
-    let output = served.stop();
-    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    let json = served.stop().json();
     assert_eq!(json["payload_bytes"], 16 * MIB);
-    assert_eq!(json["copied_bytes"], 0, "{output}");
+    assert_eq!(json["copied_bytes"], 0, "{json}");
 }
 
 #[test]
@@ -291,40 +191,27 @@ fn qemu_converts_compares_and_checks_patterns() {
     if !has("qemu-img", "qemu-utils") {
         return;
     }
-    let pool = Pool::with("raid6", "a,b,c,d", 24 * MIB, &["--block-size", "512"]);
-    let served = pool.serve(&[]);
-    std::fs::write(pool.path("in"), pattern(32 * MIB, 3)).expect("it is written");
+    let pool = World::uneven("a b c d", 24 << 20);
+    pool.does("create pool raid6(a,b,c,d) --block-size 512");
+    let served = serve(&pool, &[]);
+    pool.put("in", pattern(32 * MIB, 3));
     served.run("qemu-img convert -n -f raw -O raw %/in @");
     served.run("qemu-img compare -f raw -F raw %/in @");
     let script = [
-        "-c",
         "write -P 0x5a 1M 64k",
-        "-c",
         "write -z 1100k 9k",
-        "-c",
         "write -P 7 -f 3000001 777",
-        "-c",
         "discard 2M 512k",
-        "-c",
         "flush",
-        "-c",
         "read -P 0x5a 1M 64k",
-        "-c",
         "read -P 0 1100k 9k",
-        "-c",
         "read -P 7 3000001 777",
     ];
-    let run = Command::new("qemu-io")
-        .args(["-f", "raw"])
-        .args(script)
-        .arg(&served.uri)
-        .output();
-    let run = run.expect("qemu-io runs");
-    let output = String::from_utf8_lossy(&run.stdout);
-    assert!(
-        run.status.success() && !output.contains("failed") && !output.contains("error"),
-        "{output}"
-    );
+    let mut qemu = Command::new("qemu-io");
+    qemu.args(["-f", "raw"]);
+    qemu.args(script.iter().flat_map(|line| ["-c", line]));
+    let run = pool.run_command(qemu.arg(&served.uri)).ends(0);
+    run.prints_no(["failed", "error"]);
     served.stop();
 }
 
@@ -333,8 +220,8 @@ fn fio_verifies_the_writes_of_four_connections() {
     if !has("fio", "fio") {
         return;
     }
-    let pool = Pool::new("raid5", "a,b,c,d", 16 * MIB);
-    let served = pool.serve(&[]);
+    let pool = array("raid5", "a,b,c,d", 16 * MIB);
+    let served = serve(&pool, &[]);
     let line = "fio --name=v --ioengine=nbd --uri=@ --rw=randwrite --bs=4k --iodepth=32 \
         --numjobs=4 --offset_increment=8M --size=8M --verify=crc32c --verify_fatal=1 --do_verify=1 \
         --group_reporting";
@@ -351,8 +238,8 @@ fn unusual_requests_are_answered() {
         println!("skipped: nbdsh is not installed (Debian: python3-libnbd)");
         return;
     }
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
-    let served = pool.serve(&[]);
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let served = serve(&pool, &[]);
     let script = r#"
 import errno
 size = h.get_size()
@@ -383,7 +270,7 @@ h.cache(4096, 0)
 assert h.pread(min(size, 32 * 1024 * 1024), 0, nbd.CMD_FLAG_DF) == bytes(size)
 h.flush()
 "#;
-    std::fs::write(pool.path("odd.py"), script).expect("it is written");
+    pool.put("odd.py", script);
     served.run("env PATH=/usr/bin:/bin nbdsh -u @ -c exec(open('%/odd.py').read())");
     served.stop();
 }
@@ -393,13 +280,12 @@ fn a_read_only_export_is_not_written() {
     if !has("nbdinfo", "libnbd-bin") {
         return;
     }
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
-    let before = read(&pool.path("a"));
-    let served = pool.serve(&["--read-only"]);
-    let info = served.run("nbdinfo @");
-    assert!(String::from_utf8_lossy(&info.stdout).contains("is_read_only: true"));
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let before = pool.read("a");
+    let served = serve(&pool, &["--read-only"]);
+    served.run("nbdinfo @").prints("is_read_only: true");
     served.stop();
-    assert!(read(&pool.path("a")) == before, "it was written to");
+    assert!(pool.read("a") == before, "it was written to");
 }
 
 /// While it is served no other process gets it, and writes acknowledged by a flush survive a kill.
@@ -408,10 +294,10 @@ fn devices_without_an_array_are_served_and_reported_as_such() {
     if !has("nbdcopy", "libnbd-bin") {
         return;
     }
-    let pool = Pool::new("raid1", "a,b", 24 * MIB);
+    let pool = array("raid1", "a,b", 24 * MIB);
     let bytes = pattern(8 * MIB, 7);
-    std::fs::write(pool.path("in"), &bytes).expect("it is written");
-    std::fs::write(pool.path("raw disk"), pattern(8 * MIB, 8)).expect("it is written");
+    pool.put("in", &bytes);
+    pool.put("raw disk", pattern(8 * MIB, 8));
     for (what, ready) in [
         (
             &["mem:16M"][..],
@@ -430,14 +316,13 @@ fn devices_without_an_array_are_served_and_reported_as_such() {
             "raw disk is served as it is, without an array: nbd+unix:///raw%20disk?",
         ),
     ] {
-        let served = pool.serve_what(what, ready);
+        let served = serve_what(&pool, what, ready);
         served.run("nbdcopy --flush %/in @");
         served.run("nbdcopy @ %/out");
-        assert!(read(&pool.path("out")).starts_with(&bytes), "{what:?}");
-        let output = served.stop();
-        assert!(output.contains(" is closed: "), "{output}");
+        assert!(pool.read("out").starts_with(&bytes), "{what:?}");
+        served.stop().says(" is closed: ");
     }
-    assert!(read(&pool.path("raw disk")) == bytes, "it is another file");
+    assert!(pool.read("raw disk") == bytes, "it is another file");
     // Nothing is overwritten by mistake, and nothing is created for a name that must be an array.
     let cases: [(&[&str], &str); 3] = [
         (&["raw disk"], "has no Spindles superblock"),
@@ -445,14 +330,13 @@ fn devices_without_an_array_are_served_and_reported_as_such() {
         (&["pool", "--checksum", "none"], "is for a fresh array"),
     ];
     for (what, error) in cases {
-        let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
-        let message = String::from_utf8_lossy(&refused.stderr);
-        assert!(!refused.status.success(), "{what:?}");
-        assert!(message.contains(error), "{what:?}: {message}");
+        pool.run_words(&[&["serve", "--nbd", "unix:socket"], what].concat())
+            .refused()
+            .warns(error);
         assert!(!pool.path("socket").exists(), "{what:?}");
     }
     let read_only = &["a", "--as-is", "--read-only"];
-    pool.serve_what(read_only, "a is served as it is").stop();
+    serve_what(&pool, read_only, "a is served as it is").stop();
 }
 
 #[test]
@@ -460,31 +344,21 @@ fn a_killed_server_loses_no_flushed_write() {
     if !has("nbdcopy", "libnbd-bin") {
         return;
     }
-    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
-    let served = pool.serve(&[]);
+    let pool = array("raid5", "a,b,c", 24 * MIB);
+    let served = serve(&pool, &[]);
     let bytes = pattern(24 * MIB, 4);
-    std::fs::write(pool.path("in"), &bytes).expect("it is written");
+    pool.put("in", &bytes);
     served.run("nbdcopy --flush %/in @");
-    let second = pool.spindles(&["serve", "pool", "--nbd", "0"]);
-    assert_eq!(second.status.code(), Some(1), "{second:?}");
+    pool.ends("serve pool --nbd 0", 1);
+    pool.run("serve pool --nbd unix:other").warns("in use");
     let other = pool.path("other");
-    let second = pool.spindles(&[
-        "serve",
-        "pool",
-        "--nbd",
-        &format!("unix:{}", other.display()),
-    ]);
     assert!(!other.exists(), "a socket is left where nothing is served");
-    assert!(
-        String::from_utf8_lossy(&second.stderr).contains("in use"),
-        "{second:?}"
-    );
     served.kill();
     // The stale socket is replaced.
-    let served = pool.serve(&[]);
+    let served = serve(&pool, &[]);
     served.run("nbdcopy @ %/out");
     assert!(
-        read(&pool.path("out")).starts_with(&bytes),
+        pool.read("out").starts_with(&bytes),
         "the flushed data differs"
     );
     served.stop();
@@ -492,32 +366,17 @@ fn a_killed_server_loses_no_flushed_write() {
 
 #[test]
 fn a_public_address_requires_allow_plaintext() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
-    let run = pool.spindles(&["serve", "pool", "--nbd", "0.0.0.0:0"]);
-    assert_eq!(run.status.code(), Some(2), "{run:?}");
-    assert!(
-        String::from_utf8_lossy(&run.stderr).contains("--allow-plaintext"),
-        "{run:?}"
-    );
-    let run = pool.spindles(&["serve", "pool", "--nbd", "unix:"]);
-    assert_eq!(run.status.code(), Some(2), "{run:?}");
+    let pool = array("raid1", "a,b", 8 * MIB);
+    pool.ends("serve pool --nbd 0.0.0.0:0", 2)
+        .warns("--allow-plaintext");
+    pool.ends("serve pool --nbd unix:", 2);
 }
 
-/// The handshake, and the selection of the export.
-fn choose(stream: &mut UnixStream) {
-    choose_export(stream, "pool");
-}
-
-fn choose_export(stream: &mut UnixStream, name: &str) {
-    let mut greeting = [0; 18];
-    stream.read_exact(&mut greeting).expect("it greets");
-    stream.write_all(&3_u32.to_be_bytes()).expect("it reads");
-    let mut option = b"IHAVEOPT".to_vec();
-    option.extend(1_u32.to_be_bytes());
-    let bytes = u32::try_from(name.len()).expect("it is short");
-    option.extend(bytes.to_be_bytes());
-    option.extend(name.as_bytes());
-    stream.write_all(&option).expect("it reads");
+/// The handshake, and the selection of the only export, which needs no name.
+pub(crate) fn choose(stream: &mut UnixStream) {
+    stream.read_exact(&mut [0; 18]).expect("it greets");
+    let choice = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0";
+    stream.write_all(choice).expect("it reads");
     stream.read_exact(&mut [0; 10]).expect("it answers");
 }
 
@@ -543,11 +402,11 @@ fn is_served(stream: &mut UnixStream) {
 
 #[test]
 fn a_quiet_client_is_served_next_to_busy_clients() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
-    let served = pool.serve_what(&["mem:16M"], "mem:16M is served");
+    let pool = array("raid1", "a,b", 8 * MIB);
+    let served = serve_what(&pool, &["mem:16M"], "mem:16M is served");
     let connect = || {
         let mut stream = served.connect();
-        choose_export(&mut stream, "");
+        choose(&mut stream);
         stream
     };
     let mut quiet = connect();

@@ -1,18 +1,17 @@
 //! The server is stopped or killed while clients write, and restarted a moment later: which clients
 //! continue.
 
-use super::{MIB, Pool, has};
-use serde_json::Value;
+use super::{MIB, array, serve};
+use crate::world::{Run, Running, World, has};
 use spindles_admin::assemble::{AssembleOptions, assemble};
 use spindles_admin::create::{CreateOptions, create};
 use spindles_admin::host::{Reopen, Reopened, Served as _};
 use spindles_layout::Expression;
 use spindles_serve::{Handle, Server, ServerLimits};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time without a server.
 const AWAY: Duration = Duration::from_millis(500);
@@ -47,70 +46,33 @@ const LIBNBD: Between = Between {
     arguments: "--foreground --unix %/between nbd uri=nbd+unix:///pool?socket=%/socket",
 };
 
-struct Running(Child);
-
 impl Between {
-    fn begin(&self, folder: &Path) -> Running {
-        let folder_text = folder.to_str().expect("UTF-8");
-        let words = self.arguments.split_whitespace();
-        let words = words.map(|word| word.replace('%', folder_text));
+    fn begin(&self, pool: &World) -> Running {
+        let folder = pool.folder().to_str().expect("UTF-8");
+        let arguments = pool.named(self.arguments).replace('%', folder);
         let mut command = Command::new(self.program);
-        let command = command.args(words).stdin(Stdio::null());
-        let process = command.stderr(Stdio::null()).spawn().expect("it runs");
-        let end = Instant::now() + Duration::from_secs(20);
-        while !folder.join("between").exists() {
-            assert!(Instant::now() < end, "{} does not listen", self.program);
-            sleep(Duration::from_millis(20));
-        }
-        Running(process)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
-fn await_writes(pool: &Pool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        let status = pool.spindles(&["status", "pool", "--json"]);
-        let status: Value = serde_json::from_slice(&status.stdout).expect("JSON");
-        if status["regions"]["written"].as_u64() > Some(0) {
-            return;
-        }
-        assert!(Instant::now() < end, "nothing is written: {status}");
-        sleep(Duration::from_millis(50));
+        command.args(arguments.split_whitespace());
+        let process = Running::begin(command);
+        pool.until(self.program, |pool| pool.path("between").exists());
+        process
     }
 }
 
 /// While fio writes, the server gets the signal and restarts; then fio verifies everything.
-fn restart(between: &Between, kill: bool) -> Output {
-    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
-    let served = pool.serve(&[]);
-    let running = between.begin(pool.0.path());
-    let uri = format!("nbd+unix:///?socket={}", pool.path("between").display());
-    let fio = Command::new("timeout")
-        .args([
-            "60",
-            "fio",
-            "--name=v",
-            "--thread",
-            "--ioengine=nbd",
-            "--rw=randwrite",
-        ])
-        .args(["--bs=16k", "--iodepth=16", "--size=24M", "--rate=24M"])
-        .args(["--verify=crc32c", "--verify_fatal=1", "--do_verify=1"])
-        .arg("--verify_state_save=0")
-        .arg(format!("--uri={uri}"))
-        .current_dir(pool.0.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let fio = fio.expect("it runs");
-    await_writes(&pool);
+fn restart(between: &Between, kill: bool) -> Run {
+    let pool = array("raid5", "a,b,c", 24 * MIB);
+    let served = serve(&pool, &[]);
+    let running = between.begin(&pool);
+    let mut fio = Command::new("timeout");
+    let line = "60 fio --name=v --thread --ioengine=nbd --rw=randwrite --bs=16k --iodepth=16 \
+        --size=24M --rate=24M --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0";
+    fio.args(line.split_whitespace()).current_dir(pool.folder());
+    let uri = format!("--uri=nbd+unix:///?socket={}", pool.full("between"));
+    fio.arg(uri);
+    let fio = Running::begin(fio);
+    pool.until("the first write", |pool| {
+        pool.json("status pool")["regions"]["written"] != 0
+    });
     sleep(Duration::from_millis(200));
     if kill {
         served.kill();
@@ -118,12 +80,11 @@ fn restart(between: &Between, kill: bool) -> Output {
         served.stop();
     }
     sleep(AWAY);
-    let served = pool.serve(&[]);
-    let ended = fio.wait_with_output().expect("it ends");
+    let served = serve(&pool, &[]);
+    let ended = fio.end(None);
     drop(running);
     served.stop();
-    let found = pool.spindles(&["scrub", "pool"]);
-    assert!(found.status.success(), "{found:?}");
+    pool.does("scrub pool");
     ended
 }
 
@@ -134,7 +95,7 @@ fn goes_on(between: &Between) {
     for kill in [false, true] {
         let fio = restart(between, kill);
         let program = between.program;
-        assert!(fio.status.success(), "{program}, killed: {kill}: {fio:?}");
+        assert_eq!(fio.status, 0, "{program}, killed: {kill}: {fio:?}");
     }
 }
 
@@ -157,9 +118,8 @@ fn libnbd_alone_does_not_reconnect() {
     }
     let fio = restart(&LIBNBD, false);
     // The status of `timeout` if it has to kill it.
-    let hangs = Some(124);
-    let status = fio.status.code();
-    assert!(status != Some(0) && status != hangs, "{fio:?}");
+    let hangs = 124;
+    assert!(![0, hangs].contains(&fio.status), "{fio:?}");
 }
 
 /// A command failed, and with its new devices no array could be opened.

@@ -1,7 +1,8 @@
 //! `spindles serve --tls` with common clients and with hostile ones.
 
 use super::authority::Authority;
-use super::{MIB, Pool, Served, has, pattern, read};
+use super::{MIB, Served, array, serve, serve_at};
+use crate::world::{Run, World, has, pattern};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,17 +11,25 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Makes the certificates of a server and of clients, in folders next to the array.
-fn certificates(pool: &Pool) -> Authority {
+fn certificates(pool: &World) -> Authority {
     let authority = Authority::new();
     authority.sign(&pool.path("server"), "server", 1);
     authority.sign(&pool.path("client"), "client", 2);
     authority
 }
 
-fn port<'a>(served: &'a Served<'_>) -> &'a str {
+fn port(served: &Served<'_>) -> String {
     let uri = served.uri.strip_prefix("nbds://127.0.0.1:");
     let uri = uri.unwrap_or_else(|| panic!("{}", served.uri));
-    uri.strip_suffix("/pool").expect("the export")
+    uri.split_once('/').expect("the export").0.to_owned()
+}
+
+/// Asks for the export, with the certificates of this folder.
+fn info(served: &Served<'_>, scheme: &str, folder: &str) -> Run {
+    let port = port(served);
+    served.try_run(&format!(
+        "nbdinfo {scheme}://localhost:{port}/pool?tls-certificates=%/{folder}"
+    ))
 }
 
 #[test]
@@ -28,26 +37,23 @@ fn libnbd_and_qemu_copy_with_certificates() {
     if !has("nbdcopy", "libnbd-bin") || !has("qemu-img", "qemu-utils") {
         return;
     }
-    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    let pool = array("raid5", "a,b,c", 24 * MIB);
     certificates(&pool);
-    let served = pool.serve_at("0", &["--tls", "server", "--json"]);
+    let served = serve_at(&pool, "0", &["--tls", "server", "--json"]);
     let uri = format!(
         "nbds://localhost:{}/pool?tls-certificates=%/client",
         port(&served)
     );
-    let info = served.run(&format!("nbdinfo {uri}"));
-    let info = String::from_utf8_lossy(&info.stdout).into_owned();
-    assert!(
-        info.contains("with TLS, using structured packets"),
-        "{info}"
-    );
+    info(&served, "nbds", "client")
+        .ends(0)
+        .prints("with TLS, using structured packets");
     let bytes = pattern(40 * MIB, 11);
-    fs::write(pool.path("in"), &bytes).expect("it is written");
+    pool.put("in", &bytes);
     served.run(&format!("nbdcopy --flush %/in {uri}"));
     served.run(&format!(
         "nbdcopy --connections=4 --requests=64 {uri} %/out"
     ));
-    let copied = read(&pool.path("out"));
+    let copied = pool.read("out");
     assert!(copied.starts_with(&bytes), "the copy differs");
     let qemu = format!(
         "driver=nbd,host=127.0.0.1,port={},export=pool,tls-creds=tls",
@@ -58,30 +64,25 @@ fn libnbd_and_qemu_copy_with_certificates() {
     served.run(&format!(
         "qemu-img compare --object {object} --image-opts {qemu} driver=file,filename=%/out"
     ));
-    let output = served.stop();
-    let json: serde_json::Value = serde_json::from_str(&output).expect("JSON");
-    assert!(json["requests"].as_u64() > Some(100), "{output}");
+    let output = served.stop().json();
+    assert!(output["requests"].as_u64() > Some(100), "{output}");
 }
 
 /// The printed address has a name from the certificate, and a client's folder is refused for a
 /// server.
 #[test]
 fn the_printed_address_has_the_name_in_the_certificate() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = array("raid1", "a,b", 8 * MIB);
     certificates(&pool);
-    let served = pool.serve_at("0.0.0.0:0", &["--tls", "server"]);
+    let served = serve_at(&pool, "0.0.0.0:0", &["--tls", "server"]);
     assert!(
         served.uri.starts_with("nbds://localhost:"),
         "{}",
         served.uri
     );
     served.stop();
-    let refused = pool.spindles(&["serve", "pool", "--nbd", "0", "--tls", "client"]);
-    let message = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        message.contains("client-cert.pem, which is for clients"),
-        "{message}"
-    );
+    pool.run("serve pool --nbd 0 --tls client")
+        .warns("client-cert.pem, which is for clients");
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn clients_without_a_valid_certificate_are_refused() {
     if !has("nbdinfo", "libnbd-bin") {
         return;
     }
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = array("raid1", "a,b", 8 * MIB);
     let authority = certificates(&pool);
     let stranger = Authority::new();
     stranger.sign(&pool.path("stranger"), "client", 2);
@@ -98,49 +99,28 @@ fn clients_without_a_valid_certificate_are_refused() {
     authority.certify(&pool.path("bare"));
     authority.sign(&pool.path("fired"), "client", 3);
     authority.revoke(&pool.path("server"), 3);
-    let try_info = |served: &Served<'_>, scheme: &str, folder: &str| {
-        let port = port(served);
-        served.try_run(&format!(
-            "nbdinfo {scheme}://localhost:{port}/pool?tls-certificates=%/{folder}"
-        ))
-    };
     let key = pool.path("server").join("server-key.pem");
     let set_mode = |mode| fs::set_permissions(&key, fs::Permissions::from_mode(mode));
     set_mode(0o640).expect("it is ours");
-    let mut served = pool.serve_at("0", &["--tls", "server"]);
-    let message = served.line();
-    assert!(
-        message.contains("server-key.pem has mode 0640"),
-        "{message}"
-    );
-    assert!(
-        message.contains("`chmod 600 server/server-key.pem`"),
-        "{message}"
-    );
+    let mut served = serve_at(&pool, "0", &["--tls", "server"]);
+    let rest = served.server.says("server-key.pem has mode 0640");
+    assert!(rest.contains("`chmod 600 server/server-key.pem`"), "{rest}");
     set_mode(0o600).expect("it is ours");
     for folder in ["bare", "stranger", "fired"] {
-        let run = try_info(&served, "nbds", folder);
-        assert!(!run.status.success(), "{folder}: {run:?}");
+        info(&served, "nbds", folder).refused();
     }
     // The administrator sees the client and the reason, but not a line for each attempt.
-    let message = served.line();
-    assert!(message.contains("client 127.0.0.1:"), "{message}");
-    assert!(
-        message.contains(" is refused: it shows no certificate"),
-        "{message}"
-    );
-    assert!(try_info(&served, "nbds", "client").status.success());
+    let rest = served.server.says("client 127.0.0.1:");
+    let reason = " is refused: it shows no certificate";
+    assert!(rest.contains(reason), "{rest}");
+    info(&served, "nbds", "client").ends(0);
     // Without TLS, that is the only answer.
     for line in [
         "nbdinfo nbd://localhost:#/pool",
         "nbdinfo --list nbd://localhost:#/",
     ] {
-        let run = served.try_run(&line.replace('#', port(&served)));
-        assert!(!run.status.success(), "{run:?}");
-        assert!(
-            !String::from_utf8_lossy(&run.stdout).contains("raid1"),
-            "{run:?}"
-        );
+        let run = served.try_run(&line.replace('#', &port(&served)));
+        run.refused().prints_no("raid1");
     }
     let begin = [&3_u32.to_be_bytes()[..], &option(3), &option(8), &option(2)].concat();
     let mut plain = connect(&served);
@@ -155,25 +135,23 @@ fn clients_without_a_valid_certificate_are_refused() {
     assert!(answers.ends_with(&[0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0]));
     served.stop();
     // Clients without TLS are reported too.
-    let mut served = pool.serve_at("0", &["--tls", "server"]);
-    assert!(!try_info(&served, "nbd", "client").status.success());
-    let message = served.line();
-    assert!(
-        message.contains(" is refused: TLS is required"),
-        "{message}"
-    );
+    let mut served = serve_at(&pool, "0", &["--tls", "server"]);
+    info(&served, "nbd", "client").refused();
+    served.server.says(" is refused: TLS is required");
     served.stop();
-    let served = pool.serve_at("0", &["--tls", "server", "--tls-any-client"]);
-    assert!(try_info(&served, "nbds", "bare").status.success());
-    assert!(!try_info(&served, "nbd", "bare").status.success());
+    let served = serve_at(&pool, "0", &["--tls", "server", "--tls-any-client"]);
+    info(&served, "nbds", "bare").ends(0);
+    info(&served, "nbd", "bare").refused();
     served.stop();
     // On a Unix socket TLS is optional: the permissions of the socket's folder protect it.
-    let served = pool.serve(&["--tls", "server"]);
+    let served = serve(&pool, &["--tls", "server"]);
     let socket = "///pool?socket=%/socket&tls-certificates=%/client";
-    let info = served.run(&format!("nbdinfo nbds+unix:{socket}"));
-    assert!(String::from_utf8_lossy(&info.stdout).contains("with TLS"));
-    let info = served.run(&format!("nbdinfo nbd+unix:{socket}"));
-    assert!(String::from_utf8_lossy(&info.stdout).contains("without TLS"));
+    served
+        .run(&format!("nbdinfo nbds+unix:{socket}"))
+        .prints("with TLS");
+    served
+        .run(&format!("nbdinfo nbd+unix:{socket}"))
+        .prints("without TLS");
     served.stop();
 }
 
@@ -187,58 +165,34 @@ fn the_documented_commands_make_certificates() {
     let document = fs::read_to_string(document).expect("it is there");
     let commands = document.split("```sh\n").nth(1).expect("commands");
     let commands = commands.split("```").next().expect("their end");
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = array("raid1", "a,b", 8 * MIB);
     let mut shell = Command::new("sh");
-    let shell = shell.args(["-e", "-c", commands]);
-    let run = shell.current_dir(pool.0.path()).output().expect("a shell");
-    assert!(run.status.success(), "{run:?}");
-    let served = pool.serve_at("0", &["--tls", "server"]);
-    let port = port(&served);
-    served.run(&format!(
-        "nbdinfo nbds://localhost:{port}/pool?tls-certificates=%/client"
-    ));
+    shell.args(["-e", "-c", commands]);
+    pool.run_command(shell.current_dir(pool.folder())).ends(0);
+    let served = serve_at(&pool, "0", &["--tls", "server"]);
+    info(&served, "nbds", "client").ends(0);
     served.stop();
 }
 
 #[test]
 fn incomplete_certificate_folders_are_refused() {
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = array("raid1", "a,b", 8 * MIB);
     let authority = certificates(&pool);
-    let refusal = || {
-        let run = pool.spindles(&["serve", "pool", "--nbd", "0", "--tls", "server"]);
-        assert_eq!(run.status.code(), Some(1), "{run:?}");
-        String::from_utf8(run.stderr).expect("text")
-    };
+    let refusal = || pool.ends("serve pool --nbd 0 --tls server", 1);
     let file = |name: &str| pool.path("server").join(name);
     fs::remove_file(file("ca-cert.pem")).expect("it is there");
-    let message = refusal();
-    assert!(
-        message.contains("ca-cert.pem is not there") && message.contains("--tls-any-client"),
-        "{message}"
-    );
+    refusal().warns(["ca-cert.pem is not there", "--tls-any-client"]);
     authority.certify(&pool.path("server"));
     fs::copy(
         pool.path("client").join("client-key.pem"),
         file("server-key.pem"),
     )
     .expect("a copy");
-    let message = refusal();
-    assert!(
-        message.contains("server-cert.pem and server-key.pem can't be used"),
-        "{message}"
-    );
+    refusal().warns("server-cert.pem and server-key.pem can't be used");
     fs::write(file("server-key.pem"), "-----BEGIN\n").expect("it is written");
-    let message = refusal();
-    assert!(
-        message.contains("server-key.pem: there is no private key in it"),
-        "{message}"
-    );
+    refusal().warns("server-key.pem: there is no private key in it");
     fs::remove_file(file("server-cert.pem")).expect("it is there");
-    let message = refusal();
-    assert!(
-        message.contains("server-cert.pem: No such file"),
-        "{message}"
-    );
+    refusal().warns("server-cert.pem: No such file");
 }
 
 /// An option without data.
@@ -261,9 +215,9 @@ fn half_a_handshake_blocks_no_client_and_plaintext_is_ignored() {
     if !has("nbdinfo", "libnbd-bin") {
         return;
     }
-    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let pool = array("raid1", "a,b", 8 * MIB);
     certificates(&pool);
-    let served = pool.serve_at("0", &["--tls", "server"]);
+    let served = serve_at(&pool, "0", &["--tls", "server"]);
     // Bytes sent together with STARTTLS may come from an attacker in between: the server does not
     // answer at all.
     let start = [&3_u32.to_be_bytes()[..], &option(5)].concat();
@@ -299,10 +253,7 @@ fn half_a_handshake_blocks_no_client_and_plaintext_is_ignored() {
     ];
     let waiting: Vec<TcpStream> = (0..45).map(|at| begun(halves[at % 3])).collect();
     let started = Instant::now();
-    served.run(&format!(
-        "nbdinfo nbds://localhost:{}/pool?tls-certificates=%/client",
-        port(&served)
-    ));
+    info(&served, "nbds", "client").ends(0);
     assert!(started.elapsed() < Duration::from_secs(5), "it was held up");
     drop(waiting);
     served.stop();

@@ -26,7 +26,7 @@ mod nbd;
 mod pairs;
 mod place;
 mod process;
-mod random;
+pub(crate) mod random;
 mod server;
 
 use std::ops::Range;

@@ -10,8 +10,8 @@
 use crate::torture::client::{Client, Stop};
 use crate::torture::ledger::{Ledger, Wish};
 use crate::torture::nbd::{BLOCK_BYTES, Nbd};
-use crate::torture::place::{Place, Running};
 use crate::torture::random::Random;
+use crate::world::{Running, World};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -155,17 +155,17 @@ fn write_until(link: Nbd, mut ledger: Ledger, is_over: &AtomicBool) -> Result<Le
 }
 
 /// A place with an array, and its server.
-struct World {
-    place: Place,
+struct Pair {
+    place: World,
     /// The name in commands: the UUID once known, because commands may rename the array.
     name: String,
     export: String,
     server: Option<Running>,
 }
 
-impl World {
+impl Pair {
     fn new(number: usize, array: &str) -> Result<Self, String> {
-        let place = Place::new();
+        let place = World::new("", 0);
         for (at, name) in (0..).zip(MEMBERS.iter().chain(&OTHERS)) {
             let bytes = if MEMBERS.contains(name) {
                 MEMBER_BYTES
@@ -201,7 +201,7 @@ impl World {
     fn end(line: &str, command: Running) -> Result<(i32, String), String> {
         let run = command.end(None);
         match run.status {
-            Some(code @ 0..=4) => Ok((code, run.error)),
+            code @ 0..=4 => Ok((code, run.error)),
             status => Err(format!("{line}: {status:?}: {}", run.error)),
         }
     }
@@ -211,7 +211,7 @@ impl World {
     }
 
     fn does(&self, line: &str) -> Result<(), String> {
-        self.place.does(&self.line(line)).map(drop)
+        self.place.tries(&self.line(line)).map(drop)
     }
 
     fn status(&self) -> Result<Value, String> {
@@ -236,7 +236,7 @@ impl World {
     fn server_ended(&mut self) -> Result<(), String> {
         let run = self.server.take().expect("it is served").end(None);
         match run.status {
-            Some(0) => Ok(()),
+            0 => Ok(()),
             status => Err(format!("the server: {status:?}: {}", run.error)),
         }
     }
@@ -368,7 +368,7 @@ fn try_pair(
     second: &str,
     stage: Stage,
 ) -> Result<[i32; 2], String> {
-    let mut world = World::new(number, array)?;
+    let mut world = Pair::new(number, array)?;
     for line in first.before {
         world.does(line)?;
     }
@@ -381,7 +381,7 @@ fn try_pair(
     let before = world.contents(&used_before);
     let (second_status, second_message) = world.run(second)?;
     let mut used = world.used();
-    let (first_status, first_message) = World::end(first.line, command)?;
+    let (first_status, first_message) = Pair::end(first.line, command)?;
     if REFUSED.contains(&second_status) && stage == Stage::Ended {
         used.extend(used_before);
         for (name, contents) in world.contents(&used) {

@@ -8,8 +8,8 @@ use crate::torture::client::Client;
 use crate::torture::ledger::{Ledger, Wish};
 use crate::torture::library::Library;
 use crate::torture::number;
-use crate::torture::place::{Place, Run};
 use crate::torture::random::Random;
+use crate::world::{Run, World};
 use spindles_admin::assemble::{AssembleOptions, assemble};
 use spindles_workload::stamp::{Found, Stamp};
 use std::fs;
@@ -24,10 +24,10 @@ const AT_ONCE: u32 = 48;
 const JOURNAL: &str = "journal";
 
 /// Copies from one name to another; kills the copy after some time.
-fn copy(place: &Place, from: &str, to: &str, kill_after: Option<Duration>) -> Run {
+fn copy(place: &World, from: &str, to: &str, kill_after: Option<Duration>) -> Run {
     let bytes = (BLOCKS * u64::from(BLOCK_BYTES)).to_string();
-    let command = place.command(&["copy", from, to, "--bytes", &bytes]);
-    crate::torture::place::Running::begin(command).end(kill_after)
+    let command = place.command_of(&["copy", from, to, "--bytes", &bytes]);
+    place.start(command).end(kill_after)
 }
 
 fn array(devices: &[&str]) -> String {
@@ -35,7 +35,7 @@ fn array(devices: &[&str]) -> String {
 }
 
 /// Makes an array on all of these devices, of which `JOURNAL` is no member.
-fn create(place: &Place, level: &str, devices: &[&str], checksum: &str) {
+fn create(place: &World, level: &str, devices: &[&str], checksum: &str) {
     for device in devices {
         place.make(device, MEMBER_BYTES);
     }
@@ -51,11 +51,11 @@ fn create(place: &Place, level: &str, devices: &[&str], checksum: &str) {
     };
     let expression = format!("{level}({})", members.join(","));
     let line = format!("create box {expression} --chunk 16K --checksum {checksum}{journal}");
-    place.does(&line).expect("an array");
+    place.tries(&line).expect("an array");
 }
 
 /// Reads every block after a kill, and closes the array.
-fn read_all(place: &Place, devices: &[&str], ledger: &mut Ledger) -> Result<(), String> {
+fn read_all(place: &World, devices: &[&str], ledger: &mut Ledger) -> Result<(), String> {
     let paths = devices.iter().map(|device| place.path(device));
     let paths: Vec<String> = paths
         .map(|path| path.to_str().expect("UTF-8").to_owned())
@@ -87,7 +87,7 @@ fn is_mixed(bytes: &[u8]) -> bool {
 
 /// Judges the array after a kill. Returns the number of lost blocks, and whether the kill hit the
 /// middle of the write.
-fn judge(place: &Place, left: &[&str], ledger: &mut Ledger) -> Result<(usize, bool), String> {
+fn judge(place: &World, left: &[&str], ledger: &mut Ledger) -> Result<(usize, bool), String> {
     read_all(place, left, ledger)?;
     let lost = ledger.failed_reads.clone();
     // Read twice: the first read must not change the result.
@@ -97,7 +97,7 @@ fn judge(place: &Place, left: &[&str], ledger: &mut Ledger) -> Result<(usize, bo
     }
     // `copy` can read it too, or reports what it can't.
     let read = copy(place, &array(left), "out", None);
-    if (read.status == Some(0)) != lost.is_empty() {
+    if (read.status == 0) != lost.is_empty() {
         return Err(format!(
             "{} are lost, and a copy: {}",
             lost.len(),
@@ -116,7 +116,7 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, checksum: &str, jo
     let mut devices = ["a", "b", "c", "d", "e"][..members].to_vec();
     devices.extend(journal.then_some(JOURNAL));
     let devices = devices.as_slice();
-    let base = Place::new();
+    let base = World::new("", 0);
     create(&base, level, devices, checksum);
     let seed = u64::from(std::process::id());
     let mut ledger = Ledger::new(seed, BLOCK_BYTES);
@@ -124,9 +124,7 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, checksum: &str, jo
     let old = ledger.asks(Wish::Write { fua: true }, 0..BLOCKS);
     fs::write(base.path("data"), ledger.payload(old)).expect("room");
     let done = copy(&base, "data", &array(devices), None);
-    let answer = (done.status == Some(0))
-        .then_some(&[][..])
-        .ok_or(done.error);
+    let answer = (done.status == 0).then_some(&[][..]).ok_or(done.error);
     ledger.answered(old, answer).expect("it is written");
     let new = ledger.asks(Wish::Write { fua: true }, 0..BLOCKS);
     fs::write(base.path("data"), ledger.payload(new)).expect("room");
@@ -134,7 +132,7 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, checksum: &str, jo
     let data = data.to_str().expect("UTF-8");
     ledger.crashed(false);
     let fresh = || {
-        let place = Place::new();
+        let place = World::new("", 0);
         for device in devices {
             fs::copy(base.path(device), place.path(device)).expect("a copy");
         }
@@ -143,7 +141,7 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, checksum: &str, jo
     let place = fresh();
     let begin = Instant::now();
     let whole = copy(&place, data, &array(devices), None);
-    assert_eq!(whole.status, Some(0), "{}", whole.error);
+    whole.ends(0);
     let takes_us = u64::try_from(begin.elapsed().as_micros()).expect("short");
     println!("{level}, {checksum}, {journal}: a copy takes {takes_us} us; seed {seed}");
     let mut random = Random::of(seed, level);

@@ -8,10 +8,9 @@
 use crate::torture::client::{Client, Draw, Stop};
 use crate::torture::ledger::Ledger;
 use crate::torture::nbd::{BLOCK_BYTES, Nbd};
-use crate::torture::place::{Place, Run, Running};
 use crate::torture::random::Random;
 use crate::torture::{number, seeds};
-use std::process::Command;
+use crate::world::{Run, Running, World};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,7 +93,7 @@ struct Tally {
 
 /// The state of a round.
 struct Round<'a> {
-    place: Place,
+    place: World,
     shape: &'a Shape,
     random: Random,
     ledger: Ledger,
@@ -112,7 +111,7 @@ impl<'a> Round<'a> {
     fn new(seed: u64, tally: &'a mut Tally) -> Self {
         let mut random = Random::new(seed);
         let shape = &SHAPES[usize::try_from(seed % 6).expect("few")];
-        let place = Place::new();
+        let place = World::new("", 0);
         for device in shape
             .members
             .iter()
@@ -123,7 +122,7 @@ impl<'a> Round<'a> {
         let expression = format!("{}({})", shape.level, shape.members.join(","));
         let journal = if shape.journal { " --journal j" } else { "" };
         let line = format!("create pool {expression} --chunk 16K{journal}");
-        place.does(&line).expect("an array");
+        place.tries(&line).expect("an array");
         let mut ledger = Ledger::new(random.any(), BLOCK_BYTES);
         ledger.opened(BLOCKS, 1);
         Self {
@@ -156,7 +155,7 @@ impl<'a> Round<'a> {
         for _ in 0..50 {
             let mut server = self.serve();
             if server.ready().is_ok() {
-                let link = Nbd::connect(&self.place.path("socket"), "pool");
+                let link = Nbd::connect(&self.place.path("socket"), &self.place.unique("pool"));
                 return Ok((server, link.map_err(|error| error.to_string())?));
             }
             let said = server.said();
@@ -183,12 +182,12 @@ impl<'a> Round<'a> {
         }
         let device = self.left.remove(self.random.index(self.left.len()));
         // Resync first: what a crash left in doubt needs all members while they are present.
-        let settle = self.place.command(&["resync", "pool"]);
-        let fail = self.place.command(&["fail", device, "pool"]);
+        let settle = self.place.command_of(&["resync", "pool"]);
+        let fail = self.place.command_of(&["fail", device, "pool"]);
         Some(thread::spawn(move || {
             thread::sleep(pause);
             let settled = Running::begin(settle).end(None);
-            if settled.status != Some(0) {
+            if settled.status != 0 {
                 return settled;
             }
             Running::begin(fail).end(None)
@@ -228,7 +227,7 @@ impl<'a> Round<'a> {
             .push_str(&killer.join().expect("it was killed").said());
         if let Some(put_out) = put_out {
             let run = put_out.join().expect("it ended");
-            self.tally.put_out += u64::from(run.status == Some(0));
+            self.tally.put_out += u64::from(run.status == 0);
         }
         match stopped {
             Err(Stop::Found(what)) => Err(what),
@@ -270,17 +269,10 @@ impl<'a> Round<'a> {
             .read_all(LONGEST)
             .and_then(|()| client.read_all(LONGEST));
         read?;
-        let id = server.id().to_string();
-        let stopped = Command::new("kill").args(["-s", "TERM", &id]).status();
-        assert!(stopped.expect("kill runs").success());
+        server.signal("TERM");
         match server.end(None) {
-            Run {
-                status: Some(0), ..
-            } => Ok(()),
-            run => Err(format!(
-                "the server ends with {:?}: {}",
-                run.status, run.error
-            )),
+            Run { status: 0, .. } => Ok(()),
+            run => Err(format!("the server ends: {run:?}")),
         }
     }
 

@@ -3,8 +3,8 @@
 use crate::torture::administrator::shape::{Current, Shape};
 use crate::torture::administrator::steps;
 use crate::torture::ledger::{Ledger, Wish};
-use crate::torture::place::{Place, Run, Running};
 use crate::torture::random::Random;
+use crate::world::{Run, World};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ pub(crate) struct Life {
     /// The commands and their results.
     pub(crate) story: Vec<String>,
     pub(crate) taken: BTreeMap<&'static str, u32>,
-    pub(crate) place: Place,
+    pub(crate) place: World,
     pub(crate) devices: Vec<Device>,
     pub(crate) shape: Shape,
     pub(crate) members: Vec<Member>,
@@ -97,7 +97,7 @@ impl Life {
             random,
             story: Vec::new(),
             taken: BTreeMap::new(),
-            place: Place::new(),
+            place: World::new("", 0),
             devices: Vec::new(),
             shape,
             members: Vec::new(),
@@ -178,12 +178,12 @@ impl Life {
             self.journal = Some(journal);
         }
         let run = self.run(&command);
-        if run.status != Some(0) && self.journal.take().is_some() {
+        if run.status != 0 && self.journal.take().is_some() {
             // `create` rejects a journal device if the array would log no writes there.
             let at = command.len() - 2;
             command.truncate(at);
             self.expect_ok(&command);
-        } else if run.status != Some(0) {
+        } else if run.status != 0 {
             self.wrong("an array should be created", &run);
         }
         let bytes = self.status().json()["bytes"].as_u64();
@@ -306,17 +306,17 @@ impl Life {
             }
         });
         let quoted: Vec<String> = quoted.collect();
-        let run = Running::begin(self.place.command(arguments)).end(kill);
+        let run = self.place.start(self.place.command_of(arguments)).end(kill);
         let ended = match run.status {
-            Some(0) => String::new(),
-            Some(status) => format!("    # exit status {status}"),
-            None => format!("    # killed after {kill:?}"),
+            0 => String::new(),
+            -1 => format!("    # killed after {kill:?}"),
+            status => format!("    # exit status {status}"),
         };
         let line = format!("$ spindles {}{ended}", quoted.join(" "));
         self.story.push(line);
         self.story
             .extend(run.error.lines().map(|line| format!("   {line}")));
-        let crashed = run.status.is_none_or(|status| status > 100) && kill.is_none();
+        let crashed = !(0..=100).contains(&run.status) && kill.is_none();
         // Commands print UTF-8.
         let is_text = !format!("{}{}", run.out, run.error).contains('\u{fffd}');
         if crashed || run.error.contains("panicked") || !is_text {
@@ -327,7 +327,7 @@ impl Life {
 
     pub(crate) fn expect_ok(&mut self, arguments: &[String]) -> Run {
         let run = self.run(arguments);
-        if run.status != Some(0) {
+        if run.status != 0 {
             self.wrong("this should work", &run);
         }
         run
@@ -379,7 +379,7 @@ impl Life {
         if self.is_whole() && !self.crashed && state != "healthy" && !took_blocks {
             self.wrong("nothing is missing", &run);
         }
-        if run.status == Some(0) && !possible && state != "degraded" {
+        if run.status == 0 && !possible && state != "degraded" {
             self.wrong("what is here lacks members", &run);
         }
     }
@@ -404,8 +404,8 @@ impl Life {
         let possible = self.survives(|current| current != Current::No);
         let lost = !self.ledger.may_fail.is_empty();
         match run.status {
-            Some(0) if !possible => self.compare_stale(&run),
-            Some(0) => {
+            0 if !possible => self.compare_stale(&run),
+            0 => {
                 self.compare(&[], &run);
                 if !only_read {
                     self.opened_after_crash();

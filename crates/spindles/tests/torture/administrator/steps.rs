@@ -64,7 +64,7 @@ fn moment(life: &mut Life) -> Duration {
 fn command(life: &mut Life, arguments: &[&str], kill: Option<Duration>) -> Option<i32> {
     let mut arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
     let run = life.run_until(&arguments, kill);
-    if run.status == Some(1) && run.error.contains("--degraded") {
+    if run.status == 1 && run.error.contains("--degraded") {
         // In an inner array, they may be a half that was written alone.
         let away = |it: &Member| !life.devices[it.device].here && it.current != Current::No;
         let away: Vec<bool> = life.members.iter().map(away).collect();
@@ -74,9 +74,9 @@ fn command(life: &mut Life, arguments: &[&str], kill: Option<Duration>) -> Optio
         }
         life.goes_on_after_crash();
         arguments.push("--degraded".to_owned());
-        return life.run_until(&arguments, kill).status;
+        return life.run_until(&arguments, kill).code();
     }
-    run.status
+    run.code()
 }
 
 /// Records a write to the array: absent members are outdated.
@@ -285,7 +285,7 @@ fn lose_too_much(life: &mut Life) -> bool {
         fs::write(life.place.path("data"), block).expect("room");
         let target = life.target();
         let run = life.run(&["copy", "data", &target].map(str::to_owned));
-        if run.status == Some(0) {
+        if run.status == 0 {
             life.wrong("too much is gone for a write", &run);
         }
     }
@@ -424,7 +424,7 @@ fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let run = life.run(&arguments);
         let is_through = run.error.contains("of array 'ark'; take another device");
-        status = if is_through { Some(0) } else { run.status };
+        status = if is_through { Some(0) } else { run.code() };
     }
     if status != Some(0) {
         life.fail("a rebuild of an array inside should work");
@@ -592,7 +592,7 @@ fn grow(life: &mut Life) -> bool {
         let kill = (!last && life.random.one_in(3)).then(|| moment(life));
         let on = [&["grow"][..], &devices, &[&new_name]].concat();
         let begun = life.run(&on.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-        status = if begun.status == Some(0) {
+        status = if begun.status == 0 {
             Some(0)
         } else {
             command(life, &[&arguments[..], &["--force"]].concat(), kill)
@@ -708,7 +708,7 @@ fn journal(life: &mut Life) -> bool {
     let device = life.buy(4 << 20);
     let name = life.name(device);
     let run = life.run(&["journal", "add", &name, "--array", &list].map(str::to_owned));
-    if run.status == Some(0) {
+    if run.status == 0 {
         life.journal = Some(device);
     }
     true

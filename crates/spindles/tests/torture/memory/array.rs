@@ -3,8 +3,8 @@
 use crate::torture::memory::group::Group;
 use crate::torture::memory::run;
 use crate::torture::memory::sizes::{Series, Sizes};
-use crate::torture::place::{Place, Running};
 use crate::torture::random::Random;
+use crate::world::{Running, World};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const SETTLES: Duration = Duration::from_millis(100);
 
 pub(crate) struct Array<'a> {
     way: &'static str,
-    place: Place,
+    place: World,
     server: Mutex<Running>,
     group: &'a Group,
 }
@@ -35,7 +35,7 @@ impl<'a> Array<'a> {
         group: &'a Group,
         in_group: bool,
     ) -> Result<Self, String> {
-        let place = Place::new();
+        let place = World::new("", 0);
         for name in ["a", "b", "c", "d"] {
             // Allocated in advance, so that they take no memory of the group on any file system.
             let path = place.path(name);
@@ -43,9 +43,9 @@ impl<'a> Array<'a> {
             run("fallocate", &["--length", &MEMBER_BYTES.to_string(), path])?;
         }
         place
-            .does("create pool raid5(a,b,c) --chunk 64K")
+            .tries("create pool raid5(a,b,c) --chunk 64K")
             .expect("an array");
-        let serve = place.command(&["serve", "pool", way, address]);
+        let serve = place.command_of(&["serve", "pool", way, address]);
         let serve = if in_group { group.enter(&serve) } else { serve };
         let mut server = Running::begin(serve);
         server.ready()?;
@@ -90,9 +90,9 @@ impl<'a> Array<'a> {
     /// Runs a command in the group.
     fn does(&self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
-        let command = self.group.enter(&self.place.command(&words));
+        let command = self.group.enter(&self.place.command_of(&words));
         let run = Running::begin(command).end(None);
-        let done = run.status == Some(0);
+        let done = run.status == 0;
         assert!(done, "{}: {line}: {}{}", self.way, run.out, run.error);
         run.out
     }
@@ -165,6 +165,6 @@ impl<'a> Array<'a> {
         assert_eq!(found.trim(), "array 'pool': nothing is wrong");
         self.does("stop pool");
         let server = self.server.into_inner().expect("no thread panicked");
-        assert_eq!(server.end(None).status, Some(0));
+        server.end(None).ends(0);
     }
 }

@@ -1,7 +1,7 @@
 //! Clients: fio, which verifies its writes, and a memory hog.
 
 use crate::torture::memory::group::Group;
-use crate::torture::place::Running;
+use crate::world::Running;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
