@@ -26,10 +26,6 @@ macro_rules! mutations {
 mutations! {
     /// Stripe ranges don't wait for one another.
     DropStripeLock,
-    /// Writes are acknowledged before the loss of a member is durable.
-    SkipFailureRecord,
-    /// The array is not marked unclean before it is written.
-    SkipDirtyMark,
     /// After a crash, places are read before they are settled.
     SkipSettle,
     /// Unreadable blocks are not recovered from redundancy.
@@ -38,10 +34,6 @@ mutations! {
     LostWakeup,
     /// Two stripe ranges use the same scratch space.
     SharedScratch,
-    /// If a scrub can't identify the corrupt chunk, it repairs the first chunk.
-    RepairUnlocated,
-    /// A scrub trusts every block that it reads.
-    BlindScrub,
     /// A scrub does not look at the metadata on the members.
     SkipInspection,
     /// A scrub does not wait for writes under way.
@@ -52,9 +44,6 @@ mutations! {
     ClearBitWhileOut,
     /// Writes are not logged before they go to their places.
     SkipJournal,
-    /// Writes are logged, and go to their places, before the loss of a member is durable whose
-    /// journal lacks its part.
-    LogUnrecorded,
     /// The journals are not replayed after a crash.
     SkipReplay,
     /// Blocks that the journal's own device failed to log still go to their places.
@@ -85,8 +74,6 @@ mutations! {
     HedgeInPlace,
     /// Reads are hedged without a limit.
     HedgeUnlimited,
-    /// A replay does not wait until the superblocks record the missing members.
-    ReplayUnrecorded,
     /// The replayed log still counts while the array serves.
     KeepReplayed,
     /// Regions in doubt when a member goes out do not count as regions that the member lacks.

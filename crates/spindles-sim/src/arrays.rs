@@ -194,16 +194,16 @@ impl Arrays {
         self.engines[array].as_ref()?.poll_timeout()
     }
 
-    /// Carries out a computation that an engine requests.
-    pub(crate) fn compute(&mut self, array: usize, id: StepId) -> ComputeResult {
+    /// Carries out a computation that an engine requests. Returns its kind and its result.
+    pub(crate) fn compute(&mut self, array: usize, id: StepId) -> (Compute, ComputeResult) {
         let engine = self.engines[array].as_mut().expect("it asked");
         let step = engine.step(id);
-        let is_checksum = step.compute == Compute::Checksum;
+        let compute = step.compute;
         let (result, checksums) = self.memory.compute(&step);
-        if is_checksum {
+        if compute == Compute::Checksum {
             engine.checksums_mut(id).copy_from_slice(&checksums);
         }
-        result
+        (compute, result)
     }
 
     /// Copies the metadata that an engine is about to write: the engine may change it meanwhile.

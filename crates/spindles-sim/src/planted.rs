@@ -1,7 +1,7 @@
 //! Planted faults: those of the engine, and those that drop or change an output on its way to the
 //! devices. The simulator proves with them that its checkers find such mistakes.
 
-use spindles_block::{MemberIndex, MemberIo, MemberSet, Operation};
+use spindles_block::{Compute, ComputeResult, MemberIndex, MemberIo, MemberSet, Operation};
 use spindles_engine::{Engine, IoPurpose, JOURNAL_DEVICE, Mutation, Purpose};
 
 /// A planted fault.
@@ -16,7 +16,8 @@ pub enum Planted {
     Output(OutputFault),
 }
 
-/// A fault in the driver of an engine. Each stands for an engine that omits or weakens an output.
+/// A fault in the driver of an engine. Each stands for an engine that omits or weakens an output,
+/// or mistakes the result of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputFault {
     /// A flush is answered without asking the members.
@@ -70,6 +71,14 @@ pub enum OutputFault {
     ForgetBadBlocks,
     /// Dirty bits are not written to the members.
     SkipRegionMark,
+    /// Superblocks are not written while a member is missing.
+    SkipFailureRecord,
+    /// Superblocks are not written.
+    SkipDirtyMark,
+    /// If a scrub can't identify the corrupt chunk, it repairs the first chunk.
+    RepairUnlocated,
+    /// A scrub trusts every block that it reads.
+    BlindScrub,
 }
 
 /// Every fault in the driver.
@@ -98,6 +107,10 @@ pub const OUTPUT_FAULTS: &[OutputFault] = &[
     OutputFault::StaleParity,
     OutputFault::ForgetBadBlocks,
     OutputFault::SkipRegionMark,
+    OutputFault::SkipFailureRecord,
+    OutputFault::SkipDirtyMark,
+    OutputFault::RepairUnlocated,
+    OutputFault::BlindScrub,
 ];
 
 impl Planted {
@@ -143,6 +156,21 @@ impl Planted {
         }
         Some(io)
     }
+
+    /// Returns the result of a computation as the engine gets it.
+    pub(crate) fn result(self, compute: Compute, result: ComputeResult) -> ComputeResult {
+        match (self, result) {
+            (Self::Output(OutputFault::BlindScrub), _) if compute == Compute::Locate => {
+                ComputeResult::Done
+            }
+            (Self::Output(OutputFault::RepairUnlocated), ComputeResult::Mismatch)
+                if compute == Compute::Locate =>
+            {
+                ComputeResult::Located(0)
+            }
+            _ => result,
+        }
+    }
 }
 
 impl OutputFault {
@@ -175,7 +203,16 @@ impl OutputFault {
             Self::StaleParity => purpose == IoPurpose::Parity && writes,
             Self::SkipRegionMark => own(Purpose::DirtyBitmap),
             Self::ForgetBadBlocks => own(Purpose::BadBlocks),
-            Self::SwapMembers | Self::SkipFua | Self::SettleInCache => false,
+            Self::SkipDirtyMark => own(Purpose::Superblock),
+            Self::SkipFailureRecord => {
+                let mut members = MemberSet::all(engine.geometry().members()).iter();
+                own(Purpose::Superblock) && members.any(|member| engine.is_out(member))
+            }
+            Self::SwapMembers
+            | Self::SkipFua
+            | Self::SettleInCache
+            | Self::RepairUnlocated
+            | Self::BlindScrub => false,
         }
     }
 

@@ -305,7 +305,8 @@ impl World {
         match happening {
             Happening::Disk(place) => self.disk_done(place),
             Happening::Computed { array, step } => {
-                let result = self.arrays.compute(array, step);
+                let (compute, result) = self.arrays.compute(array, step);
+                let result = self.options.planted.result(compute, result);
                 let now = self.clock.now();
                 self.log.entry(now, Entry::Computed { array });
                 self.give(Input::Computed(array, step, result));
@@ -725,8 +726,11 @@ impl World {
             self.devices.put_back(place, io);
             return self.clock.at(at, Happening::Disk(place));
         }
-        if io.io.operation == Operation::Read {
-            self.fills(&io);
+        let clients = self.client.keeps(io.io.buffer.buffer);
+        if io.io.operation == Operation::Read && clients {
+            // The disk is about to fill the buffer.
+            let disk = io.disk;
+            self.show(&Seen::DiskRead { disk, clients });
         }
         let DiskIo {
             array, disk, bytes, ..
@@ -762,16 +766,6 @@ impl World {
             });
         }
         self.give(Input::Member(array, io.io.id, result));
-    }
-
-    /// Checks the buffer that a disk is about to fill with data read.
-    pub(crate) fn fills(&mut self, io: &DiskIo) {
-        let buffer = io.io.buffer.buffer;
-        let clients = self.client.keeps(buffer);
-        if clients {
-            let disk = io.disk;
-            self.show(&Seen::DiskRead { disk, clients });
-        }
     }
 
     /// Counts the reads that the outermost array hedged since the last call.

@@ -365,10 +365,10 @@ fn planted_faults_are_found() {
     let faults = [
         Output(OutputFault::SkipFlush),
         Output(OutputFault::SkipFua),
-        Engine(Mutation::SkipDirtyMark),
+        Output(OutputFault::SkipDirtyMark),
         Engine(Mutation::SkipSettle),
         Output(OutputFault::SkipOpeningFlush),
-        Engine(Mutation::SkipFailureRecord),
+        Output(OutputFault::SkipFailureRecord),
         Output(OutputFault::SettleInCache),
         Output(OutputFault::CloseUnflushed),
     ];
@@ -411,7 +411,7 @@ fn planted_faults_of_regions_and_devices_are_found() {
         (Output(OutputFault::SkipRegionMark), share, mirror),
         (Engine(Mutation::ClearBitEarly), share, mirror),
         (
-            Engine(Mutation::LogUnrecorded),
+            Output(OutputFault::SkipFailureRecord),
             share,
             &format!("{device}, member 0 drops out"),
         ),

@@ -53,7 +53,6 @@ impl Engine {
         self.metadata.persistence.is_some()
             && self.policy.resync_after_crash
             && (self.geometry.redundancy() > 0 || self.has_checksums())
-            && !self.mutated(Mutation::SkipDirtyMark)
     }
 
     /// Stops writing, because a change that must be durable before further writes can't be made
@@ -98,9 +97,6 @@ impl Engine {
     /// A member whose newest superblock is only in its cache would fall two generations behind.
     pub(crate) fn begin_update(&mut self) {
         if self.metadata.pending > 0 || !self.metadata.wanted || self.opening.is_finding() {
-            return;
-        }
-        if self.mutated(Mutation::ReplayUnrecorded) && self.is_replaying() {
             return;
         }
         if self.metadata.broken {

@@ -9,7 +9,7 @@
 
 use super::Job;
 use crate::{
-    Engine, Mutation, RangeId,
+    Engine, RangeId,
     engine::Closing,
     jobs::{
         Place, Walk,
@@ -253,12 +253,6 @@ impl Engine {
         }
         let readable = self.ranges[id].plan.reads;
         let data = u32::from(self.shape(id).data);
-        let result = match result {
-            ComputeResult::Mismatch if self.mutated(Mutation::RepairUnlocated) => {
-                ComputeResult::Located(0)
-            }
-            result => result,
-        };
         match result {
             ComputeResult::Located(place) => {
                 let slot = readable.iter().nth(usize::from(place)).expect("a source");

@@ -107,16 +107,6 @@ impl Engine {
         }
     }
 
-    /// Returns true if logged blocks may still have to go to their places.
-    pub(crate) fn is_replaying(&self) -> bool {
-        self.opening.replay().is_some_and(|replay| {
-            matches!(
-                replay.stage,
-                Stage::Due | Stage::Scanning { .. } | Stage::Checking | Stage::Placing
-            )
-        })
-    }
-
     /// Returns true if a member's journal is missing with it. On a device of its own the ring of a
     /// missing member is still there, and may have the only header of a batch.
     fn journal_is_missing(&self, member: MemberIndex) -> bool {
@@ -232,7 +222,7 @@ impl Engine {
             return;
         }
         self.judge_log();
-        if self.read_only || self.mutated(Mutation::ReplayUnrecorded) {
+        if self.read_only {
             return self.check_last_batch();
         }
         self.replay().stage = Stage::Recording;
@@ -519,8 +509,7 @@ impl Engine {
         if self.places_fail() {
             return self.abandon_replay();
         }
-        let recorded = !self.metadata.busy() || self.mutated(Mutation::ReplayUnrecorded);
-        if !recorded && !self.metadata.is_broken() {
+        if self.metadata.busy() && !self.metadata.is_broken() {
             // A member went out. Blocks decided without this member are placed only after the
             // superblocks record its loss.
             self.replay().waits = true;

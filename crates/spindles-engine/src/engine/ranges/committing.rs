@@ -38,9 +38,7 @@ impl Engine {
         // Logged blocks go to their places, even if the journal fails.
         let logged = self.ranges[id].log.segment.is_some();
         // The loss of a member must be durable first: the journals lack its part.
-        let unrecorded = (logged || self.journals())
-            && self.metadata.may_count_on(self.missing)
-            && !self.mutated(Mutation::LogUnrecorded);
+        let unrecorded = (logged || self.journals()) && self.metadata.may_count_on(self.missing);
         let undecided = unrecorded || !logged && self.journal_undecided();
         let waits_for = if harmless || self.writes_nothing() {
             None

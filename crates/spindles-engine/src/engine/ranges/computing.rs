@@ -1,7 +1,7 @@
 //! `Computing`: the computations in the plan of a stripe range.
 
 use crate::{
-    Engine, Mutation, RangeId, index,
+    Engine, RangeId, index,
     output::Output,
     plan::{Strategy, Work},
     ranges::{Owner, Phase},
@@ -206,7 +206,6 @@ impl Engine {
 
     /// Handles the result of a computation of a stripe range.
     pub(crate) fn range_computed(&mut self, id: RangeId, result: ComputeResult) {
-        let trusts_reads = self.mutated(Mutation::BlindScrub);
         let proves = self.has_checksums();
         let range = &mut self.ranges[id];
         let Phase::Computing(work) = range.phase() else {
@@ -232,7 +231,7 @@ impl Engine {
             Work::Prove => return self.recovered(id),
             _ => {}
         }
-        if work == Work::Locate && result != ComputeResult::Done && !trusts_reads {
+        if work == Work::Locate && result != ComputeResult::Done {
             return self.scrub_disagrees(id, result);
         }
         if work == Work::Compare {

@@ -43,7 +43,7 @@ impl Engine {
     pub(crate) fn acknowledge(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         range.move_to(Phase::Acknowledging);
-        if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
+        if self.metadata.busy() {
             self.waits.wait(id, WaitFor::Superblocks);
             return;
         }
