@@ -214,13 +214,6 @@ impl Geometry {
         }
     }
 
-    /// Returns a group. `group_into` uses memory again.
-    pub fn group(&self, index: GroupIndex) -> Group {
-        let mut group = Group::empty();
-        self.group_into(index, &mut group);
-        group
-    }
-
     /// Fills in a group. Allocates nothing and writes only the slots in use. Panics for a group
     /// beyond the end.
     pub fn group_into(&self, index: GroupIndex, out: &mut Group) {

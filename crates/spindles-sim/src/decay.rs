@@ -1,7 +1,7 @@
 //! Corruption that strikes while clients are running, which only checksums can detect.
 
 use crate::disk::View;
-use crate::stack::Kept;
+use crate::stack::Spot;
 use crate::world::World;
 use spindles_block::BlockIndex;
 use std::collections::BTreeSet;
@@ -64,13 +64,12 @@ impl World {
     /// have been at a crash that may have torn it.
     pub(crate) fn may_decay(&self, disk: usize, block: BlockIndex) -> bool {
         let sectors = self.stack.sectors(disk, block);
-        let (Some(place), Some(kept)) = (
-            self.stack.place_of(disk, sectors.start),
-            self.stack.kept_at(disk, block),
-        ) else {
+        let spot = self.stack.spot_at(disk, block);
+        let is_data = self.stack.place_of(disk, sectors.start).is_some();
+        let Some(spot) = spot.filter(|_| is_data) else {
             return false; // Metadata.
         };
-        let Kept { array, member, .. } = kept;
+        let Spot { array, member, .. } = spot;
         let this = &self.stack.arrays[array];
         let in_flight = self.is_in_flight(disk, block);
         let may_be_torn =
@@ -78,9 +77,7 @@ impl World {
         // A crash left the block partly written, and the array has not resynced it yet.
         let is_in_gap = self.truth.gap_of(&self.stack, disk, block).is_some();
         let is = |view| self.stack.disk_block(disk, block, view);
-        let start = this.data_start[usize::from(member.0)].0;
-        let offset = BlockIndex(kept.block.0 - start);
-        let written = |view| self.stack.is_held(array, place.member, offset, view);
+        let written = |view| self.stack.is_held(spot, view);
         this.checksums.is_some()
             && self.arrays.is_open(array)
             && !this.lost.contains(member)

@@ -3,8 +3,8 @@
 
 use super::{Checker, Scene, Seen, Stateless};
 use crate::disk::View;
-use crate::stack::Below;
 use crate::stack::superblocks::newest_superblock;
+use crate::stack::{Below, group_of};
 use spindles_block::{BlockIndex, Instant, MemberIndex};
 use spindles_format::MemberState;
 use spindles_layout::Role;
@@ -69,7 +69,7 @@ fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: 
         if !scene.stack.is_written(0, location.group, View::Durable) {
             return false; // Zeros in a group that was never written: no member is written.
         }
-        let group = geometry.group(location.group);
+        let group = group_of(geometry, location.group);
         let row = location.block_in_chunk.into();
         if scene.stack.is_blank_row(0, &group, row, View::Current) {
             return false; // Same here.

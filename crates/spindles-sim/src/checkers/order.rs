@@ -12,7 +12,7 @@
 use super::{Check, Checker, Scene, Seen};
 use crate::disk::View;
 use crate::stack::superblocks::newest_superblock;
-use crate::stack::{Below, Place};
+use crate::stack::{Below, Place, Spot, group_of};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{
     ArrayRecord, JOURNAL_HEADER_BYTES, JournalHeader, JournalKind, block_checksum, stored_checksum,
@@ -337,10 +337,18 @@ fn unlogged_blocks<'bytes>(
     let geometry = &stack.arrays[place.array].geometry;
     let is_unlogged = |&(offset, bytes): &(u64, &[u8])| {
         let is_put_back = stack.should_hold(disk, BlockIndex(write.start + offset), bytes);
-        if is_put_back || stack.is_unfilled(place.array, place.member, BlockIndex(offset)) {
+        let offset = BlockIndex(offset);
+        let Place { array, member, .. } = place;
+        if is_put_back
+            || stack.is_unfilled(Spot {
+                array,
+                member,
+                offset,
+            })
+        {
             return false; // No valid data changes: it was unreadable, corrupt or not filled.
         }
-        let Some((group, _, row)) = geometry.find(place.member, BlockIndex(offset)) else {
+        let Some((group, _, row)) = geometry.find(member, offset) else {
             return false;
         };
         let sums = logged.get(&(place.array, (group.0, row, place.member)));
@@ -355,7 +363,7 @@ fn unlogged_blocks<'bytes>(
 
 /// Returns the members of a place's group.
 fn members_of(scene: &Scene<'_>, place: Place) -> MemberSet {
-    let group = scene.stack.arrays[place.array].geometry.group(place.group);
+    let group = group_of(&scene.stack.arrays[place.array].geometry, place.group);
     group.slots().iter().map(|slot| slot.member).collect()
 }
 

@@ -3,6 +3,7 @@
 
 use super::scenario::{ATOMS_PER_BLOCK, Event, Scenario};
 use super::store::{Content, Store, ZEROS, mix};
+use crate::stack::group_of;
 use spindles_block::{BlockIndex, Operation};
 use spindles_workload::stamp::Stamp;
 
@@ -73,7 +74,7 @@ fn bit(event: usize) -> u8 {
 /// Returns the data blocks in the row of a block.
 fn row_of(scenario: &Scenario, block: u64) -> Vec<u64> {
     let location = scenario.geometry.locate(BlockIndex(block));
-    let group = scenario.geometry.group(location.group);
+    let group = group_of(&scenario.geometry, location.group);
     let chunks = (0..u64::from(group.data_chunks)).map(|chunk| chunk * u64::from(group.blocks));
     let row = chunks.map(|chunk| group.first_block.0 + chunk + u64::from(location.block_in_chunk));
     row.collect()

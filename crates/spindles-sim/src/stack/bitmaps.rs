@@ -1,6 +1,6 @@
 //! Access to the bitmaps of an array without the engine, for the checkers.
 
-use super::{Below, Stack};
+use super::{Below, Spot, Stack, group_of};
 use crate::disk::View;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
@@ -62,13 +62,12 @@ impl Stack {
         let of_zeros = stored_checksum(block_checksum(&zeros));
         let row_sum = RowSum::of_zeros(this.geometry.data_chunks(), of_zeros);
         for group in (first..end).map(GroupIndex) {
-            let rows = this.geometry.group(group);
+            let rows = group_of(&this.geometry, group);
             for slot in rows.slots() {
                 let start = this.data_start[usize::from(slot.member.0)].plus(slot.offset.0);
                 for row in 0..u64::from(rows.blocks) {
                     self.put_raw(array, slot.member, start.plus(row), &zeros);
-                    let offset = slot.offset.plus(row);
-                    self.put_checksum(array, slot.member, offset, &zeros, row_sum);
+                    self.put_checksum(Spot::of(array, slot, row), &zeros, row_sum);
                 }
             }
         }

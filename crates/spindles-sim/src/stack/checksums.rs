@@ -1,6 +1,6 @@
 //! Access to the checksums of an array without the engine, for the checkers.
 
-use super::{Array, Below, Checksums, Decay, Stack};
+use super::{Array, Below, Checksums, Decay, Spot, Stack, group_of};
 use crate::disk::View;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
@@ -43,14 +43,8 @@ impl Stack {
 
     /// Durably stores the checksum of a block of a member and its row sum. No engine may have the
     /// array open.
-    pub(crate) fn put_checksum(
-        &mut self,
-        array: usize,
-        member: MemberIndex,
-        offset: BlockIndex,
-        bytes: &[u8],
-        row_sum: RowSum,
-    ) {
+    pub(crate) fn put_checksum(&mut self, spot: Spot, bytes: &[u8], row_sum: RowSum) {
+        let (array, member, offset) = spot.parts();
         let at = usize::from(member.0);
         let Some(checksums) = &self.arrays[array].checksums else {
             return;
@@ -73,19 +67,16 @@ impl Stack {
     /// member has a checksum of it then, and at least one has the blank mark or no checksum.
     pub(crate) fn is_blank_row(&self, array: usize, group: &Group, row: u64, view: View) -> bool {
         let this = &self.arrays[array];
-        let Some(checksums) = this.checksums.as_ref().filter(|_| this.regions.is_some()) else {
+        if this.checksums.is_none() || this.regions.is_none() {
             return false;
-        };
+        }
         if group.parity_chunks == 0 || group.data_chunks < 2 || this.staged.contains(&group.index.0)
         {
             return false;
         }
         let kept = |slot: &Slot| {
             let is_there = !this.lost.contains(slot.member);
-            let kept = is_there.then(|| {
-                let offset = slot.offset.plus(row);
-                self.kept_checksum(array, checksums, slot.member, offset, view)
-            });
+            let kept = is_there.then(|| self.kept_checksum(Spot::of(array, slot, row), view));
             kept.flatten()
         };
         let kept: Vec<u32> = group.slots().iter().filter_map(kept).collect();
@@ -96,18 +87,13 @@ impl Stack {
 
     /// Returns true if this block of the member's data area counts: its group is written and its
     /// row is not blank.
-    pub(crate) fn is_held(
-        &self,
-        array: usize,
-        member: MemberIndex,
-        offset: BlockIndex,
-        view: View,
-    ) -> bool {
+    pub(crate) fn is_held(&self, spot: Spot, view: View) -> bool {
+        let (array, member, offset) = spot.parts();
         let geometry = &self.arrays[array].geometry;
         let Some((index, _, row)) = geometry.find(member, offset) else {
             return false;
         };
-        let group = geometry.group(index);
+        let group = group_of(geometry, index);
         self.is_written(array, index, view) && !self.is_blank_row(array, &group, row.into(), view)
     }
 
@@ -118,14 +104,14 @@ impl Stack {
     /// The first place that does not match.
     pub fn check_checksums(&self, array: usize, view: View) -> Result<(), String> {
         let this = &self.arrays[array];
-        let Some(checksums) = &this.checksums else {
+        if this.checksums.is_none() {
             return Ok(());
-        };
+        }
         for index in (0..this.geometry.groups()).map(GroupIndex) {
             if !self.is_written(array, index, view) {
                 continue;
             }
-            let group = this.geometry.group(index);
+            let group = group_of(&this.geometry, index);
             self.check_row_sums(array, &group, view)?;
             for slot in group.slots() {
                 let member = slot.member;
@@ -133,12 +119,12 @@ impl Stack {
                     continue;
                 }
                 for row in 0..u64::from(group.blocks) {
-                    let offset = slot.offset.plus(row);
+                    let spot = Spot::of(array, slot, row);
                     if self.is_blank_row(array, &group, row, view) {
                         continue;
                     }
-                    let kept = self.kept_checksum(array, checksums, member, offset, view);
-                    let found = self.checksum_of_contents(array, member, offset, view);
+                    let kept = self.kept_checksum(spot, view);
+                    let found = self.checksum_of_contents(spot, view);
                     let (Some(kept), Some(found)) = (kept, found) else {
                         continue;
                     };
@@ -154,8 +140,9 @@ impl Stack {
                     let damaged = this.damaged.is_some();
                     if kept != found && !none && !damaged {
                         return Err(format!(
-                            "array {array}: block {offset} of member {member} has the checksum \
-                             {kept:#x} of something else"
+                            "array {array}: block {} of member {member} has the checksum {kept:#x} \
+                             of something else",
+                            spot.offset
                         ));
                     }
                 }
@@ -170,10 +157,10 @@ impl Stack {
         let checksums = this.checksums.as_ref().expect("the caller looked");
         let found = |slot: &Slot, row: u64| {
             let is_there = !this.lost.contains(slot.member);
-            let offset = slot.offset.plus(row);
-            let found =
-                is_there.then(|| self.checksum_of_contents(array, slot.member, offset, view));
-            found.flatten()
+            let spot = Spot::of(array, slot, row);
+            is_there
+                .then(|| self.checksum_of_contents(spot, view))
+                .flatten()
         };
         if group.parity_chunks == 0 || this.damaged.is_some() || this.regions.is_none() {
             return Ok(());
@@ -216,14 +203,9 @@ impl Stack {
     }
 
     /// Returns the stored checksum of a block of a member. `None` if it can't be read.
-    fn kept_checksum(
-        &self,
-        array: usize,
-        checksums: &Checksums,
-        member: MemberIndex,
-        offset: BlockIndex,
-        view: View,
-    ) -> Option<u32> {
+    fn kept_checksum(&self, spot: Spot, view: View) -> Option<u32> {
+        let (array, member, offset) = spot.parts();
+        let checksums = self.arrays[array].checksums.as_ref()?;
         let (first, number, place) = self.page_of(checksums, usize::from(member.0), offset);
         let mut page = self.page_bytes(array, member, first, view)?;
         open_checksums(checksums.entries, checksums.array, number, &mut page);
@@ -232,50 +214,28 @@ impl Stack {
 
     /// Computes the checksum of a block of a member. `None` if the block can't be read, is corrupt
     /// or could not be filled.
-    fn checksum_of_contents(
-        &self,
-        array: usize,
-        member: MemberIndex,
-        offset: BlockIndex,
-        view: View,
-    ) -> Option<u32> {
-        let bytes = self.member_block(array, member, offset, view);
-        let bytes = bytes.filter(|_| !self.is_unfilled(array, member, offset));
+    fn checksum_of_contents(&self, spot: Spot, view: View) -> Option<u32> {
+        let bytes = self.member_block(spot, view);
+        let bytes = bytes.filter(|_| !self.is_unfilled(spot));
         bytes.map(|bytes| stored_checksum(block_checksum(&bytes)))
     }
 
     /// Returns true if the stored checksum of a block of a member matches these bytes.
-    pub(crate) fn is_summed(
-        &self,
-        array: usize,
-        member: MemberIndex,
-        offset: BlockIndex,
-        bytes: &[u8],
-    ) -> bool {
-        let kept = (self.arrays[array].checksums.as_ref()).and_then(|checksums| {
-            self.kept_checksum(array, checksums, member, offset, View::Current)
-        });
+    pub(crate) fn is_summed(&self, spot: Spot, bytes: &[u8]) -> bool {
+        let kept = self.kept_checksum(spot, View::Current);
         kept == Some(stored_checksum(block_checksum(bytes)))
     }
 
     /// Returns true if the stored checksum of a block of a disk matches these bytes.
     fn is_summed_on(&self, disk: usize, block: BlockIndex, bytes: &[u8]) -> bool {
-        self.kept_at(disk, block).is_some_and(|kept| {
-            let start = self.arrays[kept.array].data_start[usize::from(kept.member.0)];
-            let offset = kept.block.0.checked_sub(start.0).map(BlockIndex);
-            offset.is_some_and(|offset| self.is_summed(kept.array, kept.member, offset, bytes))
-        })
+        let spot = self.spot_at(disk, block);
+        spot.is_some_and(|spot| self.is_summed(spot, bytes))
     }
 
     /// Returns true if a block of a member counts as corrupt because its checksum was in a damaged
     /// journal.
-    pub(crate) fn lost_its_checksum(
-        &self,
-        array: usize,
-        member: MemberIndex,
-        offset: BlockIndex,
-        view: View,
-    ) -> bool {
+    pub(crate) fn lost_its_checksum(&self, spot: Spot, view: View) -> bool {
+        let (array, member, offset) = spot.parts();
         let this = &self.arrays[array];
         let at = usize::from(member.0);
         let (Some(checksums), Below::Disk(disk)) = (&this.checksums, this.members[at]) else {
@@ -284,10 +244,10 @@ impl Stack {
         let (page, _, _) = self.page_of(checksums, at, offset);
         let blocks = u64::try_from(CHECKSUM_PAGE_BYTES / self.block_bytes).expect("small");
         let sectors = self.sectors(disk, page).start..self.sectors(disk, page.plus(blocks)).start;
-        this.damaged.is_some() && self.is_held(array, member, offset, view) && {
+        this.damaged.is_some() && self.is_held(spot, view) && {
             let block = this.data_start[at].plus(offset.0);
             let found = stored_checksum(block_checksum(&self.disk_block(disk, block, view)));
-            let kept = self.kept_checksum(array, checksums, member, offset, view);
+            let kept = self.kept_checksum(spot, view);
             kept != Some(found) || self.disks[disk].is_unreadable(sectors)
         }
     }
@@ -296,10 +256,10 @@ impl Stack {
     pub(crate) fn lacks_checksums(&self, array: usize) -> bool {
         let geometry = &self.arrays[array].geometry;
         (0..geometry.groups()).map(GroupIndex).any(|index| {
-            let group = geometry.group(index);
+            let group = group_of(geometry, index);
             let lacks = |slot: &Slot| {
-                let mut rows = (0..u64::from(group.blocks)).map(|row| slot.offset.plus(row));
-                rows.any(|offset| self.lost_its_checksum(array, slot.member, offset, View::Current))
+                let mut spots = (0..u64::from(group.blocks)).map(|row| Spot::of(array, slot, row));
+                spots.any(|spot| self.lost_its_checksum(spot, View::Current))
             };
             // Includes members that are out: a member may return with old contents.
             self.is_written(array, index, View::Current) && group.slots().iter().any(lacks)

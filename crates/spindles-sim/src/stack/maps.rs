@@ -2,7 +2,7 @@
 //! of the inner array is a block of a single disk. The outer array treats the block like a block of
 //! its own disks.
 
-use super::{Array, Below, Kept, Stack};
+use super::{Array, Below, Kept, Spot, Stack, group_of};
 use spindles_block::{BlockIndex, MemberIndex};
 
 impl Array {
@@ -69,13 +69,25 @@ impl Stack {
             let start = this.data_start[usize::from(member.0)];
             let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
             let (index, _, row) = this.geometry.find(member, offset)?;
-            block = this.geometry.group(index).first_block.plus(row.into());
+            block = group_of(&this.geometry, index).first_block.plus(row.into());
             (array, member) = above;
         }
         Some(Kept {
             array,
             member,
             block,
+        })
+    }
+
+    /// Returns the place of a disk's block in the data area of its keeper's member; `None` for
+    /// metadata.
+    pub(crate) fn spot_at(&self, disk: usize, block: BlockIndex) -> Option<Spot> {
+        let kept = self.kept_at(disk, block)?;
+        let start = self.arrays[kept.array].data_start[usize::from(kept.member.0)];
+        Some(Spot {
+            array: kept.array,
+            member: kept.member,
+            offset: kept.block.0.checked_sub(start.0).map(BlockIndex)?,
         })
     }
 }

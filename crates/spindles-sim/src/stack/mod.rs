@@ -184,15 +184,9 @@ impl Stack {
 
     /// Returns a block of a member, counted in its data area. `None` if redundancy does not suffice
     /// to reconstruct it.
-    pub fn member_block(
-        &self,
-        array: usize,
-        member: MemberIndex,
-        offset: BlockIndex,
-        view: View,
-    ) -> Option<Vec<u8>> {
-        let start = self.arrays[array].data_start[usize::from(member.0)];
-        self.raw_block(array, member, start.plus(offset.0), view)
+    pub fn member_block(&self, spot: Spot, view: View) -> Option<Vec<u8>> {
+        let start = self.arrays[spot.array].data_start[usize::from(spot.member.0)];
+        self.raw_block(spot.array, spot.member, start.plus(spot.offset.0), view)
     }
 
     /// Same as `member_block`, but counted from the start of the member.
@@ -218,7 +212,7 @@ impl Stack {
         }
         let Array { geometry, lost, .. } = &self.arrays[array];
         let location = geometry.locate(block);
-        let group = geometry.group(location.group);
+        let group = group_of(geometry, location.group);
         let row = u64::from(location.block_in_chunk);
         if !self.is_written(array, location.group, view)
             || self.is_blank_row(array, &group, row, view)
@@ -236,9 +230,9 @@ impl Stack {
             .iter()
             .filter(|slot| !lost.contains(slot.member))
         {
-            let offset = slot.offset.plus(row);
-            if !self.is_unfilled(array, slot.member, offset)
-                && let Some(bytes) = self.member_block(array, slot.member, offset, view)
+            let spot = Spot::of(array, slot, row);
+            if !self.is_unfilled(spot)
+                && let Some(bytes) = self.member_block(spot, view)
             {
                 if slot == wanted || group.parity_chunks == 0 {
                     return Some(bytes);
@@ -282,7 +276,7 @@ impl Stack {
             let zeros = vec![0; self.block_bytes];
             return vec![(format!("unwritten group {}", location.group.0), zeros)];
         }
-        let group = geometry.group(location.group);
+        let group = group_of(geometry, location.group);
         let mut places = Vec::new();
         if view == View::Durable && group.parity_chunks > 0 && self.arrays[array].logs {
             return places; // What a power loss leaves is known only once it is opened again.
@@ -297,13 +291,11 @@ impl Stack {
                 continue;
             }
             let at = usize::from(slot.member.0);
-            let offset = slot.offset.plus(u64::from(location.block_in_chunk));
-            if self.lost_its_checksum(array, slot.member, offset, view)
-                || self.is_unfilled(array, slot.member, offset)
-            {
+            let spot = Spot::of(array, slot, u64::from(location.block_in_chunk));
+            if self.lost_its_checksum(spot, view) || self.is_unfilled(spot) {
                 continue; // Never trusted again, or not before it is written.
             }
-            let block = data_start[at].plus(offset.0);
+            let block = data_start[at].plus(spot.offset.0);
             match members[at] {
                 Below::Disk(disk) if self.is_rotten(disk, block) => {}
                 Below::Disk(disk) => {
@@ -335,7 +327,7 @@ impl Stack {
             ..
         } = &self.arrays[array];
         let location = geometry.locate(block);
-        let group = geometry.group(location.group);
+        let group = group_of(geometry, location.group);
         let mut below = Vec::new();
         for slot in group.slots() {
             let is_other = matches!(slot.role, Role::Data(index) if index != location.data_index);
@@ -398,7 +390,7 @@ impl Stack {
             Below::Disk(disk) => self.put_disk_block(disk, block, bytes),
             Below::Array(below) => self.put_array_block(below, block, bytes),
         }
-        self.put_checksum(array, slot.member, slot.offset.plus(row), bytes, row_sum);
+        self.put_checksum(Spot::of(array, &slot, row), bytes, row_sum);
     }
 
     /// Durably writes a block of an array and all its redundancy. No engine may have the array
@@ -408,13 +400,12 @@ impl Stack {
         let location = geometry.locate(block);
         self.use_region(array, location.group);
         let row = u64::from(location.block_in_chunk);
-        let group = geometry.group(location.group);
+        let group = group_of(&geometry, location.group);
         let mut data = Vec::new();
         for &slot in group.slots() {
             match slot.role {
                 Role::Data(index) if index != location.data_index => {
-                    let offset = slot.offset.plus(row);
-                    let held = self.member_block(array, slot.member, offset, View::Current);
+                    let held = self.member_block(Spot::of(array, &slot, row), View::Current);
                     data.push((slot.code_index, held.expect("nothing is lost yet")));
                 }
                 Role::Data(_) => {
@@ -458,7 +449,7 @@ impl Stack {
         if !self.is_written(array, index, view) {
             return Ok(());
         }
-        let group = geometry.group(index);
+        let group = group_of(geometry, index);
         let present = group
             .slots()
             .iter()
@@ -473,15 +464,14 @@ impl Stack {
                 continue;
             }
             if present.iter().any(|slot| {
-                self.lost_its_checksum(array, slot.member, slot.offset.plus(block), view)
-                    || self.is_unfilled(array, slot.member, slot.offset.plus(block))
+                let spot = Spot::of(array, slot, block);
+                self.lost_its_checksum(spot, view) || self.is_unfilled(spot)
             }) {
                 continue; // The next reader repairs it, or it can't be repaired.
             }
             let mut held = Vec::with_capacity(present.len());
             for slot in &present {
-                let offset = slot.offset.plus(block);
-                let Some(bytes) = self.member_block(array, slot.member, offset, view) else {
+                let Some(bytes) = self.member_block(Spot::of(array, slot, block), view) else {
                     continue 'rows;
                 };
                 held.push((slot.code_index, bytes));
@@ -500,12 +490,8 @@ impl Stack {
     }
 
     /// Returns true if a data block of a member could not be filled, and was not written since.
-    pub(crate) fn is_unfilled(
-        &self,
-        array: usize,
-        member: MemberIndex,
-        offset: BlockIndex,
-    ) -> bool {
+    pub(crate) fn is_unfilled(&self, spot: Spot) -> bool {
+        let (array, member, offset) = spot.parts();
         let this = &self.arrays[array];
         let block = this.data_start[usize::from(member.0)].plus(offset.0);
         match this.members[usize::from(member.0)] {
@@ -540,7 +526,7 @@ impl Stack {
 
     fn group_survives(&self, place: &Place, lost: MemberSet, places: &[Place]) -> bool {
         let geometry = &self.arrays[place.array].geometry;
-        let group = geometry.group(place.group);
+        let group = group_of(geometry, place.group);
         let here = places.iter().filter(|other| other.group == place.group);
         let bad = here.fold(lost, |bad, place| bad.with(place.member));
         let kept = group
@@ -583,17 +569,12 @@ impl Stack {
     pub fn place_of(&self, disk: usize, sector: u64) -> Option<Place> {
         self.disks.get(disk)?;
         let block = BlockIndex(sector / self.sectors_per_block(disk));
-        let Kept {
-            array,
-            member,
-            block,
-        } = self.kept_at(disk, block)?;
-        let this = &self.arrays[array];
-        let offset = (block.0).checked_sub(this.data_start[usize::from(member.0)].0)?;
-        if member.0 >= this.geometry.members() {
+        let (array, member, offset) = self.spot_at(disk, block)?.parts();
+        let geometry = &self.arrays[array].geometry;
+        if member.0 >= geometry.members() {
             return None;
         }
-        let (group, _, _) = this.geometry.find(member, BlockIndex(offset))?;
+        let (group, _, _) = geometry.find(member, offset)?;
         Some(Place {
             array,
             member,
@@ -655,6 +636,13 @@ impl Stack {
     }
 }
 
+/// Returns a group of an array.
+pub(crate) fn group_of(geometry: &Geometry, index: GroupIndex) -> Group {
+    let mut group = Group::empty();
+    geometry.group_into(index, &mut group);
+    group
+}
+
 /// Computes a chunk of a group from its first chunks in `held`, by index in the code.
 pub(crate) fn solve(group: &Group, held: &[(u8, Vec<u8>)], wanted: u8) -> Vec<u8> {
     if group.parity_chunks == 0 {
@@ -666,6 +654,33 @@ pub(crate) fn solve(group: &Group, held: &[(u8, Vec<u8>)], wanted: u8) -> Vec<u8
     let code = spindles_parity::by_parity_chunks(group.parity_chunks);
     spindles_parity::solve(code, group.data_chunks, &sources, &mut [(wanted, &mut out)]);
     out
+}
+
+/// A block in the data area of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The array.
+    pub array: usize,
+    /// The member.
+    pub member: MemberIndex,
+    /// The block, counted from the start of the data area.
+    pub offset: BlockIndex,
+}
+
+impl Spot {
+    /// Returns the block of a chunk at a row.
+    pub(crate) fn of(array: usize, slot: &Slot, row: u64) -> Self {
+        Self {
+            array,
+            member: slot.member,
+            offset: slot.offset.plus(row),
+        }
+    }
+
+    /// Returns the array, the member and the block.
+    pub(crate) fn parts(self) -> (usize, MemberIndex, BlockIndex) {
+        (self.array, self.member, self.offset)
+    }
 }
 
 /// A block of a member of an array that is more than a map, or of the outermost array.

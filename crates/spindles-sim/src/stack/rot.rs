@@ -1,6 +1,6 @@
 //! Corrupt blocks, and what a scrub must make of them.
 
-use super::{Kept, Stack};
+use super::{Stack, group_of};
 use crate::disk::View;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::{Event, Finding};
@@ -110,12 +110,9 @@ impl Stack {
                 continue;
             }
             for sector in contents.not_durably_readable() {
-                let start = self.arrays[array].data_start[usize::from(member.0)].0;
                 let block = sector / self.sectors(disk, BlockIndex(0)).end;
-                let kept = self.kept_at(disk, BlockIndex(block));
-                let offset = kept.and_then(|kept| kept.block.0.checked_sub(start));
-                let held = |offset| self.is_held(array, member, BlockIndex(offset), View::Durable);
-                if offset.is_some_and(held) {
+                let spot = self.spot_at(disk, BlockIndex(block));
+                if spot.is_some_and(|spot| self.is_held(spot, View::Durable)) {
                     return Err(format!(
                         "sector {sector} of disk {disk} was left unreadable"
                     ));
@@ -129,21 +126,16 @@ impl Stack {
     /// allows one corrupt block in a row. In a group that can't identify the wrong member, nothing
     /// else may be wrong.
     pub(crate) fn may_rot(&self, disk: usize, block: BlockIndex, others: &[Rot]) -> Option<Rot> {
-        let Kept {
-            array,
-            member,
-            block: member_block,
-        } = self.kept_at(disk, block)?;
+        let member_block = self.kept_at(disk, block)?.block;
+        let spot = self.spot_at(disk, block)?;
+        let (array, member, offset) = spot.parts();
         let this = &self.arrays[array];
-        let offset = member_block
-            .0
-            .checked_sub(this.data_start[usize::from(member.0)].0)?;
-        let (index, _, row) = this.geometry.find(member, BlockIndex(offset))?;
-        let written = |view| self.is_held(array, member, BlockIndex(offset), view);
+        let (index, _, row) = this.geometry.find(member, offset)?;
+        let written = |view| self.is_held(spot, view);
         if this.lost.contains(member) || !written(View::Current) || !written(View::Durable) {
             return None;
         }
-        let group = this.geometry.group(index);
+        let group = group_of(&this.geometry, index);
         let (unreadable, here) = self.unreadable_in(array, index);
         let present = group.slots().iter().filter(|slot| {
             !this.lost.contains(slot.member) && !unreadable.contains(&slot.member.0)

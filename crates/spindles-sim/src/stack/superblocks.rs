@@ -1,6 +1,6 @@
 //! The superblocks of members, read without the engine.
 
-use super::{Below, Stack};
+use super::{Below, Stack, group_of};
 use crate::disk::{Disk, View};
 use spindles_block::BlockIndex;
 use spindles_format::{ArrayRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
@@ -43,7 +43,7 @@ impl Stack {
         let Some((index, _, row)) = this.geometry.find(member, BlockIndex(offset)) else {
             return false;
         };
-        let group = this.geometry.group(index);
+        let group = group_of(&this.geometry, index);
         let slot = group.slots().iter().find(|slot| slot.member == member);
         let chunk = match slot.expect("it was found there").role {
             Role::Data(chunk) => u64::from(chunk),

@@ -1,7 +1,7 @@
 //! The rows that blocks of disks belong to, and what clients were writing in them.
 
 use crate::disk::View;
-use crate::stack::{Kept, Row, Stack, solve};
+use crate::stack::{Row, Spot, Stack, group_of, solve};
 use spindles_block::BlockIndex;
 use spindles_layout::{Group, Role};
 use std::collections::BTreeSet;
@@ -9,21 +9,14 @@ use std::collections::BTreeSet;
 impl Stack {
     /// Returns the row that a block of a disk belongs to; `None` for metadata.
     pub(crate) fn row_of(&self, disk: usize, block: BlockIndex) -> Option<Row> {
-        let Kept {
-            array,
-            member,
-            block,
-        } = self.kept_at(disk, block)?;
-        let this = &self.arrays[array];
-        let start = this.data_start[usize::from(member.0)];
-        let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
-        let (index, _, row) = this.geometry.find(member, offset)?;
-        let group = this.geometry.group(index);
+        let (array, member, offset) = self.spot_at(disk, block)?.parts();
+        let geometry = &self.arrays[array].geometry;
+        let (index, _, block_in_chunk) = geometry.find(member, offset)?;
         Some(Row {
             array,
             member,
-            group,
-            block_in_chunk: row,
+            group: group_of(geometry, index),
+            block_in_chunk,
         })
     }
 
@@ -49,7 +42,7 @@ impl Stack {
                 return false;
             };
             let is_parity = matches!(slot.role, Role::Parity(_));
-            if is_parity && !self.is_summed(array, slot.member, offset, &bytes) {
+            if is_parity && !self.is_summed(Spot::of(array, slot, row), &bytes) {
                 return false;
             }
             held.push((slot.code_index, bytes));

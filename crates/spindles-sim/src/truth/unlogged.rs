@@ -5,7 +5,7 @@ use super::doubt::Doubt;
 use crate::client::Client;
 use crate::disk::View;
 use crate::stack::superblocks::newest_superblock;
-use crate::stack::{Array, Below, Stack};
+use crate::stack::{Array, Below, Stack, group_of};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_layout::Group;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +64,7 @@ impl Unlogged {
         for (_, new) in new {
             for block in new.clone() {
                 let location = this.geometry.locate(BlockIndex(block));
-                let group = this.geometry.group(location.group);
+                let group = group_of(&this.geometry, location.group);
                 let row = || data_of(&group, u64::from(location.block_in_chunk));
                 let row: BTreeSet<u64> = if any {
                     [block].into()
