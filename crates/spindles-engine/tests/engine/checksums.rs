@@ -650,7 +650,7 @@ fn what_a_crash_left_is_not_read_where_nothing_is_left_that_could_disagree() {
     ] {
         let setup = logging(level, members, 16, 13);
         let (mut world, model) = crashed(&setup);
-        let without = missing.map_or(MemberSet::EMPTY, |member| only(member));
+        let without = missing.map_or(MemberSet::EMPTY, only);
         world.gone = without;
         let mut world = world.reopen(&Setup {
             read_only: true,

@@ -39,7 +39,7 @@ pub(crate) fn last_header(world: &World, member: usize) -> Option<(u64, usize)> 
     headers.max()
 }
 
-/// Destroys the last header in a member's journal. Returns false if there is none.
+/// Destroys the last header in a member's journal. Returns false without a header.
 fn damage_log(world: &mut World, member: usize) -> bool {
     let header = last_header(world, member);
     if let Some((_, at)) = header {
@@ -154,9 +154,7 @@ fn what_the_log_lacks_is_not_made_of_rot() {
 #[test]
 fn a_replay_comes_to_an_end_when_data_goes_out() {
     let mut tried = 0;
-    for (spoiled, out, steps) in (0..2)
-        .flat_map(|spoiled| (0..2).flat_map(move |out| (0..120).map(move |n| (spoiled, out, n))))
-    {
+    for ((spoiled, out), steps) in pairs(pairs(0..2, 0..2), 0..120) {
         let setup = logged(2, 16, 0);
         let mut world = setup.open().unwrap();
         for at in 0..16 {
@@ -195,9 +193,7 @@ fn a_replay_comes_to_an_end_when_data_goes_out() {
 #[test]
 fn who_goes_out_in_a_replay_lacks_what_it_writes() {
     let mut tried = 0;
-    for (seed, crash, out) in (0..2)
-        .flat_map(|seed| (0..60).flat_map(move |crash| (0..3).map(move |out| (seed, crash, out))))
-    {
+    for ((seed, crash), out) in pairs(pairs(0..2, 0..60), 0..3) {
         for steps in 0..80 {
             let setup = logged(3, 16, seed);
             let mut world = setup.open().unwrap();
@@ -250,6 +246,22 @@ pub(crate) fn place_of(world: &World, block: u64) -> (usize, usize) {
     (member, at * BLOCK)
 }
 
+/// The same with checksums, on members of 600 blocks.
+fn narrow(level: &str, members: usize) -> Setup {
+    let mut setup = wide(level, members, true);
+    setup.spec.member_blocks = vec![600; members];
+    setup
+}
+
+/// Returns every combination of two values.
+fn pairs<A: Copy, B>(
+    all: impl IntoIterator<Item = A>,
+    others: impl IntoIterator<Item = B> + Clone,
+) -> impl Iterator<Item = (A, B)> {
+    all.into_iter()
+        .flat_map(move |one| others.clone().into_iter().map(move |other| (one, other)))
+}
+
 fn first_bytes(world: &mut World, blocks: &[u64]) -> Vec<Result<u8, RequestError>> {
     let byte = |&block| world.read(block, 1).map(|read| read[0]);
     blocks.iter().map(byte).collect()
@@ -263,9 +275,7 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
     for (level, members, degraded) in [("raid5", 4, false), ("raid6", 5, false), ("raid6", 6, true)]
     {
         for (checksums, rots) in [(true, true), (true, false), (false, true), (false, false)] {
-            for (gone, out) in
-                (0..members).flat_map(|gone| (0..members).map(move |out| (gone, out)))
-            {
+            for (gone, out) in pairs(0..members, 0..members) {
                 if !degraded && gone > 0 || gone == out {
                     continue;
                 }
@@ -288,8 +298,7 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
                 if rots {
                     world.members[member][block * BLOCK..][..BLOCK].fill(0xee);
                 } else {
-                    let member = u8::try_from(member).unwrap();
-                    world.medium.insert((member, u64::try_from(block).unwrap()));
+                    world.spoil(member, block);
                 }
                 let again = setup.without(world.gone);
                 let mut world = world.restart(&again);
@@ -311,10 +320,7 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
 fn who_may_not_write_reads_what_was_logged() {
     let mut older = 0;
     for (level, members) in [("raid4", 4), ("raid5", 4), ("raid6", 5)] {
-        for (checksums, missing) in [true, false]
-            .into_iter()
-            .flat_map(|checksums| [0, 2, members].map(move |missing| (checksums, missing)))
-        {
+        for (checksums, missing) in pairs([true, false], [0, 2, members]) {
             let setup = Setup {
                 regions: checksums,
                 ..wide(level, members, checksums)
@@ -459,7 +465,7 @@ fn what_is_torn_is_mended_by_a_log_that_is_not_whole() {
 #[test]
 fn a_log_that_is_not_whole_counts_beside_rot() {
     let setup = wide("raid6", 5, true);
-    for (damaged, rotten) in (0..5).flat_map(|damaged| [(damaged, 5), (damaged, 9)]) {
+    for (damaged, rotten) in pairs(0..5, [5, 9]) {
         let mut world = with_three_blocks(&setup);
         let before = world.members.clone();
         world.write(1, &[1; BLOCK]).unwrap();
@@ -520,7 +526,7 @@ fn what_a_durable_record_lacks_beyond_redundancy_is_lost() {
 fn a_lost_write_is_not_taken_for_what_a_stripe_held_before() {
     let setup = wide("raid5", 4, true);
     let mut caught = 0;
-    for (steps, log) in (0..).flat_map(|n| ["whole", "rotten", "unreadable"].map(|log| (n, log))) {
+    for (steps, log) in pairs(0.., ["whole", "rotten", "unreadable"]) {
         let mut world = with_three_blocks(&setup);
         let (member, at) = place_of(&world, 1);
         let stale = world.members[member][at..at + BLOCK].to_vec();
@@ -540,8 +546,7 @@ fn a_lost_write_is_not_taken_for_what_a_stripe_held_before() {
         match log {
             "rotten" => world.members[member][block * BLOCK..][..BLOCK].fill(0xee),
             "unreadable" => {
-                let member = u8::try_from(member).unwrap();
-                world.medium.insert((member, u64::try_from(block).unwrap()));
+                world.spoil(member, block);
             }
             _ => {}
         }
@@ -574,9 +579,7 @@ fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) ->
         world.members[member][chunk.clone()].copy_from_slice(&before[member][chunk.clone()]);
     }
     for member in damaged.iter().copied().map(usize::from) {
-        if !damage_log(&mut world, member) {
-            continue;
-        }
+        damage_log(&mut world, member);
     }
     world
 }
@@ -586,8 +589,7 @@ fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) ->
 #[test]
 fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
     // Rows were being written as a whole; each member has a different unreadable row.
-    let mut setup = wide("raid6", 5, true);
-    setup.spec.member_blocks = vec![600; 5];
+    let setup = narrow("raid6", 5);
     for old in 0..5 {
         let mut world = half_written(&setup, [[1; 3], [2; 3]], &[], 1 << old);
         let others = (0..5).filter(|&member| member != old);
@@ -603,8 +605,7 @@ fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
     // Blocks without redundancy, or with a copy, were being written too, some without their
     // checksum.
     for (level, members, tolerated) in [("raid0", 2, 0), ("raid1", 2, 1), ("raid1", 3, 2)] {
-        let mut setup = wide(level, members, true);
-        setup.spec.member_blocks = vec![600; members];
+        let setup = narrow(level, members);
         let mut world = setup.open().unwrap();
         world.write(0, &[1; 4 * BLOCK]).unwrap();
         let mut world = world.close_and_reopen(&setup);
@@ -639,12 +640,11 @@ fn pairs_of_five() -> Vec<[u8; 2]> {
 /// stay the same without any two members.
 #[test]
 fn a_stripe_that_two_damaged_logs_tell_of_fits_together() {
-    let mut setup = wide("raid6", 5, true);
-    setup.spec.member_blocks = vec![600; 5];
-    let pairs = pairs_of_five();
+    let setup = narrow("raid6", 5);
+    let twos = pairs_of_five();
     let mut read_all = 0;
-    for (n, old) in (0..30).flat_map(|n| (0..32_u32).map(move |old| (n, old))) {
-        let (damaged, without) = (pairs[n % 10], pairs[(n + n / 10) % 10]);
+    for (n, old) in pairs(0..30, 0..32_u32) {
+        let (damaged, without) = (twos[n % 10], twos[(n + n / 10) % 10]);
         let mut world = half_written(&setup, [[1; 3], [2; 3]], &damaged, old).reopen(&setup);
         world.run();
         let what = format!("the logs of {damaged:?}, old {old:05b}, without {without:?}");
@@ -671,8 +671,7 @@ fn a_stripe_that_two_damaged_logs_tell_of_fits_together() {
 /// One member has no log, and another does not come back: reconstructed blocks are old or new.
 #[test]
 fn a_stripe_that_a_damaged_log_tells_of_is_old_or_new_without_a_member() {
-    let mut setup = wide("raid6", 5, true);
-    setup.spec.member_blocks = vec![600; 5];
+    let setup = narrow("raid6", 5);
     let mut read_all = 0;
     for ([a, b], old) in (pairs_of_five().into_iter())
         .flat_map(|pair| (0..32_u32).map(move |old| (pair, old)))
@@ -698,8 +697,7 @@ fn a_stripe_that_a_damaged_log_tells_of_is_old_or_new_without_a_member() {
 /// fit no checksum do not prove that the write had begun.
 #[test]
 fn a_stripe_without_checksums_that_was_not_begun_is_as_it_was() {
-    let mut setup = wide("raid5", 4, true);
-    setup.spec.member_blocks = vec![600; 4];
+    let setup = narrow("raid5", 4);
     let mut begun = 0;
     for rotten in 0..4 {
         for steps in 0.. {
@@ -738,8 +736,7 @@ fn a_stripe_without_checksums_that_was_not_begun_is_as_it_was() {
 /// the log before. Lost blocks stay lost until they are written.
 #[test]
 fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
-    let mut setup = wide("raid5", 4, true);
-    setup.spec.member_blocks = vec![600; 4];
+    let mut setup = narrow("raid5", 4);
     setup.zeroes = true; // So that whole rows are never logged.
     let stripe = |bytes: [u8; 3]| bytes.map(|byte| [byte; 4 * BLOCK]).concat();
     let new = [0x42, 0x53, 0x9c];
@@ -752,10 +749,7 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
         (false, false, true),
         (true, false, true),
     ];
-    for (damaged, states, (tears, forgets, small)) in (0..4)
-        .flat_map(|damaged| (0..81_u32).map(move |states| (damaged, states)))
-        .flat_map(|(damaged, states)| kinds.map(|kind| (damaged, states, kind)))
-    {
+    for ((damaged, states), (tears, forgets, small)) in pairs(pairs(0..4, 0..81_u32), kinds) {
         let mut world = setup.open().unwrap();
         world.write(0, &stripe([1, 2, 3])).unwrap();
         let mut world = world.close_and_reopen(&setup);
@@ -970,8 +964,7 @@ fn nothing_is_replayed_into_an_array_that_failed() {
 #[test]
 fn what_has_no_space_in_its_place_is_not_answered_from_it() {
     for members in [&[0_u8][..], &[1, 2], &[0, 1, 2]] {
-        let mut setup = wide("raid5", 3, true);
-        setup.regions = true;
+        let setup = wide("raid5", 3, true);
         let mut world = setup.open().unwrap();
         world.write(0, &vec![1; 64 * BLOCK]).unwrap();
         let before = world.members.clone();
@@ -1050,8 +1043,7 @@ fn only_logged(setup: &Setup, blocks: &[(u64, u8)]) -> World {
 /// The last record is not whole, and may still count when the record before it has no space.
 #[test]
 fn a_record_that_may_count_is_not_passed_over_where_there_is_no_space() {
-    let mut setup = wide("raid5", 3, true);
-    setup.regions = true;
+    let setup = wide("raid5", 3, true);
     let mut world = only_logged(&setup, &[(5, 0xb2), (21, 0xb3)]);
     let (last, _) = place_of(&world, 21);
     assert!(damage_log(&mut world, last));
@@ -1071,8 +1063,7 @@ fn a_record_that_may_count_is_not_passed_over_where_there_is_no_space() {
 /// consistent rows.
 #[test]
 fn what_only_the_log_has_is_not_passed_over_when_all_else_is_settled() {
-    let mut setup = wide("raid5", 3, true);
-    setup.regions = true;
+    let setup = wide("raid5", 3, true);
     let mut world = only_logged(&setup, &[(5, 0xb2)]).reopen(&setup);
     let slots = SLOT_BYTES.map(|at| at / 512);
     world.without_space = slots.map(|block| (0, block)).into();
@@ -1088,7 +1079,7 @@ fn what_only_the_log_has_is_not_passed_over_when_all_else_is_settled() {
 #[test]
 fn what_was_logged_when_an_array_failed_is_not_passed_over() {
     let mut refused = 0;
-    for (seed, checksums) in (0..24).flat_map(|seed| [(seed, false), (seed, true)]) {
+    for (seed, checksums) in pairs(0..24, [false, true]) {
         let mut setup = wide("raid5", 3, checksums);
         setup.seed = seed;
         let mut world = setup.open().unwrap();
@@ -1173,10 +1164,7 @@ fn members_that_go_while_a_replay_computes_are_let_go() {
 #[test]
 fn an_array_that_fails_answers_every_request() {
     for (level, members) in [("raid5", 2), ("raid5", 3), ("raid6", 4)] {
-        for (checksums, steps) in [true, false]
-            .iter()
-            .flat_map(|c| (0..30).map(move |s| (*c, s)))
-        {
+        for (checksums, steps) in pairs([true, false], 0..30) {
             let setup = wide(level, members, checksums);
             let mut world = setup.open().unwrap();
             world.write(0, &[1; 24 * BLOCK]).unwrap();
@@ -1198,11 +1186,10 @@ fn an_array_that_fails_answers_every_request() {
 /// while that is recorded.
 #[test]
 fn a_close_comes_to_its_end_whoever_goes() {
-    for (first, second, third, all) in (0..40).flat_map(|first| {
-        (0..12).flat_map(move |second| {
-            (0..4).flat_map(move |third| [false, true].map(|all| (first, second, third, all)))
-        })
-    }) {
+    for ((first, second), (third, all)) in pairs(
+        pairs(0..40, 0..12),
+        pairs(0..4, [false, true]).collect::<Vec<_>>(),
+    ) {
         let mut setup = logged(3, 48, 0);
         setup.seed = first * 1000 + second * 10 + third;
         let mut world = setup.open().unwrap();
@@ -1284,8 +1271,7 @@ fn no_replay_brings_back(operation: Operation) {
             (3, None, true),
         ] {
             for stop in 0.. {
-                let mut setup = wide("raid5", 4, true);
-                setup.spec.member_blocks = vec![600; 4];
+                let mut setup = narrow("raid5", 4);
                 (setup.seed, setup.zeroes) = (seed, zeroes);
                 let (mut world, contents) = with_live_records(&setup);
                 let token = world.submit(operation, first, Vec::new(), blocks);
@@ -1376,8 +1362,7 @@ fn what_was_made_zeros_durably_over_live_records_does_not_come_back() {
 fn what_a_replay_writes_is_not_lost_any_more() {
     let (mut lost, mut replayed) = (0, 0);
     for (level, members) in [("raid5", 4), ("raid6", 5)] {
-        let mut setup = wide(level, members, true);
-        setup.spec.member_blocks = vec![600; members];
+        let setup = narrow(level, members);
         for stop in 0.. {
             let mut world = with_three_blocks(&setup);
             // More blocks of a row rot than redundancy can reconstruct: a write to another block
@@ -1431,8 +1416,7 @@ fn what_a_replay_writes_is_not_lost_any_more() {
 /// crash comes late and the region is no longer dirty.
 #[test]
 fn what_is_lost_in_a_row_that_the_log_has_stays_lost() {
-    let mut setup = wide("raid5", 3, true);
-    setup.spec.member_blocks = vec![600; 3];
+    let setup = narrow("raid5", 3);
     for quiet in [false, true] {
         for out in [None, Some(0), Some(1), Some(2)] {
             let mut world = with_blocks(&setup, &[(1, 11), (5, 15)]).close_and_reopen(&setup);

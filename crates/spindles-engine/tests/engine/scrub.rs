@@ -1,7 +1,9 @@
 //! Scrubs and repairs: corrupt and unreadable blocks are found at exactly their places, and
 //! repaired if redundancy shows what belongs there.
 
-use crate::public::world::{BLOCK, Rng, Setup, World, assert_met, assert_not_met, at_block, only};
+use crate::public::world::{
+    BLOCK, Rng, Setup, World, assert_met, assert_not_met, at_block, equal, only,
+};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation};
 use spindles_engine::{
     Command, CommandError, Event, Fate, Finding, Flaw, Member, OutReason, Repair, Scrub,
@@ -21,6 +23,16 @@ fn setup(level: &'static Level, members: usize, seed: u64) -> Setup {
             chunk_blocks: 12,
             member_blocks: vec![MEMBER_BLOCKS; members],
         })
+    }
+}
+
+/// A `raid5` that puts a member out for its twentieth error, with chunks of one block.
+fn impatient(blocks: u64) -> Setup {
+    Setup {
+        errors_max: 20,
+        seed: 4,
+        range_blocks: 8,
+        ..Setup::new(equal("raid5", 4, 1, blocks))
     }
 }
 
@@ -47,6 +59,19 @@ fn scrub(world: &mut World, repair: Repair) -> ScrubStatus {
     });
     assert_eq!(world.engine.status().scrub, done.unwrap());
     done.unwrap()
+}
+
+/// Stops a scrub under way when half of it is done.
+fn stop_half_way(world: &mut World) {
+    let is_half_done = |world: &World| {
+        let job = world.engine.status().jobs[0];
+        job.done_bytes * 2 >= job.total_bytes
+    };
+    while !is_half_done(world) {
+        world.step();
+    }
+    world.command(Command::StopJob("scrub")).unwrap();
+    world.run();
 }
 
 fn findings(world: &World) -> Vec<Finding> {
@@ -308,10 +333,7 @@ fn what_refuses_to_be_written_anew_is_not_read_until_it_is_written() {
 #[test]
 fn too_many_errors_in_too_short_a_time_put_a_member_out() {
     for (apart_s, out) in [(10, true), (60, false)] {
-        let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
-        setup.errors_max = 20;
-        setup.spec.chunk_blocks = 1;
-        setup.spec.member_blocks = vec![64; 4];
+        let setup = impatient(64);
         let mut world = filled(&setup);
         for row in 0..30 {
             world.medium.insert((0, world.data_start[0] + row));
@@ -329,10 +351,7 @@ fn too_many_errors_in_too_short_a_time_put_a_member_out() {
 
 #[test]
 fn the_last_redundancy_is_not_given_up_for_errors() {
-    let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
-    setup.errors_max = 20;
-    setup.spec.chunk_blocks = 1;
-    setup.spec.member_blocks = vec![64; 4];
+    let setup = impatient(64);
     let mut world = filled(&setup);
     world.fail(3);
     for row in 0..30 {
@@ -347,11 +366,10 @@ fn the_last_redundancy_is_not_given_up_for_errors() {
 /// Parity that a crash left in doubt recovers no member: the array could not be opened without it.
 #[test]
 fn no_member_is_given_up_for_errors_while_parity_is_in_doubt() {
-    let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
-    setup.persistent = true;
-    setup.errors_max = 20;
-    setup.spec.chunk_blocks = 1;
-    setup.spec.member_blocks = vec![480; 4];
+    let setup = Setup {
+        persistent: true,
+        ..impatient(480)
+    };
     let mut world = filled(&setup).reopen(&setup);
     for row in 0..30 {
         world.medium.insert((0, world.data_start[0] + row));
@@ -380,15 +398,7 @@ fn a_scrub_that_was_stopped_goes_on_where_it_was() {
     world.command(Command::Scrub(Scrub::default())).unwrap();
     let twice = world.command(Command::Scrub(Scrub::default()));
     assert_eq!(twice, Err(CommandError::JobGoing));
-    let half = |world: &World| {
-        let job = world.engine.status().jobs[0];
-        job.done_bytes * 2 >= job.total_bytes
-    };
-    while !half(&world) {
-        world.step();
-    }
-    world.command(Command::StopJob("scrub")).unwrap();
-    world.run();
+    stop_half_way(&mut world);
     assert!(
         matches!(world.events.last(), Some(Event::ScrubStopped(_))),
         "{:?}",
@@ -547,10 +557,7 @@ fn bad_blocks_in_different_rows_of_a_stretch_take_nothing() {
 /// alone may hold blocks that the others can't read.
 #[test]
 fn nobody_is_put_out_for_errors_while_others_have_them_too() {
-    let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
-    setup.errors_max = 20;
-    setup.spec.chunk_blocks = 1;
-    setup.spec.member_blocks = vec![160; 4];
+    let setup = impatient(160);
     let mut world = filled(&setup);
     let blocks = world.engine.geometry().blocks();
     for row in 0..160 {
@@ -585,15 +592,7 @@ fn a_scrub_that_goes_on_says_what_the_part_before_left() {
         let mut world = filled(&setup);
         rot(&mut world, 1, 0);
         world.command(Command::Scrub(Scrub::default())).unwrap();
-        let is_half_done = |world: &World| {
-            let job = world.engine.status().jobs[0];
-            job.done_bytes * 2 >= job.total_bytes
-        };
-        while !is_half_done(&world) {
-            world.step();
-        }
-        world.command(Command::StopJob("scrub")).unwrap();
-        world.run();
+        stop_half_way(&mut world);
         assert!(world.engine.status().scrub.mark.0 > 0);
         if check {
             let before = newest(&world);

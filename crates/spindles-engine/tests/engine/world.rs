@@ -123,7 +123,7 @@ pub(crate) fn at_block(block: u64) -> usize {
     usize::try_from(block).unwrap() * BLOCK
 }
 
-/// Asserts that there was such an event.
+/// Asserts that the engine reported an event of this pattern.
 macro_rules! assert_met {
     ($world:expr, $($event:tt)+) => {
         let events = &$world.events;
@@ -132,7 +132,7 @@ macro_rules! assert_met {
 }
 pub(crate) use assert_met;
 
-/// Asserts that there was no such event.
+/// Asserts that the engine reported no event of this pattern.
 macro_rules! assert_not_met {
     ($world:expr, $($event:tt)+) => {
         let events = &$world.events;
@@ -564,7 +564,7 @@ impl World {
         }
     }
 
-    /// Makes up to `steps` steps. Returns true if there was something to do in each.
+    /// Makes up to `steps` steps. Returns false if work ended earlier.
     pub(crate) fn steps(&mut self, steps: u64) -> bool {
         (0..steps).all(|_| {
             let more = !self.idle();
@@ -910,6 +910,12 @@ impl World {
             Some(decode(bytes).ok()?.0)
         };
         SLOT_BYTES.into_iter().filter_map(slot).collect()
+    }
+
+    /// Makes a block of a member unreadable.
+    pub(crate) fn spoil(&mut self, member: usize, block: usize) {
+        let member = u8::try_from(member).unwrap();
+        self.medium.insert((member, u64::try_from(block).unwrap()));
     }
 
     /// Returns the newest valid superblock of a member.
