@@ -1,22 +1,22 @@
 //! Descriptions of arrays and sizes for people and programs, the same in all commands.
 
+use crate::documents::NotGiven;
 use crate::failure::{self, Usage};
 use crate::served::{InServer, also_served};
 use crate::ui::Ui;
 use crate::words;
 use anyhow::{anyhow, bail};
 use clap::Args;
-use serde_json::{Value, json};
-use spindles_admin::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
+use spindles_admin::assemble::ArrayReport;
 use spindles_admin::host::{Host, absolute, check_one_array, report_of};
-use spindles_admin::scan::{self, FoundArray, Given, Role, ScanError};
+use spindles_admin::scan::{self, FoundArray, Given, ScanError};
 use spindles_admin::spare::Taken;
 use spindles_admin::survey::Health;
 use spindles_array::Incident;
-use spindles_block::{MemberSet, RoundedSize, SizeBytes, counted};
+use spindles_block::{RoundedSize, SizeBytes, counted};
 use spindles_device::is_address;
 use spindles_device::utc;
-use spindles_engine::{Member, Policy, WriteHole};
+use spindles_engine::{Policy, WriteHole};
 use spindles_format::ErrorCounts;
 use spindles_layout::{Expression, Level, Redundancy};
 use std::ffi::OsStr;
@@ -205,21 +205,7 @@ fn note_found(given: &Given, ui: &Ui) {
     if let Some(elsewhere) = given.elsewhere.as_ref().filter(|_| !is_whole()) {
         ui.note(elsewhere);
     }
-    let not_given = given.forgotten.iter().map(|forgotten| {
-        let (role, member) = match forgotten.role {
-            Role::Member(member) => ("member", Some(member.0)),
-            Role::Journal => ("journal", None),
-            Role::Spare => ("spare", None),
-        };
-        json!({
-            "device": forgotten.device,
-            "array": forgotten.array,
-            "uuid": forgotten.uuid.to_string(),
-            "role": role,
-            "member": member,
-        })
-    });
-    ui.not_given(not_given.collect());
+    ui.not_given(given.forgotten.iter().map(NotGiven::from));
     ui.works_on(&given.arrays);
 }
 
@@ -556,39 +542,6 @@ pub(crate) fn note_devices(
     }
 }
 
-/// Incidents on devices, as JSON.
-pub(crate) fn incidents(incidents: &[Incident]) -> Value {
-    let incidents = incidents.iter().map(|incident| match incident {
-        Incident::Member {
-            array,
-            device,
-            status,
-            block_bytes,
-        } => {
-            let bytes = |blocks: u64| blocks * u64::from(*block_bytes);
-            json!({
-                "array": array,
-                "device": device,
-                "member": status.member.0,
-                "out": matches!(status.state, Member::Missing { .. }),
-                "failed_reads": status.faults.read_errors,
-                "rotten_bytes": bytes(status.faults.rotten_blocks),
-                "rewritten_bytes": bytes(status.faults.repaired_blocks),
-                "unfilled_bytes": bytes(status.faults.unfilled_blocks),
-                "slow": status.slow,
-                "hedged_reads": status.hedged_reads,
-            })
-        }
-        Incident::NoSpace { array, device } => {
-            json!({ "array": array, "device": device, "out": false })
-        }
-        Incident::JournalDevice { array, device } => {
-            json!({ "array": array, "device": device, "out": true })
-        }
-    });
-    incidents.collect()
-}
-
 /// Places listed for people, at most.
 pub(crate) const PLACES_MAX: usize = 50;
 
@@ -658,29 +611,6 @@ pub(crate) fn policy(name: &str, level: &Level) -> String {
     }
 }
 
-/// Spares as JSON.
-pub(crate) fn spares(spares: &[SpareReport]) -> Value {
-    let spares = spares.iter().map(|spare| {
-        json!({
-            "device": spare.name,
-            "bytes": spare.bytes,
-            "shared": spare.shared,
-        })
-    });
-    spares.collect()
-}
-
-/// The error counters of a device as JSON.
-pub(crate) fn errors_json(errors: &ErrorCounts, block_bytes: u32) -> Value {
-    let bytes = |blocks: u64| blocks.saturating_mul(block_bytes.into());
-    json!({
-        "read_errors": errors.read_errors,
-        "corrupt_bytes": bytes(errors.corrupt_blocks),
-        "repaired_bytes": bytes(errors.repaired_blocks),
-        "slow_answers": errors.slow_answers,
-    })
-}
-
 /// The error counters of a device, for people: "2 failed reads, 12 KiB corrupt, 12 KiB repaired".
 pub(crate) fn errors_text(errors: &ErrorCounts, block_bytes: u32) -> String {
     let counted = |count: u64, one: &str, many: &str| match count {
@@ -699,77 +629,6 @@ pub(crate) fn errors_text(errors: &ErrorCounts, block_bytes: u32) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join(", ")
-}
-
-/// An array as JSON, arrays inside it included.
-pub(crate) fn to_json(report: &ArrayReport) -> Value {
-    let numbers = |members: MemberSet| members.iter().map(|it| it.0).collect::<Vec<_>>();
-    let filling = |filled_bytes: Option<u64>| match filled_bytes {
-        None => "active",
-        Some(_) => "rebuilding",
-    };
-    let members = report.members.iter().map(|member| match member {
-        MemberReport::Device {
-            name,
-            lagging,
-            filled_bytes,
-            errors,
-        } => json!({
-            "device": name,
-            "state": filling(*filled_bytes),
-            "lagging": lagging,
-            "filled_bytes": filled_bytes,
-            "errors": errors_json(errors, report.block_bytes),
-        }),
-        MemberReport::Array(inner) => json!({
-            "array": to_json(inner),
-            "state": filling(inner.filled_bytes),
-            "filled_bytes": inner.filled_bytes,
-            "errors": errors_json(&inner.errors, report.block_bytes),
-        }),
-        MemberReport::Missing {
-            out_since,
-            held_out,
-        } => json!({ "state": "missing", "out_since": out_since, "held_out": held_out }),
-    });
-    json!({
-        "name": report.name,
-        "uuid": report.uuid.to_string(),
-        "level": report.level.name,
-        "layout": report.layout,
-        "consistency": report.consistency,
-        "checksum": report.checksum,
-        "chunk_bytes": report.chunk_bytes,
-        "block_bytes": report.block_bytes,
-        "bytes": report.bytes,
-        "room_bytes": report.room_bytes,
-        "generation": report.generation,
-        "last_written_s": report.last_written_s,
-        "last_scrub_s": report.last_scrub_s,
-        "scrub_left_bytes": report.scrub_left_bytes,
-        "scrub_stopped_bytes": report.scrub_stopped_bytes,
-        "clean": report.clean,
-        "may_be_newer": numbers(report.given_up.newer),
-        "hold_last_writes": numbers(report.given_up.last_writes),
-        "degraded_writes": report.degraded_writes,
-        "growing": report.growing.as_ref().map(|growing| json!({
-            "from_level": growing.level,
-            "from_members": growing.members,
-            "from_chunk_bytes": growing.chunk_bytes,
-            "moved_bytes": growing.moved_bytes,
-        })),
-        "state": state(report),
-        "stopped_writing": report.stopped_writing,
-        "survives_more": report.survives_more,
-        "members": members.collect::<Vec<_>>(),
-        "refused": report.refused,
-        "journal": match &report.journal {
-            JournalReport::Members => json!({ "device": null }),
-            JournalReport::Device(name) => json!({ "device": name }),
-            JournalReport::DeviceMissing => json!({ "device": null, "missing": true }),
-        },
-        "spares": spares(&report.spares),
-    })
 }
 
 #[cfg(test)]

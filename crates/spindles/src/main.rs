@@ -4,6 +4,7 @@ mod arrays;
 mod bench;
 mod commands;
 mod degraded;
+mod documents;
 mod failure;
 mod interrupt;
 mod measuring;

@@ -2,6 +2,7 @@
 //! and records.
 
 use crate::degraded::Degraded;
+use crate::documents::tools::{self, Report};
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress, Unit};
@@ -10,7 +11,6 @@ use crate::words;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use serde_json::Value;
 use spindles_array::Incident;
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_lab::{
@@ -293,36 +293,34 @@ pub(crate) fn report_options(view: &ViewArguments, command: Option<String>) -> o
     }
 }
 
-/// Draws the report for the terminal, and as JSON: `{"report": ...}`. `tables` puts tables first.
+/// Draws the report for the terminal, and as JSON. `tables` puts tables first.
 /// `path` is the folder of the records; `None` if the run keeps no records.
 pub(crate) fn report(
     analysis: &Analysis,
     view: &ViewArguments,
     tables: bool,
     path: Option<&Path>,
-) -> anyhow::Result<(String, Value)> {
+) -> anyhow::Result<(String, Report)> {
     let options = outputs::Options {
         tables,
         ..report_options(view, path.and_then(words::lab::report_command))
     };
     let text = (form(TERMINAL).report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);
-    Ok((text, without_schema(&json)?))
+    let report = part(&json, "report")?;
+    Ok((text, Report { report }))
 }
 
-/// Parses a report's JSON for use inside another document, which has its own schema and version.
-fn without_schema(json: &str) -> anyhow::Result<Value> {
-    let mut value: Value = serde_json::from_str(json)?;
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|name, _| name != "schema" && name != "version");
-    }
-    Ok(value)
+/// Returns a field of a document for use inside another, which has its own schema and version.
+fn part(json: &str, field: &str) -> anyhow::Result<serde_json::Value> {
+    Ok(serde_json::from_str::<serde_json::Value>(json)?[field].take())
 }
 
-/// The report of a change as JSON: `{"change": ...}`.
-pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
+/// Returns the JSON document of a change.
+pub(crate) fn change_json(change: &Change) -> anyhow::Result<tools::Change> {
     let json = form("json").change.expect("JSON is a form of changes too");
-    without_schema(&json(change, &outputs::Options::default()))
+    let change = part(&json(change, &outputs::Options::default()), "change")?;
+    Ok(tools::Change { change })
 }
 
 /// The format of the page for the browser.

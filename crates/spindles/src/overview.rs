@@ -1,11 +1,13 @@
 //! A table of all arrays, found on devices or served.
 
 use crate::arrays;
+use crate::documents::status::{self as documents, ServedBy};
 use crate::failure::STATUS_FAILED;
 use crate::served;
 use crate::ui::Ui;
 use crate::words;
-use serde_json::{Value, json};
+use serde_json::Value;
+use spindles_admin::assemble::ArrayReport;
 use spindles_admin::host::report_of;
 use spindles_admin::scan::{self, FoundArray};
 use spindles_admin::survey::{Health, Server, server_of};
@@ -16,11 +18,40 @@ struct Listed {
     name: String,
     uuid: String,
     devices: Vec<String>,
-    /// The array's report as JSON, or the reason why the report is missing.
-    report: Result<Value, String>,
+    /// The known facts, or the reason for the lack of them.
+    summary: Result<Summary, String>,
     /// True if this user lacks the permission to know more.
     is_hidden: bool,
     service: Service,
+}
+
+/// An array in short. `None` if its server reports no such fact.
+struct Summary {
+    level: Option<String>,
+    bytes: Option<u64>,
+    state: Option<String>,
+}
+
+impl From<&ArrayReport> for Summary {
+    fn from(report: &ArrayReport) -> Self {
+        Self {
+            level: Some(report.level.name.to_owned()),
+            bytes: Some(report.bytes),
+            state: Some(arrays::state(report).to_owned()),
+        }
+    }
+}
+
+impl From<&Value> for Summary {
+    /// Takes it from the `status` of a server.
+    fn from(status: &Value) -> Self {
+        let text = |key: &str| status[key].as_str().map(str::to_owned);
+        Self {
+            level: text("level"),
+            bytes: status["bytes"].as_u64(),
+            state: text("state"),
+        }
+    }
 }
 
 /// How an array is served.
@@ -48,8 +79,8 @@ impl Listed {
         Self {
             name: array.name.unwrap_or_else(|| array.uuid.to_string()),
             uuid: array.uuid.to_string(),
-            report: match report {
-                Ok(report) => Ok(arrays::to_json(&report)),
+            summary: match report {
+                Ok(report) => Ok(Summary::from(&report)),
                 Err(error) => Err(words::errors::text(&error)),
             },
             devices: array.devices,
@@ -64,12 +95,12 @@ impl Listed {
         let status = match array.status {
             Ok(status) => status,
             Err(why) => {
-                let report = Err(why.to_string());
+                let summary = Err(why.to_string());
                 return Self {
                     name: why.name.unwrap_or_else(|| array.uuid.clone()),
                     uuid: array.uuid,
                     devices: Vec::new(),
-                    report,
+                    summary,
                     is_hidden: why.silent.is_none(),
                     service: why.silent.map_or(Service::Elsewhere(None), Service::Silent),
                 };
@@ -81,15 +112,15 @@ impl Listed {
             devices: Vec::new(),
             is_hidden: false,
             service: Service::At(addresses),
-            report: Ok(status),
+            summary: Ok(Summary::from(&status)),
         }
     }
 
     /// Its state; `None` if the devices make no array.
     fn state(&self) -> Option<&str> {
-        match &self.report {
-            Ok(report) => {
-                let state = report["state"].as_str()?;
+        match &self.summary {
+            Ok(summary) => {
+                let state = summary.state.as_deref()?;
                 // Members that are missing here may be open in the silent server.
                 let is_known = !matches!(self.service, Service::Silent(_))
                     || state == arrays::health(Health::Healthy);
@@ -114,16 +145,16 @@ impl Listed {
 
     /// A row of the table. `several` is set if several arrays have that name.
     fn row(&self, several: bool) -> Vec<String> {
-        let text = |key: &str| self.report.as_ref().ok()?[key].as_str().map(str::to_owned);
-        let bytes = self.report.as_ref().ok();
-        let bytes = bytes.and_then(|report| report["bytes"].as_u64());
+        let summary = self.summary.as_ref().ok();
+        let level = summary.and_then(|summary| summary.level.clone());
+        let bytes = summary.and_then(|summary| summary.bytes);
         vec![
             if several {
                 format!("{} ({})", self.name, self.uuid)
             } else {
                 self.name.clone()
             },
-            text("level").unwrap_or_else(|| "-".to_owned()),
+            level.unwrap_or_else(|| "-".to_owned()),
             bytes.map_or_else(|| "-".to_owned(), |bytes| arrays::size(bytes).to_string()),
             match self.state() {
                 None | Some(arrays::UNKNOWN) => "not known".to_owned(),
@@ -141,30 +172,33 @@ impl Listed {
         ]
     }
 
-    fn document(&self) -> Value {
-        let of_report = |key: &str| self.report.as_ref().ok().map(|report| report[key].clone());
-        json!({
-            "name": self.name,
-            "uuid": self.uuid,
-            "devices": self.devices,
-            "level": of_report("level"),
-            "bytes": of_report("bytes"),
-            "state": self.state(),
-            "served": match &self.service {
-                Service::Not => Value::Null,
-                Service::Elsewhere(server) => json!({
-                    "addresses": null,
-                    "pid": server.as_ref().map(|server| server.pid),
+    fn document(&self) -> documents::Listed<'_> {
+        let summary = self.summary.as_ref().ok();
+        documents::Listed {
+            name: &self.name,
+            uuid: &self.uuid,
+            devices: &self.devices,
+            level: summary.and_then(|summary| summary.level.as_deref()),
+            bytes: summary.and_then(|summary| summary.bytes),
+            state: self.state(),
+            served: match &self.service {
+                Service::Not => None,
+                Service::Elsewhere(server) => Some(ServedBy {
+                    pid: Some(server.as_ref().map(|server| server.pid)),
+                    ..ServedBy::default()
                 }),
-                Service::Silent(silent) => json!({
-                    "addresses": null,
-                    "pid": silent.pid,
-                    "silent": silent.to_string(),
+                Service::Silent(silent) => Some(ServedBy {
+                    pid: Some(silent.pid),
+                    silent: Some(silent.to_string()),
+                    ..ServedBy::default()
                 }),
-                Service::At(addresses) => json!({ "addresses": addresses }),
+                Service::At(addresses) => Some(ServedBy {
+                    addresses: Some(addresses),
+                    ..ServedBy::default()
+                }),
             },
-            "error": self.report.as_ref().err(),
-        })
+            error: self.summary.as_ref().err().map(|error| &**error),
+        }
     }
 }
 
@@ -206,7 +240,7 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> u8 {
             all.push(Listed::found(array, hides_devices));
             continue;
         };
-        if served.report.is_err() {
+        if served.summary.is_err() {
             // Take from the superblocks what the server does not report.
             let found = Listed::found(array, hides_devices);
             let service = match (&served.service, &found.service) {
@@ -215,7 +249,7 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> u8 {
                 _ => Service::Elsewhere(None),
             };
             *served = Listed {
-                is_hidden: found.is_hidden || found.report.is_err(),
+                is_hidden: found.is_hidden || found.summary.is_err(),
                 service,
                 ..found
             };
@@ -238,14 +272,15 @@ pub(crate) fn show(places: &[String], ui: &Ui) -> u8 {
         ui.table(&["array", "level", "holds", "state", "served"], &rows);
     }
     for listed in &all {
-        if let Err(error) = &listed.report {
+        if let Err(error) = &listed.summary {
             ui.note(format!("{}: {error}", listed.name));
         } else if let Service::Silent(silent) = &listed.service {
             let state = "its state is what the superblocks say";
             ui.note(format!("{}: {silent}; {state}", listed.name));
         }
     }
-    let documents: Vec<Value> = all.iter().map(Listed::document).collect();
-    ui.json(&json!({ "arrays": documents }));
+    ui.json(&documents::Overview {
+        arrays: all.iter().map(Listed::document).collect(),
+    });
     all.iter().map(Listed::status).max().unwrap_or(0)
 }

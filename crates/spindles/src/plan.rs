@@ -1,9 +1,9 @@
 //! `spindles create --plan`: the arrays that devices can become, as a table.
 
 use crate::arrays;
+use crate::documents::changes::{self, PlanDevice};
 use crate::failure::Usage;
 use crate::ui::Ui;
-use serde_json::json;
 use spindles_admin::create::{Choice, CreateOptions, choices, size_of};
 use spindles_admin::scan::shell_word;
 use spindles_block::{MEMBERS_MAX, SizeBytes, counted};
@@ -62,24 +62,21 @@ pub(crate) fn show(
     });
     let header = ["holds", "survives", "unused", "rebuild", "command"];
     ui.table(&header, &rows.collect::<Vec<_>>());
-    let choices = choices.iter().map(|choice| {
-        json!({
-            "expression": choice.expression.to_string(),
-            "bytes": choice.bytes,
-            "survives": choice.survives,
-            "unused_bytes": choice.unused_bytes,
-            "rebuild_s": rebuild_s(choice),
-            "command": command(choice),
-        })
+    let choices = choices.iter().map(|choice| changes::Choice {
+        expression: choice.expression.to_string(),
+        command: command(choice),
+        bytes: choice.bytes,
+        survives: choice.survives,
+        unused_bytes: choice.unused_bytes,
+        rebuild_s: rebuild_s(choice),
     });
-    let devices = devices
-        .iter()
-        .map(|(name, bytes)| json!({ "device": name, "bytes": bytes }));
-    ui.json(&json!({
-        "devices": devices.collect::<Vec<_>>(),
-        "rate_bytes_per_s": rate.0,
-        "choices": choices.collect::<Vec<_>>(),
-    }));
+    let devices = devices.iter();
+    let devices = devices.map(|&(ref device, bytes)| PlanDevice { device, bytes });
+    ui.json(&changes::Plan {
+        devices: devices.collect(),
+        rate_bytes_per_s: rate.0,
+        choices: choices.collect(),
+    });
     Ok(())
 }
 

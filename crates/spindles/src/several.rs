@@ -1,9 +1,10 @@
 //! A command on several arrays, one after the other. Each runs in a process of its own, as if
 //! typed.
 
+use crate::documents::Several;
 use crate::failure::{Answer, STATUS_FAILED};
 use crate::ui::Ui;
-use serde_json::{Value, json};
+use serde_json::Value;
 use spindles_layout::quoted;
 use std::process::{Child, Command, Stdio};
 
@@ -12,7 +13,7 @@ const PROGRAM: &str = "/proc/self/exe";
 
 /// Runs the command for each of these arrays. The exit status is the highest one.
 pub(crate) fn do_each(command: &[String], names: &[String], ui: &Ui) -> anyhow::Result<()> {
-    let mut documents = Vec::new();
+    let mut arrays = Vec::new();
     let mut highest = 0;
     for name in names {
         let mut one = Command::new(PROGRAM);
@@ -24,7 +25,7 @@ pub(crate) fn do_each(command: &[String], names: &[String], ui: &Ui) -> anyhow::
         // A failure does not stop the others.
         let status = match done.and_then(Child::wait_with_output) {
             Ok(done) => {
-                documents.extend(serde_json::from_slice::<Value>(&done.stdout).ok());
+                arrays.extend(serde_json::from_slice::<Value>(&done.stdout).ok());
                 done.status.code().and_then(|code| u8::try_from(code).ok())
             }
             Err(error) => {
@@ -34,7 +35,7 @@ pub(crate) fn do_each(command: &[String], names: &[String], ui: &Ui) -> anyhow::
         };
         highest = highest.max(status.unwrap_or(STATUS_FAILED));
     }
-    ui.json(&json!({ "arrays": documents }));
+    ui.json(&Several { arrays });
     match highest {
         0 => Ok(()),
         status => Err(Answer(status).into()),

@@ -1,9 +1,10 @@
 //! What commands print: results on standard output, everything else on standard error.
 
+use crate::documents::{Document, Error, Help, NotGiven};
 use crate::output::{remark, table, write_out};
 use crate::progress::{Progress, Shown, Unit};
 use crate::serving::Serving;
-use serde_json::Value;
+use serde::Serialize;
 use spindles_device::notice::Notice;
 use spindles_format::Uuid;
 use spindles_report::outputs::printable;
@@ -14,8 +15,8 @@ use std::io::{self, IsTerminal as _};
 use std::sync::atomic::Ordering;
 
 /// The version of all documents that `--json` prints. It grows when a field is removed or changes
-/// its meaning, but not for a new field. docs/reference/json.md lists all fields.
-const VERSION: u32 = 1;
+/// its meaning, but not for a new field. docs/reference/json.schema.json lists all fields.
+pub(crate) const VERSION: u32 = 1;
 
 /// How a command communicates with its user.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(crate) struct Ui {
     /// Set once the JSON document is printed. There is one, even if the command fails afterwards.
     json_is_out: Cell<bool>,
     /// Devices that belong to the arrays of the command and were not given, once known.
-    not_given: RefCell<Option<Vec<Value>>>,
+    not_given: RefCell<Option<Vec<NotGiven>>>,
     /// The arrays of the command, as far as known.
     arrays: RefCell<Vec<Uuid>>,
     place: Place,
@@ -140,34 +141,35 @@ impl Ui {
     }
 
     /// Prints the whole result as one JSON document. Silent without `--json`.
-    pub(crate) fn json(&self, value: &Value) {
-        self.document(&self.schema, value);
+    pub(crate) fn json(&self, result: &impl Serialize) {
+        self.document(&self.schema, result);
     }
 
     /// Prints a JSON document with its schema. All documents go through here.
-    fn document(&self, schema: &str, value: &Value) {
+    fn document(&self, schema: &str, result: &impl Serialize) {
         if self.json && !self.json_is_out.replace(true) {
-            let mut document = value.clone();
-            document["schema"] = schema.into();
-            document["version"] = VERSION.into();
-            if let Some(devices) = self.not_given.take() {
-                document["not_given"] = devices.into();
-            }
+            let document = serde_json::to_value(Document {
+                schema,
+                version: VERSION,
+                not_given: self.not_given.take(),
+                result,
+            });
+            let document = document.expect("documents have strings as keys");
             self.out(&format!("{document:#}\n"));
         }
     }
 
     /// Records devices that belong to the arrays of the command and were not given, for the JSON
     /// document.
-    pub(crate) fn not_given(&self, devices: Vec<Value>) {
+    pub(crate) fn not_given(&self, devices: impl Iterator<Item = NotGiven>) {
         let mut all = self.not_given.borrow_mut();
         all.get_or_insert_default().extend(devices);
     }
 
-    /// Prints a result that is a text, such as a script; with `--json` as `{key: text}`.
-    pub(crate) fn text(&self, key: &str, text: &str) {
+    /// Prints a result that is a text, such as a script; with `--json` the document with it.
+    pub(crate) fn text(&self, text: &str, document: &impl Serialize) {
         if self.json {
-            self.json(&serde_json::json!({ key: text }));
+            self.json(document);
         } else {
             self.out(text);
         }
@@ -176,7 +178,7 @@ impl Ui {
     /// Prints the help of a command; with `--json` as `{"help": ...}`.
     pub(crate) fn help(&self, text: &str) {
         if self.json {
-            self.document("spindles.help", &serde_json::json!({ "help": text }));
+            self.document("spindles.help", &Help { help: text });
         } else {
             self.out(text);
         }
@@ -199,8 +201,8 @@ impl Ui {
     /// ...}` on standard output, unless the result was already printed.
     pub(crate) fn error(&self, status: u8, text: &str) {
         if self.json {
-            let error = serde_json::json!({ "error": text, "status": status });
-            self.document("spindles.error", &error);
+            let error = text;
+            self.document("spindles.error", &Error { error, status });
         }
         self.remark(&printable(&format!("spindles: {text}\n")));
     }

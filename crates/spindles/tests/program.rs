@@ -1,5 +1,7 @@
 //! Tests of the program: they run the binary as users do.
 
+#[path = "../../spindles-measure/tests/checker.rs"]
+mod checker;
 mod cli;
 mod control;
 mod copy;

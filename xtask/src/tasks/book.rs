@@ -1,6 +1,7 @@
-//! `cargo xtask book`: builds a site of all documents with mdbook. The pages are those of `docs/`,
-//! and one with the help of all commands.
+//! `cargo xtask book`: builds a site of all documents with mdbook. It has the pages of `docs/`
+//! and the generated reference.
 
+use super::reference;
 use super::task::Task;
 use crate::process;
 use crate::rules::resolved;
@@ -34,8 +35,6 @@ const PROJECT: &[&str] = &[
     "STYLE.md",
     "CHANGELOG.md",
 ];
-/// The help of all commands, as the tests keep it.
-const HELP: &str = "crates/spindles/tests/help.txt";
 
 fn run(_: &[String]) -> Result<(), String> {
     if !process::exists("mdbook") {
@@ -46,13 +45,13 @@ fn run(_: &[String]) -> Result<(), String> {
         fs::remove_dir_all(&pages).map_err(of(&pages))?;
     }
     let chapters = chapters()?;
-    let mut included: BTreeSet<String> = ["README.md", "docs/report.png"].map(str::to_owned).into();
+    let plain = ["README.md", "docs/report.png", reference::SCHEMA];
+    let mut included: BTreeSet<String> = plain.map(str::to_owned).into();
     included.extend(chapters.iter().flat_map(|(_, pages)| pages.iter().cloned()));
     for page in &included {
         put(page, &pages.join(page), &included)?;
     }
-    let commands = "docs/reference/commands.md";
-    put(HELP, &pages.join(commands), &included)?;
+    reference::write(&pages.join("docs/reference"))?;
     let mut summary = "# Summary\n\n[Spindles](README.md)\n".to_owned();
     for (title, chapter) in &chapters {
         writeln!(summary, "\n# {title}\n").expect("strings take everything");
@@ -64,7 +63,11 @@ fn run(_: &[String]) -> Result<(), String> {
             writeln!(summary, "- [{heading}]({page})").expect("strings take everything");
         }
         if *title == "Reference" {
-            writeln!(summary, "- [Commands]({commands})").expect("strings take everything");
+            for page in reference::PAGES {
+                let heading = page.trim_end_matches(".md");
+                writeln!(summary, "- [{heading}](docs/reference/{page})")
+                    .expect("strings take everything");
+            }
         }
     }
     let place = pages.join("SUMMARY.md");

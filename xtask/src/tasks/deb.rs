@@ -2,6 +2,7 @@
 //! `[package.metadata.deb]` in the manifest of the command line. `cargo deb` builds the same
 //! package from that section.
 
+use super::reference;
 use super::task::Task;
 use crate::process::{self, Finished};
 use serde_json::Value;
@@ -16,8 +17,7 @@ pub(crate) static TASK: Task = Task {
     run,
 };
 
-/// The folder in which manual pages and completions are generated. The metadata names it as their
-/// source.
+/// The folder of generated files. The metadata names it as their source.
 const STAGE: &str = "target/deb";
 /// The mark of a program that acts on planted faults: `MARK` in `spindles-engine/src/mutation.rs`.
 const CANARIES: &str = "this program acts on canaries";
@@ -129,7 +129,8 @@ fn stage(profile: &str, talk: Talk) -> Result<(), String> {
     if profile != "debug" && has_canaries(&binary)? {
         return Err(format!("{binary} acts on planted faults: feature canary"));
     }
-    talk.say("writing manual pages and completions to target/deb");
+    talk.say("writing manual pages, completions and the reference to target/deb");
+    reference::write(&PathBuf::from(STAGE).join("reference"))?;
     let pages = format!("{STAGE}/man");
     if Path::new(&pages).exists() {
         fs::remove_dir_all(&pages).map_err(at(Path::new(&pages)))?;

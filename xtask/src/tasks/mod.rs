@@ -8,6 +8,7 @@ mod fleet;
 mod guests; // Not a row: a job of the fleet.
 pub(crate) mod instructions;
 pub(crate) mod measure;
+mod reference;
 mod task; // Not a row: the type of one.
 mod test;
 mod texts;
@@ -27,6 +28,7 @@ pub(crate) static TASKS: &[&Task] = &[
     &instructions::TASK,
     &fleet::TASK,
     &deb::TASK,
+    &reference::TASK,
     &book::TASK,
 ];
 

@@ -3,6 +3,8 @@
 use super::Command;
 use crate::arrays::{self, DeviceOfArray};
 use crate::degraded::Degraded;
+use crate::documents::Role;
+use crate::documents::changes;
 use crate::operation::{Add, Operation};
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
@@ -10,7 +12,6 @@ use crate::ui::Ui;
 use crate::words;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::membership::{Added, add};
 use spindles_admin::rebuild::{RebuildOptions, Rebuilt};
 use spindles_admin::scan::{Given, shell_word};
@@ -99,7 +100,7 @@ impl Perform for Add {
 }
 
 /// Reports that the device became a spare.
-fn report_spare(device: &str, added: &spare::Added, ui: &Ui) -> Value {
+fn report_spare<'a>(device: &'a str, added: &'a spare::Added, ui: &Ui) -> changes::Added<'a> {
     let warnings = words::report::warnings_before(added);
     for warning in warnings {
         ui.note(warning);
@@ -108,11 +109,16 @@ fn report_spare(device: &str, added: &spare::Added, ui: &Ui) -> Value {
     let array = added.array.as_ref().map(|array| &array.name);
     let of = array.map_or_else(String::new, |name| format!(" of array '{name}'"));
     ui.line(format!("{device} is a spare{of}: no member is missing"));
-    json!({ "device": device, "array": array, "is": "spare", "through": true })
+    changes::Added {
+        device,
+        array: array.map(|name| &**name),
+        is: Role::Spare,
+        through: true,
+    }
 }
 
 /// Reports that the device became a member.
-fn report_member(device: &str, rebuilt: &Rebuilt, ui: &Ui) -> Value {
+fn report_member<'a>(device: &'a str, rebuilt: &'a Rebuilt, ui: &Ui) -> changes::Added<'a> {
     let report = &rebuilt.report;
     arrays::note_devices(&report.incidents, &report.taken, &rebuilt.wiped, ui);
     for (array, member) in &rebuilt.members {
@@ -125,12 +131,12 @@ fn report_member(device: &str, rebuilt: &Rebuilt, ui: &Ui) -> Value {
             shell_word(&report.name)
         ));
     }
-    json!({
-        "device": device,
-        "array": report.name,
-        "is": "member",
-        "through": rebuilt.through && rebuilt.failed == 0,
-    })
+    changes::Added {
+        device,
+        array: Some(&report.name),
+        is: Role::Member,
+        through: rebuilt.through && rebuilt.failed == 0,
+    }
 }
 
 /// Returns an error if the new member is not filled completely.

@@ -1,6 +1,7 @@
 //! `spindles completions`: a completion script for a shell.
 
 use super::Command;
+use crate::documents::tools::Script;
 use crate::overview;
 use crate::ui::Ui;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -59,7 +60,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         Shell::Fish => offer_to_fish(&with_words(super::command_line()), &mut script),
         _ => {}
     }
-    ui.text("script", &script);
+    ui.text(&script, &Script { script: &script });
     Ok(())
 }
 

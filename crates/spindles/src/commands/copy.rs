@@ -3,6 +3,8 @@
 use super::Command;
 use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
+use crate::documents::array::incidents;
+use crate::documents::tools::{self, Stretch};
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress as Bar, Unit};
@@ -11,7 +13,6 @@ use crate::ui::Ui;
 use crate::words::{self, wipe::Tense};
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_admin::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_admin::reading::assemble_to_read;
@@ -201,22 +202,23 @@ impl Copied {
     }
 
     /// Returns the JSON document.
-    fn document(&self, arguments: &Arguments) -> Value {
-        json!({
-            "from": arguments.from,
-            "to": arguments.to,
-            "bytes": self.bytes,
-            "seconds": self.elapsed.as_secs_f64(),
-            "bytes_per_second": self.bytes_per_second(),
-            "verified": arguments.verify,
-            "io": self.io,
-            "left_out": self.left_out.iter().map(|bytes| json!({
-                "offset_bytes": bytes.start,
-                "bytes": bytes.end - bytes.start,
-            })).collect::<Vec<_>>(),
-            "warnings": self.warnings,
-            "incidents": arrays::incidents(&self.incidents),
-        })
+    fn document<'a>(&'a self, arguments: &'a Arguments) -> tools::Copied<'a> {
+        let left_out = self.left_out.iter().map(|bytes| Stretch {
+            offset_bytes: bytes.start,
+            bytes: bytes.end - bytes.start,
+        });
+        tools::Copied {
+            from: &arguments.from,
+            to: &arguments.to,
+            bytes: self.bytes,
+            seconds: self.elapsed.as_secs_f64(),
+            bytes_per_second: self.bytes_per_second(),
+            verified: arguments.verify,
+            io: self.io,
+            warnings: &self.warnings,
+            left_out: left_out.collect(),
+            incidents: incidents(&self.incidents),
+        }
     }
 }
 

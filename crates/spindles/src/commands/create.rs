@@ -3,12 +3,12 @@
 use super::Command;
 use super::set::DegradedWrites;
 use crate::arrays;
+use crate::documents::changes::{self, InitialSync, Overwritten, Unused};
 use crate::failure::Usage;
 use crate::plan;
 use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::create::{CreateError, CreateOptions, Created, Sync, check_rights, create};
 use spindles_admin::scan;
 use spindles_block::{BlockSize, SizeBytes};
@@ -248,38 +248,46 @@ fn sync_line(sync: Sync) -> &'static str {
     }
 }
 
-/// Returns the word for the initial sync in the JSON document.
-fn sync_word(sync: Sync) -> &'static str {
+/// Returns the initial sync as in the JSON document.
+fn initial_sync(sync: Sync) -> InitialSync {
     match sync {
-        Sync::NotNeeded | Sync::Unwritten => "not needed",
-        Sync::KnownZero => "known zero",
-        Sync::Done => "done",
-        Sync::Stopped => "stopped",
+        Sync::NotNeeded | Sync::Unwritten => InitialSync::NotNeeded,
+        Sync::KnownZero => InitialSync::KnownZero,
+        Sync::Done => InitialSync::Done,
+        Sync::Stopped => InitialSync::Stopped,
     }
 }
 
 /// Returns the JSON document of a new array.
-fn document(created: &Created, expression: &Expression, arguments: &Arguments) -> Value {
-    json!({
-        "name": created.name,
-        "uuid": created.uuid.to_string(),
-        "level": created.level.name,
-        "layout": created.layout,
-        "chunk_bytes": created.chunk_bytes,
-        "block_bytes": created.block_bytes,
-        "bytes": created.bytes,
-        "members": created.members,
-        "checksum": created.checksum.name(),
-        "devices": expression.leaves(),
-        "spares": arguments.spares,
-        "journal": arguments.journal,
-        "initial_sync": sync_word(created.sync),
-        "warnings": created.small_spares.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "unused": created.unused.iter().map(|(member, bytes)| {
-            json!({ "member": member, "bytes": bytes })
-        }).collect::<Vec<_>>(),
-        "overwritten": created.wiped.iter().map(|(device, what)| {
-            json!({ "device": device, "what": what })
-        }).collect::<Vec<_>>(),
-    })
+fn document<'a>(
+    created: &'a Created,
+    expression: &'a Expression,
+    arguments: &'a Arguments,
+) -> changes::Created<'a> {
+    let unused = created.unused.iter();
+    let unused = unused.map(|&(ref member, bytes)| Unused { member, bytes });
+    let overwritten = created.wiped.iter();
+    let overwritten = overwritten.map(|(device, what)| Overwritten { device, what });
+    changes::Created {
+        name: &created.name,
+        uuid: created.uuid.to_string(),
+        level: created.level.name,
+        layout: &created.layout,
+        chunk_bytes: created.chunk_bytes,
+        block_bytes: created.block_bytes,
+        bytes: created.bytes,
+        members: created.members,
+        checksum: created.checksum.name(),
+        devices: expression.leaves(),
+        spares: &arguments.spares,
+        journal: arguments.journal.as_deref(),
+        initial_sync: initial_sync(created.sync),
+        warnings: created
+            .small_spares
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        unused: unused.collect(),
+        overwritten: overwritten.collect(),
+    }
 }

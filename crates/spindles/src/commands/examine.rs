@@ -2,16 +2,21 @@
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments, PLACES_MAX};
+use crate::documents::array::{DeviceErrors, FillState};
+use crate::documents::examine::{
+    self as documents, Area, BadKind, BadPlace, BadRun, Contents, ExaminedDevice as Device,
+    ExaminedJournal, ExaminedMember, ExaminedSpare, Features, Labelled, OtherDevice,
+    RecordedPosition,
+};
 use crate::ui::Ui;
 use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::assemble::{AssembleError, Examined, examine};
 use spindles_device::OpenError;
 use spindles_device::bad_pages::{BadPage, newest};
 use spindles_format::{
-    ArrayRecord, BadBlockKind, DecodeError, DeviceRecord, Found, MemberState, SpareRecord, Uuid,
-    choose, lost_runs,
+    ArrayRecord, BadBlockKind, DecodeError, DeviceRecord, Found, MemberRecord, MemberState,
+    SpareRecord, Uuid, choose, lost_runs,
 };
 use spindles_layout::Level;
 use std::collections::BTreeMap;
@@ -46,13 +51,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .into_iter()
         .map(|device| (device, examine(device)))
         .collect();
-    let mut documents = Vec::new();
+    let mut devices = Vec::new();
     for (device, examined) in &looked {
-        documents.push(match examined {
+        devices.push(match examined {
             Ok(examined) => describe(device, examined, arguments.areas, ui),
             Err(error) => {
                 ui.line(format!("{device}: {error}"));
-                json!({ "device": device, "error": error.to_string() })
+                Device::Other(OtherDevice {
+                    device,
+                    error: error.to_string(),
+                    contents: None,
+                })
             }
         });
     }
@@ -68,78 +77,76 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if problems.is_empty() && found.iter().any(|found| found.record().is_ok()) {
         ui.line("The superblocks agree.");
     }
-    ui.json(&json!({
-        "devices": documents,
-        "bad_blocks": bad_blocks,
-        "disagreements": problems,
-    }));
+    ui.json(&documents::Examined {
+        devices,
+        bad_blocks,
+        disagreements: &problems,
+    });
     match looked.into_iter().find_map(|(_, examined)| examined.err()) {
         Some(error) => Err(error.into()),
         None => Ok(()),
     }
 }
 
-fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
+/// Shows a device. Returns it as in the JSON document.
+fn describe<'a>(device: &'a str, examined: &'a Examined, show_areas: bool, ui: &Ui) -> Device<'a> {
     let found = &examined.found;
-    let holds: Vec<&str> = examined
-        .sightings
-        .iter()
-        .map(|sighting| sighting.what)
-        .collect();
-    let mut document = match found.record() {
-        Ok((array, device)) => describe_member(name, array, device, areas, ui),
-        Err(_) if let Some(spare) = found.spare() => describe_spare(name, spare, ui),
+    let holds = examined.sightings.iter();
+    let contents = Contents {
+        bytes: found.bytes,
+        holds: holds.map(|sighting| sighting.what).collect(),
+    };
+    match found.record() {
+        Ok((array, record)) => {
+            show_member(device, array, record, show_areas, ui);
+            if let Some(damage) = found.damage() {
+                ui.line(format!("  one of the two slots is damaged: {damage}"));
+            }
+            for what in &contents.holds {
+                ui.line(format!("  also on this device: {what}"));
+            }
+            Device::Member(Box::new(ExaminedMember {
+                damage: found.damage().map(|damage| damage.to_string()),
+                bad_blocks: bad_runs(&examined.bad_pages),
+                ..member(device, array, record, contents)
+            }))
+        }
+        Err(_) if let Some(spare) = found.spare() => {
+            Device::Spare(describe_spare(device, spare, contents, ui))
+        }
         Err(_) if let Some(journal) = found.journal_device() => {
-            ui.line(format!("{name}: the journal of array {}", journal.array));
-            json!({
-                "device": name,
-                "journal": true,
-                "array": journal.array.to_string(),
-                "device_uuid": journal.device_uuid.to_string(),
-                "device_bytes": journal.device_bytes,
+            ui.line(format!("{device}: the journal of array {}", journal.array));
+            Device::Journal(ExaminedJournal {
+                label: Labelled {
+                    device,
+                    device_uuid: journal.device_uuid.to_string(),
+                    device_bytes: journal.device_bytes,
+                    contents,
+                },
+                journal: true,
+                array: journal.array.to_string(),
             })
         }
         Err(error) => {
             let is_none = matches!(error, DecodeError::NotOurs | DecodeError::Short { .. });
-            let also = holds.first().filter(|_| is_none);
-            let also = also
-                .map(|what| format!("; it holds {what}"))
-                .unwrap_or_default();
-            ui.line(format!("{name}: {error}{also}"));
-            json!({ "device": name, "error": error.to_string() })
-        }
-    };
-    if found.record().is_ok() {
-        if let Some(damage) = found.damage() {
-            ui.line(format!("  one of the two slots is damaged: {damage}"));
-            document["damage"] = json!(damage.to_string());
-        }
-        let bad = examined.bad_pages.iter().flat_map(|page| &page.runs);
-        let bad = bad.map(|run| {
-            let (kind, member) = match run.kind {
-                BadBlockKind::Lost => ("lost", None),
-                BadBlockKind::Unread(member) => ("unread", Some(member.0)),
-            };
-            json!({
-                "kind": kind,
-                "member": member,
-                "start": run.start.0,
-                "blocks": run.blocks,
+            let also = contents.holds.first().filter(|_| is_none);
+            let also = also.map(|what| format!("; it holds {what}"));
+            ui.line(format!("{device}: {error}{}", also.unwrap_or_default()));
+            Device::Other(OtherDevice {
+                device,
+                error: error.to_string(),
+                contents: Some(contents),
             })
-        });
-        document["bad_blocks"] = json!(bad.collect::<Vec<_>>());
-        for what in &holds {
-            ui.line(format!("  also on this device: {what}"));
         }
     }
-    document["bytes"] = json!(found.bytes);
-    document["holds"] = json!(holds);
-    document
 }
 
 /// Reports the lost blocks of each array, and the blocks that its members refused to write. Every
 /// member lists these blocks; the report shows each block once.
-fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) -> Vec<Value> {
+fn describe_bad_blocks<'a>(
+    looked: &'a [(&str, Result<Examined, OpenError>)],
+    ui: &Ui,
+) -> Vec<BadPlace<'a>> {
     let mut arrays: BTreeMap<Uuid, (&ArrayRecord, Vec<&BadPage>)> = BTreeMap::new();
     for examined in looked
         .iter()
@@ -182,14 +189,14 @@ fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) 
                     ),
                 });
             }
-            documents.push(json!({
-                "array": name.as_str(),
-                "array_uuid": array.uuid.to_string(),
-                "kind": if member.is_some() { "unread" } else { "lost" },
-                "member": member,
-                "offset_bytes": offset_bytes,
-                "bytes": bytes,
-            }));
+            documents.push(BadPlace {
+                array: name.as_str(),
+                array_uuid: array.uuid.to_string(),
+                kind: member.map_or(BadKind::Lost, |_| BadKind::Unread),
+                member,
+                offset_bytes,
+                bytes,
+            });
         }
         if let Some(more) = arrays::more_places(places.len()) {
             ui.line(format!("  {more}"));
@@ -198,72 +205,132 @@ fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) 
     documents
 }
 
-fn describe_spare(name: &str, spare: &SpareRecord, ui: &Ui) -> Value {
+/// Converts the entries of a list of bad blocks.
+fn bad_runs(pages: &[BadPage]) -> Vec<BadRun> {
+    let runs = pages.iter().flat_map(|page| &page.runs);
+    let runs = runs.map(|run| {
+        let (kind, member) = match run.kind {
+            BadBlockKind::Lost => (BadKind::Lost, None),
+            BadBlockKind::Unread(member) => (BadKind::Unread, Some(member.0)),
+        };
+        BadRun {
+            kind,
+            member,
+            start: run.start.0,
+            blocks: run.blocks,
+        }
+    });
+    runs.collect()
+}
+
+fn describe_spare<'a>(
+    device: &'a str,
+    spare: &SpareRecord,
+    contents: Contents,
+    ui: &Ui,
+) -> ExaminedSpare<'a> {
     let arrays = spare.arrays.iter().map(ToString::to_string);
     let arrays: Vec<String> = arrays.collect();
     ui.line(if spare.is_shared() {
-        format!("{name}: a shared spare")
+        format!("{device}: a shared spare")
     } else {
-        format!("{name}: a spare of array {}", arrays.join(", "))
+        format!("{device}: a spare of array {}", arrays.join(", "))
     });
-    json!({
-        "device": name,
-        "spare": true,
-        "shared": spare.is_shared(),
-        "arrays": arrays,
-        "device_uuid": spare.device_uuid.to_string(),
-        "device_bytes": spare.device_bytes,
-    })
+    ExaminedSpare {
+        label: Labelled {
+            device,
+            device_uuid: spare.device_uuid.to_string(),
+            device_bytes: spare.device_bytes,
+            contents,
+        },
+        spare: true,
+        shared: spare.is_shared(),
+        arrays,
+    }
 }
 
-fn describe_member(
-    name: &str,
-    array: &ArrayRecord,
-    device: &DeviceRecord,
-    show_areas: bool,
-    ui: &Ui,
-) -> Value {
-    let block_bytes = array.block_size.bytes();
+fn show_member(name: &str, array: &ArrayRecord, device: &DeviceRecord, show_areas: bool, ui: &Ui) {
     ui.line(format!(
         "{name}: member {} of array '{}' ({})",
         device.member, array.name, array.uuid
     ));
     show_array(array, ui);
-    let members = describe_members(array, ui);
+    show_members(array, ui);
     if !device.errors.is_empty() {
-        let errors = arrays::errors_text(&device.errors, block_bytes);
+        let errors = arrays::errors_text(&device.errors, array.block_size.bytes());
         ui.line(format!("  errors: {errors}"));
     }
-    let areas = describe_areas(device, show_areas, ui);
-    json!({
-        "device": name,
-        "array": array.name.as_str(),
-        "array_uuid": array.uuid.to_string(),
-        "parent_uuid": (array.parent != Uuid::NIL).then(|| array.parent.to_string()),
-        "created_s": array.created_s,
-        "last_written_s": array.last_written_s,
-        "last_scrub_s": array.last_scrub_s,
-        "scrub_left_blocks": array.scrub_left_blocks,
-        "generation": array.generation,
-        "clean": array.clean,
-        "consistency": array.consistency.as_str(),
-        "checksum": array.checksum.name(),
-        "row_sums": array.row_sums,
-        "level": array.level.as_str(),
-        "layout": array.layout.as_str(),
-        "chunk_bytes": chunk_bytes(array),
-        "block_bytes": block_bytes,
-        "member": device.member.0,
-        "device_bytes": device.device_bytes,
-        "features": {
-            "ignorable": array.features.ignorable,
-            "read_only": array.features.read_only,
-            "refuse": array.features.refuse,
+    for area in device.areas().iter().filter(|_| show_areas) {
+        ui.line(format!(
+            "  {:<14} {} at {}",
+            area.kind.name(),
+            arrays::size(area.length_bytes),
+            area.offset_bytes
+        ));
+    }
+}
+
+/// Returns a member as in the JSON document, without damage and bad blocks.
+fn member<'a>(
+    name: &'a str,
+    array: &'a ArrayRecord,
+    device: &DeviceRecord,
+    contents: Contents,
+) -> ExaminedMember<'a> {
+    let areas = device.areas().iter().map(|area| Area {
+        kind: area.kind.name(),
+        version: area.version,
+        offset_bytes: area.offset_bytes,
+        length_bytes: area.length_bytes,
+    });
+    ExaminedMember {
+        device: name,
+        device_bytes: device.device_bytes,
+        contents,
+        array: array.name.as_str(),
+        array_uuid: array.uuid.to_string(),
+        parent_uuid: (array.parent != Uuid::NIL).then(|| array.parent.to_string()),
+        created_s: array.created_s,
+        last_written_s: array.last_written_s,
+        last_scrub_s: array.last_scrub_s,
+        scrub_left_blocks: array.scrub_left_blocks,
+        errors: DeviceErrors::new(&device.errors, array.block_size.bytes()),
+        generation: array.generation,
+        clean: array.clean,
+        consistency: array.consistency.as_str(),
+        checksum: array.checksum.name(),
+        row_sums: array.row_sums,
+        level: array.level.as_str(),
+        layout: array.layout.as_str(),
+        chunk_bytes: chunk_bytes(array),
+        block_bytes: array.block_size.bytes(),
+        member: device.member.0,
+        damage: None,
+        features: Features {
+            ignorable: array.features.ignorable,
+            read_only: array.features.read_only,
+            refuse: array.features.refuse,
         },
-        "members": members,
-        "errors": arrays::errors_json(&device.errors, block_bytes),
-        "areas": areas,
-    })
+        members: array.members().iter().map(position).collect(),
+        areas: areas.collect(),
+        bad_blocks: Vec::new(),
+    }
+}
+
+/// Returns a position as in the JSON document.
+fn position(member: &MemberRecord) -> RecordedPosition {
+    let (state, out_since, mark) = match member.state {
+        MemberState::Active => (FillState::Active, None, None),
+        MemberState::Missing { out_since, .. } => (FillState::Missing, Some(out_since), None),
+        MemberState::Rebuilding { mark, .. } => (FillState::Rebuilding, None, Some(mark.0)),
+    };
+    RecordedPosition {
+        device_uuid: member.device_uuid.to_string(),
+        data_blocks: member.data_blocks,
+        state,
+        out_since,
+        mark,
+    }
 }
 
 /// Shows the array of a superblock: its shape, its policy, and whether it is clean.
@@ -299,57 +366,21 @@ fn chunk_bytes(array: &ArrayRecord) -> u64 {
     u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes())
 }
 
-/// Shows the missing and rebuilding members of an array. Returns all members as JSON.
-fn describe_members(array: &ArrayRecord, ui: &Ui) -> Vec<Value> {
+/// Shows the missing and rebuilding members of an array.
+fn show_members(array: &ArrayRecord, ui: &Ui) {
     let block_bytes = u64::from(array.block_size.bytes());
-    let members = array.members().iter().enumerate().map(|(index, member)| {
-        let (state, out_since, mark) = match member.state {
-            MemberState::Active => ("active", None, None),
-            MemberState::Missing { out_since, .. } => ("missing", Some(out_since), None),
-            MemberState::Rebuilding { mark, .. } => ("rebuilding", None, Some(mark.0)),
-        };
-        if let Some(since) = out_since {
-            ui.line(format!(
-                "  member {index} is missing since generation {since}"
-            ));
+    for (index, member) in array.members().iter().enumerate() {
+        match member.state {
+            MemberState::Active => {}
+            MemberState::Missing { out_since, .. } => ui.line(format!(
+                "  member {index} is missing since generation {out_since}"
+            )),
+            MemberState::Rebuilding { mark, .. } => ui.line(format!(
+                "  member {index} is being rebuilt, and good below {} of the array",
+                arrays::size(mark.0 * block_bytes)
+            )),
         }
-        if let Some(mark) = mark {
-            let done = arrays::size(mark * block_bytes);
-            ui.line(format!(
-                "  member {index} is being rebuilt, and good below {done} of the array"
-            ));
-        }
-        json!({
-            "device_uuid": member.device_uuid.to_string(),
-            "data_blocks": member.data_blocks,
-            "state": state,
-            "out_since": out_since,
-            "mark": mark,
-        })
-    });
-    members.collect()
-}
-
-/// Returns the areas of a device as JSON; with `is_shown` also shows them.
-fn describe_areas(device: &DeviceRecord, is_shown: bool, ui: &Ui) -> Vec<Value> {
-    let mut areas = Vec::new();
-    for area in device.areas() {
-        if is_shown {
-            ui.line(format!(
-                "  {:<14} {} at {}",
-                area.kind.name(),
-                arrays::size(area.length_bytes),
-                area.offset_bytes
-            ));
-        }
-        areas.push(json!({
-            "kind": area.kind.name(),
-            "version": area.version,
-            "offset_bytes": area.offset_bytes,
-            "length_bytes": area.length_bytes,
-        }));
     }
-    areas
 }
 
 /// Lists the members that assembling each array would refuse or leave out, and why.

@@ -3,13 +3,13 @@
 use super::Command;
 use crate::arrays::{self, MemberOfArray};
 use crate::degraded::Degraded;
+use crate::documents::changes::Failed;
 use crate::failure::Usage;
 use crate::operation::{Fail, Operation};
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::ui::Ui;
 use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::assemble::MemberReport;
 use spindles_admin::host::report_of;
 use spindles_admin::membership::fail;
@@ -88,13 +88,12 @@ impl Perform for Fail {
              {of}` fills it now. Before that, `spindles add {word} {of}` takes {device} back"
         ),
     });
-        let document = json!({
-            "array": array,
-            "member": member.0,
-            "device": device,
-            "spare": out.spare,
-        });
-        Ok(Outcome::of(&document))
+        Ok(Outcome::of(&Failed {
+            array,
+            member: member.0,
+            device,
+            spare: out.spare.as_deref(),
+        }))
     }
 }
 

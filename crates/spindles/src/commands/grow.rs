@@ -3,13 +3,13 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
+use crate::documents::changes::{self, GrowthAborted, Of};
 use crate::failure::Usage;
 use crate::operation::{Grow, GrowAbort, Operation, Size};
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::grow::{self, GrowOptions, Grown, NewSize};
 use spindles_admin::scan::Given;
 use spindles_block::SizeBytes;
@@ -124,16 +124,16 @@ impl Perform for Grow {
         if let Some(line) = outcome(&grown, &options) {
             ui.line(line);
         }
-        let document = json!({
-            "name": grown.report.name,
-            "uuid": grown.report.uuid.to_string(),
-            "incidents": arrays::incidents(&grown.report.incidents),
-            "bytes_before": grown.report.bytes,
-            "bytes": grown.bytes,
-            "already": grown.already,
-            "through": grown.through,
-            "stuck_at_block": grown.stuck,
-        });
+        let (of, incidents) = changes::with_incidents(&grown.report);
+        let document = changes::Grown {
+            of,
+            incidents,
+            bytes_before: grown.report.bytes,
+            bytes: grown.bytes,
+            already: grown.already,
+            through: grown.through,
+            stuck_at_block: grown.stuck,
+        };
         let end = check_grown(&grown, ui);
         Ok(Outcome::of(&document).ending(end))
     }
@@ -228,11 +228,9 @@ impl Perform for GrowAbort {
         for device in &aborted.removed {
             ui.line(format!("{device} is a plain device again"));
         }
-        let document = json!({
-            "name": name,
-            "uuid": aborted.report.uuid.to_string(),
-            "removed": aborted.removed,
-        });
-        Ok(Outcome::of(&document))
+        Ok(Outcome::of(&GrowthAborted {
+            of: Of::from(&aborted.report),
+            removed: &aborted.removed,
+        }))
     }
 }

@@ -1,10 +1,10 @@
 //! `spindles layout`: prints the map of an array as a table.
 
 use super::Command;
+use crate::documents::tools as documents;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
-use serde_json::json;
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_layout::{Expression, LEVELS, Numbers, Redundancy, Table, chunk_blocks};
 
@@ -117,18 +117,18 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .rows
         .iter()
         .map(|row| row.iter().map(ToString::to_string));
-    ui.json(&json!({
-        "expression": expression.to_string(),
-        "level": level.name,
-        "layout": layout,
-        "members": members.len(),
-        "chunk_bytes": chunk.0,
-        "capacity": level.capacity,
-        "survives": level.survives,
-        "columns": table.columns,
-        "sections": table.sections,
-        "rows": rows.map(Iterator::collect::<Vec<_>>).collect::<Vec<_>>(),
-        "notes": expression.notes(),
-    }));
+    ui.json(&documents::LayoutTable {
+        expression: expression.to_string(),
+        level: level.name,
+        layout,
+        members: members.len(),
+        chunk_bytes: chunk.0,
+        capacity: level.capacity,
+        survives: level.survives,
+        columns: &table.columns,
+        sections: &table.sections,
+        rows: rows.map(Iterator::collect).collect(),
+        notes: expression.notes(),
+    });
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! `spindles man`: the manual pages.
 
 use super::Command;
+use crate::documents::tools::{ManPage, ManPages};
 use crate::failure::Usage;
 use crate::ui::Ui;
 use anyhow::Context as _;
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches as _};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
-use serde_json::json;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -98,7 +98,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.line(path.display());
         written.push(path.display().to_string());
     }
-    ui.json(&json!({ "pages": written }));
+    ui.json(&ManPages { pages: written });
     Ok(())
 }
 
@@ -125,7 +125,7 @@ fn find<'a>(root: &'a clap::Command, names: &[String]) -> anyhow::Result<&'a cla
 /// Shows a page with man(1) on a terminal; prints the source elsewhere.
 fn show(page: &str, ui: &Ui) -> anyhow::Result<()> {
     if ui.wants_json() || !io::stdout().is_terminal() {
-        ui.text("page", page);
+        ui.text(page, &ManPage { page });
         return Ok(());
     }
     let man = process::Command::new("man")
@@ -133,7 +133,7 @@ fn show(page: &str, ui: &Ui) -> anyhow::Result<()> {
         .stdin(Stdio::piped())
         .spawn();
     let Ok(mut man) = man else {
-        ui.text("page", page); // man-db is not installed.
+        ui.text(page, &ManPage { page }); // man-db is not installed.
         return Ok(());
     };
     if let Some(mut input) = man.stdin.take() {

@@ -3,6 +3,7 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
+use crate::documents::changes::{self, Made, Position};
 use crate::failure::Usage;
 use crate::operation::{Onto, Operation, Rebuild};
 use crate::operations::{self, Outcome, Perform, assembling};
@@ -10,7 +11,6 @@ use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::assemble::MemberReport;
 use spindles_admin::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use spindles_admin::scan::{self, Given};
@@ -193,23 +193,26 @@ fn unfilled_bytes(rebuilt: &Rebuilt) -> u64 {
 }
 
 /// Returns the JSON document of a rebuild.
-fn document(rebuilt: &Rebuilt) -> Value {
-    json!({
-        "name": rebuilt.report.name,
-        "uuid": rebuilt.report.uuid.to_string(),
-        "incidents": arrays::incidents(&rebuilt.report.incidents),
-        "made": rebuilt.made.as_ref().map(|made| json!({
-            "array": made.name,
-            "level": made.level,
-            "devices": made.devices,
-        })),
-        "rebuilt": rebuilt.members.iter().map(|(array, member)| {
-            json!({ "array": array, "member": member.0 })
-        }).collect::<Vec<_>>(),
-        "through": is_filled(rebuilt),
-        "unreadable": rebuilt.failed,
-        "unfilled_bytes": unfilled_bytes(rebuilt),
-    })
+fn document(rebuilt: &Rebuilt) -> changes::RebuildResult<'_> {
+    let (of, incidents) = changes::with_incidents(&rebuilt.report);
+    let members = rebuilt.members.iter();
+    let members = members.map(|(array, member)| Position {
+        array,
+        member: member.0,
+    });
+    changes::RebuildResult {
+        of,
+        incidents,
+        made: rebuilt.made.as_ref().map(|made| Made {
+            array: &made.name,
+            level: made.level,
+            devices: &made.devices,
+        }),
+        rebuilt: members.collect(),
+        through: is_filled(rebuilt),
+        unreadable: rebuilt.failed,
+        unfilled_bytes: unfilled_bytes(rebuilt),
+    }
 }
 
 /// Returns an error if the new device is not filled completely.

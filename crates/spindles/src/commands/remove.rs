@@ -2,11 +2,12 @@
 
 use super::{Command, spare};
 use crate::arrays::{self, DeviceOfArray};
+use crate::documents::Role;
+use crate::documents::changes::Released;
 use crate::operation::{Operation, Remove};
 use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::assemble::AssembleOptions;
 use spindles_admin::membership::{Out, Removed, remove};
 use spindles_admin::scan::{Given, shell_word};
@@ -47,7 +48,7 @@ impl Perform for Remove {
             device,
             &AssembleOptions::default(),
         )?;
-        let what = match &removed {
+        let was = match &removed {
             Removed::Member(out) => {
                 let (array, member) = (&out.array, out.member);
                 if ui.serving().is_some() {
@@ -65,7 +66,7 @@ impl Perform for Remove {
                          plain device of it"
                     ));
                 }
-                "member"
+                Role::Member
             }
             Removed::Replaced(Out { array, member }, by) => {
                 ui.line(format!(
@@ -76,15 +77,15 @@ impl Perform for Remove {
                     "`spindles wipe {}` makes a plain device of it",
                     shell_word(device)
                 ));
-                "member"
+                Role::Member
             }
             Removed::Spare(removed) => {
                 for removed in removed {
                     spare::report(device, removed, ui);
                 }
-                "spare"
+                Role::Spare
             }
         };
-        Ok(Outcome::of(&json!({ "device": device, "was": what })))
+        Ok(Outcome::of(&Released { device, was }))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
+use crate::documents::changes::{Of, Renamed};
 use crate::operation::{Operation, Rename};
 use crate::operations::{self, Outcome, Perform};
 use crate::serving::Serving;
@@ -9,7 +10,6 @@ use crate::ui::Ui;
 use crate::words;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::rename::rename;
 use spindles_admin::scan::{self, Given};
 use spindles_format::Uuid;
@@ -90,10 +90,10 @@ impl Perform for Rename {
     }
 }
 
-fn document(from: &str, to: &str, uuid: Uuid) -> Value {
-    json!({
-        "name": to,
-        "name_before": from,
-        "uuid": uuid.to_string(),
-    })
+fn document<'a>(from: &'a str, to: &'a str, uuid: Uuid) -> Renamed<'a> {
+    let uuid = uuid.to_string();
+    Renamed {
+        of: Of { name: to, uuid },
+        name_before: from,
+    }
 }

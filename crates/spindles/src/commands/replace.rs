@@ -3,6 +3,7 @@
 use super::Command;
 use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
+use crate::documents::changes;
 use crate::failure::Usage;
 use crate::operation::{Operation, Replace};
 use crate::operations::{self, Outcome, Perform, assembling};
@@ -10,7 +11,6 @@ use crate::rate::Rate;
 use crate::ui::Ui;
 use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::assemble::examine;
 use spindles_admin::replace::{ReplaceOptions, Replaced, replace};
 use spindles_admin::scan::{self, Given, shell_word};
@@ -149,7 +149,12 @@ impl Perform for Replace {
 }
 
 /// Reports the replaced member, and a superblock left on the old device.
-fn report(replaced: &Replaced, old: &str, onto: &str, ui: &Ui) -> Value {
+fn report<'a>(
+    replaced: &'a Replaced,
+    old: &'a str,
+    onto: &'a str,
+    ui: &Ui,
+) -> changes::Replaced<'a> {
     if let Some(error) = &replaced.not_cleared {
         ui.note(format!(
             "{old} still has its superblock, which could not be cleared: {error}; never give it \
@@ -165,15 +170,15 @@ fn report(replaced: &Replaced, old: &str, onto: &str, ui: &Ui) -> Value {
         "array '{}': member {} is {onto} now; {how}",
         replaced.array, replaced.member
     ));
-    json!({
-        "name": replaced.report.name,
-        "uuid": replaced.report.uuid.to_string(),
-        "incidents": arrays::incidents(&replaced.report.incidents),
-        "array": replaced.array,
-        "member": replaced.member.0,
-        "old": old,
-        "new": onto,
-        "rebuilt": replaced.rebuilt,
-        "not_cleared": replaced.not_cleared,
-    })
+    let (of, incidents) = changes::with_incidents(&replaced.report);
+    changes::Replaced {
+        of,
+        incidents,
+        array: &replaced.array,
+        member: replaced.member.0,
+        old,
+        new: onto,
+        rebuilt: replaced.rebuilt,
+        not_cleared: replaced.not_cleared.as_deref(),
+    }
 }

@@ -3,6 +3,7 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
+use crate::documents::changes;
 use crate::operation::{Operation, Resync};
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
@@ -10,7 +11,6 @@ use crate::ui::Ui;
 use crate::words;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::assemble::AssembleOptions;
 use spindles_admin::resync::resync;
 use spindles_admin::scan::Given;
@@ -95,13 +95,12 @@ impl Perform for Resync {
                  may be wrong: compare it with a backup"
             ));
         }
-        let document = json!({
-            "name": name,
-            "uuid": resynced.report.uuid.to_string(),
-            "incidents": arrays::incidents(&resynced.report.incidents),
-            "was_clean": was_clean,
-            "consistent": true,
-        });
-        Ok(Outcome::of(&document))
+        let (of, incidents) = changes::with_incidents(&resynced.report);
+        Ok(Outcome::of(&changes::Resynced {
+            of,
+            incidents,
+            was_clean,
+            consistent: true,
+        }))
     }
 }

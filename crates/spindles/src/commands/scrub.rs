@@ -3,6 +3,7 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::degraded::Degraded;
+use crate::documents::scrub::{self as documents, Place, Resumed, offsets};
 use crate::operation::{Operation, Scrub};
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
@@ -10,7 +11,6 @@ use crate::ui::Ui;
 use crate::words;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions};
 use spindles_admin::scan::{Given, shell_word};
 use spindles_admin::scrub::{Finding, SPARE_LABEL, SPARE_LABEL_BYTES, Scrubbed, scrub};
@@ -171,15 +171,15 @@ fn check_scrubbed(
 /// The findings of a scrub.
 #[derive(Default)]
 struct Findings {
-    /// The findings as JSON.
-    places: Vec<Value>,
+    /// The findings for JSON.
+    places: Vec<Place>,
     /// Lines of a check, printed last: in an array that was not closed cleanly they need not be
     /// corruption.
     held_back: Vec<String>,
     /// Spares that lost their label.
     unlabelled: Vec<String>,
-    /// Where the scrub began in arrays of which it does not read all, as JSON.
-    resumed: Vec<Value>,
+    /// Where the scrub began in arrays of which it does not read all.
+    resumed: Vec<Resumed>,
     /// The same as lines for the end.
     parts: Vec<String>,
 }
@@ -198,14 +198,17 @@ impl Findings {
             self.parts.push(format!(
                 "array '{array}': only what follows {percent} % was read now"
             ));
-            return self.resumed.push(value(finding));
+            return self.resumed.push(Resumed {
+                array: array.clone(),
+                offset_bytes: *offset_bytes,
+            });
         }
         if self.places.len() < PLACES_MAX && is_check {
             self.held_back.push(text(finding));
         } else if self.places.len() < PLACES_MAX {
             ui.line(text(finding));
         }
-        self.places.push(value(finding));
+        self.places.extend(Place::from_finding(finding));
         let unlabelled = unlabelled_spare(finding);
         (self.unlabelled).extend(unlabelled.map(|spare| shell_word(spare).into_owned()));
     }
@@ -301,7 +304,11 @@ fn unlabelled_spare(finding: &Finding) -> Option<&str> {
 }
 
 /// Prints the summary. Returns its values, and the bytes that are wrong and were not repaired.
-fn conclude(scrubbed: &Scrubbed, findings: &Findings, ui: &Ui) -> (Value, u64) {
+fn conclude<'a>(
+    scrubbed: &'a Scrubbed,
+    findings: &'a Findings,
+    ui: &Ui,
+) -> (documents::Scrubbed<'a>, u64) {
     let (found, failed) = (scrubbed.progress.found, scrubbed.progress.failed);
     let block_bytes = u64::from(scrubbed.report.block_bytes);
     let name = &scrubbed.report.name;
@@ -343,24 +350,24 @@ fn conclude(scrubbed: &Scrubbed, findings: &Findings, ui: &Ui) -> (Value, u64) {
             )
         });
     }
-    let document = json!({
-        "name": name,
-        "uuid": scrubbed.report.uuid.to_string(),
-        "through": scrubbed.through,
-        "done_bytes": scrubbed.progress.done_bytes,
-        "total_bytes": scrubbed.progress.total_bytes,
-        "repaired_bytes": found.repaired_blocks * block_bytes,
-        "left_bytes": found.left_blocks * block_bytes,
-        "left_before_bytes": left_before * block_bytes,
-        "metadata_repaired_bytes": found.metadata_repaired_blocks * block_bytes,
-        "metadata_left_bytes": found.metadata_left_blocks * block_bytes,
-        "disagreement_bytes": found.disagreements * block_bytes,
-        "made_to_agree_bytes": found.made_to_agree * block_bytes,
-        "lost_bytes": lost_bytes,
-        "not_looked_at": failed,
-        "resumed": findings.resumed,
-        "places": findings.places,
-    });
+    let document = documents::Scrubbed {
+        name,
+        uuid: scrubbed.report.uuid.to_string(),
+        through: scrubbed.through,
+        done_bytes: scrubbed.progress.done_bytes,
+        total_bytes: scrubbed.progress.total_bytes,
+        repaired_bytes: found.repaired_blocks * block_bytes,
+        left_bytes: found.left_blocks * block_bytes,
+        left_before_bytes: left_before * block_bytes,
+        metadata_repaired_bytes: found.metadata_repaired_blocks * block_bytes,
+        metadata_left_bytes: found.metadata_left_blocks * block_bytes,
+        disagreement_bytes: found.disagreements * block_bytes,
+        made_to_agree_bytes: found.made_to_agree * block_bytes,
+        lost_bytes,
+        not_looked_at: failed,
+        resumed: &findings.resumed,
+        places: &findings.places,
+    };
     (document, left * block_bytes)
 }
 
@@ -504,116 +511,5 @@ fn in_chunks(offset_bytes: u64, bytes: u64, chunks: u8, chunk_bytes: u64) -> Str
             "; in the array these are {bytes} bytes at each of {}{more}",
             shown.join(", ")
         ),
-    }
-}
-
-/// Offsets of a stripe's chunks in the array.
-fn offsets(offset_bytes: u64, chunks: u8, chunk_bytes: u64) -> Vec<u64> {
-    let chunks = 0..u64::from(chunks);
-    chunks
-        .map(|chunk| offset_bytes + chunk * chunk_bytes)
-        .collect()
-}
-
-fn flaw_name(flaw: Flaw) -> &'static str {
-    match flaw {
-        Flaw::Unreadable => "unreadable",
-        Flaw::Rotten => "rotten",
-        Flaw::ChecksumLost => "checksum lost",
-    }
-}
-
-fn fate_name(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Repaired => "repaired",
-        Fate::Refused => "refused",
-        Fate::Left => "left",
-    }
-}
-
-fn metadata_value(finding: &Finding) -> Value {
-    let Finding::Metadata {
-        array,
-        member,
-        area,
-        offset_bytes,
-        bytes,
-        flaw,
-        fate,
-    } = finding
-    else {
-        return Value::Null;
-    };
-    json!({
-        "what": "metadata",
-        "flaw": flaw_name(*flaw),
-        "area": area,
-        "array": array,
-        "member": member,
-        "offset_bytes": offset_bytes,
-        "bytes": bytes,
-        "fate": fate_name(*fate),
-    })
-}
-
-fn value(finding: &Finding) -> Value {
-    match finding {
-        Finding::Place {
-            array,
-            member,
-            offset_bytes,
-            bytes,
-            array_offset_bytes,
-            flaw,
-            fate,
-        } => json!({
-            "what": flaw_name(*flaw),
-            "array": array,
-            "member": member,
-            "offset_bytes": offset_bytes,
-            "bytes": bytes,
-            "array_offset_bytes": array_offset_bytes,
-            "fate": fate_name(*fate),
-        }),
-        Finding::Metadata { .. } => metadata_value(finding),
-        Finding::Disagreement {
-            array,
-            offset_bytes,
-            bytes,
-            chunks,
-            chunk_bytes,
-            made_to_agree,
-        } => json!({
-            "what": "disagreement",
-            "array": array,
-            "offset_bytes": offset_bytes,
-            "bytes": bytes,
-            "array_offsets_bytes": offsets(*offset_bytes, *chunks, *chunk_bytes),
-            "fate": if *made_to_agree { "made to agree" } else { "left" },
-        }),
-        Finding::Lost {
-            array,
-            offset_bytes,
-            bytes,
-        } => json!({
-            "what": "lost",
-            "array": array,
-            "offset_bytes": offset_bytes,
-            "bytes": bytes,
-            "fate": "left",
-        }),
-        Finding::Out { array, member } => json!({
-            "what": "out",
-            "array": array,
-            "member": member,
-        }),
-        Finding::Resumed {
-            array,
-            offset_bytes,
-            ..
-        } => json!({
-            "array": array,
-            "offset_bytes": offset_bytes,
-        }),
     }
 }

@@ -3,11 +3,11 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
+use crate::documents::changes::{Of, Settings};
 use crate::operation::{Operation, Set};
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
-use serde_json::json;
 use spindles_admin::host::report_of;
 use spindles_admin::scan::Given;
 use spindles_admin::settings::set_degraded_writes;
@@ -97,11 +97,9 @@ impl Perform for Set {
                  newer, or alone hold blocks of the last writes before a crash"
             )
         });
-        let document = json!({
-            "name": name,
-            "uuid": report.uuid.to_string(),
-            "degraded_writes": allowed,
-        });
-        Ok(Outcome::of(&document))
+        Ok(Outcome::of(&Settings {
+            of: Of::from(&report),
+            degraded_writes: allowed,
+        }))
     }
 }

@@ -1,18 +1,18 @@
 //! `spindles sim`: runs the engine in virtual time, on simulated disks that fail.
 
 use super::Command;
+use crate::documents::tools::{SimulatedFailure, SimulatedRun, SimulatedRuns, Told};
 use crate::failure::Usage;
 use crate::output::write_error;
 use crate::progress::Unit;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
-use serde_json::{Value, json};
 use spindles_engine::{POLICIES, Policy};
 use spindles_layout::{LEVELS, Level};
 use spindles_sim::checkers::CHECKERS;
 use spindles_sim::disks::{MODELS, Model};
 use spindles_sim::faults::{FAULTS, Fault};
-use spindles_sim::{Ending, Failure, Fixed, Options, Outcome, run as simulate, shrink};
+use spindles_sim::{Ending, Fixed, Options, Outcome, run as simulate, shrink};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -265,22 +265,20 @@ fn tell(seed: u64, fixed: &Fixed, arguments: &Arguments, ui: &Ui) -> anyhow::Res
         milliseconds(outcome.virtual_time.0),
         outcome.hash,
     ));
-    let mut value = to_json(&outcome);
-    value["story"] = json!(outcome.story);
     let again = arguments.twice.then(|| run_seed(&options, true));
     if again.is_some_and(|again| again != outcome) {
         anyhow::bail!("seed {seed} gave another run the second time");
     }
+    if outcome.failure.is_none() {
+        ui.line("all promises were kept");
+    }
+    ui.json(&Told {
+        run: document(&outcome),
+        story: &outcome.story,
+    });
     match &outcome.failure {
-        None => {
-            ui.line("all promises were kept");
-            ui.json(&value);
-            Ok(())
-        }
-        Some(failure) => {
-            ui.json(&value);
-            anyhow::bail!("seed {seed}: {failure}");
-        }
+        None => Ok(()),
+        Some(failure) => anyhow::bail!("seed {seed}: {failure}"),
     }
 }
 
@@ -288,26 +286,23 @@ fn milliseconds(ns: u64) -> f64 {
     std::time::Duration::from_nanos(ns).as_secs_f64() * 1e3
 }
 
-fn to_json(outcome: &Outcome) -> Value {
-    json!({
-        "seed": outcome.seed,
-        "array": outcome.tree,
-        "requests": outcome.requests,
-        "virtual_ns": outcome.virtual_time.0,
-        "log": format!("{:016x}", outcome.hash),
-        "entries": outcome.entries,
-        "faults": outcome.struck,
-        "failure": outcome.failure.as_ref().map(failure_to_json),
-    })
-}
-
-fn failure_to_json(failure: &Failure) -> Value {
-    json!({
-        "checker": failure.checker,
-        "what": failure.what,
-        "session": failure.session,
-        "virtual_ns": failure.at.0,
-    })
+/// Returns a run as in the JSON document.
+fn document(outcome: &Outcome) -> SimulatedRun<'_> {
+    SimulatedRun {
+        seed: outcome.seed,
+        array: &outcome.tree,
+        requests: outcome.requests,
+        virtual_ns: outcome.virtual_time.0,
+        log: format!("{:016x}", outcome.hash),
+        entries: outcome.entries,
+        faults: &outcome.struck,
+        failure: outcome.failure.as_ref().map(|failure| SimulatedFailure {
+            checker: failure.checker,
+            what: &failure.what,
+            session: failure.session,
+            virtual_ns: failure.at.0,
+        }),
+    }
 }
 
 /// Totals of many runs.
@@ -394,7 +389,7 @@ fn sweep(seeds: &Range<u64>, fixed: &Fixed, twice: bool, ui: &Ui) -> anyhow::Res
 }
 
 fn report(sums: &Sums, seeds: &Range<u64>, seconds: f64, ui: &Ui) {
-    let Range { start, end } = seeds;
+    let &Range { start, end } = seeds;
     ui.line(format!(
         "seeds {start}..{end}: {} runs in {seconds:.1} s, {} requests in {:.1} s of virtual time\n",
         sums.runs,
@@ -417,17 +412,17 @@ fn report(sums: &Sums, seeds: &Range<u64>, seconds: f64, ui: &Ui) {
             outcome.seed, outcome.tree
         ));
     }
-    ui.json(&json!({
-        "first": start,
-        "end": end,
-        "runs": sums.runs,
-        "seconds": seconds,
-        "requests": sums.requests,
-        "virtual_ns": sums.virtual_ns,
-        "faults": sums.struck,
-        "failures": sums.failures.iter().map(to_json).collect::<Vec<_>>(),
-        "unlike": sums.unlike,
-    }));
+    ui.json(&SimulatedRuns {
+        first: start,
+        end,
+        runs: sums.runs,
+        seconds,
+        requests: sums.requests,
+        virtual_ns: sums.virtual_ns,
+        faults: &sums.struck,
+        failures: sums.failures.iter().map(document).collect(),
+        unlike: &sums.unlike,
+    });
 }
 
 #[cfg(test)]

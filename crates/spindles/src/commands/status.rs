@@ -2,6 +2,11 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::documents::array::{Array, replacement_of, snapshot_of};
+use crate::documents::status::{
+    BadBlocks, ClearedAll, ClearedMember, InnerArrays, Job, Server, Status as StatusDocument, Task,
+    User as UserDocument, Work,
+};
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE};
 use crate::operation::{self, ClearErrors, Operation, Rebuild};
 use crate::operations::{self, Outcome, Perform};
@@ -12,14 +17,12 @@ use crate::ui::Ui;
 use crate::{overview, words};
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
 use spindles_admin::scan::{Forgotten, Given, Role, is_device, shell_word};
 use spindles_admin::settings::{ClearedErrors, array_of_member, clear_errors};
 use spindles_admin::survey::{Health, Survey, User, another_owner, survey};
-use spindles_array::{ArraySnapshot, DeviceSnapshot, MemberSnapshot, why_out};
+use spindles_array::{ArraySnapshot, MemberSnapshot, why_out};
 use spindles_block::{MemberIndex, counted};
-use spindles_device::DeviceCounters;
 use spindles_device::notice::percent;
 use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::{ChecksumKind, ErrorCounts};
@@ -167,11 +170,8 @@ fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
         sandbox: (ui.serving().and_then(Serving::sandbox)).map_or(&[], Sandbox::holding),
         ui,
     };
-    let mut documents = Vec::new();
     for report in &survey.reports {
-        let mut document = arrays::to_json(report);
-        view.show(report, None, 0, &mut document);
-        documents.push(document);
+        view.show(report, None, 0);
     }
     let warnings = warnings(&survey, given, hides_devices, ui);
     let bad = open.first().zip(survey.reports.first());
@@ -179,19 +179,25 @@ fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
     for warning in &warnings {
         ui.note(warning);
     }
-    let state = arrays::health(survey.health());
-    let mut document = match documents.len() {
-        1 => documents.remove(0),
-        _ => json!({ "arrays": documents, "state": state }),
+    let served = view.numbers;
+    let served = served.map(|numbers| Server::new(numbers, view.addresses, view.sandbox));
+    let document = StatusDocument {
+        array: (),
+        warnings: &warnings,
+        bad_blocks: bad,
+        unreadable: &given.unreadable,
+        served,
+        users: survey.users.iter().map(|it| user(it, &jobs)).collect(),
+        jobs: jobs.iter().map(RunningJob::document).collect(),
     };
-    document["warnings"] = json!(warnings);
-    document["bad_blocks"] = json!(bad);
-    document["unreadable"] = json!(given.unreadable);
-    document["served"] = json!(view.numbers.map(|numbers| view.served(numbers)));
-    document["users"] = survey.users.iter().map(|it| user(it, &jobs)).collect();
-    document["jobs"] = jobs.iter().map(RunningJob::document).collect();
-    let end = answer(arrays::exit_status(survey.health()));
-    Ok(Outcome::of(&document).ending(end))
+    let outcome = match survey.reports.as_slice() {
+        [only] => Outcome::of(&document.of(Array::new(only, open))),
+        several => Outcome::of(&document.of(InnerArrays {
+            arrays: several.iter().map(|it| Array::new(it, open)).collect(),
+            state: arrays::health(survey.health()),
+        })),
+    };
+    Ok(outcome.ending(answer(arrays::exit_status(survey.health()))))
 }
 
 /// Lists the warnings on the arrays, with the remedies.
@@ -420,43 +426,18 @@ impl RunningJob {
         )
     }
 
-    fn document(&self) -> Value {
-        json!({
-            "array": self.array,
-            "what": self.job.name,
-            "done_bytes": self.job.done_bytes,
-            "total_bytes": self.job.total_bytes,
-            "bytes_per_s": self.bytes_per_s,
-            "left_s": self.left_s(),
-            "waits_for": self.waits_for,
-            "failed": self.job.failed,
-        })
+    fn document(&self) -> Job<'_> {
+        Job {
+            array: &self.array,
+            what: self.job.name,
+            done_bytes: self.job.done_bytes,
+            total_bytes: self.job.total_bytes,
+            bytes_per_s: self.bytes_per_s,
+            left_s: self.left_s(),
+            waits_for: self.waits_for,
+            failed: self.job.failed,
+        }
     }
-}
-
-/// The counters of a device since the array was opened.
-fn counters(counters: &DeviceCounters) -> Value {
-    json!({
-        "reads": counters.reads,
-        "read_bytes": counters.bytes_read,
-        "read_ns": counters.read_latencies.sum_ns,
-        "writes": counters.writes,
-        "written_bytes": counters.bytes_written,
-        "write_ns": counters.write_latencies.sum_ns,
-        "busy_ns": counters.busy_ns,
-    })
-}
-
-fn client(client: &ClientNumbers) -> Value {
-    json!({
-        "transport": client.origin.transport,
-        "peer": client.origin.peer,
-        "subject": client.origin.subject,
-        "since_s": client.since_s,
-        "requests": client.requests,
-        "read_bytes": client.read_bytes,
-        "written_bytes": client.written_bytes,
-    })
 }
 
 /// The line of a client: `client 127.0.0.1:40312 over nbd since 2026-11-26 08:15:07 UTC, 3 min ago:
@@ -490,22 +471,22 @@ fn numbers_line(numbers: &ServerNumbers) -> String {
 }
 
 /// Describes a user of the array as JSON. The work of a server without a command is its first job.
-fn user(user: &User, jobs: &[RunningJob]) -> Value {
+fn user<'a>(user: &'a User, jobs: &'a [RunningJob]) -> UserDocument<'a> {
     let work = user.work.as_ref().map(|work| {
-        json!({
-            "what": work.what,
-            "done_bytes": work.done_bytes,
-            "total_bytes": work.total_bytes,
-            "left_s": work.left_s,
+        Task::Command(Work {
+            what: &work.what,
+            done_bytes: work.done_bytes,
+            total_bytes: work.total_bytes,
+            left_s: work.left_s,
         })
     });
     let is_server = user.pid == Some(process::id());
-    let job = jobs.first().filter(|_| is_server).map(RunningJob::document);
-    json!({
-        "pid": user.pid,
-        "command": user.command,
-        "work": work.or(job),
-    })
+    let job = jobs.first().filter(|_| is_server);
+    UserDocument {
+        pid: user.pid,
+        command: user.command.as_deref(),
+        work: work.or(job.map(|job| Task::Job(job.document()))),
+    }
 }
 
 /// `scrub by pid 7: 40 % done, about 3 min left (spindles scrub pool)`.
@@ -529,7 +510,7 @@ fn user_line(user: &User) -> String {
 }
 
 /// Shows the list of bad blocks: the number of lost blocks, and of unwritten blocks of each member.
-fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
+fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> BadBlocks {
     let members = status.members.iter().map(|member| {
         let blocks = member.faults.bad_blocks;
         if blocks > 0 {
@@ -542,8 +523,10 @@ fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
         }
         blocks
     });
-    let members: Vec<u64> = members.collect();
-    json!({ "lost": status.lost_blocks, "members": members })
+    BadBlocks {
+        lost: status.lost_blocks,
+        members: members.collect(),
+    }
 }
 
 /// Describes the bitmaps for people.
@@ -594,24 +577,6 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
             regions.written
         ),
     }
-}
-
-/// Returns how many regions a member lacks, if the array has bitmaps.
-fn lacks_regions(status: Option<&Status>, member: usize) -> Option<u64> {
-    let (_, member) =
-        status.and_then(|status| status.regions.as_ref().zip(status.members.get(member)))?;
-    Some(member.lacks_regions)
-}
-
-/// Returns the open device of a member.
-fn device_of(array: &ArraySnapshot, member: usize) -> Option<&DeviceSnapshot> {
-    array.device(MemberIndex(u8::try_from(member).ok()?))
-}
-
-/// Returns the device onto which a member is being copied.
-fn replacement_of(array: &ArraySnapshot, member: usize) -> Option<&DeviceSnapshot> {
-    let (of, device) = array.replacement()?;
-    (usize::from(of.0) == member).then_some(device)
 }
 
 /// Describes the device of a member if it is too short, or does not hold the member's current state
@@ -696,17 +661,10 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// Shows an array and those inside it, and adds the state of the bitmaps to the document.
-    fn show(
-        &self,
-        report: &ArrayReport,
-        around: Option<&ArrayReport>,
-        depth: usize,
-        document: &mut Value,
-    ) {
+    /// Shows an array and those inside it.
+    fn show(&self, report: &ArrayReport, around: Option<&ArrayReport>, depth: usize) {
         self.show_shape(report, around, depth);
         self.show_state(report, depth);
-        document["lost_bytes"] = json!(report.lost_bytes);
         if depth == 0 {
             self.show_use();
         }
@@ -723,19 +681,11 @@ impl View<'_> {
             );
         }
         let status = self.open_array(report).map(|array| &array.status);
-        let regions = status.and_then(|status| status.regions.as_ref());
-        document["regions"] = json!(regions.map(|regions| json!({
-            "total": regions.total,
-            "region_bytes": regions.region_bytes,
-            "written": regions.written,
-            "dirty": regions.dirty,
-            "unsettled": regions.unsettled,
-        })));
-        if let Some(regions) = regions {
+        if let Some(regions) = status.and_then(|status| status.regions.as_ref()) {
             self.line(depth, format!("  {}", regions_line(regions)));
         }
         for index in 0..report.members.len() {
-            self.show_member(report, index, depth, &mut document["members"][index]);
+            self.show_member(report, index, depth);
         }
         self.show_journal(report, depth);
         self.show_spares(report, depth);
@@ -833,39 +783,16 @@ impl View<'_> {
         }
     }
 
-    /// Returns the numbers of the server as JSON.
-    fn served(&self, numbers: &ServerNumbers) -> Value {
-        json!({
-                "addresses": self.addresses,
-                "since_s": numbers.since_s,
-                "clients": numbers.clients.len(),
-                "client_list": numbers.clients.iter().map(client).collect::<Vec<_>>(),
-                "over_ring": numbers.over_ring,
-                "connections": numbers.served.connections,
-                "requests": numbers.served.requests,
-                "payload_bytes": numbers.served.payload_bytes,
-                "copied_bytes": numbers.served.copied_bytes,
-                "read_bytes": numbers.served.read_bytes,
-                "reads": numbers.latencies.reads.count(),
-                "read_ns": numbers.latencies.reads.sum_ns,
-                "writes": numbers.latencies.writes.count(),
-                "write_ns": numbers.latencies.writes.sum_ns,
-                "sandbox": self.sandbox,
-        })
-    }
-
-    /// Shows a member, with all of an inner array, and adds its numbers to the document.
-    fn show_member(&self, report: &ArrayReport, index: usize, depth: usize, document: &mut Value) {
+    /// Shows a member, with all of an inner array.
+    fn show_member(&self, report: &ArrayReport, index: usize, depth: usize) {
         let array = self.open_array(report);
         // A failed array brings no member up to date.
         let status = array.map(|array| &array.status);
         let status = status.filter(|status| !status.stopped_writing);
-        let device = array.and_then(|array| device_of(array, index));
-        let replacement = array.and_then(|array| replacement_of(array, index));
-        document["lacks_regions"] = json!(lacks_regions(status, index));
-        document["counters"] = json!(device.map(|it| counters(&it.counters)));
-        document["no_space_left_bytes"] = json!(device.and_then(|it| it.left_bytes));
-        document["copied_onto"] = json!(replacement.map(|device| &device.name));
+        let position = u8::try_from(index).ok().map(MemberIndex);
+        let open = array.zip(position);
+        let device = open.and_then(|(array, member)| array.device(member));
+        let replacement = open.and_then(|(array, member)| replacement_of(array, member));
         let lacks = lacks(status, index);
         let line = |text: String| self.line(depth, text);
         match &report.members[index] {
@@ -905,7 +832,7 @@ impl View<'_> {
                 );
                 line(format!("  member {index}: an array, {state}{lacks}"));
                 self.show_errors(&inner.errors, report, depth);
-                self.show(inner, Some(report), depth + 2, &mut document["array"]);
+                self.show(inner, Some(report), depth + 2);
             }
             MemberReport::Missing {
                 out_since,
@@ -960,7 +887,7 @@ impl View<'_> {
 
     /// The snapshot of this array, if it is open.
     fn open_array(&self, report: &ArrayReport) -> Option<&ArraySnapshot> {
-        self.open.iter().find(|array| array.uuid == report.uuid)
+        snapshot_of(report, self.open)
     }
 
     fn clean(&self, report: &ArrayReport) -> &'static str {
@@ -1073,14 +1000,14 @@ impl Perform for ClearErrors {
                 _ => format!("{}: no member had errors", self.called),
             });
         }
-        let members: Vec<Value> = cleared.iter().map(cleared_document).collect();
+        let members: Vec<ClearedMember<'_>> = cleared.iter().map(ClearedMember::from).collect();
         // The first is the device itself; arrays with it follow.
-        let mut document = match (device, members.first()) {
-            (Some(_), Some(own)) => own.clone(),
-            _ => json!({ "array": self.called }),
-        };
-        document["members"] = json!(members);
-        Ok(Outcome::of(&document))
+        let first = members.first().filter(|_| device.is_some()).cloned();
+        let first = first.unwrap_or(ClearedMember {
+            array: &self.called,
+            ..ClearedMember::default()
+        });
+        Ok(Outcome::of(&ClearedAll { first, members }))
     }
 }
 
@@ -1091,13 +1018,4 @@ fn cleared_place(cleared: &ClearedErrors) -> String {
         "array '{}': member {}, {what}",
         cleared.array, cleared.member
     )
-}
-
-fn cleared_document(cleared: &ClearedErrors) -> Value {
-    json!({
-        "array": cleared.array,
-        "member": cleared.member.0,
-        "device": cleared.device,
-        "cleared": arrays::errors_json(&cleared.errors, cleared.block_bytes),
-    })
 }

@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::documents::tools::Stopped;
 use crate::operation::{Operation, Stop};
 use crate::operations::{self, Outcome, Perform};
 use crate::served::{InServer, by_root};
@@ -10,7 +11,6 @@ use crate::several::do_each;
 use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::assemble::{AssembleError, AssembleOptions, look};
 use spindles_admin::scan::Given;
 use spindles_admin::scratch::is_scratch;
@@ -157,7 +157,10 @@ impl Perform for Stop {
             Err(error) => bail!("{error}"),
         }
         ui.line(format!("array '{name}' is not served any more, and closed"));
-        Ok(Outcome::of(&json!({ "stopped": true, "name": name })))
+        Ok(Outcome::of(&Stopped {
+            stopped: true,
+            name: &name,
+        }))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::Command;
 use crate::arrays;
+use crate::documents::changes::{Wiped, WipedDevice};
 use crate::served;
 use crate::ui::Ui;
 use crate::words::{self, wipe::Tense};
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::survey::freed_by;
 use spindles_admin::wipe::{Labelled, look, wipe};
 
@@ -81,17 +81,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ui.line(format!("  in use by {users}: stop that first{command}"));
         }
     }
-    let documents = labelled.iter().map(|device| {
-        json!({
-            "device": device.device,
-            "held": device.holds,
-            "lacking": losses(device),
-        })
+    let devices = labelled.iter().map(|device| WipedDevice {
+        device: &device.device,
+        held: &device.holds,
+        lacking: losses(device),
     });
-    ui.json(&json!({
-        "devices": documents.collect::<Vec<_>>(),
-        "wiped": arguments.force,
-    }));
+    ui.json(&Wiped {
+        devices: devices.collect(),
+        wiped: arguments.force,
+    });
     if !arguments.force {
         bail!("nothing was changed: the same with --force takes the superblocks off");
     }

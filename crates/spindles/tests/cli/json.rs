@@ -1,28 +1,21 @@
 //! With `--json` a command prints exactly one JSON document on standard output. The document names
-//! its schema, and docs/reference/json.md lists all of its fields.
+//! its schema, which `docs/reference/json.schema.json` has.
 
+use crate::checker::Checker;
 use crate::cli::every_command::commands;
 use crate::world::spindles;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-const PAGE: &str = include_str!("../../../../docs/reference/json.md");
+/// The hand-written page on the fields of reports.
+const REPORT: &str = include_str!("../../../../docs/reference/report.md");
 
 /// Fields whose values have names as keys.
-const BY_NAME: &[&str] = &["ceilings", "faults", "latency", "more"];
+const BY_NAME: &[&str] = &["ceilings", "latency", "more"];
 
-/// Returns the section with this title, and the sections that it links to.
-fn section(title: &str) -> Option<String> {
-    let sections = PAGE.split("\n## ").skip(1);
-    let mut named = sections.filter_map(|section| section.split_once('\n'));
-    let (_, mut text) = named.find(|(name, _)| name.eq_ignore_ascii_case(title))?;
-    let mut all = text.to_owned();
-    while let Some((_, after)) = text.split_once("](#") {
-        let (link, rest) = after.split_once(')').expect("a link ends");
-        all += &section(link).unwrap_or_else(|| panic!("no section {link}"));
-        text = rest;
-    }
-    Some(all)
+fn schema() -> Value {
+    let text = include_str!("../../../../docs/reference/json.schema.json");
+    serde_json::from_str(text).expect("the schema is JSON")
 }
 
 fn fields(value: &Value, found: &mut BTreeSet<String>) {
@@ -43,21 +36,20 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Panics unless the page lists all fields.
+/// Panics unless the document fits its schema, and has only fields that the schema or the page on
+/// reports lists.
 fn is_documented(document: &Value) {
-    let schema = document["schema"].as_str().expect("it has a schema");
-    assert_eq!(document["version"], 1, "{schema}");
-    let section =
-        section(schema).unwrap_or_else(|| panic!("docs/reference/json.md lacks {schema}"));
-    let mut found = BTreeSet::new();
-    fields(document, &mut found);
-    for name in found {
-        if !["schema", "version", "not_given"].contains(&name.as_str()) {
-            let is_named = section.contains(&format!("`{name}`"));
-            assert!(
-                is_named,
-                "docs/reference/json.md, {schema}, does not name `{name}`"
-            );
+    let all = schema();
+    let name = document["schema"].as_str().expect("it has a schema");
+    let mut checker = Checker::new(&all);
+    checker.check(&format!("/$defs/{name}"), document, name);
+    assert!(checker.errors.is_empty(), "{:?}", checker.errors);
+    for part in ["report", "reports", "change"] {
+        let mut found = BTreeSet::new();
+        fields(&document[part], &mut found);
+        for field in found {
+            let is_named = REPORT.contains(&format!("`{field}`"));
+            assert!(is_named, "docs/reference/report.md, {name}: no `{field}`");
         }
     }
 }
@@ -164,13 +156,33 @@ fn commands_print_one_documented_json_document() {
 }
 
 #[test]
-fn json_documentation_covers_every_command() {
+fn the_schema_covers_every_command() {
     let all: Vec<String> = (commands().iter())
         .map(|command| format!("spindles.{}", command.join(".")))
         .collect();
-    for name in &all {
+    let schema = schema();
+    // Its standard output goes to `lab run`.
+    for name in all.iter().filter(|name| *name != "spindles.lab.agent") {
         let below = format!("{name}.");
-        let prints = section(name).is_some() || all.iter().any(|it| it.starts_with(&below));
-        assert!(prints, "docs/reference/json.md lacks {name}");
+        let is_parent = all.iter().any(|other| other.starts_with(&below));
+        let has_schema = !schema["$defs"][name].is_null();
+        assert!(has_schema || is_parent, "json.schema.json lacks {name}");
+    }
+}
+
+/// Tests the check itself: it finds a new field, a missing one and a wrong type.
+#[test]
+fn a_document_that_violates_its_schema_is_detected() {
+    let document = spindles(&["layout", "raid5(3)", "--json"]).ok().json();
+    is_documented(&document);
+    for (field, value) in [
+        ("colour", Value::from("red")),
+        ("members", Value::Null),
+        ("version", 0.into()),
+    ] {
+        let mut broken = document.clone();
+        broken[field] = value;
+        let checked = std::panic::catch_unwind(|| is_documented(&broken));
+        assert!(checked.is_err(), "{field}");
     }
 }

@@ -2,10 +2,10 @@
 
 use super::Command;
 use crate::bench::engine::{ARRAYS, Bench, Case, Effort, Figure, Members, Work, cases};
+use crate::documents::tools::{EngineBench, EngineRow};
 use crate::progress::Unit;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_block::SizeBytes;
 
 pub(crate) static COMMAND: Command = Command {
@@ -112,8 +112,9 @@ fn print(ui: &Ui, figures: &[Figure]) {
         &rows,
     );
     let rows = figures.iter().map(|figure| record(figure, figures));
-    let rows: Vec<Value> = rows.collect();
-    ui.json(&json!({ "rows": rows }));
+    ui.json(&EngineBench {
+        rows: rows.collect(),
+    });
 }
 
 /// One row of the table.
@@ -160,20 +161,20 @@ fn tenths(tenths: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-fn record(figure: &Figure, figures: &[Figure]) -> Value {
+fn record<'a>(figure: &'a Figure, figures: &[Figure]) -> EngineRow<'a> {
     let (slowest, fastest) = figure.requests_per_s_range;
-    json!({
-        "array": figure.case.array,
-        "members": figure.case.members.name(),
-        "degraded": figure.case.degraded,
-        "promises": promises(&figure.case),
-        "in_flight": figure.case.depth,
-        "work": figure.case.work.name(),
-        "request_bytes": figure.request_bytes,
-        "requests_per_s": figure.requests_per_s,
-        "requests_per_s_slowest": slowest,
-        "requests_per_s_fastest": fastest,
-        "bytes_per_s": figure.bytes_per_s(),
-        "ratio": ratio(figure, figures),
-    })
+    EngineRow {
+        array: &figure.case.array,
+        members: figure.case.members.name(),
+        degraded: figure.case.degraded,
+        promises: promises(&figure.case),
+        in_flight: figure.case.depth,
+        work: figure.case.work.name(),
+        request_bytes: figure.request_bytes,
+        requests_per_s: figure.requests_per_s,
+        requests_per_s_slowest: slowest,
+        requests_per_s_fastest: fastest,
+        bytes_per_s: figure.bytes_per_s(),
+        ratio: ratio(figure, figures),
+    }
 }

@@ -2,10 +2,10 @@
 
 use super::Command;
 use crate::bench::parity::{CHUNK_BYTES_MAX, DATA_CHUNKS_MAX, Options, Report, measure};
+use crate::documents::tools::{ParityBench, ParityRow};
 use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_block::SizeBytes;
 use spindles_parity::best_kernel;
 
@@ -96,22 +96,20 @@ fn print(ui: &Ui, arguments: &Arguments, report: &Report) {
             report.unavailable.join(", ")
         ));
     }
-    let rows = report.rows.iter().map(|row| {
-        json!({
-            "kernel": row.kernel,
-            "code": row.code,
-            "encode_bytes_per_s": row.encode_bytes_per_s.round(),
-            "recover_bytes_per_s": row.recover_bytes_per_s.round(),
-            "update_bytes_per_s": row.update_bytes_per_s.round(),
-        })
+    let rows = report.rows.iter().map(|row| ParityRow {
+        kernel: row.kernel,
+        code: row.code,
+        encode_bytes_per_s: row.encode_bytes_per_s.round(),
+        recover_bytes_per_s: row.recover_bytes_per_s.round(),
+        update_bytes_per_s: row.update_bytes_per_s.round(),
     });
-    ui.json(&json!({
-        "data_chunks": arguments.data,
-        "chunk_bytes": arguments.chunk.0,
-        "rounds": arguments.rounds,
-        "memcpy_bytes_per_s": report.memcpy_bytes_per_s.round(),
-        "rows": rows.collect::<Vec<_>>(),
-        "used": best_kernel().name,
-        "unavailable": report.unavailable,
-    }));
+    ui.json(&ParityBench {
+        data_chunks: arguments.data,
+        chunk_bytes: arguments.chunk.0,
+        rounds: arguments.rounds,
+        memcpy_bytes_per_s: report.memcpy_bytes_per_s.round(),
+        rows: rows.collect(),
+        used: best_kernel().name,
+        unavailable: &report.unavailable,
+    });
 }

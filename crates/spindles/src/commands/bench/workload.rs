@@ -1,7 +1,8 @@
 //! `spindles bench WORKLOAD TARGET`: runs one workload on one target.
 
 use super::Command;
-use crate::arrays;
+use crate::documents::array::incidents;
+use crate::documents::tools::BenchRun;
 use crate::failure::Usage;
 use crate::measuring;
 use crate::ui::Ui;
@@ -304,10 +305,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let analysis = Analysis::of(&measured.records)?;
     measuring::note_untried(&experiment, &analysis, ui);
-    let (text, mut value) = measuring::report(&analysis, &arguments.view, false, None)?;
+    let (text, report) = measuring::report(&analysis, &arguments.view, false, None)?;
     ui.drawn(text.trim_end());
-    value["incidents"] = arrays::incidents(&measured.incidents);
-    ui.json(&value);
+    ui.json(&BenchRun {
+        report,
+        incidents: incidents(&measured.incidents),
+    });
     match measured.outcome.failed {
         0 if measured.outcome.interrupted => Err(anyhow!("interrupted")),
         0 => Ok(()),

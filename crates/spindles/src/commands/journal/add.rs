@@ -3,13 +3,13 @@
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::degraded::Degraded;
+use crate::documents::changes::{JournalAdded, Of};
 use crate::failure::Usage;
 use crate::operation::{JournalAdd, Operation};
 use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::journal::add;
 use spindles_admin::scan::Given;
 
@@ -86,12 +86,10 @@ impl Perform for JournalAdd {
         arrays::note_devices(&[], &[], &added.wiped, ui);
         let name = &added.report.name;
         ui.line(format!("array '{name}' has its journal on {device}"));
-        let document = json!({
-            "name": name,
-            "uuid": added.report.uuid.to_string(),
-            "warnings": warnings,
-            "journal": device,
-        });
-        Ok(Outcome::of(&document))
+        Ok(Outcome::of(&JournalAdded {
+            of: Of::from(&added.report),
+            warnings: &warnings,
+            journal: device,
+        }))
     }
 }

@@ -3,13 +3,13 @@
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::degraded::Degraded;
+use crate::documents::changes::{JournalRemoved, Of};
 use crate::failure::Usage;
 use crate::operation::{JournalRemove, Operation};
 use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::assemble::JournalReport;
 use spindles_admin::journal::remove;
 use spindles_admin::scan::{Given, shell_word};
@@ -76,12 +76,10 @@ impl Perform for JournalRemove {
         };
         let name = &report.name;
         ui.line(format!("array '{name}' has its journal on its members"));
-        let document = json!({
-            "name": name,
-            "uuid": report.uuid.to_string(),
-            "warnings": warnings,
-            "removed": device,
-        });
-        Ok(Outcome::of(&document))
+        Ok(Outcome::of(&JournalRemoved {
+            of: Of::from(&report),
+            warnings: &warnings,
+            removed: device.map(|device| &**device),
+        }))
     }
 }

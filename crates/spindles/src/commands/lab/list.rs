@@ -1,10 +1,12 @@
 //! `spindles lab list`: lists the workloads, targets and experiments.
 
 use super::Command;
+use crate::documents::tools::{
+    self, ExperimentText, LabExperiment, LabList, LabTarget, Named, ToolWorkload, Workload,
+};
 use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_block::SizeBytes;
 use spindles_lab::builtin::{self, BUILTINS};
 use spindles_lab::{Experiment, TOOLS, targets};
@@ -56,7 +58,12 @@ fn show_experiment(name: &str, ui: &Ui) -> anyhow::Result<()> {
             names.join(", ")
         ))
     })?;
-    ui.text("experiment", builtin.text);
+    ui.text(
+        builtin.text,
+        &ExperimentText {
+            experiment: builtin.text,
+        },
+    );
     Ok(())
 }
 
@@ -125,57 +132,53 @@ fn show_experiments(experiments: &[Experiment], ui: &Ui) {
 }
 
 /// Returns the JSON document of all lists.
-fn document(experiments: &[Experiment]) -> Value {
-    let workloads = KINDS.iter().map(|kind| {
-        json!({
-            "name": kind.name,
-            "summary": kind.summary(),
-            "writes": kind.writes,
-            "chunk": SizeBytes(kind.chunk_bytes.into()).typed().to_string(),
-            "in_flight": kind.in_flight,
-            "operations": kind.operations,
-        })
+fn document(experiments: &[Experiment]) -> LabList<'_> {
+    let workloads = KINDS.iter().map(|kind| Workload {
+        name: kind.name,
+        summary: kind.summary(),
+        writes: kind.writes,
+        chunk: SizeBytes(kind.chunk_bytes.into()).typed().to_string(),
+        in_flight: kind.in_flight,
+        operations: kind.operations,
     });
-    let files = file::KINDS.iter().map(|kind| {
-        json!({
-            "name": kind.name,
-            "summary": kind.summary,
-            "parameters": parameters_json(kind.parameters),
-        })
+    let files = file::KINDS.iter().map(|kind| ToolWorkload {
+        name: kind.name,
+        summary: kind.summary,
+        parameters: parameters_json(kind.parameters),
     });
-    let copy = json!({
-        "name": network::COPY,
-        "summary": network::SUMMARY,
-        "parameters": parameters_json(network::PARAMETERS),
+    let copy = ToolWorkload {
+        name: network::COPY,
+        summary: network::SUMMARY,
+        parameters: parameters_json(network::PARAMETERS),
+    };
+    let tools = TOOLS.iter();
+    let targets = targets::KINDS.iter().map(|kind| LabTarget {
+        name: kind.name,
+        syntax: kind.syntax,
+        summary: kind.summary,
     });
-    let tools = (TOOLS.iter()).map(|(name, what)| json!({ "name": name, "summary": what }));
-    let targets = targets::KINDS
-        .iter()
-        .map(|kind| json!({ "name": kind.name, "syntax": kind.syntax, "summary": kind.summary }));
-    let experiments = experiments.iter().map(|experiment| {
-        json!({
-            "name": experiment.name,
-            "scale_min": experiment.scale_min,
-            "summary": experiment.summary,
-        })
+    let experiments = experiments.iter().map(|experiment| LabExperiment {
+        name: &experiment.name,
+        scale_min: experiment.scale_min,
+        summary: &experiment.summary,
     });
-    json!({
-        "workloads": workloads.collect::<Vec<_>>(),
-        "tool_workloads": tools.collect::<Vec<_>>(),
-        "file_workloads": files.collect::<Vec<_>>(),
-        "network_workloads": [copy],
-        "targets": targets.collect::<Vec<_>>(),
-        "experiments": experiments.collect::<Vec<_>>(),
-    })
+    LabList {
+        workloads: workloads.collect(),
+        tool_workloads: tools
+            .map(|&(name, summary)| Named { name, summary })
+            .collect(),
+        file_workloads: files.collect(),
+        network_workloads: vec![copy],
+        targets: targets.collect(),
+        experiments: experiments.collect(),
+    }
 }
 
-fn parameters_json(parameters: &[Parameter]) -> Vec<Value> {
-    let one = |parameter: &Parameter| {
-        json!({
-            "name": parameter.name,
-            "default": parameter.words_of(parameter.default),
-            "summary": parameter.about,
-        })
+fn parameters_json(parameters: &[Parameter]) -> Vec<tools::Parameter> {
+    let one = |parameter: &Parameter| tools::Parameter {
+        name: parameter.name,
+        default: parameter.words_of(parameter.default),
+        summary: parameter.about,
     };
     parameters.iter().map(one).collect()
 }

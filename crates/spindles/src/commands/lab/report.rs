@@ -1,6 +1,7 @@
 //! `spindles lab report`: draws reports again from stored records.
 
 use super::Command;
+use crate::documents::tools::Reports;
 use crate::failure::Usage;
 use crate::measuring;
 use crate::ui::Ui;
@@ -8,7 +9,6 @@ use crate::words;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_measure::Analysis;
 use spindles_report::{Output, outputs};
 use std::path::{Path, PathBuf};
@@ -127,15 +127,14 @@ fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     let shown = &arguments.report;
     for folder in &arguments.folders {
         let analysis = analysis_of(folder)?;
-        let (text, mut json) =
-            measuring::report(&analysis, &shown.view, shown.tables, Some(folder))?;
+        let (text, json) = measuring::report(&analysis, &shown.view, shown.tables, Some(folder))?;
         ui.drawn(text.trim_end());
         if folder.is_dir() && !ui.wants_json() {
             let page = measuring::write_page(&analysis, folder, &arguments.sections)?;
             ui.line(format!("\nReport: {}", page.display()));
         }
-        reports.push(json["report"].take());
+        reports.push(json.report);
     }
-    ui.json(&json!({ "reports": reports }));
+    ui.json(&Reports { reports });
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `spindles lab run`: runs an experiment and reports.
 
 use super::Command;
+use crate::documents::tools::{self, LabRun};
 use crate::failure::Usage;
 use crate::measuring::{self, Out};
 use crate::ui::Ui;
@@ -140,10 +141,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     measuring::note_untried(&experiment, &analysis, ui);
     let page = measuring::write_page(&analysis, out, &[])?;
     let shown = &arguments.report;
-    let (text, value) = measuring::report(&analysis, &shown.view, shown.tables, Some(out))?;
+    let (text, report) = measuring::report(&analysis, &shown.view, shown.tables, Some(out))?;
     ui.drawn(text.trim_end());
     ui.line(format!("\n{}", kept(out, &page)));
-    ui.json(&with_folder(value, out));
+    ui.json(&LabRun {
+        folder: out.display().to_string(),
+        report,
+    });
     judge(measured.outcome, &experiment, ui)
 }
 
@@ -200,24 +204,29 @@ fn forecast(experiment: &Experiment, dry_run: &DryRun) -> String {
     lines.join("\n")
 }
 
-fn forecast_json(dry_run: &DryRun) -> serde_json::Value {
-    let lost = dry_run.lost.iter().map(|Loss { device, why, holds }| {
-        serde_json::json!({ "device": device, "why": why, "holds": holds })
-    });
+fn forecast_json(dry_run: &DryRun) -> tools::DryRun<'_> {
+    let lost = dry_run
+        .lost
+        .iter()
+        .map(|Loss { device, why, holds }| tools::Loss {
+            device,
+            why,
+            holds: holds.as_deref(),
+        });
     let files = dry_run.files.as_ref();
-    serde_json::json!({
-        "runs": dry_run.runs,
-        "blocks": dry_run.blocks.0,
-        "max_blocks": dry_run.blocks.1,
-        "seconds": dry_run.seconds,
-        "written_bytes": dry_run.written_bytes,
-        "read_bytes_per_s": dry_run.rates.0,
-        "random_reads_per_s": dry_run.rates.1,
-        "measured": dry_run.is_measured,
-        "folder": files.map(|(folder, _)| folder.display().to_string()),
-        "file_bytes": files.map(|(_, bytes)| bytes),
-        "lost": lost.collect::<Vec<_>>(),
-    })
+    tools::DryRun {
+        runs: dry_run.runs,
+        blocks: dry_run.blocks.0,
+        max_blocks: dry_run.blocks.1,
+        seconds: dry_run.seconds,
+        written_bytes: dry_run.written_bytes,
+        read_bytes_per_s: dry_run.rates.0,
+        random_reads_per_s: dry_run.rates.1,
+        measured: dry_run.is_measured,
+        folder: files.map(|(folder, _)| folder.display().to_string()),
+        file_bytes: files.map(|(_, bytes)| *bytes),
+        lost: lost.collect(),
+    }
 }
 
 /// Formats a time of which only the first digits matter.
@@ -254,13 +263,6 @@ fn scale(text: &str) -> Result<f64, String> {
 fn kept(out: &Path, page: &Path) -> String {
     let records = out.join(RECORDS_FILE);
     format!("Report: {}\nRecords: {}", page.display(), records.display())
-}
-
-fn with_folder(mut report: serde_json::Value, out: &Path) -> serde_json::Value {
-    if let Some(fields) = report.as_object_mut() {
-        fields.insert("folder".to_owned(), out.display().to_string().into());
-    }
-    report
 }
 
 /// Reports how the run ended.

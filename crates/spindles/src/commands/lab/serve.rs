@@ -1,11 +1,11 @@
 //! `spindles lab serve`: shows stored runs in the browser.
 
 use super::Command;
+use crate::documents::tools::LabServer;
 use crate::interrupt;
 use crate::ui::Ui;
 use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_lab::RESULTS_FOLDER;
 use spindles_lab_web::{Limits, Server};
 use std::net::SocketAddr;
@@ -63,7 +63,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     )?;
     let (folder, url) = (arguments.folder.display().to_string(), server.url());
     ui.line(format!("The runs in {folder}: {url}"));
-    ui.json(&json!({ "folder": folder, "url": url }));
+    ui.json(&LabServer { folder, url });
     if server.is_public() {
         ui.note(format!(
             "everyone who reaches {} can read these results; leave out --listen to show them to \

@@ -10,6 +10,7 @@ mod targets;
 mod telling;
 
 use super::{Command, serve_watch};
+use crate::documents::tools as documents;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::output::{begin_log, write_log};
@@ -21,7 +22,6 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
 use doors::{Doors, Ways};
 use export::{Beginning, Export, ExportEvent, Service};
-use serde_json::{Value, json};
 use spindles_block::counted;
 use spindles_serve::control::Control;
 use spindles_serve::metrics::MetricsServer;
@@ -160,7 +160,7 @@ fn serve(
         helper.close();
     }
     opened?;
-    ui.json(&all_documents(ended?));
+    print_counts(ended?, ui);
     Ok(())
 }
 
@@ -243,14 +243,13 @@ fn hand_over(doors: Doors, gives: Vec<Sender<Ways>>) {
     }
 }
 
-/// Reports the events of exports until the last one has ended. Returns their counts as JSON, in
-/// order.
+/// Reports the events of exports until the last one has ended. Returns their counts, in order.
 fn until_all_end(
     events: &Receiver<ExportEvent>,
     mut states: States,
     teller: &mut Teller<'_>,
     readiness: &Readiness,
-) -> anyhow::Result<Vec<Value>> {
+) -> anyhow::Result<Vec<documents::Served>> {
     let ui = teller.ui;
     let mut closed = Vec::new();
     let mut failed = Vec::new();
@@ -298,24 +297,24 @@ fn until_all_end(
     Ok(closed.into_iter().map(|(_, document)| document).collect())
 }
 
-/// Returns the JSON document of the command, made of those of its exports.
-fn all_documents(mut ended: Vec<Value>) -> Value {
-    match ended.len() {
-        1 => ended.remove(0),
-        _ => json!({ "exports": ended }),
+/// Prints the JSON document of the command.
+fn print_counts(exports: Vec<documents::Served>, ui: &Ui) {
+    match <[_; 1]>::try_from(exports) {
+        Ok([only]) => ui.json(&only),
+        Err(exports) => ui.json(&documents::AllServed { exports }),
     }
 }
 
-/// The counts of an export, as JSON.
-fn document(name: &str, served: &Served) -> Value {
-    json!({
-        "name": name,
-        "connections": served.connections,
-        "requests": served.requests,
-        "payload_bytes": served.payload_bytes,
-        "copied_bytes": served.copied_bytes,
-        "read_bytes": served.read_bytes,
-    })
+/// Returns the JSON document of an export.
+fn document(name: &str, served: &Served) -> documents::Served {
+    documents::Served {
+        name: name.to_owned(),
+        connections: served.connections,
+        requests: served.requests,
+        payload_bytes: served.payload_bytes,
+        copied_bytes: served.copied_bytes,
+        read_bytes: served.read_bytes,
+    }
 }
 
 /// Opens all exports, or none. Opening an array writes to it, so all refusals come before: if one

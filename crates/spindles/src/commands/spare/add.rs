@@ -2,14 +2,15 @@
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
+use crate::documents::array::{self, Spare};
+use crate::documents::changes::SparesAdded;
 use crate::operation::{Operation, SpareAdd};
 use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use crate::words;
 use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _};
-use serde_json::{Value, json};
 use spindles_admin::scan::{Given, shell_word};
-use spindles_admin::spare::{For, Taken, add};
+use spindles_admin::spare::{For, add};
 
 pub(crate) static COMMAND: Command = Command {
     name: "add",
@@ -116,22 +117,12 @@ impl Perform for SpareAdd {
                 format!("`spindles rebuild {name}` fills it now, in the place of what is missing")
             });
         }
-        let document = json!({
-            "spares": arrays::spares(&added.spares),
-            "taken": added.taken.iter().map(taken).collect::<Vec<_>>(),
-            "warnings": warnings,
-            "name": added.array.as_ref().map(|array| &array.name),
-            "uuid": added.array.as_ref().map(|array| array.uuid.to_string()),
-        });
-        Ok(Outcome::of(&document))
+        Ok(Outcome::of(&SparesAdded {
+            name: added.array.as_ref().map(|array| &*array.name),
+            uuid: added.array.as_ref().map(|array| array.uuid.to_string()),
+            warnings: &warnings,
+            spares: added.spares.iter().map(Spare::from).collect(),
+            taken: added.taken.iter().map(array::Taken::from).collect(),
+        }))
     }
-}
-
-fn taken(taken: &Taken) -> Value {
-    json!({
-        "device": taken.device,
-        "array": taken.array,
-        "member": taken.member.0,
-        "error": taken.error,
-    })
 }

@@ -2,12 +2,12 @@
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
+use crate::documents::changes::SparesRemoved;
 use crate::operation::{Operation, SpareRemove};
 use crate::operations::{self, Outcome, Perform};
 use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
 use spindles_admin::scan::Given;
 use spindles_admin::spare::{Removed, remove};
 
@@ -63,10 +63,10 @@ impl Perform for SpareRemove {
         }
         let shared = devices.iter().zip(&removed);
         let shared = shared.filter(|(_, removed)| matches!(removed, Removed::Of(_)));
-        let still_spares: Vec<&String> = shared.map(|(device, _)| device).collect();
-        Ok(Outcome::of(
-            &json!({ "removed": devices, "still_spares": still_spares }),
-        ))
+        Ok(Outcome::of(&SparesRemoved {
+            removed: devices,
+            still_spares: shared.map(|(device, _)| &**device).collect(),
+        }))
     }
 }
 
