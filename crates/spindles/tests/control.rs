@@ -399,7 +399,6 @@ fn another_users_server_is_named_immediately() {
         other.args(user).arg(&program).args(words);
         world.run_command(other.current_dir(world.folder())).error
     };
-    let begun = Instant::now();
     let message = other(&["scrub", &pool]);
     if message.starts_with("setpriv") {
         return println!("SKIPPED: {NAME}: {message}");
@@ -409,7 +408,7 @@ fn another_users_server_is_named_immediately() {
         message.contains(" of root (spindles serve pool"),
         "{message}"
     );
-    assert!(begun.elapsed() < Duration::from_secs(4), "it waited");
+    assert!(!message.contains("waiting"), "{message}");
     for array in [["a", "b"].as_slice(), &[&pool]] {
         let message = other(&[&["stop"], array].concat());
         let server = world.with_server(|it| it.id());

@@ -58,15 +58,14 @@ impl World {
 fn create_reports_unused_space_of_larger_devices() {
     let folder = World::outside("a b", 8 * MIB);
     folder.make("small", 4 * MIB);
-    let run = folder.run("create x raid5(@a,@b,@small)").ok();
+    let run = folder.ok("create x raid5(@a,@b,@small)");
     for device in ["a", "b"] {
         let text = format!("{} are not used", folder.full(device));
         assert!(run.error.contains(&text), "{}", run.error);
     }
     assert!(!run.error.contains("small are"), "{}", run.error);
     folder
-        .run("create x raid5(@a,@b) --force")
-        .ok()
+        .ok("create x raid5(@a,@b) --force")
         .warns_no("not used");
 }
 
@@ -138,7 +137,7 @@ fn create_plans_with_sizes_instead_of_devices() {
 #[test]
 fn arrays_are_created_and_shown() {
     let folder = World::outside("a b c", 8 * MIB);
-    let run = folder.run("create data raid5(@a,@b,@c) --chunk 32K").ok();
+    let run = folder.ok("create data raid5(@a,@b,@c) --chunk 32K");
     let first = run.out.lines().next().expect("a line");
     assert_eq!(
         first,
@@ -151,19 +150,18 @@ fn arrays_are_created_and_shown() {
         "{}",
         run.out
     );
-    let status = folder.run("status @c @a @b").ok();
+    let status = folder.ok("status @c @a @b");
     assert_eq!(status.error, "");
     assert!(status.out.contains("policy journal, "), "{}", status.out);
     let mirror = World::outside("a b s", 8 * MIB);
     mirror
-        .run("create data raid1(@a,@b) --spare @s")
-        .ok()
+        .ok("create data raid1(@a,@b) --spare @s")
         .prints("/s is a spare of it");
     for shown in ["status @a @b", "examine @a"] {
         let policy = "policy journal (this level has nothing to log), ";
-        mirror.run(shown).ok().prints(policy);
+        mirror.ok(shown).prints(policy);
     }
-    let json = mirror.run("status @a @b --json").ok().json();
+    let json = mirror.ok("status @a @b --json").json();
     assert_eq!(json["consistency"], "journal");
     for text in [
         "array 'data' (",
@@ -173,19 +171,19 @@ fn arrays_are_created_and_shown() {
     ] {
         assert!(status.out.contains(text), "no {text:?} in {}", status.out);
     }
-    folder.run("examine @a @b @c --areas").ok().prints([
+    folder.ok("examine @a @b @c --areas").prints([
         "/b: member 1 of array 'data'",
         "journal",
         "The superblocks agree.",
     ]);
-    let json = folder.run("examine @a --json").ok().json();
+    let json = folder.ok("examine @a --json").json();
     assert_eq!(json["devices"][0]["level"], "raid5");
     assert_eq!(json["devices"][0]["chunk_bytes"], 32 << 10);
     assert_eq!(
         json["disagreements"][1],
         "member 2 of array 'data' is not among these devices"
     );
-    let json = folder.run("status @a @b --json").ok().json();
+    let json = folder.ok("status @a @b --json").json();
     assert_eq!(json["state"], "degraded");
     assert_eq!(json["members"][2]["state"], "missing");
     assert_eq!(json["bytes"], 15 * MIB + 512 * 1024);
@@ -194,13 +192,12 @@ fn arrays_are_created_and_shown() {
 #[test]
 fn create_reports_its_result_as_json() {
     let folder = World::outside("a b", 8 * MIB);
-    let json = folder.run("create m raid1(@a,@b) --json").ok().json();
+    let json = folder.ok("create m raid1(@a,@b) --json").json();
     assert_eq!(json["initial_sync"], "not needed");
     assert_eq!(json["members"], 2);
     assert_eq!(json["devices"][1], folder.full("b"));
     let json = folder
-        .run("create m raid0(@a,@b) --force --block-size 512 --json")
-        .ok()
+        .ok("create m raid0(@a,@b) --force --block-size 512 --json")
         .json();
     assert_eq!(json["initial_sync"], "not needed");
     assert_eq!(json["block_bytes"], 512);
@@ -213,22 +210,18 @@ fn create_reports_its_result_as_json() {
 #[test]
 fn nested_arrays_are_created_and_shown() {
     let folder = World::outside("a b c d e f", 8 * MIB);
-    folder
-        .run("create n raid0(raid5(@a,@b,@c),raid5(@d,@e,@f))")
-        .ok();
-    folder.run("status @f @e @d @c @b @a").ok().prints([
+    folder.ok("create n raid0(raid5(@a,@b,@c),raid5(@d,@e,@f))");
+    folder.ok("status @f @e @d @c @b @a").prints([
         "array 'n' (",
         "array 'n.1' (",
         "member 1: an array, healthy",
     ]);
     folder
-        .run("status @f @e @c @b @a")
-        .ok()
+        .ok("status @f @e @c @b @a")
         .prints("member 1: an array, degraded")
         .warns("array 'n.1' is degraded: member 0 of 3");
     folder
-        .run("examine @a")
-        .ok()
+        .ok("examine @a")
         .prints("the array is a member of array ");
     folder.refuses(
         "scrub @a @b @c",
@@ -312,7 +305,7 @@ fn create_refuses_wrong_usage() {
 #[test]
 fn create_refuses_devices_it_must_not_take() {
     let folder = World::outside("a b c used", 2 * MIB);
-    folder.run("create other raid1(@used,@c)").ok();
+    folder.ok("create other raid1(@used,@c)");
     for (name, offset, magic) in [
         ("ext", 1080, &b"\x53\xef"[..]),
         ("gpt", 512, b"EFI PART"),
@@ -423,8 +416,8 @@ fn create_refuses_devices_it_must_not_take() {
 #[test]
 fn status_refuses_devices_that_do_not_belong_together() {
     let folder = World::outside("a b c x y blank", 2 * MIB);
-    folder.run("create data raid1(@a,@b,@c)").ok();
-    folder.run("create other raid1(@x,@y)").ok();
+    folder.ok("create data raid1(@a,@b,@c)");
+    folder.ok("create other raid1(@x,@y)");
     folder.copy("a", "twin");
     folder.make("ext", 2 * MIB);
     folder.write("ext", 1080, &[0x53, 0xef]);
@@ -452,7 +445,7 @@ fn status_refuses_devices_that_do_not_belong_together() {
 #[test]
 fn status_reports_stale_truncated_and_corrupt_members() {
     let folder = World::outside("a b c d", 8 * MIB);
-    folder.run("create data raid1(@a,@b,@c,@d)").ok();
+    folder.ok("create data raid1(@a,@b,@c,@d)");
     folder.copy("d", "old");
     folder.advance(&["b", "c", "d"], &[0], true);
     folder.advance(&["b", "c", "d"], &[], true);
@@ -462,8 +455,7 @@ fn status_reports_stale_truncated_and_corrupt_members() {
         .set_len(6 * MIB)
         .expect("shorter");
     folder
-        .run("status @a @b @c @d")
-        .ok()
+        .ok("status @a @b @c @d")
         .warns([
             "/a: stale: the array goes on without it since generation 2",
             "/c: truncated: ",
@@ -473,18 +465,15 @@ fn status_reports_stale_truncated_and_corrupt_members() {
             "member 0: missing since generation 2",
         ]);
     folder
-        .run("status @old @b")
-        .ok()
+        .ok("status @old @b")
         .warns("/old: stale: it has generation 1");
     folder.write("d", 4096 + 50, b"damaged");
     folder.write("d", 32768 + 50, b"damaged");
     folder
-        .run("status @b @d")
-        .ok()
+        .ok("status @b @d")
         .warns("/d: the superblock's checksum is");
     folder
-        .run("examine @a @b @d")
-        .ok()
+        .ok("examine @a @b @d")
         .prints(["/a: stale", "/d: the superblock's checksum"]);
 }
 
@@ -492,20 +481,20 @@ fn status_reports_stale_truncated_and_corrupt_members() {
 #[test]
 fn status_reports_written_regions_and_missed_writes() {
     let folder = World::outside("a b c", 16 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     let bytes: Vec<u8> = (0..5 * MIB).map(|at| at.to_le_bytes()[1] | 1).collect();
     folder.put("file", bytes);
     let says = |devices: &str, text: &str| {
-        folder.run(&format!("status {devices}")).ok().prints(text);
+        folder.ok(&format!("status {devices}")).prints(text);
     };
     says(
         "@a @b @c",
         "0 of 63 regions of 512 KiB are allocated; none is dirty\n",
     );
-    folder.run("copy @file array:@a,@b,@c").ok();
+    folder.ok("copy @file array:@a,@b,@c");
     // Regions ahead of a sequential writer are marked, and zeroed, before it reaches them.
     let count = |devices: &str, what: &str| {
-        let json = folder.run(&format!("status {devices} --json")).ok().json();
+        let json = folder.ok(&format!("status {devices} --json")).json();
         json["regions"][what].as_u64().expect("a number")
     };
     let written = count("@a @b @c", "written");
@@ -513,7 +502,7 @@ fn status_reports_written_regions_and_missed_writes() {
     let all = format!("{written} of 63 regions of 512 KiB are allocated; none is dirty\n");
     says("@a @b @c", &all);
     says("@a @b", "member 2: not there; it missed nothing");
-    folder.run("copy @file array:@a,@b --bytes 2M").ok();
+    folder.ok("copy @file array:@a,@b --bytes 2M");
     let dirty = count("@a @b", "dirty");
     assert!((4..=20).contains(&dirty), "{dirty}");
     let lacks = format!(
@@ -523,7 +512,7 @@ fn status_reports_written_regions_and_missed_writes() {
     let lacks = format!("member 2: missing since generation 5; {lacks}");
     says("@a @b", &lacks);
     says("@a @b @c", &lacks);
-    let json = folder.run("status @a @b --json").ok().json();
+    let json = folder.ok("status @a @b --json").json();
     assert_eq!(json["regions"]["total"], 63);
     assert_eq!(json["regions"]["region_bytes"], 512 << 10);
     assert_eq!(json["regions"]["unsettled"], 0);
@@ -531,30 +520,27 @@ fn status_reports_written_regions_and_missed_writes() {
     assert_eq!(json["members"][2]["lacks_regions"], dirty);
     // The rebuild copies only the regions that member 2 lacks.
     folder
-        .run("rebuild @a @b @c")
-        .ok()
+        .ok("rebuild @a @b @c")
         .prints("member 2 is active again");
     says("@a @b @c", &all);
     says("@a @b @c", "/c, active\n");
 
     // A crash of an inner array without a journal.
     let folder = World::outside("a b c d", 8 * MIB);
-    folder
-        .run("create n raid0(raid1(@a,@b),raid1(@c,@d)) --consistency resync")
-        .ok();
+    folder.ok("create n raid0(raid1(@a,@b),raid1(@c,@d)) --consistency resync");
     folder.advance(&["c", "d"], &[], false);
-    let json = folder.run("status @a @b @c @d --json").ok().json();
+    let json = folder.ok("status @a @b @c @d --json").json();
     assert_eq!(json["regions"], serde_json::Value::Null);
     assert_eq!(json["members"][0]["array"]["regions"]["unsettled"], 0);
     assert_eq!(json["members"][1]["array"]["regions"]["unsettled"], 7);
-    folder.run("status @a @b @c @d").ok().prints(
+    folder.ok("status @a @b @c @d").prints(
         "7 are marked dirty: written lately or while a member was away, or about to \
                 get their first data; 7 to be settled after a crash\n",
     );
     // An array without bitmaps.
     let folder = World::outside("a b", 8 * MIB);
-    folder.run("create z raid0(@a,@b) --checksum none").ok();
-    folder.run("status @a @b").ok().prints_no("regions");
+    folder.ok("create z raid0(@a,@b) --checksum none");
+    folder.ok("status @a @b").prints_no("regions");
 }
 
 /// If a superblock is overwritten, the other copy counts. Readers report it, and writers restore
@@ -562,33 +548,28 @@ fn status_reports_written_regions_and_missed_writes() {
 #[test]
 fn an_overwritten_superblock_is_reported_and_rewritten() {
     let folder = World::outside("a b", 8 * MIB);
-    folder.run("create data raid1(@a,@b)").ok();
-    folder.run("scrub @a @b").ok();
+    folder.ok("create data raid1(@a,@b)");
+    folder.ok("scrub @a @b");
     for at in [4096, 32768] {
         folder.write("a", at, &[0x5a; 4096]);
         let message = "/a: one of its two superblocks is damaged (there is no Spindles \
             superblock), and is rewritten ";
         folder
-            .run("status @a @b")
-            .ok()
+            .ok("status @a @b")
             .warns(format!("{message}when the array is next written"));
         folder
-            .run("examine @a @b")
-            .ok()
+            .ok("examine @a @b")
             .prints("one of the two slots is damaged");
-        folder
-            .run("scrub @a @b")
-            .ok()
-            .warns(format!("{message}now"));
-        folder.run("examine @a @b").ok().prints_no("damaged");
-        assert_eq!(folder.run("status @a @b").ok().error, "");
+        folder.ok("scrub @a @b").warns(format!("{message}now"));
+        folder.ok("examine @a @b").prints_no("damaged");
+        assert_eq!(folder.ok("status @a @b").error, "");
     }
 }
 
 #[test]
 fn split_brain_is_refused_and_shown() {
     let folder = World::outside("a b", 8 * MIB);
-    folder.run("create data raid1(@a,@b)").ok();
+    folder.ok("create data raid1(@a,@b)");
     folder.advance(&["a"], &[1], true);
     folder.advance(&["b"], &[0], true);
     let texts = [
@@ -599,12 +580,12 @@ fn split_brain_is_refused_and_shown() {
         "; last written: ",
     ];
     folder.refuses("status @a @b", 1, &texts);
-    let examine = folder.run("examine @a @b").ok();
+    let examine = folder.ok("examine @a @b");
     for text in texts {
         assert!(examine.out.contains(text), "{}", examine.out);
     }
-    folder.run("status @a").ok();
-    folder.run("status @b").ok();
+    folder.ok("status @a");
+    folder.ok("status @b");
     // The advised command ends the split.
     let (a, b) = (folder.full("a"), folder.full("b"));
     let remedy = format!("spindles rebuild {a} --onto {b} --force");
@@ -613,14 +594,14 @@ fn split_brain_is_refused_and_shown() {
             .out
             .contains(&format!("`{remedy}` keeps what {a} holds"))
     );
-    folder.run("rebuild @a --onto @b --force").ok();
-    folder.run("status @a @b").ok().prints("healthy");
+    folder.ok("rebuild @a --onto @b --force");
+    folder.ok("status @a @b").prints("healthy");
 }
 
 #[test]
 fn examine_describes_any_device() {
     let folder = World::outside("a b blank", 8 * MIB);
-    folder.run("create data raid1(@a,@b)").ok();
+    folder.ok("create data raid1(@a,@b)");
     folder.advance(&["a"], &[], false);
     folder.make("xfs", 8 * MIB);
     folder.write("xfs", 0, b"XFSB");
@@ -634,12 +615,11 @@ fn examine_describes_any_device() {
             "/blank: there is no Spindles superblock",
             "/xfs: there is no Spindles superblock; it holds an XFS file system",
         ]);
-    let json = folder.run("examine @a @b --json").ok().json();
+    let json = folder.ok("examine @a @b --json").json();
     assert_eq!(json["devices"][0]["generation"], 2);
     assert_eq!(json["devices"][0]["clean"], false);
     folder
-        .run("status @a @b")
-        .ok()
+        .ok("status @a @b")
         .prints("healthy, unclean, generation 2")
         .prints("missed the last superblock write");
 }
@@ -649,11 +629,9 @@ fn examine_describes_any_device() {
 fn an_unclean_degraded_array_with_parity_needs_force() {
     let folder = World::outside("a b c", 4 * MIB);
     // Without a journal.
-    folder
-        .run("create data raid5(@a,@b,@c) --consistency resync")
-        .ok();
+    folder.ok("create data raid5(@a,@b,@c) --consistency resync");
     folder.put("in", vec![0x5a; 1 << 20]);
-    folder.run("copy @in array:@a,@b,@c").ok();
+    folder.ok("copy @in array:@a,@b,@c");
     folder.advance(&["a", "b", "c"], &[], false);
     let texts = [
         "array 'data' was not closed in order and member 1 of 3 is missing",
@@ -662,11 +640,10 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
     folder.refuses("copy @in array:@a,@c", 1, &texts);
     // Examining it changes nothing and needs no force.
     folder
-        .run("status @a @c")
-        .ok()
+        .ok("status @a @c")
         .prints("degraded, unclean")
         .warns("was not closed in order");
-    let run = folder.run("copy array:@a,@c @out --bytes 1M --force").ok();
+    let run = folder.ok("copy array:@a,@c @out --bytes 1M --force");
     assert!(folder.read("out") == folder.read("in"));
     for text in [
         "bytes near interrupted writes may be wrong, and reads report no error",
@@ -679,13 +656,11 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
         fs::copy(folder.full(name), halves.full(name)).expect("room");
     }
     halves
-        .run("resync @a @c --force")
-        .ok()
+        .ok("resync @a @c --force")
         .warns("may be wrong: compare it with a backup");
     // With all members it becomes consistent, and no longer needs force.
     folder
-        .run("copy @in array:@c,@b,@a --verify")
-        .ok()
+        .ok("copy @in array:@c,@b,@a --verify")
         .warns("was not closed in order");
     folder.run("copy array:@a,@c @again --bytes 1M");
 }
@@ -696,15 +671,15 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
 fn an_unclean_array_names_all_required_options_at_once() {
     let folder = World::outside("a b c d", 4 * MIB);
     let create = "create data raid6(@a,@b,@c,@d) --consistency resync";
-    folder.run(create).ok();
+    folder.ok(create);
     folder.advance(&["a", "b", "c", "d"], &[], false);
     let unclean = "use --force --degraded to open it all the same";
     folder.refuses("resync @a @b", 1, &[unclean]);
     folder.refuses("resync @a @b --degraded", 1, &[unclean]);
     let newer = "or go on without them by --force --degraded, or for good by";
     folder.refuses("resync @a @b --force", 1, &[newer]);
-    folder.run("status @a @b").ok().warns(unclean);
-    folder.run("resync @a @b --force --degraded").ok();
+    folder.ok("status @a @b").warns(unclean);
+    folder.ok("resync @a @b --force --degraded");
 }
 
 /// After a crash, writing without a member that was present then needs --degraded; reading only
@@ -712,13 +687,13 @@ fn an_unclean_array_names_all_required_options_at_once() {
 #[test]
 fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
     let folder = World::outside("a b c new", 4 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     folder.put("in", vec![0x5a; 1 << 20]);
-    folder.run("copy @in array:@a,@b,@c").ok();
+    folder.ok("copy @in array:@a,@b,@c");
     folder.advance(&["a", "b", "c"], &[], false);
     let only = "blocks of the last writes that member 1 alone may hold are lost for good as soon \
         as the array is written";
-    let status = folder.run("status @a @c").ok().warns([
+    let status = folder.ok("status @a @c").warns([
         "array 'data' was not closed in order, and lacks member 1, which it had until then",
         "bring member 1 back first",
         only,
@@ -733,13 +708,13 @@ fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
     assert_eq!(status["hold_last_writes"], serde_json::json!([1]));
     assert_eq!(status["members"][1]["lacks_regions"], 0);
     let before = ["a", "c"].map(|name| folder.read(name));
-    folder.run("copy array:@a,@c @out --bytes 1M").ok().warns([
+    folder.ok("copy array:@a,@c @out --bytes 1M").warns([
         "is only read, not put in order, since it lacks member 1",
         only,
         "--degraded goes on without member 1 for good",
     ]);
     assert!(folder.read("out") == folder.read("in"));
-    folder.run("copy array:@a,@c @out --bytes 1M --force").ok();
+    folder.ok("copy array:@a,@c @out --bytes 1M --force");
     assert!(before == ["a", "c"].map(|name| folder.read(name)));
     for writer in [
         "copy @in array:@a,@c",
@@ -756,15 +731,14 @@ fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
     folder.refuses(occupied, 1, &["use --force to overwrite it"]);
     let noted = "it is noted that member 1 is not there";
     folder
-        .run("copy array:@a,@c @other --bytes 1M --degraded")
-        .ok()
+        .ok("copy array:@a,@c @other --bytes 1M --degraded")
         .warns([noted, "`spindles resync data` finishes what is left"]);
     // From now on the array records this.
     folder.advance(&["a", "c"], &[1], false);
-    folder.run("resync @a @c").ok();
+    folder.ok("resync @a @c");
     // A mirror loses no blocks that way.
     let mirror = World::outside("a b c", 4 * MIB);
-    mirror.run("create data raid1(@a,@b,@c)").ok();
+    mirror.ok("create data raid1(@a,@b,@c)");
     mirror.advance(&["a", "b", "c"], &[], false);
     mirror
         .run("copy array:@a,@c @other --bytes 1M --degraded")
@@ -776,29 +750,20 @@ fn an_absent_members_last_writes_are_discarded_only_with_degraded() {
 #[test]
 fn an_array_is_usable_right_after_its_writer_is_killed() {
     let folder = World::outside("a b c", 24 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     let data: Vec<u8> = (0..40 * MIB)
         .map(|at| ((at * at) >> 7).to_le_bytes()[0])
         .collect();
     folder.put("in", &data);
-    let devices = ["a", "b", "c"].map(|name| folder.full(name)).join(",");
     for delay_ms in [5, 20, 60] {
-        let mut copying = std::process::Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args(["copy", &folder.full("in"), &format!("array:{devices}")])
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("the binary was built");
-        std::thread::sleep(std::time::Duration::from_millis(delay_ms));
-        copying.kill().expect("it was started");
-        copying.wait().expect("it ended");
-        folder.run("status @c @b @a").ok();
+        let delay = std::time::Duration::from_millis(delay_ms);
+        folder.kill("copy @in array:@a,@b,@c", delay);
+        folder.ok("status @c @b @a");
     }
-    folder.run("copy @in array:@c,@b,@a --verify").ok();
+    folder.ok("copy @in array:@c,@b,@a --verify");
     for two in ["@a,@b", "@b,@c"] {
         folder
-            .run(&format!("copy array:{two} @out --bytes 40M --force"))
-            .ok()
+            .ok(&format!("copy array:{two} @out --bytes 40M --force"))
             .warns("degraded");
         assert!(folder.read("out") == data, "{two}");
         folder.remove("out");
@@ -809,20 +774,18 @@ fn an_array_is_usable_right_after_its_writer_is_killed() {
 fn resync_makes_an_unclean_array_consistent() {
     let folder = World::outside("a b c", 8 * MIB);
     // With checksums, data written behind its back would be corruption.
-    folder
-        .run("create data raid5(@a,@b,@c) --checksum none")
-        .ok();
-    let json = folder.run("resync @c @a @b --json").ok().json();
+    folder.ok("create data raid5(@a,@b,@c) --checksum none");
+    let json = folder.ok("resync @c @a @b --json").json();
     assert_eq!(json["was_clean"], true);
     // Data that parity does not match, as after a crash.
     let start = usize::try_from(2 * MIB).expect("small");
     let before = folder.read("b");
     folder.write("b", 2 * MIB, &[7; 4096]);
     folder.advance(&["a", "b", "c"], &[], false);
-    folder.run("status @a @b @c").ok().prints("unclean");
-    let run = folder.run("resync @a @b @c").ok();
+    folder.ok("status @a @b @c").prints("unclean");
+    let run = folder.ok("resync @a @b @c");
     assert_eq!(run.out, "array 'data' is consistent\n");
-    folder.run("status @a @b @c").ok().prints("healthy, clean");
+    folder.ok("status @a @b @c").prints("healthy, clean");
     // Parity is consistent again: each member is the xor of the other two.
     let members = ["a", "b", "c"].map(|name| folder.read(name));
     let xor = (start..start + 4096).fold(0, |sum, at| {
@@ -837,22 +800,18 @@ fn resync_makes_an_unclean_array_consistent() {
 #[test]
 fn a_resync_of_inner_arrays_only_is_reported_as_work() {
     let folder = World::outside("a b c d", 8 * MIB);
-    folder
-        .run("create kn raid0(raid1(@a,@b),raid1(@c,@d))")
-        .ok();
+    folder.ok("create kn raid0(raid1(@a,@b),raid1(@c,@d))");
     folder.advance(&["c", "d"], &[], false);
     folder
-        .run("resync @a @b @c @d")
-        .ok()
+        .ok("resync @a @b @c @d")
         .prints("array 'kn' is consistent\n");
     folder.advance(&["a", "b"], &[], false);
-    let json = folder.run("resync @a @b @c @d --json").ok().json();
+    let json = folder.ok("resync @a @b @c @d --json").json();
     assert_eq!(json["was_clean"], false);
-    let json = folder.run("resync @a @b @c @d --json").ok().json();
+    let json = folder.ok("resync @a @b @c @d --json").json();
     assert_eq!(json["was_clean"], true);
     folder
-        .run("resync @a @b @c @d")
-        .ok()
+        .ok("resync @a @b @c @d")
         .prints("there is nothing to resync");
 }
 
@@ -860,26 +819,9 @@ fn a_resync_of_inner_arrays_only_is_reported_as_work() {
 #[test]
 fn concurrent_commands_run_one_after_another() {
     let folder = World::outside("a b c data", 16 * MIB);
-    folder.run("create pool raid5(@a,@b,@c)").ok();
-    let array = ["a", "b", "c"].map(|name| folder.full(name)).join(",");
-    let begin = |_| {
-        std::process::Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args([
-                "copy",
-                &folder.full("data"),
-                &format!("array:{array}"),
-                "--bytes",
-                "256K",
-            ])
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .expect("the binary was built")
-    };
-    let copies: Vec<_> = (0..3).map(begin).collect();
+    folder.ok("create pool raid5(@a,@b,@c)");
+    let copies = [(); 3].map(|()| folder.begin("copy @data array:@a,@b,@c --bytes 256K"));
     for copy in copies {
-        let output = copy.wait_with_output().expect("it ends");
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{error}");
+        copy.end(None).ends(0);
     }
 }

@@ -79,7 +79,7 @@ fn world() -> World {
         "create nest raid1(raid0(@p1,@p2),raid0(@p3,@p4)) --chunk 64K",
         "spare add @spare --shared",
     ] {
-        folder.run(create).ok();
+        folder.ok(create);
     }
     folder.advance(&["l1", "l2"], &[2], true);
     folder.advance(&["u1", "u2"], &[2], false);

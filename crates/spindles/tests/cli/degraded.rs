@@ -2,8 +2,6 @@
 
 use crate::world::{MIB, World};
 use std::fs;
-use std::process::{Command, Stdio};
-use std::thread::sleep;
 use std::time::Duration;
 
 const REFUSED: [&str; 4] = [
@@ -16,10 +14,10 @@ const REFUSED: [&str; 4] = [
 /// A mirror that holds ones on both members, with one member absent.
 fn one_half() -> World {
     let folder = World::outside("a b new", 8 * MIB);
-    folder.run("create data raid1(@a,@b)").ok();
+    folder.ok("create data raid1(@a,@b)");
     folder.put("ones", vec![1; 1 << 20]);
     folder.put("twos", vec![2; 1 << 20]);
-    folder.run("copy @ones array:@a,@b").ok();
+    folder.ok("copy @ones array:@a,@b");
     folder
 }
 
@@ -46,7 +44,7 @@ fn half_a_mirror_is_not_written_without_degraded() {
 #[test]
 fn a_refused_fail_writes_nothing() {
     let folder = World::outside("a b c small", 8 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     folder.rename("c", "away");
     folder.refuses("fail @a @a @b", 1, &["stays a member"]);
 }
@@ -64,10 +62,8 @@ fn a_rebuild_without_a_fitting_spare_writes_nothing() {
             mirror.push(format!("@{name}"));
         }
         let (members, mirror) = (members.join(","), mirror.join(","));
-        folder.run(&format!("create data raid1({mirror})")).ok();
-        folder
-            .run(&format!("spare add @spare --array {members}"))
-            .ok();
+        folder.ok(&format!("create data raid1({mirror})"));
+        folder.ok(&format!("spare add @spare --array {members}"));
         for name in large.split(' ') {
             folder.remove(name);
         }
@@ -80,7 +76,7 @@ fn a_rebuild_without_a_fitting_spare_writes_nothing() {
 fn an_array_that_allows_degraded_writes_needs_no_degraded_option() {
     for writer in WRITERS {
         let folder = one_half();
-        folder.run("set @a @b --degraded-writes allow").ok();
+        folder.ok("set @a @b --degraded-writes allow");
         folder.does(writer);
     }
 }
@@ -90,25 +86,24 @@ fn an_array_that_allows_degraded_writes_needs_no_degraded_option() {
 fn status_of_half_a_mirror_names_a_rebuild_that_works() {
     let folder = one_half();
     let remedy = "`spindles rebuild data --degraded --onto DEV`";
-    folder.run("status @a").ok().warns(remedy);
-    folder.run("set @a @b --degraded-writes allow").ok();
+    folder.ok("status @a").warns(remedy);
+    folder.ok("set @a @b --degraded-writes allow");
     let remedy = "`spindles rebuild data --onto DEV`";
-    folder.run("status @a").ok().warns(remedy);
+    folder.ok("status @a").warns(remedy);
 }
 
 #[test]
 fn a_copy_from_the_older_half_warns_of_newer_data() {
     let folder = one_half();
-    folder.run("copy @twos array:@b --degraded").ok();
-    folder.run("copy array:@a @out --bytes 1M").ok().warns([
+    folder.ok("copy @twos array:@b --degraded");
+    folder.ok("copy array:@a @out --bytes 1M").warns([
         "what is here was last written 20",
         "what is away could have gone on alone, and may be newer",
     ]);
     assert!(folder.read("out") == folder.read("ones"));
     // The newer half records that it is newer.
     folder
-        .run("copy array:@b @out --bytes 1M --force")
-        .ok()
+        .ok("copy array:@b @out --bytes 1M --force")
         .warns_no("may be newer");
     assert!(folder.read("out") == folder.read("twos"));
 }
@@ -118,25 +113,17 @@ fn a_copy_from_the_older_half_warns_of_newer_data() {
 #[test]
 fn a_member_returning_after_a_crash_restores_all_writes() {
     let folder = World::outside("a b c", 40 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     let bytes = usize::try_from(64 * MIB).expect("small");
     let [old, new] = [1, 2].map(|byte| vec![byte; bytes]);
     folder.put("old", &old);
     folder.put("new", &new);
-    folder.run("copy @old array:@a,@b,@c").ok();
-    let devices = ["a", "b", "c"].map(|name| folder.full(name)).join(",");
+    folder.ok("copy @old array:@a,@b,@c");
     let is_clean = || folder.run("status @a @b @c --json").json()["clean"] == true;
     let mut delay_ms = 5;
     while is_clean() {
-        let mut copying = Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args(["copy", &folder.full("new"), &format!("array:{devices}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the binary was built");
-        sleep(Duration::from_millis(delay_ms));
-        copying.kill().expect("it was started");
-        copying.wait().expect("it ended");
+        let delay = Duration::from_millis(delay_ms);
+        folder.kill("copy @new array:@a,@b,@c", delay);
         delay_ms += 5;
     }
     let unplugged = folder.full("unplugged");
@@ -178,10 +165,10 @@ fn a_member_returning_after_a_crash_restores_all_writes() {
     );
     assert!(before == ["a", "c"].map(|name| folder.read(name)));
     fs::rename(unplugged, folder.full("b")).expect("it is there");
-    folder.run("resync @a @b @c").ok();
-    folder.run("copy array:@a,@b,@c @all --bytes 64M").ok();
+    folder.ok("resync @a @b @c");
+    folder.ok("copy array:@a,@b,@c @all --bytes 64M");
     is_old_or_new(&folder.read("all"), &[]);
-    folder.run("scrub @a @b @c").ok().prints("nothing is wrong");
+    folder.ok("scrub @a @b @c").prints("nothing is wrong");
 }
 
 /// Returns true if each block is entirely old or new, except for the skipped ranges.

@@ -144,7 +144,7 @@ fn man_shows_the_page_of_one_command() {
 #[test]
 fn completions_offer_array_names() {
     let folder = World::outside("a b", 16 * MIB);
-    folder.run("create home raid1(@a,@b)").ok();
+    folder.ok("create home raid1(@a,@b)");
     let run = spindles_in(&folder.full(""), &[], &["completions", "arrays"]).ok();
     assert!(run.out.lines().any(|name| name == "home"), "{}", run.out);
     for shell in ["bash", "zsh", "fish"] {

@@ -4,7 +4,6 @@
 use crate::loop_devices::Loop;
 use crate::world::{MIB, World};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -25,11 +24,10 @@ fn an_array_keeps_its_journal_on_a_separate_device() {
     }
     assert!(folder.read("j") == before, "nothing was changed");
     folder
-        .run("create data raid5(@a,@b,@c) --journal @j --json")
-        .ok()
+        .ok("create data raid5(@a,@b,@c) --journal @j --json")
         .prints("\"checksum\": \"crc32c\"");
-    let shown = folder.run("status @a @b @c @j").ok().prints("journal: ");
-    folder.run("examine @j").ok().prints("the journal of array");
+    let shown = folder.ok("status @a @b @c @j").prints("journal: ");
+    folder.ok("examine @j").prints("the journal of array");
     folder
         .run("create other concat(@j)")
         .warns("the journal of a Spindles array");
@@ -42,7 +40,7 @@ fn an_array_keeps_its_journal_on_a_separate_device() {
     ]);
     let json = folder.run("status @a @b @c --json").json();
     assert_eq!(json["state"], "degraded");
-    folder.run("journal remove --array @a,@b,@c").ok();
+    folder.ok("journal remove --array @a,@b,@c");
     folder.does("status @a @b @c");
 }
 
@@ -52,17 +50,17 @@ fn an_array_keeps_its_journal_on_a_separate_device() {
 fn a_journal_device_is_added_replaced_and_removed() {
     let folder = World::outside("a b c j k", 16 * MIB);
     folder.make("other", 16 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     let contents: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 251).unwrap()).collect();
     folder.put("in", &contents);
     let holds = |devices: &str| {
-        folder.run(&format!("copy array:{devices} @out")).ok();
+        folder.ok(&format!("copy array:{devices} @out"));
         let out = folder.read("out");
         folder.remove("out");
         out[..contents.len()] == contents
     };
-    folder.run("copy @in array:@a,@b,@c").ok();
-    folder.run("create else concat(@other)").ok();
+    folder.ok("copy @in array:@a,@b,@c");
+    folder.ok("create else concat(@other)");
     let before = folder.read("other");
     for (refused, why) in [
         ("journal add @other --array @a,@b,@c", "--force"),
@@ -72,29 +70,24 @@ fn a_journal_device_is_added_replaced_and_removed() {
         folder.run(refused).warns(why);
     }
     assert!(folder.read("other") == before, "nothing was changed");
-    folder.run("journal add @j --array @a,@b,@c").ok();
-    folder.run("status @a @b @c @j").ok().prints("journal: ");
-    folder.run("copy @in array:@a,@b,@c,@j").ok();
+    folder.ok("journal add @j --array @a,@b,@c");
+    folder.ok("status @a @b @c @j").prints("journal: ");
+    folder.ok("copy @in array:@a,@b,@c,@j");
     assert!(holds("@a,@b,@c,@j"));
     folder
         .run("journal add @k --array @a,@b,@c,@j")
         .warns("journal remove");
     // After a loss, another device replaces it, and the lost one never counts again.
-    folder.run("journal add @k --array @a,@b,@c").ok();
-    folder
-        .run("status @a @b @c @j @k")
-        .ok()
-        .warns("j: outdated");
+    folder.ok("journal add @k --array @a,@b,@c");
+    folder.ok("status @a @b @c @j @k").warns("j: outdated");
     assert!(holds("@a,@b,@c,@k"));
     folder
-        .run("journal add @other --array @a,@b,@c --force")
-        .ok()
+        .ok("journal add @other --array @a,@b,@c --force")
         .warns("; that is overwritten");
     folder
-        .run("journal remove --array @a,@b,@c,@other --json")
-        .ok()
+        .ok("journal remove --array @a,@b,@c,@other --json")
         .prints("\"removed\"");
-    folder.run("create else concat(@other)").ok(); // It holds no data any longer.
+    folder.ok("create else concat(@other)"); // It holds no data any longer.
     assert!(holds("@a,@b,@c"));
 }
 
@@ -105,13 +98,13 @@ fn a_killed_journal_change_leaves_the_array_intact() {
     let contents: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 241).unwrap()).collect();
     folder.put("in", &contents);
     let holds = |devices: &str| {
-        folder.run(&format!("copy array:{devices} @out")).ok();
+        folder.ok(&format!("copy array:{devices} @out"));
         let out = folder.read("out");
         folder.remove("out");
         out[..contents.len()] == contents
     };
-    folder.run("create data raid5(@a,@b,@c)").ok();
-    folder.run("copy @in array:@a,@b,@c").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
+    folder.ok("copy @in array:@a,@b,@c");
     let mut cut_short = 0;
     for round in 0..12 {
         let after = Duration::from_millis(round * 4);
@@ -136,7 +129,7 @@ fn a_killed_journal_change_leaves_the_array_intact() {
             "killed after {after:?}: {}",
             again.error
         );
-        let whole = folder.run("scrub @a @b @c --json").ok();
+        let whole = folder.ok("scrub @a @b @c --json");
         assert!(holds("@a,@b,@c"), "killed after {after:?}: {}", whole.out);
     }
     assert!(cut_short > 0, "none was killed in the middle");
@@ -147,26 +140,17 @@ fn a_killed_journal_change_leaves_the_array_intact() {
 #[test]
 fn an_unclean_array_lacking_journal_and_member_is_refused() {
     let folder = World::outside("a b c j new", 16 * MIB);
-    folder
-        .run("create data raid5(@a,@b,@c) --journal @j --checksum none")
-        .ok();
+    folder.ok("create data raid5(@a,@b,@c) --journal @j --checksum none");
     folder.put("in", vec![0x5a; 16 << 20]);
     // Kills it as soon as the array is marked unclean, even on a slow machine.
     let was_cut_short = |_| {
-        let array = ["a", "b", "c", "j"].map(|name| folder.full(name)).join(",");
-        let mut copying = Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args(["copy", &folder.full("in"), &format!("array:{array}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the binary was built");
+        let mut copying = folder.begin("copy @in array:@a,@b,@c,@j");
         let is_marked = || {
             let (array, _) = folder.newest("a");
             !array.clean && array.journal.on_device
         };
-        while copying.try_wait().expect("it is ours").is_none() && !is_marked() {}
-        copying.kill().expect("it is ours");
-        copying.wait().expect("it ended");
+        while !copying.has_ended() && !is_marked() {}
+        copying.kill();
         is_marked()
     };
     assert!((0..100).any(was_cut_short), "none was killed in the middle");
@@ -204,12 +188,10 @@ fn an_unclean_array_lacking_journal_and_member_is_refused() {
 #[test]
 fn journal_add_explains_why_it_refuses_an_array() {
     let folder = World::outside("a b c j", 16 * MIB);
-    folder.run("create m raid1(@a,@b) --checksum none").ok();
+    folder.ok("create m raid1(@a,@b) --checksum none");
     let refused = "/j can't have the journal: an array without parity";
     folder.refuses("journal add @j --array @a,@b", 1, &[refused]);
-    folder
-        .run("create m raid5(@a,@b,@c) --consistency resync --force")
-        .ok();
+    folder.ok("create m raid5(@a,@b,@c) --consistency resync --force");
     let refused = "/j can't have the journal: only an array that is created with --consistency";
     folder.refuses("journal add @j --array @a,@b,@c", 1, &[refused]);
     folder
@@ -221,10 +203,10 @@ fn journal_add_explains_why_it_refuses_an_array() {
 #[test]
 fn status_reports_outdated_and_foreign_journal_devices() {
     let folder = World::outside("a b c j k l x y z", 16 * MIB);
-    folder.run("create m raid5(@a,@b,@c) --journal @j").ok();
-    folder.run("journal add @k --array @a,@b,@c").ok();
+    folder.ok("create m raid5(@a,@b,@c) --journal @j");
+    folder.ok("journal add @k --array @a,@b,@c");
     let check_message = |devices: &str, texts: &[&str]| {
-        let status = folder.run(&format!("status {devices}")).ok();
+        let status = folder.ok(&format!("status {devices}"));
         for text in texts {
             assert!(
                 status.error.contains(text),
@@ -251,12 +233,12 @@ fn status_reports_outdated_and_foreign_journal_devices() {
         "@a @b @c @l",
         &["/l: truncated: it has 8 MiB and had 16 MiB"],
     );
-    folder.run("journal remove --array @a,@b,@c,@k").ok();
+    folder.ok("journal remove --array @a,@b,@c,@k");
     check_message(
         "@a @b @c @j",
         &["/j: outdated: ", "has it on its members now"],
     );
-    folder.run("create n raid5(@x,@y,@z)").ok();
+    folder.ok("create n raid5(@x,@y,@z)");
     check_message("@x @y @z @j", &["/j: it has the journal of another array"]);
 }
 
@@ -283,7 +265,7 @@ fn commands_refuse_devices_with_sectors_larger_than_a_block() {
         1,
         &why,
     );
-    folder.run(&format!("create data {small}")).ok();
+    folder.ok(&format!("create data {small}"));
     let array = "@a,@b,@c";
     for line in [
         format!("journal add {device} --array {array}"),
@@ -295,7 +277,7 @@ fn commands_refuse_devices_with_sectors_larger_than_a_block() {
         folder.refuses(&format!("{line} --force"), 1, &why);
     }
     // A shared spare may fit other arrays, so `spare add` accepts it; this array rejects it.
-    folder.run(&format!("spare add {device} --shared")).ok();
+    folder.ok(&format!("spare add {device} --shared"));
     folder.remove("b");
     folder
         .run(&format!("status @a @c {device}"))
@@ -304,9 +286,9 @@ fn commands_refuse_devices_with_sectors_larger_than_a_block() {
     folder
         .run(&format!("rebuild @a @c {device}"))
         .warns_no("takes the place");
-    folder.run("rebuild @a @c --onto @d").ok();
+    folder.ok("rebuild @a @c --onto @d");
     folder.does("status @a @c @d");
     // With blocks of the same size, the device works like any other.
-    folder.run(&format!("wipe {device} --force")).ok();
-    folder.run(&format!("create other concat({device})")).ok();
+    folder.ok(&format!("wipe {device} --force"));
+    folder.ok(&format!("create other concat({device})"));
 }

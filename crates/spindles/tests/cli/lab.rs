@@ -382,11 +382,11 @@ fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
 #[test]
 fn bench_reports_device_incidents_during_the_run() {
     let folder = World::outside("a b data", 32 * MIB);
-    folder.run("create pool raid1(@a,@b)").ok();
+    folder.ok("create pool raid1(@a,@b)");
     folder.put("data", vec![7; 16 << 20]);
-    folder.run("copy @data array:@a,@b").ok();
+    folder.ok("copy @data array:@a,@b");
     let bench = "bench dd-read array:@a,@b --size 16M --runs 1";
-    folder.run(bench).ok().warns_no("rotten");
+    folder.ok(bench).warns_no("rotten");
     // Corrupt one half of each member, so that the run reads corrupt blocks from either member.
     for (member, half) in [("a", 0), ("b", 1)] {
         let (_, device) = folder.newest(member);
@@ -395,10 +395,7 @@ fn bench_reports_device_incidents_during_the_run() {
             folder.write(member, start + at * MIB, &vec![9; 64 << 10]);
         }
     }
-    let run = folder
-        .run(&format!("{bench} --json"))
-        .ok()
-        .warns("found rotten");
+    let run = folder.ok(&format!("{bench} --json")).warns("found rotten");
     let json = run.json();
     assert_ne!(json["incidents"][0]["rotten_bytes"], 0, "{json}");
 }
@@ -818,7 +815,7 @@ fn a_dry_run_reports_data_loss_and_writes_nothing() {
     );
     folder.put("x.toml", experiment);
     let before = folder.contents();
-    let ran = folder.run("lab run @x.toml --dry-run --out @results").ok();
+    let ran = folder.ok("lab run @x.toml --dry-run --out @results");
     assert!(folder.contents() == before);
     assert!(!Path::new(&folder.full("results")).exists());
     for message in ["2 runs in 2 blocks", "takes about ", "writes about "] {

@@ -37,9 +37,9 @@ const FIVE: &str = "@a @b @c";
 /// An array that lost 12 KiB at 64 KiB and 4 KiB at 8 MiB in crashes.
 fn five() -> World {
     let folder = World::outside("a b c", 16 * MIB);
-    folder.run("create lossy raid5(@a,@b,@c)").ok();
+    folder.ok("create lossy raid5(@a,@b,@c)");
     folder.put("data", vec![0x5a; 12 << 20]);
-    folder.run("copy @data array:@a,@b,@c").ok();
+    folder.ok("copy @data array:@a,@b,@c");
     lose(&folder, "a b c", &[(2048, 1), (16, 3)]);
     folder
 }
@@ -69,8 +69,8 @@ fn status_reports_lost_bytes_and_the_remedy() {
         (&"failed".into(), &(16 << 10).into())
     );
     // Rewritten blocks are no longer lost.
-    folder.run("copy @data array:@a,@b,@c --force").ok();
-    let json = folder.run(&format!("status {FIVE} --json")).ok().json();
+    folder.ok("copy @data array:@a,@b,@c --force");
+    let json = folder.ok(&format!("status {FIVE} --json")).json();
     assert_eq!(
         (&json["state"], &json["lost_bytes"]),
         (&"healthy".into(), &0.into())
@@ -106,9 +106,9 @@ fn a_server_is_degraded_until_lost_blocks_are_written() {
     assert_eq!(status(), "healthy");
     assert_eq!(status(), "degraded");
     let uri = folder.uri_at("lossy", "socket");
-    folder.run(&format!("copy @data {uri} --force")).ok();
+    folder.ok(&format!("copy @data {uri} --force"));
     assert_eq!(status(), "healthy");
-    folder.run("stop lossy").ok();
+    folder.ok("stop lossy");
     let log = server.end(None).ends(0).error;
     let lost = "array 'lossy': 4 blocks are lost: reads there fail until";
     assert_eq!(log.matches(lost).count(), 1, "{log}");
@@ -144,10 +144,9 @@ fn a_scrub_reports_lost_blocks_at_its_end() {
             "{json}"
         );
     }
-    folder.run("copy @data array:@a,@b,@c --force").ok();
+    folder.ok("copy @data array:@a,@b,@c --force");
     folder
-        .run(&format!("scrub {FIVE}"))
-        .ok()
+        .ok(&format!("scrub {FIVE}"))
         .prints("nothing is wrong");
 }
 
@@ -155,27 +154,25 @@ fn a_scrub_reports_lost_blocks_at_its_end() {
 #[test]
 fn a_scrub_restores_lost_blocks_from_the_outer_array() {
     let folder = World::outside("a b c d e f data", 16 * MIB);
-    folder
-        .run("create lossy raid1(raid5(@a,@b,@c),raid5(@d,@e,@f))")
-        .ok();
+    folder.ok("create lossy raid1(raid5(@a,@b,@c),raid5(@d,@e,@f))");
     folder.write("data", 0, &vec![0x5a; 16 << 20]);
     let all = "@a,@b,@c,@d,@e,@f";
-    folder.run(&format!("copy @data array:{all}")).ok();
+    folder.ok(&format!("copy @data array:{all}"));
     lose(&folder, "a b c", &[(2048, 4)]);
     let devices = all.replace(',', " ");
     folder.ends(&format!("status {devices}"), 3).warns(
         "16 KiB of it lost, which can't be read until it is written: `spindles scrub \
                 lossy` restores",
     );
-    folder.run(&format!("scrub {devices}")).ok();
-    folder.run(&format!("status {devices}")).ok();
+    folder.ok(&format!("scrub {devices}"));
+    folder.ok(&format!("status {devices}"));
 }
 
 /// Listed once for the array, in bytes of it, however many members list it.
 #[test]
 fn examine_lists_lost_blocks_once() {
     let folder = five();
-    let run = folder.run(&format!("examine {FIVE}")).ok();
+    let run = folder.ok(&format!("examine {FIVE}"));
     let words = "array 'lossy': 16 KiB lost; reads there fail until the data is \
                  rewritten from a backup:\n  12288 bytes at 65536\n  4096 bytes at 8388608\n";
     assert_eq!(run.out.matches(words).count(), 1, "{}", run.out);
@@ -188,7 +185,7 @@ fn examine_lists_lost_blocks_once() {
     let runs: Vec<(u64, u32)> = (0..60).map(|run| (100 + 20 * run, 2)).collect();
     lose(&folder, "a b c", &runs);
     // The list of an outdated member does not count.
-    let run = folder.run(&format!("examine {FIVE}")).ok();
+    let run = folder.ok(&format!("examine {FIVE}"));
     assert_eq!(
         run.out.matches("  8192 bytes at ").count(),
         50,

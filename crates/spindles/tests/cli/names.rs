@@ -12,10 +12,8 @@ use std::process::Command;
 fn folder() -> World {
     let folder = World::outside("a b c d e f g journal spare", 32 * MIB);
     let create = "create pool raid5(@a,@b,@c) --spare @spare --journal @journal";
-    folder.run(create).ok();
-    folder
-        .run("create nest raid0(raid1(@d,@e),raid1(@f,@g))")
-        .ok();
+    folder.ok(create);
+    folder.ok("create nest raid0(raid1(@d,@e),raid1(@f,@g))");
     folder
 }
 
@@ -473,8 +471,8 @@ fn commands_name_devices_that_were_not_given() {
 #[test]
 fn an_ambiguous_name_selects_neither_array() {
     let folder = World::outside("a b c d", 8 * MIB);
-    folder.run("create twin raid1(@a,@b)").ok();
-    folder.run("create twin raid1(@c,@d)").ok();
+    folder.ok("create twin raid1(@a,@b)");
+    folder.ok("create twin raid1(@c,@d)");
     let uuid = |device| folder.newest(device).0.uuid.to_string();
     for command in ["scrub twin", "copy array:twin out", "rebuild twin --onto x"] {
         let texts = ["2 arrays are called 'twin': give the UUID", "a, b", "c, d"];
@@ -495,7 +493,7 @@ fn an_ambiguous_name_selects_neither_array() {
 fn the_search_reads_only_files_and_block_devices() {
     let folder = World::outside("a b", 8 * MIB);
     // Other tests serve arrays called `pool`, which that name would find too.
-    folder.run("create lonely raid1(@a,@b)").ok();
+    folder.ok("create lonely raid1(@a,@b)");
     let fifo = Command::new("mkfifo").arg(folder.full("0")).status();
     assert!(fifo.expect("mkfifo is there").success());
     symlink("/nonexistent", folder.full("1")).expect("a link");

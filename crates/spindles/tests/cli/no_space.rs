@@ -3,10 +3,10 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-use crate::world::{Background, MIB, Run, spindles_in};
+use crate::world::{MIB, Run, Running, spindles_in};
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A small file system, unmounted when dropped.
@@ -198,28 +198,21 @@ fn a_command_waiting_for_space_ends_on_a_signal() {
     let Some((mounted, elsewhere)) = full() else {
         return;
     };
-    let copy = Command::new(env!("CARGO_BIN_EXE_spindles"))
-        .args(["copy", &elsewhere.path().join("data").display().to_string()])
-        .arg("array:a,b")
-        .current_dir(mounted.at())
-        .env("SPINDLES_SCAN", ".")
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary was built");
+    let mut copy = crate::program_in(mounted.at());
+    copy.arg("copy").arg(elsewhere.path().join("data"));
+    copy.arg("array:a,b");
+    let copy = Running::begin(copy);
     std::thread::sleep(Duration::from_secs(1));
     let asked = Instant::now();
-    let kill = Command::new("kill").arg(copy.id().to_string()).status();
-    assert!(kill.is_ok_and(|status| status.success()), "it waits");
-    let output = copy.wait_with_output().expect("it ends");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    let last = error.lines().last().unwrap_or_default();
+    copy.signal("TERM");
+    let run = copy.end(None).ends(1);
+    let last = run.error.lines().last().unwrap_or_default();
     assert!(
         last.contains("no space is left") || last.contains("interrupted after"),
-        "{error}"
+        "{run:?}"
     );
     // Without that it would wait four more seconds.
-    assert!(asked.elapsed() < Duration::from_millis(2_500), "{error}");
+    assert!(asked.elapsed() < Duration::from_millis(3_500), "{run:?}");
 }
 
 /// Blocks left in doubt by a writer without space stay in doubt if the array is reopened while the
@@ -290,29 +283,11 @@ fn a_server_reports_writes_that_lack_space() {
         return;
     };
     let socket = elsewhere.path().join("socket");
-    let log = elsewhere.path().join("log");
-    let errors = File::create(&log).expect("a file");
-    let server = Command::new(env!("CARGO_BIN_EXE_spindles"))
-        .args(["serve", "a", "b", "--nbd"])
-        .arg(format!("unix:{}", socket.display()))
-        .current_dir(mounted.at())
-        .stdout(Stdio::null())
-        .stderr(errors)
-        .spawn()
-        .expect("the binary was built");
-    let mut server = Background(server);
-    let logged = |text: &str| {
-        let end = Instant::now() + Duration::from_mins(2);
-        loop {
-            let output = fs::read_to_string(&log).expect("a log");
-            if output.contains(text) {
-                return;
-            }
-            assert!(Instant::now() < end, "no {text} in {output}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    logged("is served");
+    let mut server = crate::program_in(mounted.at());
+    server.args(["serve", "a", "b", "--nbd"]);
+    server.arg(format!("unix:{}", socket.display()));
+    let mut server = Running::begin(server);
+    server.says(" is served");
     let uri = format!("nbd+unix:///safe?socket={}", socket.display());
     let write = || {
         let data = elsewhere.path().join("data").display().to_string();
@@ -324,7 +299,7 @@ fn a_server_reports_writes_that_lack_space() {
         return;
     };
     assert!(!is_written);
-    logged("no space is left for writes on the file system of ");
+    server.says("no space is left for writes on the file system of ");
     let status = mounted.run("status a b");
     let has_all = status.out.contains("writes found no space") && status.out.contains("healthy");
     assert!(has_all, "{}", status.out);
@@ -340,8 +315,8 @@ fn a_server_reports_writes_that_lack_space() {
     };
     is_over();
     assert_eq!(write().ok(), Some(true));
-    logged("writes get space again");
+    server.says("writes get space again");
     is_over();
     mounted.run("stop a b --force").ok();
-    assert!(server.0.wait().expect("it ends").success());
+    server.end(None).ends(0);
 }

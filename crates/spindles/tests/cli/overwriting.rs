@@ -26,7 +26,7 @@ const TAKING: &[&str] = &[
 
 fn folder_with_array() -> World {
     let folder = World::outside("a b c free other", 8 * MIB);
-    folder.run("create data raid5(@a,@b,@c) --chunk 16K").ok();
+    folder.ok("create data raid5(@a,@b,@c) --chunk 16K");
     folder
 }
 
@@ -53,11 +53,11 @@ fn files_with_data_are_not_overwritten_without_force() {
     }
     // Written zeros count as zeros.
     folder.write("x", 0, &vec![0; 8 << 20]);
-    folder.run("spare add @x --shared").ok();
-    folder.run("spare remove @x").ok();
-    folder.run("create two raid1(@free,@x)").ok();
+    folder.ok("spare add @x --shared");
+    folder.ok("spare remove @x");
+    folder.ok("create two raid1(@free,@x)");
     folder.write("other", 0, b"data");
-    folder.run("spare add @other --shared --force").ok();
+    folder.ok("spare add @other --shared --force");
 }
 
 /// Nor does a refused command make it longer.
@@ -144,9 +144,7 @@ fn a_device_under_two_names_counts_as_one_device() {
     folder.refuses(&format!("copy {whole} @free"), 2, &["on both sides"]);
     folder.refuses(&format!("copy @free {whole}"), 2, &["on both sides"]);
     // Parts of a file that do not overlap are two devices.
-    folder
-        .run(&format!("create x raid1({},{})", first.0, second.0))
-        .ok();
+    folder.ok(&format!("create x raid1({},{})", first.0, second.0));
 }
 
 fn whole_or<'a>(command: &str, whole: &'a str) -> &'a str {
@@ -170,7 +168,7 @@ fn block_devices_with_unknown_contents_need_no_force() {
         1,
         &[&format!("{} holds an ext2 file system", occupied.0)],
     );
-    folder.run(&format!("create x concat({})", free.0)).ok();
+    folder.ok(&format!("create x concat({})", free.0));
 }
 
 /// Devices that the array itself needs are never reused, with or without --force.
@@ -195,8 +193,7 @@ fn an_array_never_overwrites_devices_it_needs() {
         }
     }
     let fast = World::outside("a b c j s", 8 * MIB);
-    fast.run("create fast raid5(@a,@b,@c) --journal @j --spare @s")
-        .ok();
+    fast.ok("create fast raid5(@a,@b,@c) --journal @j --spare @s");
     let journal = &["/j is the journal of array 'fast'; take another device"][..];
     for command in [
         "replace @a --onto @j @b @c",
@@ -214,23 +211,21 @@ fn an_array_never_overwrites_devices_it_needs() {
             "/j: take that away first",
         ],
     );
-    fast.run("journal remove --array @a,@b,@c,@j").ok();
+    fast.ok("journal remove --array @a,@b,@c,@j");
     let spare = &[
         "/s is a spare of array 'fast'; take another device",
         "spindles spare remove",
     ][..];
     fast.refuses("journal add @s --array @a,@b,@c --force", 1, spare);
     // A spare may take a place.
-    fast.run("replace @a --onto @s @b @c").ok();
+    fast.ok("replace @a --onto @s @b @c");
 }
 
 /// The same for nested arrays; a device that an array has lost for good may be reused.
 #[test]
 fn a_device_lost_for_good_may_be_reused() {
     let nested = World::outside("a b c d new", 8 * MIB);
-    nested
-        .run("create nest raid1(raid0(@a,@b),raid0(@c,@d))")
-        .ok();
+    nested.ok("create nest raid1(raid0(@a,@b),raid0(@c,@d))");
     let member = &["/c is member 0 of array 'nest.1'; take another device"][..];
     for command in [
         "rebuild @a @b --onto raid0(@c,@d)",
@@ -241,13 +236,11 @@ fn a_device_lost_for_good_may_be_reused() {
         nested.refuses(&format!("{command} --force"), 1, member);
     }
     // Without @d, @c is of no use in its old role.
-    nested
-        .run("rebuild @a @b --onto raid0(@c,@new) --degraded")
-        .ok();
+    nested.ok("rebuild @a @b --onto raid0(@c,@new) --degraded");
     let folder = folder_with_array();
     folder.put("in", vec![0x5a; 1 << 20]);
-    folder.run("copy @in array:@a,@c").ok();
-    folder.run("rebuild @a @c --onto @b --force").ok();
-    let status = folder.run("status @a @b @c --json").ok().json();
+    folder.ok("copy @in array:@a,@c");
+    folder.ok("rebuild @a @c --onto @b --force");
+    let status = folder.ok("status @a @b @c --json").json();
     assert_eq!(status["state"], "healthy");
 }

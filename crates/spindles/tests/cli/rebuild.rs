@@ -12,14 +12,14 @@ const BLOCK: u64 = 4096;
 pub(crate) fn filled(expression: &str, devices: &str, bytes: u64) -> World {
     let folder = World::outside(devices, bytes);
     let create = format!("create data {expression} --chunk 16K --degraded-writes allow");
-    folder.run(&create).ok();
+    folder.ok(&create);
     let data: Vec<u8> = (0..bytes / 2)
         .map(|at| u8::try_from((at * 7 + at / 4096) % 251).expect("small"))
         .collect();
     folder.put("data", data);
     let array = list(devices, ",");
     let copy = format!("copy @data array:{array} --force");
-    folder.run(&copy).ok();
+    folder.ok(&copy);
     folder
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn list(devices: &str, between: &str) -> String {
 /// Checks what the array on these devices holds at its beginning.
 pub(crate) fn same(folder: &World, devices: &str) {
     let array = list(devices, ",");
-    folder.run(&format!("copy array:{array} @back")).ok();
+    folder.ok(&format!("copy array:{array} @back"));
     let (data, back) = (folder.read("data"), folder.read("back"));
     assert!(back[..data.len()] == data, "{devices}");
     folder.remove("back");
@@ -87,16 +87,14 @@ fn a_rebuild_resumes_at_its_checkpoint() {
     }
     let risk = "member 1 of 3 not filled yet; it is not safe from further losses";
     folder
-        .run("status @a @b @c")
-        .ok()
+        .ok("status @a @b @c")
         .prints("/b, rebuilding, 12 % done")
         .prints("degraded")
         .warns(risk);
-    let json = folder.run("status @a @b @c --json").ok().json();
+    let json = folder.ok("status @a @b @c --json").json();
     assert_eq!(json["members"][1]["state"], "rebuilding");
     folder
-        .run("rebuild @a @b @c")
-        .ok()
+        .ok("rebuild @a @b @c")
         .prints("member 1 is active again");
     same(&folder, "b c");
     same(&folder, "a b");
@@ -141,14 +139,14 @@ fn a_rebuild_skips_rows_that_other_members_can_not_read() {
     let different = pairs.filter(|(data, rescued)| data != rescued).count();
     assert!((1..=2).contains(&different), "{different} blocks");
     folder.rename("away", "a");
-    folder.run("copy @data array:@a,@b,@d --force").ok();
+    folder.ok("copy @data array:@a,@b,@d --force");
     let status = folder.run("status @a @b @d --json").json();
     assert_eq!(
         status["bad_blocks"]["members"],
         serde_json::json!([0, 0, 0])
     );
-    folder.run("scrub @a @b @d").ok();
-    folder.run("status @a @b @d").ok();
+    folder.ok("scrub @a @b @d");
+    folder.ok("status @a @b @d");
     same(&folder, "a b d");
 }
 
@@ -156,7 +154,7 @@ fn a_rebuild_skips_rows_that_other_members_can_not_read() {
 fn an_impossible_rebuild_is_refused() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 4 * MIB);
     let other = World::outside("x y", 4 * MIB);
-    other.run("create other raid1(@x,@y)").ok();
+    other.ok("create other raid1(@x,@y)");
     std::fs::copy(other.full("x"), folder.full("x")).expect("room");
     folder.put("small", vec![0; 1 << 20]);
     folder.put("new", vec![0; 4 << 20]);
@@ -188,11 +186,8 @@ fn an_impossible_rebuild_is_refused() {
     );
     folder.refuses("rebuild @a @c", 1, &["--onto"]);
     // Without a missing member, a rebuild has no work.
-    folder
-        .run("rebuild @a @b @c")
-        .ok()
-        .prints("nothing to rebuild");
-    let json = folder.run("rebuild @a @b @c --json").ok().json();
+    folder.ok("rebuild @a @b @c").prints("nothing to rebuild");
+    let json = folder.ok("rebuild @a @b @c --json").json();
     assert_eq!(json["rebuilt"], serde_json::json!([]));
     let nested = filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
     nested.put("new", vec![0; 4 << 20]);
@@ -216,15 +211,13 @@ fn an_impossible_rebuild_is_refused() {
         nested.refuses(&format!("rebuild @a @b @c --onto {onto}"), status, &[text]);
     }
     // Overwritten contents are reported.
-    let run = folder
-        .run("rebuild @a @c --onto @x --force --rebuild-rate 20M --json")
-        .ok();
+    let run = folder.ok("rebuild @a @c --onto @x --force --rebuild-rate 20M --json");
     let json = run.json();
     assert_eq!(json["rebuilt"][0]["member"], 1);
     assert_eq!(json["through"], true);
     same(&folder, "a x c");
     // The lost device is not accepted again.
-    let run = folder.run("status @a @b @c --json").ok();
+    let run = folder.ok("status @a @b @c --json");
     assert_eq!(run.json()["state"], "degraded");
 }
 
@@ -240,10 +233,9 @@ fn a_rebuild_names_members_that_are_still_missing() {
     folder.make("more", 8 * MIB);
     let still = "array 'data' is still degraded: member 3 missing; `spindles status data` says \
         what can be done";
-    folder.run("rebuild @a @c --onto @new").ok().warns(still);
+    folder.ok("rebuild @a @c --onto @new").warns(still);
     folder
-        .run("rebuild @a @c @new --onto @more")
-        .ok()
+        .ok("rebuild @a @c @new --onto @more")
         .warns_no("still degraded");
     same(&folder, "a new c more");
 }
@@ -266,7 +258,7 @@ fn an_inner_array_is_recreated_with_new_devices() {
         folder.remove("b");
         folder.make("new", 9 * MIB);
         folder.make("more", 9 * MIB);
-        let run = folder.run(&format!("rebuild {left} --onto {onto}")).ok();
+        let run = folder.ok(&format!("rebuild {left} --onto {onto}"));
         let paths: Vec<String> = devices.iter().map(|name| folder.full(name)).collect();
         let message = format!(
             "array 'data': the inner array 'data.0' ({names}) is recreated from {}, and filled",
@@ -299,12 +291,12 @@ fn a_repeated_rebuild_also_fills_missed_writes() {
     });
     assert!(killed.any(|killed| killed && is_filling()));
     let copy = "copy @data array:@a --force";
-    folder.run(copy).ok();
-    folder.run(rebuild).ok().prints("member 1 is active again");
-    folder.run(copy).ok();
+    folder.ok(copy);
+    folder.ok(rebuild).prints("member 1 is active again");
+    folder.ok(copy);
     let status = folder.run("status @a @new --json").json();
     assert_eq!(status["state"], "degraded");
-    folder.run(rebuild).ok();
+    folder.ok(rebuild);
     let status = folder.run("status @a @new --json").json();
     assert_eq!(status["state"], "healthy");
     same(&folder, "new");
@@ -314,7 +306,7 @@ fn a_repeated_rebuild_also_fills_missed_writes() {
         1,
         &["use --force to overwrite it"],
     );
-    folder.run("rebuild @a --onto @old --force").ok();
+    folder.ok("rebuild @a --onto @old --force");
     same(&folder, "old");
 }
 
@@ -351,9 +343,7 @@ fn recreating_an_inner_array_resumes_after_a_kill_at_any_moment() {
         assert!(run.status == 0 || is_through, "{}", run.error);
         let more = if onto.contains("more") { " more" } else { "" };
         let all = format!("{left} new{more}");
-        let status = folder
-            .run(&format!("status {} --json", list(&all, " ")))
-            .ok();
+        let status = folder.ok(&format!("status {} --json", list(&all, " ")));
         assert_eq!(status.json()["state"], "healthy", "{array} {onto}");
         same(&folder, &all);
     }

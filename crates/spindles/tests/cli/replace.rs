@@ -24,7 +24,7 @@ fn replace_copies_all_data_to_the_new_device() {
         ));
         run.ok().prints("member 1 is").prints("no member any more");
         let all = list(&format!("{others} new"), " ");
-        let status = folder.run(&format!("status {all} --json")).ok().json();
+        let status = folder.ok(&format!("status {all} --json")).json();
         assert_eq!(status["state"], "healthy", "{expression}");
         assert_eq!(status["clean"], true, "{expression}");
         // Without the other dispensable members, the data must come from the new device.
@@ -43,7 +43,7 @@ fn replace_copies_all_data_to_the_new_device() {
 fn an_impossible_replacement_is_refused() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 4 * MIB);
     let other = World::outside("x y", 4 * MIB);
-    other.run("create other raid1(@x,@y)").ok();
+    other.ok("create other raid1(@x,@y)");
     std::fs::copy(other.full("x"), folder.full("x")).expect("room");
     folder.put("small", vec![0; 1 << 20]);
     folder.put("new", vec![0; 4 << 20]);
@@ -56,14 +56,14 @@ fn an_impossible_replacement_is_refused() {
     folder.refuses("replace @b --onto @new", 2, &["the array is missing"]);
     // A single-device array needs no other device.
     let single = World::outside("old new", 4 * MIB);
-    single.run("create single concat(@old)").ok();
-    single.run("replace @old --onto @new").ok();
+    single.ok("create single concat(@old)");
+    single.ok("replace @old --onto @new");
     let left = World::outside("a b c old new", 4 * MIB);
-    left.run("create left raid5(@a,@b,@c) --spare @old").ok();
+    left.ok("create left raid5(@a,@b,@c) --spare @old");
     let active = [left.full("a"), left.full("b"), left.full("c")].join(", ");
     let text = format!("; active: {active}");
     left.refuses("replace @old --onto @new @a @b @c", 1, &[&text]);
-    let run = folder.run("replace @b --onto @x @a @c --force --json").ok();
+    let run = folder.ok("replace @b --onto @x @a @c --force --json");
     let json = run.json();
     assert_eq!(json["member"], 1);
     assert_eq!(json["rebuilt"], false);

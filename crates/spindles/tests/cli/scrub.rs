@@ -38,9 +38,7 @@ fn filled(expression: &str, devices: &str) -> World {
         .collect();
     folder.put("source", &data);
     let target = list(devices).replace(' ', ",");
-    folder
-        .run(&format!("copy @source array:{target} --force"))
-        .ok();
+    folder.ok(&format!("copy @source array:{target} --force"));
     folder
 }
 
@@ -140,9 +138,9 @@ const LARGE: u64 = 48 * MIB;
 #[test]
 fn a_continued_scrub_names_the_part_that_it_skips() {
     let folder = World::outside("a b c", LARGE);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     folder.put("source", vec![7; 90 << 20]);
-    folder.run("copy @source array:@a,@b,@c --force").ok();
+    folder.ok("copy @source array:@a,@b,@c --force");
     let scrub = "scrub @a @b @c";
     for json in [false, true] {
         let at = stop_half_way(&folder, "a b c");
@@ -150,12 +148,12 @@ fn a_continued_scrub_names_the_part_that_it_skips() {
         let percent = at * 100 / bytes.expect("a number");
         assert!(percent > 0, "{at}");
         if json {
-            let json = folder.run(&format!("{scrub} --json")).ok().json();
+            let json = folder.ok(&format!("{scrub} --json")).json();
             assert_eq!(json["resumed"][0]["offset_bytes"], at);
             assert_eq!(json["places"].as_array().expect("a list").len(), 0);
             continue;
         }
-        let run = folder.run(scrub).ok();
+        let run = folder.ok(scrub);
         let expected = format!(
             "array 'data': goes on at {percent} %, where it was stopped; --restart reads all\n\
              array 'data': only what follows {percent} % was read now\n\
@@ -163,7 +161,7 @@ fn a_continued_scrub_names_the_part_that_it_skips() {
         );
         assert_eq!(run.out, expected);
     }
-    let run = folder.run(scrub).ok();
+    let run = folder.ok(scrub);
     assert_eq!(run.out, "array 'data': nothing is wrong\n");
 }
 
@@ -177,13 +175,13 @@ fn a_stopped_scrub_restarts_after_a_change_of_members() {
         ("grow @a @b @c --add @d", "a b c d"),
     ] {
         let folder = World::outside("a b c d", LARGE);
-        folder.run("create data raid5(@a,@b,@c)").ok();
+        folder.ok("create data raid5(@a,@b,@c)");
         folder.put("source", vec![7; 90 << 20]);
-        folder.run("copy @source array:@a,@b,@c --force").ok();
+        folder.ok("copy @source array:@a,@b,@c --force");
         assert!(stop_half_way(&folder, "a b c") > 0);
-        folder.run(change).ok();
+        folder.ok(change);
         assert_eq!(stopped_at(&folder, devices), 0, "{change}");
-        let run = folder.run(&format!("scrub {}", list(devices))).ok();
+        let run = folder.ok(&format!("scrub {}", list(devices)));
         assert_eq!(run.out, "array 'data': nothing is wrong\n", "{change}");
     }
 }
@@ -206,8 +204,7 @@ fn a_scrub_without_a_member_reports_uncompared_data() {
         let folder = filled(expression, "a b c d");
         let fine = "array 'data': nothing is wrong with what is there; ";
         folder
-            .run(&format!("scrub {} --degraded", list(left)))
-            .ok()
+            .ok(&format!("scrub {} --degraded", list(left)))
             .prints(format!("{fine}{message}"));
     }
 }
@@ -227,7 +224,7 @@ fn scrub_finds_and_repairs_exactly_the_flipped_bytes() {
         let folder = filled(expression, devices);
         let good = data(&folder, devices);
         let scrub = format!("scrub {}", list(devices));
-        let run = folder.run(&scrub).ok();
+        let run = folder.ok(&scrub);
         assert_eq!(run.out, "array 'data': nothing is wrong\n", "{expression}");
         let flipped = flip(&folder, devices, 40);
         let rotten = data(&folder, devices);
@@ -240,11 +237,11 @@ fn scrub_finds_and_repairs_exactly_the_flipped_bytes() {
             .fails(1, texts);
         assert_eq!(check.json()["left_bytes"], 40 * BLOCK);
         assert!(data(&folder, devices) == rotten, "{expression}: --check");
-        let run = folder.run(&format!("{scrub} --json")).ok();
+        let run = folder.ok(&format!("{scrub} --json"));
         assert_eq!(repaired(&run.json()), flipped, "{expression}");
         assert_eq!(run.json()["repaired_bytes"], 40 * BLOCK);
         assert!(data(&folder, devices) == good, "{expression}");
-        let run = folder.run(&scrub).ok();
+        let run = folder.ok(&scrub);
         assert_eq!(run.out, "array 'data': nothing is wrong\n", "{expression}");
     }
 }
@@ -254,11 +251,11 @@ fn scrub_finds_and_repairs_exactly_the_flipped_bytes() {
 fn a_check_writes_nothing() {
     let folder = filled("raid1(@a,@b)", "a b");
     folder.make("c", 8 * MIB);
-    folder.run("spare add @c --shared").ok();
+    folder.ok("spare add @c --shared");
     let all = || ["a", "b", "c"].map(|name| folder.read(name));
     let before = all();
     for devices in ["@a @c", "@a @b @c"] {
-        folder.run(&format!("scrub --check {devices}")).ok();
+        folder.ok(&format!("scrub --check {devices}"));
         assert!(all() == before, "{devices}");
     }
 }
@@ -286,12 +283,10 @@ fn a_check_changes_nothing_whatever_it_finds() {
         let target = |devices: &str| list(devices).replace(' ', ",");
         // A member that missed writes, and is back.
         folder.put("more", vec![0x77; 1 << 20]);
-        folder
-            .run(&format!("copy @more array:{}", target(left)))
-            .ok();
+        folder.ok(&format!("copy @more array:{}", target(left)));
         check(left, 0, "degraded");
         check(devices, 0, "one came back");
-        folder.run(&format!("rebuild {}", list(devices))).ok();
+        folder.ok(&format!("rebuild {}", list(devices)));
         check(devices, 0, "nothing is wrong");
         flip(&folder, &members.join(" "), 20);
         check(devices, 1, "rot");
@@ -362,9 +357,7 @@ fn corrupt_blocks_are_read_correctly() {
         let target = list(devices).replace(' ', ",");
         let bytes = folder.read("source").len();
         folder.put("back", []);
-        let run = folder
-            .run(&format!("copy array:{target} @back --bytes {bytes} --json"))
-            .ok();
+        let run = folder.ok(&format!("copy array:{target} @back --bytes {bytes} --json"));
         let incidents = run.json()["incidents"].clone();
         assert!(folder.read("back") == folder.read("source"), "{expression}");
         // Each affected device is reported once, with the action taken.
@@ -388,7 +381,7 @@ fn corrupt_blocks_are_read_correctly() {
             run.error
         );
         // The array was opened read-only, so a scrub finds all corruption.
-        let run = folder.run(&format!("scrub {} --json", list(devices))).ok();
+        let run = folder.ok(&format!("scrub {} --json", list(devices)));
         assert_eq!(repaired(&run.json()), flipped, "{expression}");
         assert!(data(&folder, devices) == good, "{expression}");
     }
@@ -403,7 +396,7 @@ fn copy_reports_each_corrupt_block_once() {
     for verify in ["", " --verify"] {
         folder.put("back", []);
         let copy = format!("copy array:@a,@b,@c @back --bytes {bytes}{verify}");
-        let run = folder.run(&copy).ok();
+        let run = folder.ok(&copy);
         assert_eq!(
             run.error.matches(" found rotten").count(),
             1,
@@ -457,10 +450,10 @@ fn a_rescue_copies_the_rest_of_a_failed_array() {
     }
     // Unwritten blocks are known to be zero, even if part of their stripe was written.
     let folder = World::outside("a b c", 8 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     let mut source = vec![0x5a; (1 << 20) + 5 * 4096];
     folder.put("source", &source);
-    folder.run("copy @source array:@a,@b,@c").ok();
+    folder.ok("copy @source array:@a,@b,@c");
     for left in ["@a", "@b", "@c"] {
         drop(std::fs::remove_file(folder.full("back")));
         let run = folder.run(&format!("copy array:{left} @back --rescue --json"));
@@ -566,7 +559,7 @@ fn adjacent_corrupt_blocks_are_reported_as_one_range() {
     let start = data_area(&folder, "b").start * BLOCK;
     let length = 2 << 20;
     folder.write("b", start + BLOCK, &vec![0x5a; length]);
-    let run = folder.run("scrub @a @b @c").ok();
+    let run = folder.ok("scrub @a @b @c");
     let at = start + BLOCK;
     let place = format!("{length} bytes at {at} were rotten: repaired\n");
     assert!(run.out.contains(&place), "no {place:?} in {}", run.out);
@@ -582,7 +575,7 @@ fn adjacent_corrupt_blocks_are_reported_as_one_range() {
         "{}",
         run.out
     );
-    let json = folder.run("scrub @a @b @c --json").ok().json();
+    let json = folder.ok("scrub @a @b @c --json").json();
     assert_eq!(json["places"].as_array().map(Vec::len), Some(120));
 }
 
@@ -642,14 +635,13 @@ fn undecidable_disagreements_are_reported_and_not_repaired() {
             .contains("; in the array these are 4096 bytes at each of ");
         assert_eq!(names_chunks, devices == "a b c", "{}", run.out);
         folder
-            .run(&format!("{scrub} --trust-data"))
-            .ok()
+            .ok(&format!("{scrub} --trust-data"))
             .warns("--trust-data")
             .prints("made to agree");
         let after = data(&folder, devices);
         assert!(after != rotten && after != good, "{expression}");
         status_says_left(&folder, devices, 0);
-        folder.run(&scrub).ok();
+        folder.ok(&scrub);
     }
 }
 
@@ -658,11 +650,11 @@ fn scrub_covers_inner_arrays_and_refuses_raid0_without_checksums() {
     let devices = "a b c d e f";
     let folder = filled("raid0(raid1(@a,@b,@c),raid1(@d,@e,@f))", devices);
     folder.write("e", 5 * MIB, &[1, 2, 3]);
-    let run = folder.run(&format!("scrub {} --json", list(devices))).ok();
+    let run = folder.ok(&format!("scrub {} --json", list(devices)));
     let member = (folder.full("e"), 5 * MIB / BLOCK);
     assert_eq!(repaired(&run.json()), BTreeSet::from([member]));
     let folder = World::outside("a b", 8 * MIB);
-    folder.run("create data raid0(@a,@b) --checksum none").ok();
+    folder.ok("create data raid0(@a,@b) --checksum none");
     folder.refuses("scrub @a @b", 1, &["keeps no redundancy (raid0)"]);
 }
 
@@ -680,7 +672,7 @@ fn nested_arrays_report_each_place_once() {
         (folder.full(device), block)
     };
     let one = BTreeSet::from([rot("e", 200)]);
-    let run = folder.run(&format!("scrub {all} --json")).ok();
+    let run = folder.ok(&format!("scrub {all} --json"));
     assert_eq!(repaired(&run.json()), one);
     assert_eq!(run.json()["repaired_bytes"], BLOCK);
     // More of one row than the inner array survives.
@@ -705,7 +697,7 @@ fn nested_arrays_report_each_place_once() {
 #[test]
 fn checksums_alone_detect_corruption_in_scrubs_and_reads() {
     let folder = filled("raid0(@a,@b)", "a b");
-    folder.run("scrub @a @b").ok();
+    folder.ok("scrub @a @b");
     let flipped = flip(&folder, "a b", 3);
     let run = folder.ends("scrub @a @b --json", 1);
     assert_eq!(run.json()["left_bytes"], 3 * BLOCK);
@@ -717,8 +709,8 @@ fn checksums_alone_detect_corruption_in_scrubs_and_reads() {
         .run(&format!("copy array:@a,@b @back --bytes {bytes}"))
         .fails(1, "are corrupt");
     // Rewritten it is good, which the next scrub finds.
-    folder.run("copy @source array:@a,@b").ok();
-    folder.run("scrub @a @b").ok();
+    folder.ok("copy @source array:@a,@b");
+    folder.ok("scrub @a @b");
     status_says_left(&folder, "a b", 0);
 }
 
@@ -764,12 +756,9 @@ fn corruption_without_inner_redundancy_is_reported_by_device() {
             folder.write(device, block * BLOCK, b"rotten");
             expected.insert((folder.full(device), block));
         }
-        let run = folder.run("scrub @a @b @c @d --json").ok();
+        let run = folder.ok("scrub @a @b @c @d --json");
         assert_eq!(repaired(&run.json()), expected, "{expression}");
-        folder
-            .run("scrub @a @b @c @d")
-            .ok()
-            .prints("nothing is wrong");
+        folder.ok("scrub @a @b @c @d").prints("nothing is wrong");
         status_says_left(&folder, "a b c d", 0);
         crate::cli::rebuild::same(&folder, "a b c d");
     }
@@ -782,17 +771,16 @@ fn corruption_repaired_by_the_outer_array_is_reported_as_repaired() {
     let folder =
         crate::cli::rebuild::filled("raid1(raid1(@a,@b),raid1(@c,@d))", "a b c d", 4 * MIB);
     folder.make("e", 8 * MIB);
-    folder.run("rebuild @a @b --onto concat(@e)").ok();
+    folder.ok("rebuild @a @b --onto concat(@e)");
     let (_, device) = folder.newest("e");
     for block in [400, 500, 600] {
         folder.write("e", (device.data_start().0 + block) * 4096, b"rotten");
     }
     folder
-        .run("scrub @a @b @e")
-        .ok()
+        .ok("scrub @a @b @e")
         .prints("repaired")
         .prints_no("not repaired");
-    folder.run("scrub @a @b @e").ok().prints("nothing is wrong");
+    folder.ok("scrub @a @b @e").prints("nothing is wrong");
     status_says_left(&folder, "a b e", 0);
     // The outer array can't repair data that it does not use, and does not need it.
     folder.write("e", device.data_start().0 * 4096, b"rot");
@@ -805,8 +793,8 @@ fn corruption_repaired_by_the_outer_array_is_reported_as_repaired() {
 #[test]
 fn overwriting_an_array_with_a_corrupt_beginning_needs_force() {
     let folder = World::outside("a b data", 16 * MIB);
-    folder.run("create pool raid0(@a,@b)").ok();
-    folder.run("copy @data array:@a,@b --bytes 64K").ok();
+    folder.ok("create pool raid0(@a,@b)");
+    folder.ok("copy @data array:@a,@b --bytes 64K");
     let first = data_area(&folder, "a").start;
     folder.write("a", first * BLOCK, b"something else");
     let refused = [
@@ -825,20 +813,16 @@ fn overwriting_an_array_with_a_corrupt_beginning_needs_force() {
         .fails(1, refused);
     assert!(before == [data("a"), data("b")]);
     folder.run("status @a @b").prints("    errors: ");
-    folder
-        .run("copy @data array:@a,@b --bytes 64K --force --verify")
-        .ok();
+    folder.ok("copy @data array:@a,@b --bytes 64K --force --verify");
 }
 
 /// Corruption of an inner array is repaired from the other one, and never puts the inner array out.
 #[test]
 fn corruption_of_an_inner_array_is_repaired_without_failing_it() {
     let folder = World::outside("a b c d data", 16 * MIB);
-    folder
-        .run("create pool raid1(raid0(@a,@b),raid0(@c,@d)) --chunk 64K")
-        .ok();
+    folder.ok("create pool raid1(raid0(@a,@b),raid0(@c,@d)) --chunk 64K");
     folder.write("data", 0, &vec![0x5a; 16 << 20]);
-    folder.run("copy @data array:@a,@b,@c,@d").ok();
+    folder.ok("copy @data array:@a,@b,@c,@d");
     let data = |device: &str| {
         let area = data_area(&folder, device);
         // Written blocks, without the metadata of the outer array.
@@ -852,12 +836,12 @@ fn corruption_of_an_inner_array_is_repaired_without_failing_it() {
             folder.write(device, (area.start + row) * BLOCK, b"rot");
         }
     }
-    folder.run("scrub @a @b @c @d").ok();
+    folder.ok("scrub @a @b @c @d");
     let status = folder.run("status @a @b @c @d --json");
     assert_eq!(
         (status.status, &status.json()["state"]),
         (0, &"healthy".into())
     );
-    folder.run("copy array:@a,@b,@c,@d @out --bytes 16M").ok();
+    folder.ok("copy array:@a,@b,@c,@d @out --bytes 16M");
     assert!(folder.read("out") == folder.read("data"));
 }

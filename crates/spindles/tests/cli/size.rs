@@ -15,16 +15,14 @@ fn replaced(expression: &str) -> World {
         let left: Vec<String> = left.map(|name| format!("@{name}")).collect();
         folder.make(new, (40 - 4 * u64::try_from(at).expect("few")) * MIB);
         let left = left.join(" ");
-        folder
-            .run(&format!("replace @{old} --onto @{new} {left}"))
-            .ok();
+        folder.ok(&format!("replace @{old} --onto @{new} {left}"));
         folder.remove(old);
     }
     folder
 }
 
 fn status(folder: &World) -> Value {
-    folder.run("status @d @e @f --json").ok().json()
+    folder.ok("status @d @e @f --json").json()
 }
 
 #[test]
@@ -33,8 +31,7 @@ fn grow_uses_all_space_of_larger_members() {
     let before = status(&folder);
     let (bytes, room) = (&before["bytes"], &before["room_bytes"]);
     folder
-        .run("status @d @e @f")
-        .ok()
+        .ok("status @d @e @f")
         .prints("its members have room for 6")
         .prints(": spindles grow data --size max");
     let most = room.as_u64().expect("there is more") / 1024;
@@ -48,12 +45,11 @@ fn grow_uses_all_space_of_larger_members() {
     folder.refuses("grow @d @e @f --size all", 2, &["or max"]);
     folder.refuses("grow @d @f --size max", 1, &["lacks member 1"]);
 
-    let run = folder.run("grow @d @e @f --size 20M --json").ok().json();
+    let run = folder.ok("grow @d @e @f --size 20M --json").json();
     assert_eq!(run["bytes_before"], *bytes);
     assert_eq!(run["bytes"], 20 * MIB);
     folder
-        .run("grow @d @e @f --size max")
-        .ok()
+        .ok("grow @d @e @f --size max")
         .prints("MiB more than before");
     let after = status(&folder);
     assert_eq!(after["bytes"], *room);
@@ -62,11 +58,10 @@ fn grow_uses_all_space_of_larger_members() {
     assert_eq!(after["clean"], true);
     same(&folder, "d f");
     folder
-        .run("grow @d @e @f --size max")
-        .ok()
+        .ok("grow @d @e @f --size max")
         .prints("stays as it is: it holds")
         .prints(["no room for more: replace ", "/f by a larger device first"]);
-    folder.run("scrub @d @e @f").ok().prints("nothing is wrong");
+    folder.ok("scrub @d @e @f").prints("nothing is wrong");
 }
 
 /// Explains why an array can't grow now, whatever else it has or does.
@@ -75,10 +70,10 @@ fn grow_explains_why_an_array_can_not_grow() {
     let folder = replaced("raid5(@a,@b,@c)");
     // With a separate journal device, and after a crash.
     folder.make("log", 8 * MIB);
-    folder.run("journal add @log --array @d,@e,@f").ok();
+    folder.ok("journal add @log --array @d,@e,@f");
     folder.advance(&["d", "e", "f"], &[], false);
-    folder.run("grow @d @e @f @log --size max").ok();
-    let now = folder.run("status @d @e @f @log --json").ok().json();
+    folder.ok("grow @d @e @f @log --size max");
+    let now = folder.ok("status @d @e @f @log --json").json();
     assert_eq!(
         (&now["clean"], &now["room_bytes"]),
         (&true.into(), &Value::Null)
@@ -89,7 +84,7 @@ fn grow_explains_why_an_array_can_not_grow() {
     folder.refuses("grow @a @b @c @d --size max", 1, &["arrays for members"]);
     let folder = World::outside("a b", 4 * MIB);
     let bare = "--checksum none --consistency none";
-    folder.run(&format!("create bare raid0(@a,@b) {bare}")).ok();
+    folder.ok(&format!("create bare raid0(@a,@b) {bare}"));
     folder.refuses("grow @a @b --size max", 1, &["no bitmaps"]);
 }
 
@@ -108,7 +103,7 @@ fn a_growth_killed_at_any_moment_leaves_the_old_or_the_new_size() {
         }
         let grow = format!("grow {} --size max", list("d e f", " "));
         let began = Instant::now();
-        folder.run(&grow).ok();
+        folder.ok(&grow);
         let whole = began.elapsed();
         for part in 0..PARTS {
             for device in devices {
@@ -120,7 +115,7 @@ fn a_growth_killed_at_any_moment_leaves_the_old_or_the_new_size() {
             assert!(is_one, "{level}: {}", now["bytes"]);
             kept += u32::from(now["bytes"] == before["bytes"]);
             same(&folder, if part % 2 == 0 { "d e f" } else { "e f" });
-            folder.run(&grow).ok();
+            folder.ok(&grow);
             assert_eq!(status(&folder)["bytes"], before["room_bytes"]);
         }
     }
@@ -134,12 +129,9 @@ fn a_growth_killed_at_any_moment_leaves_the_old_or_the_new_size() {
 #[test]
 fn grow_reports_the_new_level_and_size() {
     let folder = World::outside("a b c d", 32 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
-    folder
-        .run("grow @a @b @c --add @d --level raid6")
-        .ok()
-        .prints([
-            "array 'data' is raid6 on 4 members now, and holds ",
-            " MiB, as much as before",
-        ]);
+    folder.ok("create data raid5(@a,@b,@c)");
+    folder.ok("grow @a @b @c --add @d --level raid6").prints([
+        "array 'data' is raid6 on 4 members now, and holds ",
+        " MiB, as much as before",
+    ]);
 }

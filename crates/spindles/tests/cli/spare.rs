@@ -34,37 +34,33 @@ fn a_spare_replaces_a_missing_member() {
         let devices = devices[..count].join(" ");
         let folder = with_spare(expression, &devices, 8 * MIB, "s");
         let status = format!("status {} @s", list(&devices, " "));
-        folder.run(&status).ok().prints("spare: ");
-        let json = folder.run(&format!("{status} --json")).ok().json();
+        folder.ok(&status).prints("spare: ");
+        let json = folder.ok(&format!("{status} --json")).json();
         assert_eq!(json["spares"][0]["shared"], false);
         assert_eq!(json["state"], "healthy");
         // While no member is missing, the spare stays unused.
         let before = folder.read("s");
-        folder
-            .run(&format!("scrub {} @s", list(&devices, " ")))
-            .ok();
+        folder.ok(&format!("scrub {} @s", list(&devices, " ")));
         same(&folder, &format!("{devices} s"));
         assert!(folder.read("s") == before);
         folder.rename("b", "away");
         // `status` changes nothing.
-        folder.run(&format!("status {} @s", list(left, " "))).ok();
+        folder.ok(&format!("status {} @s", list(left, " ")));
         assert!(folder.read("s") == before);
         folder
-            .run(&format!("rebuild {} @s", list(left, " ")))
-            .ok()
+            .ok(&format!("rebuild {} @s", list(left, " ")))
             .warns("takes the place of member 1")
             .prints("member 1 is active again");
         assert_eq!(spare_on(&folder, "s").map(|spare| spare.is_shared()), None);
         same(&folder, others);
         // The lost member no longer has a place.
         folder
-            .run(&format!("status {} @s @away", list(left, " ")))
-            .ok()
+            .ok(&format!("status {} @s @away", list(left, " ")))
             .warns("another device in its position")
             .warns("wipe it to make it a plain device");
         let json = folder.run(&format!("status {} @s --json", list(left, " ")));
         assert_eq!(json.ok().json()["state"], "healthy");
-        folder.run("spare add @away --shared --force").ok();
+        folder.ok("spare add @away --shared --force");
         same(&folder, &format!("{left} s away"));
     }
 }
@@ -73,7 +69,7 @@ fn a_spare_replaces_a_missing_member() {
 #[test]
 fn an_error_shows_the_right_order_of_arguments() {
     let folder = World::outside("a b s", 8 * MIB);
-    folder.run("create data raid1(@a,@b)").ok();
+    folder.ok("create data raid1(@a,@b)");
     let scan = format!("--scan {}", folder.full(""));
     let (a, s) = (folder.full("a"), folder.full("s"));
     for (line, message) in [
@@ -110,22 +106,20 @@ fn an_error_shows_the_right_order_of_arguments() {
 fn a_copy_makes_a_spare_replace_a_missing_member() {
     let folder = World::outside("a b c s", 8 * MIB);
     folder
-        .run("create data raid5(@a,@b,@c) --spare @s --chunk 16K")
-        .ok()
+        .ok("create data raid5(@a,@b,@c) --spare @s --chunk 16K")
         .prints("/c,");
-    let shown = folder.run("examine @s").ok();
+    let shown = folder.ok("examine @s");
     let (array, _) = folder.newest("a");
     assert!(shown.out.contains(&array.uuid.to_string()), "{}", shown.out);
     folder.put("data", vec![7; 4 << 20]);
     folder.remove("b");
     folder
-        .run("copy @data array:@a,@s,@c")
-        .ok()
+        .ok("copy @data array:@a,@s,@c")
         .warns("takes the place of member 1");
     // Whether no bytes needed filling or all are filled: a rebuild has nothing left to do.
-    folder.run("resync @a @c @s").ok();
+    folder.ok("resync @a @c @s");
     let run = folder.run("rebuild @a @c @s");
-    let json = folder.run("status @a @c @s --json").ok().json();
+    let json = folder.ok("status @a @c @s --json").json();
     assert_eq!(json["state"], "healthy", "{}{}", run.out, run.error);
     same(&folder, "c s");
 }
@@ -136,7 +130,7 @@ fn a_copy_reports_a_spare_that_is_not_yet_filled() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 128 * MIB, "s");
     folder.remove("b");
     let copy = "copy @data array:@a,@c,@s --bytes 4K --force";
-    folder.run(copy).ok().warns([
+    folder.ok(copy).warns([
         "/s takes the place of member 1",
         ": a device that takes a place is filled to ",
         " %: spindles rebuild finishes that, or it goes on when the array is written again",
@@ -144,10 +138,9 @@ fn a_copy_reports_a_spare_that_is_not_yet_filled() {
     let status = folder.run("status @a @c @s --json").json();
     assert_eq!(status["members"][1]["state"], "rebuilding");
     folder
-        .run("rebuild @a @c @s")
-        .ok()
+        .ok("rebuild @a @c @s")
         .prints("member 1 is active again");
-    folder.run(copy).ok().warns_no("is filled to");
+    folder.ok(copy).warns_no("is filled to");
 }
 
 /// A spare takes only places that it has room for.
@@ -164,11 +157,9 @@ fn a_warning_names_members_that_a_spare_is_too_small_for() {
         folder.full("c"),
         folder.full("d")
     );
-    let run = folder
-        .run(&format!(
-            "create data {expression} --spare @s --spare @e --json"
-        ))
-        .ok();
+    let run = folder.ok(&format!(
+        "create data {expression} --spare @s --spare @e --json"
+    ));
     for text in [
         run.error.as_str(),
         run.json()["warnings"][0].as_str().expect("a text"),
@@ -181,7 +172,7 @@ fn a_warning_names_members_that_a_spare_is_too_small_for() {
     }
     assert_eq!(run.error.lines().count(), 1, "{}", run.error);
     let add = "--array @a,@b,@c,@d --json";
-    let run = folder.run(&format!("spare add @t {add}")).ok();
+    let run = folder.ok(&format!("spare add @t {add}"));
     let small = "/t is too small for members 0 and 1 of array 'data.1': it has 8 MiB";
     for text in [
         run.error.as_str(),
@@ -189,13 +180,12 @@ fn a_warning_names_members_that_a_spare_is_too_small_for() {
     ] {
         assert!(text.contains(small), "{text}");
     }
-    let run = folder.run(&format!("spare add @e {add}")).ok();
+    let run = folder.ok(&format!("spare add @e {add}"));
     assert_eq!(run.error, "");
     // It is a spare for the other members.
     folder.remove("b");
     folder
-        .run("rebuild @a @c @d @t --degraded")
-        .ok()
+        .ok("rebuild @a @c @d @t --degraded")
         .warns("takes the place of member 1");
 }
 
@@ -203,7 +193,7 @@ fn a_warning_names_members_that_a_spare_is_too_small_for() {
 #[test]
 fn a_spare_of_a_two_way_mirror_waits_for_degraded() {
     let folder = World::outside("a b s", 8 * MIB);
-    folder.run("create data raid1(@a,@b) --spare @s").ok();
+    folder.ok("create data raid1(@a,@b) --spare @s");
     folder.remove("b");
     let before = folder.read("s");
     folder.refuses(
@@ -212,7 +202,7 @@ fn a_spare_of_a_two_way_mirror_waits_for_degraded() {
         &["could have gone on alone", "--degraded"],
     );
     assert!(folder.read("s") == before);
-    folder.run("rebuild @a @s --degraded").ok();
+    folder.ok("rebuild @a @s --degraded");
     assert_eq!(spare_on(&folder, "s"), None);
 }
 
@@ -222,24 +212,19 @@ fn a_shared_spare_serves_the_first_array_that_needs_it() {
     for device in ["c", "d", "s", "small"] {
         folder.make(device, if device == "small" { MIB } else { 8 * MIB });
     }
+    folder.ok("create other raid1(@c,@d) --degraded-writes allow");
     folder
-        .run("create other raid1(@c,@d) --degraded-writes allow")
-        .ok();
-    folder
-        .run("spare add @s @small --shared")
-        .ok()
+        .ok("spare add @s @small --shared")
         .prints("is a shared spare");
     folder.remove("b");
     folder.remove("d");
     // It stays a shared spare.
     folder
-        .run("spare add @s --array @c")
-        .ok()
+        .ok("spare add @s --array @c")
         .prints("is a shared spare");
     // The spare that is too small is left out.
     folder
-        .run("rebuild @a @small @s")
-        .ok()
+        .ok("rebuild @a @small @s")
         .prints("member 1 is active again");
     assert!(spare_on(&folder, "small").is_some());
     same(&folder, "s");
@@ -248,16 +233,14 @@ fn a_shared_spare_serves_the_first_array_that_needs_it() {
     for (device, bytes) in [("big", 16), ("less", 9), ("own", 32)] {
         folder.make(device, bytes * MIB);
     }
-    folder.run("spare add @big @less --shared").ok();
-    folder.run("spare add @own --array @c").ok();
+    folder.ok("spare add @big @less --shared");
+    folder.ok("spare add @own --array @c");
     folder
-        .run("rebuild @c @big @less @own")
-        .ok()
+        .ok("rebuild @c @big @less @own")
         .warns("/own takes the place");
     folder.remove("own");
     folder
-        .run("rebuild @c @big @less")
-        .ok()
+        .ok("rebuild @c @big @less")
         .warns("/less takes the place");
     assert!(spare_on(&folder, "big").is_some_and(|spare| spare.is_shared()));
 }
@@ -271,16 +254,15 @@ fn a_rebuild_onto_a_spare_needs_no_force() {
         for device in ["c", "d", "s"] {
             folder.make(device, 8 * MIB);
         }
-        folder.run("create other raid1(@c,@d)").ok();
-        folder.run(&format!("spare add @s {whose}")).ok();
+        folder.ok("create other raid1(@c,@d)");
+        folder.ok(&format!("spare add @s {whose}"));
         if whose != "--shared" {
             folder.refuses("rebuild @a @b --onto @s", 1, &["holds a spare"]);
-            folder.run("spare add @s --array @a,@b,@gone").ok();
+            folder.ok("spare add @s --array @a,@b,@gone");
         }
         folder.remove("gone");
         folder
-            .run("rebuild @a @b --onto @s")
-            .ok()
+            .ok("rebuild @a @b --onto @s")
             .prints("member 2 is active again");
         assert_eq!(spare_on(&folder, "s"), None, "{whose}");
         same(&folder, "a s");
@@ -294,10 +276,8 @@ fn a_claimed_spare_is_claimed_again_after_a_crash() {
     let folder = with_spare("raid1(@a,@b)", "a b", 8 * MIB, "s");
     folder.make("c", 8 * MIB);
     folder.make("d", 8 * MIB);
-    folder
-        .run("create other raid1(@c,@d) --degraded-writes allow")
-        .ok();
-    folder.run("spare add @s --array @c,@d").ok();
+    folder.ok("create other raid1(@c,@d) --degraded-writes allow");
+    folder.ok("spare add @s --array @c,@d");
     let spare = spare_on(&folder, "s").expect("it is one");
     assert_eq!(spare.arrays.len(), 2);
     let (array, device) = folder.newest("a");
@@ -310,19 +290,16 @@ fn a_claimed_spare_is_claimed_again_after_a_crash() {
     folder.write("s", SLOT_BYTES[1], &torn);
     folder.remove("b");
     folder.remove("d");
-    folder
-        .run("status @c @s")
-        .ok()
-        .warns("a spare of another array");
+    folder.ok("status @c @s").warns("a spare of another array");
     folder.refuses("rebuild @c @s", 1, &["--onto"]);
-    folder.run("rebuild @a @s").ok();
+    folder.ok("rebuild @a @s");
     same(&folder, "s");
     // The label of the spare itself is torn.
     let half = claimed.encode();
     folder.make("e", 8 * MIB);
-    folder.run("spare add @e --shared").ok();
+    folder.ok("spare add @e --shared");
     folder.write("e", SLOT_BYTES[0], &half[..512]);
-    folder.run("status @c @e").ok().warns("left out: ");
+    folder.ok("status @c @e").warns("left out: ");
     folder.refuses("rebuild @c @e", 1, &["--onto"]);
     folder.refuses("create x raid1(@e,@a)", 1, &["damaged", "--force"]);
 }
@@ -332,7 +309,7 @@ fn a_claimed_spare_is_claimed_again_after_a_crash() {
 fn a_rebuild_names_a_spare_that_is_too_small() {
     let folder = filled("raid5(@a,@b,@c)", "a b c", 8 * MIB);
     folder.make("small", MIB);
-    folder.run("spare add @small --shared").ok();
+    folder.ok("spare add @small --shared");
     folder.remove("b");
     let texts = [
         "lacks member 1, and no device is there to be filled; ",
@@ -343,10 +320,8 @@ fn a_rebuild_names_a_spare_that_is_too_small() {
     // The spare is as large as the member that is left, but too small for the lost member.
     let folder = World::outside("a s", 8 * MIB);
     folder.make("large", 16 * MIB);
-    folder
-        .run("create data raid1(@a,@large) --degraded-writes allow")
-        .ok();
-    folder.run("spare add @s --shared").ok();
+    folder.ok("create data raid1(@a,@large) --degraded-writes allow");
+    folder.ok("spare add @s --shared");
     folder.remove("large");
     folder.run("rebuild @a @s").fails(
         1,
@@ -389,25 +364,22 @@ fn unsuitable_spares_are_refused() {
     );
     folder.refuses("create x raid1(@new,@new2) --spare @s", 1, &["there is no"]);
     folder.make("shared", 8 * MIB);
-    folder.run("spare add @shared --shared").ok();
+    folder.ok("spare add @shared --shared");
     folder.refuses(
         "replace @a --onto @shared @b @c",
         1,
         &["a spare of Spindles arrays", "--force"],
     );
     let before = folder.read("s");
-    folder.run("rebuild @a @b @c @s").ok();
+    folder.ok("rebuild @a @b @c @s");
     assert!(folder.read("s") == before, "no place waits for it");
     // It belongs to this array alone.
-    folder.run("rebuild @a @b --onto @s").ok();
+    folder.ok("rebuild @a @b --onto @s");
     same(&folder, "a s");
-    folder.run("spare add @new --array @a,@b,@s").ok();
-    folder
-        .run("spare remove @new")
-        .ok()
-        .prints("a spare no more");
+    folder.ok("spare add @new --array @a,@b,@s");
+    folder.ok("spare remove @new").prints("a spare no more");
     folder.make("two", 8 * MIB);
-    folder.run("create x raid1(@new,@two)").ok();
+    folder.ok("create x raid1(@new,@two)");
 }
 
 /// `spare remove` takes one array like `spare add`, and other arrays keep their spare.
@@ -424,9 +396,9 @@ fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
     for file in ["c", "d", "shared"] {
         folder.make(file, 8 * MIB);
     }
-    folder.run("create other raid1(@c,@d)").ok();
-    folder.run("spare add @s --array @c,@d").ok();
-    folder.run("spare add @shared --shared").ok();
+    folder.ok("create other raid1(@c,@d)");
+    folder.ok("spare add @s --array @c,@d");
+    folder.ok("spare add @shared --shared");
     let before = folder.read("shared");
     folder.refuses(
         &remove("@shared", "@a,@b"),
@@ -435,13 +407,12 @@ fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
     );
     assert!(folder.read("shared") == before, "it was changed");
     folder
-        .run(&remove("@s", "@a,@b"))
-        .ok()
+        .ok(&remove("@s", "@a,@b"))
         .prints("a spare of array 'data' no more");
     folder.refuses(&remove("@s", "@a,@b"), 1, &["a spare of other arrays"]);
     let spare = spare_on(&folder, "s").expect("it is one of the other array");
     assert_eq!(spare.arrays.len(), 1);
-    folder.run(&remove("@s", "@c,@d")).ok();
+    folder.ok(&remove("@s", "@c,@d"));
     assert!(spare_on(&folder, "s").is_none());
 }
 
@@ -451,12 +422,12 @@ fn a_returning_member_takes_precedence_over_a_spare() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
     let before = folder.read("s");
     folder.rename("b", "away");
-    folder.run("copy @data array:@a,@c --force").ok();
+    folder.ok("copy @data array:@a,@c --force");
     folder.rename("away", "b");
     folder
         .run("rebuild @a @b @c @s")
         .warns_no("takes the place");
-    let json = folder.run("status @a @b @c @s --json").ok().json();
+    let json = folder.ok("status @a @b @c @s --json").json();
     assert_eq!(json["state"], "healthy");
     assert!(folder.read("s") == before);
     same(&folder, "b c");
@@ -468,12 +439,11 @@ fn a_growth_takes_no_spare() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
     folder.make("d", 8 * MIB);
     let before = folder.read("s");
-    folder.run("grow @a @b @c @s --add @d").ok();
+    folder.ok("grow @a @b @c @s --add @d");
     assert!(folder.read("s") == before);
     folder.remove("d");
     folder
-        .run("rebuild @a @b @c @s")
-        .ok()
+        .ok("rebuild @a @b @c @s")
         .prints("member 3 is active again");
     same(&folder, "s b c");
 }
@@ -482,19 +452,15 @@ fn a_growth_takes_no_spare() {
 #[test]
 fn an_array_opened_by_force_takes_no_spare() {
     let folder = World::outside("a b c s", 8 * MIB);
-    folder
-        .run("create data raid5(@a,@b,@c) --spare @s --consistency resync")
-        .ok();
+    folder.ok("create data raid5(@a,@b,@c) --spare @s --consistency resync");
     folder.advance(&["a", "b", "c"], &[], false);
     folder.remove("b");
     folder.refuses("rebuild @a @c @s", 1, &["was not closed in order"]);
     folder
-        .run("resync @a @c @s --force")
-        .ok()
+        .ok("resync @a @c @s --force")
         .warns_no("takes the place");
     assert!(spare_on(&folder, "s").is_some());
     folder
-        .run("rebuild @a @c @s")
-        .ok()
+        .ok("rebuild @a @c @s")
         .prints("member 1 is active again");
 }

@@ -1,10 +1,10 @@
 //! `status`: its text and exit status, also while another process has the array.
 
-use crate::world::{MIB, Run, World, spindles_in};
+use crate::world::{MIB, Run, Running, World, spindles_in};
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// Fails unless the exit status, the JSON and the text match.
@@ -61,7 +61,7 @@ fn the_exit_status_reports_the_state_of_an_array() {
         ),
     ] {
         let folder = World::outside("a b c d", 8 * MIB);
-        folder.run(&format!("create data {expression}")).ok();
+        folder.ok(&format!("create data {expression}"));
         is(
             &folder,
             devices,
@@ -87,14 +87,12 @@ fn the_exit_status_reports_the_state_of_an_array() {
             is(&folder, failed, 4, &texts);
         }
         if devices.len() > 8 {
-            folder.run(&format!("scrub {devices}")).ok();
+            folder.ok(&format!("scrub {devices}"));
             is(&folder, devices, 0, &["; last scrubbed 2", " ago"]);
         }
     }
     let folder = World::outside("a b c d", 8 * MIB);
-    folder
-        .run("create data raid1(raid0(@a,@b),raid0(@c,@d))")
-        .ok();
+    folder.ok("create data raid1(raid0(@a,@b),raid0(@c,@d))");
     is(
         &folder,
         "@a @b @c",
@@ -131,7 +129,7 @@ fn status_reports_known_facts_of_a_partial_array() {
         ("raid5(@a,@b,@c) --consistency resync", "@a @b", none),
     ] {
         let folder = World::outside("a b c d e f", 8 * MIB);
-        folder.run(&format!("create data {expression}")).ok();
+        folder.ok(&format!("create data {expression}"));
         let run = is(&folder, left, 3, &[text]);
         assert!(!run.error.contains("complete"), "{}", run.error);
         assert_eq!(
@@ -145,7 +143,7 @@ fn status_reports_known_facts_of_a_partial_array() {
 #[test]
 fn devices_without_read_permission_do_not_count_as_lost() {
     let folder = World::outside("a b c", 8 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     let mode = |name: &str, mode| {
         let mode = Permissions::from_mode(mode);
         std::fs::set_permissions(folder.full(name), mode).expect("it is ours");
@@ -241,8 +239,8 @@ fn status_shows_inner_arrays_and_their_devices() {
         ),
     ] {
         let folder = World::outside("a b c d", 8 * MIB);
-        folder.run(&format!("create data {expression}")).ok();
-        let run = folder.run("status @a @b @c @d").ok();
+        folder.ok(&format!("create data {expression}"));
+        let run = folder.ok("status @a @b @c @d");
         let mut rest = &*format!("\n{}", run.out);
         for text in texts {
             let at = rest.find(text);
@@ -258,9 +256,7 @@ fn status_names_the_process_using_the_array() {
         ("data", "raid5(@a,@b,@c)"),
         ("nest", "raid0(raid1(@a,@b),raid1(@c,@d))"),
     ] {
-        folder
-            .run(&format!("create {name} {expression} --force"))
-            .ok();
+        folder.ok(&format!("create {name} {expression} --force"));
         let devices = &"@a @b @c @d"[..if name == "data" { 8 } else { 11 }];
         let locked = ["a", "b", "c"].map(|device| {
             let file = File::open(folder.full(device)).expect("it is there");
@@ -288,50 +284,28 @@ fn status_names_the_process_using_the_array() {
     }
 }
 
-fn signal(child: &Child, name: &str) {
-    let pid = child.id().to_string();
-    let sent = Command::new("kill").args([name, &pid]).status();
-    assert!(sent.expect("kill is there").success());
-}
-
 /// Runs a command step by step until `status --json` shows its work, and this text; then stops it.
-fn caught(folder: &World, arguments: &str, status: &str, shows: &str) -> (Child, Run) {
-    let here = folder.full("");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
-        .args(
-            arguments
-                .split(' ')
-                .map(|argument| argument.replace('@', &here)),
-        )
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the binary was built");
+fn caught(folder: &World, arguments: &str, status: &str, shows: &str) -> (Running, Run) {
+    let mut child = folder.begin(arguments);
     loop {
         std::thread::sleep(Duration::from_millis(3));
-        signal(&child, "-STOP");
+        child.signal("STOP");
         let run = folder.run(&format!("{status} --json"));
         let what = &run.json()["users"][0]["work"]["what"];
         if what.is_string() && run.out.contains(shows) {
             return (child, run);
         }
-        signal(&child, "-CONT");
-        let ended = child.try_wait().expect("it is ours");
-        assert!(
-            ended.is_none(),
-            "{arguments} was over before it was seen: {}",
-            run.out
-        );
+        child.signal("CONT");
+        assert!(!child.has_ended(), "it was over before: {run:?}");
     }
 }
 
 #[test]
 fn status_reports_running_work_and_its_progress() {
     let folder = World::outside("a b c new", 64 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     folder.put("data", vec![0x5a; 100 << 20]);
-    folder.run("copy @data array:@a,@b,@c").ok();
+    folder.ok("copy @data array:@a,@b,@c");
     folder.remove("b");
     let (mut child, run) = caught(
         &folder,
@@ -357,8 +331,7 @@ fn status_reports_running_work_and_its_progress() {
         &[&by, &member, " % done", command, "degraded, "],
     );
     // After the kill, no process has the array.
-    child.kill().expect("it is ours");
-    child.wait().expect("it ended");
+    child.kill();
     let texts = [
         "/new, rebuilding, ",
         " % done",
@@ -367,23 +340,20 @@ fn status_reports_running_work_and_its_progress() {
     ];
     let run = is(&folder, "@a @c @new", 3, &texts);
     assert!(!run.out.contains("in use"), "{}", run.out);
-    folder.run("rebuild @a @c @new").ok();
+    folder.ok("rebuild @a @c @new");
     is(&folder, "@a @c @new", 0, &["healthy, clean"]);
     let (mut child, run) = caught(&folder, "scrub @a @c @new", "status @a @c @new", "scrub");
     assert_eq!(run.json()["users"][0]["work"]["what"], "scrub");
     assert_eq!(run.status, 0);
-    child.kill().expect("it is ours");
-    child.wait().expect("it ended");
+    child.kill();
 }
 
 /// A member whose missed writes are known needs no new device.
 #[test]
 fn status_names_the_command_that_updates_a_stale_member() {
     let folder = World::outside("a b c d data", 16 * MIB);
-    folder.run("create k6 raid6(@a,@b,@c,@d)").ok();
-    folder
-        .run("copy @data array:@a,@c,@d --bytes 4M --force")
-        .ok();
+    folder.ok("create k6 raid6(@a,@b,@c,@d)");
+    folder.ok("copy @data array:@a,@c,@d --bytes 4M --force");
     let back = format!(
         "`spindles rebuild k6` brings {} up to date",
         folder.full("b")
@@ -394,7 +364,7 @@ fn status_names_the_command_that_updates_a_stale_member() {
     // Another member is lost for good.
     let more = format!("{safe}; bring back member 3, with `spindles add DEV k6`");
     is(&folder, "@a @b @c", 3, &[&more, "--onto DEV --member 3`"]);
-    folder.run("rebuild @a @b @c @d").ok();
+    folder.ok("rebuild @a @b @c @d");
     is(&folder, "@a @b @c @d", 0, &[]);
 }
 
@@ -435,21 +405,18 @@ fn status_names_a_remedy_for_each_missing_member() {
 #[test]
 fn a_read_only_copy_names_the_command_that_finishes_a_resync() {
     let folder = World::outside("a b", 16 * MIB);
-    folder.run("create m raid1(@a,@b)").ok();
+    folder.ok("create m raid1(@a,@b)");
     folder.advance(&["a", "b"], &[], false);
     let words = "disagree on since is settled while this command runs; `spindles resync m` \
         finishes what is left then";
-    folder
-        .run("copy array:@a,@b @out --bytes 64K")
-        .ok()
-        .warns(words);
+    folder.ok("copy array:@a,@b @out --bytes 64K").warns(words);
 }
 
 /// The list and the status of one array agree, and so do their exit statuses.
 #[test]
 fn the_list_and_the_status_of_one_array_agree() {
     let folder = World::outside("a b c", 8 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.ok("create data raid5(@a,@b,@c)");
     let scan = format!("--scan {}", folder.full(""));
     let agree = |status: i32, state: &str| {
         let one = folder.run(&format!("status data {scan}"));
@@ -484,7 +451,7 @@ fn the_list_and_the_status_of_one_array_agree() {
 fn a_member_that_is_too_small_for_a_superblock_is_left_out() {
     for bytes in [0, 100, 4095, 5000, 9000, 36_863] {
         let folder = World::outside("a b c", 8 * MIB);
-        folder.run("create data raid5(@a,@b,@c)").ok();
+        folder.ok("create data raid5(@a,@b,@c)");
         folder.make("b", bytes);
         for (line, status) in [
             ("status @a @b @c", 3),
