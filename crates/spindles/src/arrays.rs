@@ -131,9 +131,9 @@ impl Scan {
         let is_out = |device: &&&str| scan::is_out_of_sight(device, &devices, &self.places);
         for device in new.iter().filter(is_out) {
             ui.note(format!(
-                "{device} lies where arrays are not looked for. It is used all the same; but the \
+                "{device} lies outside of the searched paths. It is used now, but later the \
                  array's name alone does not find it: give {device} too, or name its folder with \
-                 --scan, or in SPINDLES_SCAN"
+                 --scan or in SPINDLES_SCAN"
             ));
         }
     }
@@ -215,7 +215,7 @@ fn check_found(given: &Given, ui: &Ui) -> anyhow::Result<()> {
         bail!("{missed}");
     }
     if let Some(denied) = words::scan::denied(given) {
-        ui.note(format!("what the array lacks may be here: {denied}"));
+        ui.note(format!("the missing devices may be here: {denied}"));
     }
     Ok(())
 }
@@ -438,8 +438,7 @@ fn refuse_expressions(arguments: &[String]) -> anyhow::Result<()> {
     match arguments.iter().find(is_one) {
         None => Ok(()),
         Some(word) => Err(Usage::error(format!(
-            "{word} describes an array that is to be made: give an array that there is by its \
-             name, or by its devices"
+            "{word} describes a new array: give an existing array by its name, or by its devices"
         ))),
     }
 }
@@ -486,8 +485,8 @@ pub(crate) fn host<'a>(devices: &'a [&'a str], ui: &'a Ui) -> Host<'a> {
 pub(crate) fn note_hidden_by_file(name: &str, uuid: &str, ui: &Ui) {
     if Path::new(name).is_file() {
         ui.note(format!(
-            "there is a file {} in this folder, and in it the name means that: call the array by \
-             its UUID, {uuid}, or from elsewhere",
+            "a file in this folder is called {} too, and here the name means the file: call the \
+             array by its UUID, {uuid}, or from another folder",
             scan::shell_word(name)
         ));
     }

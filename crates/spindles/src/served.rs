@@ -119,7 +119,7 @@ impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.silent {
             Some(silent) => silent.fmt(f),
-            None => write!(f, "its server does not say how it is"),
+            None => write!(f, "its server does not report its state"),
         }
     }
 }

@@ -320,7 +320,7 @@ fn kill_writer(folder: &Path, devices: &[String], after: Duration) -> bool {
     let mut arguments = vec!["status", "--scan", "."];
     arguments.extend(devices.iter().map(String::as_str));
     let status = run(folder, &arguments);
-    String::from_utf8_lossy(&status.stdout).contains("to be settled after a crash")
+    String::from_utf8_lossy(&status.stdout).contains("to resync after a crash")
 }
 
 /// Simulates a power failure after a killed writer whose writes are all in the log: resets the data

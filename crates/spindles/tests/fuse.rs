@@ -801,7 +801,7 @@ fn stop_refuses_a_mounted_array() {
     pool.ends("stop pool", 1).warns(&detach);
     drop(device);
     let stopped = pool.does("stop pool").out;
-    assert_eq!(stopped, "array 'pool' is not served any more, and closed\n");
+    assert_eq!(stopped, "array 'pool' is no longer served, and closed\n");
     served.ends();
 }
 

@@ -584,7 +584,7 @@ fn a_scrub_ends_when_an_inner_array_fails() {
     }
     world
         .at("none", "scrub nest")
-        .says(["member 0 is out", "too many members are lost"]);
+        .says(["member 0 is out", "too many members are missing"]);
     world.at("none", "scrub nest").says("without member 0");
 }
 

@@ -290,10 +290,7 @@ pub enum ChangeError {
         array: String,
     },
     /// Members are missing.
-    #[error(
-        "array '{array}' lacks {members}: it gets larger with all its members there: first bring \
-         back what is missing, or rebuild it"
-    )]
+    #[error("array '{array}' lacks {members}, and gets larger only with all its members there")]
     NotWhole {
         /// The array.
         array: String,

@@ -144,7 +144,7 @@ fn check_member(device: &str, rebuilt: &Rebuilt, ui: &Ui) -> anyhow::Result<()> 
     let report = &rebuilt.report;
     if rebuilt.failed > 0 {
         bail!(
-            "array '{}': in {} it could not be read, so {device} does not count yet",
+            "array '{}': {} could not be read, so {device} is not active yet",
             report.name,
             counted(rebuilt.failed, "place")
         );

@@ -252,7 +252,7 @@ fn note_rot(name: &str, from: &CopyEnd, ui: &Ui) {
     // blocks.
     if from.left_out().is_empty() && from.incidents().iter().any(Incident::is_rot) {
         ui.note(format!(
-            "{name}: what is rotten stays so, as it was only read; spindles scrub repairs it"
+            "{name}: corrupt blocks were only read, not repaired; spindles scrub repairs them"
         ));
     }
 }
@@ -389,7 +389,10 @@ fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
         return Ok(());
     }
     if name.starts_with("/dev/") && !name.starts_with("/dev/shm/") {
-        bail!("there is no {name}, and a file there is gone at the next start: check the name");
+        bail!(
+            "there is no {name}, and a new file there would be gone after a restart: check the \
+               name"
+        );
     }
     if name.contains('/') {
         return Ok(());

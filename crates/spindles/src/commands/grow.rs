@@ -144,8 +144,8 @@ fn check_grown(grown: &Grown, ui: &Ui) -> anyhow::Result<()> {
     let name = &grown.report.name;
     if let Some(block) = grown.stuck {
         bail!(
-            "array '{name}': what begins at block {block} can't be read, and so not moved; \
-             what comes before it is moved, and the growth goes on there next time"
+            "array '{name}': the data at block {block} can't be read, so the growth stopped \
+             there; everything before it is moved, and the next growth continues there"
         );
     }
     if !grown.through {

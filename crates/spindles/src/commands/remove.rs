@@ -70,9 +70,9 @@ impl Perform for Remove {
             }
             Removed::Replaced(Out { array, member }, by) => {
                 ui.line(format!(
-                "array '{array}' has let go of {device} already: {by} is member {member} in its \
+                    "array '{array}' has already released {device}: {by} is member {member} in its \
                  place"
-            ));
+                ));
                 ui.note(format!(
                     "`spindles wipe {}` makes a plain device of it",
                     shell_word(device)

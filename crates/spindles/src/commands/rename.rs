@@ -60,8 +60,8 @@ impl Perform for Rename {
         let to = &self.to;
         if ui.serving().is_some_and(|it| it.is_other_export(to)) {
             bail!(
-                "clients of this server find another array by the name '{to}', whatever that is \
-                 called by now: take another name, or stop serving that one first"
+                "clients of this server find another array by the name '{to}', even if that was \
+                 renamed: choose another name, or stop serving that array first"
             );
         }
         let mut on_progress = ui.until_interrupted("rename")?;
@@ -73,7 +73,7 @@ impl Perform for Rename {
         }
         let from = &report.name;
         if from == to {
-            ui.line(format!("array '{from}' is called that already"));
+            ui.line(format!("array '{from}' already has that name"));
             return Ok(Outcome::of(&document(from, to, report.uuid)));
         }
         ui.line(format!("array '{from}' is called '{to}' now"));

@@ -235,7 +235,7 @@ fn check_reached(scrubbed: &Scrubbed) -> anyhow::Result<()> {
     }
     if scrubbed.progress.failed > 0 {
         bail!(
-            "array '{name}': too many members are lost to look at all of it: scrub it again when \
+            "array '{name}': too many members are missing to read all of it: scrub it again when \
              they are back"
         );
     }
@@ -250,8 +250,8 @@ fn found_by_check(scrubbed: &Scrubbed) -> anyhow::Error {
     );
     if scrubbed.report.is_clean() {
         anyhow!(
-            "array '{name}': something is wrong, and `spindles status` does not show that, as a \
-             check notes nothing down: `spindles scrub {array}` repairs what redundancy still knows"
+            "array '{name}': something is wrong, and `spindles status` does not show it, since a \
+             check records nothing: `spindles scrub {array}` repairs what redundancy can restore"
         )
     } else {
         anyhow!(
@@ -280,7 +280,7 @@ fn not_repaired(scrubbed: &Scrubbed, left_bytes: u64, unlabelled: &[String]) -> 
         );
     }
     let trust = if scrubbed.progress.found.disagreements > 0 {
-        ", or take the data for right with --trust-data"
+        ", or accept the data as it is with --trust-data"
     } else {
         ""
     };

@@ -253,7 +253,7 @@ fn tell(seed: u64, fixed: &Fixed, arguments: &Arguments, ui: &Ui) -> anyhow::Res
     let shown = if whole { usize::MAX } else { LINES_SHOWN };
     let before = outcome.story.len().saturating_sub(shown);
     if before > 0 {
-        ui.line(format!("({before} lines before these: --trace tells all)"));
+        ui.line(format!("({before} lines before these: --trace shows all)"));
     }
     for line in &outcome.story[before..] {
         ui.line(line);

@@ -272,7 +272,7 @@ fn unknown_state(survey: &Survey, hides_devices: bool, why: &str) -> String {
     if survey.health() == Health::Unknown {
         format!("too few devices could be read to know the state of the array: {why}")
     } else if hides_devices {
-        format!("whether the array lacks what is not there is not known: {why}")
+        format!("it is not known whether the array lacks members: {why}")
     } else {
         why.to_owned()
     }
@@ -413,7 +413,7 @@ impl RunningJob {
         });
         let failed = match failed {
             0 => String::new(),
-            some => format!("; stretches that can't be done: {some}"),
+            some => format!("; failed stretches: {some}"),
         };
         let pace = self.waits_for.map_or(format!("{pace}{left}"), |first| {
             format!(", waits for the {first}")
@@ -505,7 +505,7 @@ fn user_line(user: &User) -> String {
             let owner = another_owner(pid).map_or_else(String::new, |owner| format!(" of {owner}"));
             format!("in use by pid {pid}{owner}{command}")
         }
-        (None, None) => "in use, and this user may not know by whom".to_owned(),
+        (None, None) => "in use by a process that this user may not see".to_owned(),
     }
 }
 
@@ -543,7 +543,7 @@ fn regions_line(regions: &RegionsStatus) -> String {
     };
     let unsettled = match regions.unsettled {
         0 => String::new(),
-        count => format!("; {count} to be settled after a crash"),
+        count => format!("; {count} to resync after a crash"),
     };
     format!(
         "{} of {} regions of {} are allocated; {dirty}{unsettled}",
@@ -719,8 +719,8 @@ impl View<'_> {
         ));
         if depth == 0 && report.degraded_writes {
             line(
-                "  commands write it unasked also while members that may be newer are away \
-                 (--degraded-writes allow)"
+                "  commands write it even while absent members may be newer (--degraded-writes \
+                 allow)"
                     .to_owned(),
             );
         }
@@ -971,7 +971,7 @@ fn clear(word: &str, given: &[String], scan: &Scan, ui: &Ui) -> anyhow::Result<(
     let (array, device) = match (given, array_of_member(word)) {
         ([], Some(array)) => (vec![array.to_string()], Some(word)),
         ([], None) if is_device(word) => {
-            bail!("{word} is no member of an array: nothing is counted on it")
+            bail!("{word} is no member of an array, so it has no error counters")
         }
         ([], None) => (vec![word.to_owned()], None),
         (given, _) => (given.to_vec(), Some(word)),

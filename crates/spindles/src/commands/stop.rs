@@ -156,7 +156,7 @@ impl Perform for Stop {
             Ok(notes) => notes.iter().for_each(|note| ui.note(note)),
             Err(error) => bail!("{error}"),
         }
-        ui.line(format!("array '{name}' is not served any more, and closed"));
+        ui.line(format!("array '{name}' is no longer served, and closed"));
         Ok(Outcome::of(&Stopped {
             stopped: true,
             name: &name,

@@ -54,7 +54,7 @@ pub(crate) struct Labelled<'a> {
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Contents {
     pub bytes: u64,
-    /// Contents of other programs, found by their signatures.
+    /// File systems and other contents with a known signature.
     pub holds: Vec<&'static str>,
 }
 

@@ -52,8 +52,8 @@ pub(crate) fn other_array(name: &str, asked: &str) -> String {
 /// The text for an array that has failed.
 pub(crate) fn has_failed(name: &str) -> String {
     format!(
-        "array '{name}' has failed, and nothing more is done with it here: `spindles status` says \
-         why; bring back what it lacks, then stop the server, and serve it again"
+        "array '{name}' has failed, so the server runs no commands on it: `spindles status` says \
+         why; bring back the missing members, then stop the server, and serve the array again"
     )
 }
 

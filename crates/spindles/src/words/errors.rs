@@ -119,7 +119,7 @@ fn remedy(error: &AnyError) -> Option<String> {
     if let Some(CreateError::Spare { device, .. }) = error.downcast_ref() {
         let device = shell_word(device);
         return Some(format!(
-            "`spindles spare add {device} --array ARRAY` tries that again"
+            "`spindles spare add {device} --array ARRAY` tries again"
         ));
     }
     if let Some(CopyError::Read {
@@ -228,6 +228,13 @@ fn of_change(error: &ChangeError) -> Option<String> {
                  gives it up if nothing was moved yet"
             )
         }
+        ChangeError::NotWhole { array, .. } => {
+            let array = shell_word(array);
+            format!(
+                "`spindles status {array}` says how to bring them back, and `spindles rebuild \
+                 {array} --onto DEV` fills a new device"
+            )
+        }
         ChangeError::GrowthOut { array, .. } => format!(
             "`spindles grow {} --add DEV` puts another device in its place",
             shell_word(array)
@@ -239,7 +246,7 @@ fn of_change(error: &ChangeError) -> Option<String> {
             )
         }
         ChangeError::OutUnrecorded { array, .. } => {
-            format!("`spindles status {}` says how it is", shell_word(array))
+            format!("`spindles status {}` shows its state", shell_word(array))
         }
         ChangeError::NoSpare { .. } => {
             "`spindles status ARRAY` lists the spares of an array".to_owned()

@@ -26,7 +26,7 @@ pub(crate) fn as_written(report: &ArrayReport) -> String {
 /// Describes how current the present members are, as far as known.
 fn age(report: &ArrayReport) -> String {
     let written = match report.last_written_s {
-        0 => "written at a time that is not known".to_owned(),
+        0 => "written at an unknown time".to_owned(),
         seconds => format!("last written {}", utc(seconds)),
     };
     if !report.given_up.newer.is_empty() {
@@ -109,7 +109,7 @@ fn warnings_while(report: &ArrayReport, in_use: bool, outermost: &str) -> Vec<St
     lines.extend(damaged.map(|(device, why)| {
         format!(
             "{device}: one of its two superblocks is damaged ({why}), and is rewritten \
-             {again}; the other one counts"
+             {again}; the other one is good"
         )
     }));
     lines.extend(loss(report, in_use));
@@ -122,10 +122,10 @@ fn warnings_while(report: &ArrayReport, in_use: bool, outermost: &str) -> Vec<St
             format!(" ({} of {count} missing)", positions(missing))
         };
         lines.push(format!(
-            "array '{name}' has failed{missing}, and writes nothing any more: what must be \
-             durable first could not be written, for want of space or as devices failed; mend \
-             that, then stop the server, and serve it again; served with --read-only, all of \
-             it that enough members hold can be read before that"
+            "array '{name}' has failed{missing}, and no longer writes: failed devices or a lack \
+             of space kept it from writing what must be durable first; mend that, then stop the \
+             server, and serve it again; until then, serve it with --read-only to read what \
+             enough members hold"
         ));
     }
     lines.extend(report.taken.iter().map(ToString::to_string));
@@ -233,10 +233,10 @@ fn in_doubt(report: &ArrayReport, outermost: &str) -> Option<String> {
     let name = &report.name;
     if report.hides_the_write_hole() {
         let when = if report.for_writing {
-            "what its members disagree on is settled now, right or wrong".to_owned()
+            "a resync makes its members agree now, right or wrong".to_owned()
         } else {
             format!(
-                "bring it back, or have that settled, right or wrong, with `spindles resync \
+                "bring it back, or make the members agree, right or wrong, with `spindles resync \
                  {outermost} --force`"
             )
         };
@@ -261,11 +261,10 @@ fn in_doubt(report: &ArrayReport, outermost: &str) -> Option<String> {
     } else if !report.clean && !report.failed && report.level.redundancy != Redundancy::None {
         Some(format!(
             "array '{name}' was not closed in order, by a crash or a command that was killed: \
-             what its members disagree on since is settled {}",
+             a resync makes its members agree again {}",
             if report.for_writing {
                 format!(
-                    "while this command runs; `spindles resync {outermost}` finishes what is \
-                     left then"
+                    "while this command runs; `spindles resync {outermost}` finishes what is left"
                 )
             } else {
                 when(report, "resync", outermost)
@@ -282,7 +281,7 @@ pub(crate) fn left_by_scrub(report: &ArrayReport) -> Vec<String> {
     arrays
         .map(|array| {
             let first = if report.lacks_members() {
-                "bring back what is missing, or "
+                "bring back the missing members, or "
             } else {
                 ""
             };

@@ -55,11 +55,11 @@ fn left_out(former: &FormerMember) -> String {
     if *is_replaced {
         format!(
             "left out: {device}: array '{array}' has another device in its position by now; \
-             `spindles wipe {named}` makes it nobody's"
+             `spindles wipe {named}` makes a plain device of it"
         )
     } else {
         format!(
-            "left out: {device}: array '{array}' went on without it for longer than it remembers; \
+            "left out: {device}: array '{array}' no longer knows what it missed; \
              `spindles rebuild {} --onto {named} --force` fills it completely",
             shell_word(array)
         )

@@ -296,6 +296,13 @@ fn remedies_of_errors_are_commands_that_exist() {
             &["spindles grow pool", "spindles grow pool --abort"],
         ),
         (
+            Box::new(ChangeError::NotWhole {
+                array: pool(),
+                members: "member 1".to_owned(),
+            }),
+            &["spindles status pool", "spindles rebuild pool --onto DEV"],
+        ),
+        (
             Box::new(ChangeError::GrowthOut {
                 array: pool(),
                 member: MemberIndex(1),

@@ -535,7 +535,7 @@ fn status_reports_written_regions_and_missed_writes() {
     assert_eq!(json["members"][1]["array"]["regions"]["unsettled"], 7);
     folder.ok("status @a @b @c @d").prints(
         "7 are marked dirty: written lately or while a member was away, or about to \
-                get their first data; 7 to be settled after a crash\n",
+                get their first data; 7 to resync after a crash\n",
     );
     // An array without bitmaps.
     let folder = World::outside("a b", 8 * MIB);

@@ -144,7 +144,7 @@ fn create_and_rename_warn_of_a_file_with_the_arrays_name() {
     folder.here("create pool raid1(c,d)").ok();
     let renamed = folder.here("rename pool music").ok();
     for (run, name) in [(created, "tank"), (renamed, "music")] {
-        let message = format!("there is a file {name} in this folder");
+        let message = format!("a file in this folder is called {name} too");
         assert!(run.error.contains(&message), "{}", run.error);
         let uuid = run.error.split(", ").find(|word| word.len() == 36);
         let uuid = uuid.expect("it says how to call it");
@@ -282,7 +282,7 @@ fn commands_warn_of_a_new_device_outside_the_searched_folders() {
         (format!("replace b pool --onto {new}"), &new),
         (format!("spare add {spare} --array c,{new}"), &spare),
     ] {
-        let message = format!("{device} lies where arrays are not looked for");
+        let message = format!("{device} lies outside of the searched paths");
         folder.here(&line).ok().warns(&message);
     }
     let scan = format!("status pool --scan . --scan {}", other.full(""));

@@ -229,7 +229,7 @@ fn scrub_finds_and_repairs_exactly_the_flipped_bytes() {
         let flipped = flip(&folder, devices, 40);
         let rotten = data(&folder, devices);
         let texts = [
-            "`spindles status` does not show that",
+            "`spindles status` does not show it",
             "`spindles scrub data`",
         ];
         let check = folder
@@ -376,7 +376,7 @@ fn corrupt_blocks_are_read_correctly() {
         }
         assert_eq!(run.error.matches(" found rotten").count(), incidents.len());
         assert!(
-            run.error.contains("spindles scrub repairs it"),
+            run.error.contains("spindles scrub repairs them"),
             "{}",
             run.error
         );

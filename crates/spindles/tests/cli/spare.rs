@@ -377,7 +377,7 @@ fn unsuitable_spares_are_refused() {
     folder.ok("rebuild @a @b --onto @s");
     same(&folder, "a s");
     folder.ok("spare add @new --array @a,@b,@s");
-    folder.ok("spare remove @new").prints("a spare no more");
+    folder.ok("spare remove @new").prints("no longer a spare");
     folder.make("two", 8 * MIB);
     folder.ok("create x raid1(@new,@two)");
 }
@@ -408,7 +408,7 @@ fn is_removed_from_one_array(remove: &dyn Fn(&str, &str) -> String) {
     assert!(folder.read("shared") == before, "it was changed");
     folder
         .ok(&remove("@s", "@a,@b"))
-        .prints("a spare of array 'data' no more");
+        .prints("no longer a spare of array 'data'");
     folder.refuses(&remove("@s", "@a,@b"), 1, &["a spare of other arrays"]);
     let spare = spare_on(&folder, "s").expect("it is one of the other array");
     assert_eq!(spare.arrays.len(), 1);

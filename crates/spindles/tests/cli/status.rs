@@ -168,7 +168,7 @@ fn devices_without_read_permission_do_not_count_as_lost() {
             "b",
             3,
             &[
-                "whether the array lacks what is not there is not known: b can't be read: \
+                "it is not known whether the array lacks members: b can't be read: \
                  permission denied",
             ][..],
         ),
@@ -407,8 +407,8 @@ fn a_read_only_copy_names_the_command_that_finishes_a_resync() {
     let folder = World::outside("a b", 16 * MIB);
     folder.ok("create m raid1(@a,@b)");
     folder.advance(&["a", "b"], &[], false);
-    let words = "disagree on since is settled while this command runs; `spindles resync m` \
-        finishes what is left then";
+    let words = "a resync makes its members agree again while this command runs; `spindles resync \
+        m` finishes what is left";
     folder.ok("copy array:@a,@b @out --bytes 64K").warns(words);
 }
 

@@ -81,7 +81,7 @@ fn sim_traces_and_replays_one_seed() {
     assert!(out.contains("request 1: ") && out.ends_with("all promises were kept\n"));
     assert_eq!(trace(), out);
     let (first, last) = end.split_once('\n').expect("many lines");
-    let more = " lines before these: --trace tells all)";
+    let more = " lines before these: --trace shows all)";
     assert!(first.ends_with(more), "{first}");
     assert!(out.ends_with(last) && last.lines().count() < 50, "{last}");
 }

@@ -30,7 +30,7 @@ fn fail_names_the_spare_that_replaces_the_member() {
     until(&pool, &format!("member 1: {spare}, active"));
     let (b, r) = (pool.path("b"), pool.path("r"));
     let (b, r) = (b.display(), r.display());
-    let wanted = format!("let go of {b} already: {spare} is member 1 in its place");
+    let wanted = format!("has already released {b}: {spare} is member 1 in its place");
     pool.run("remove b pool")
         .says(&wanted)
         .says(&format!("`spindles wipe {b}` makes a plain device"));
@@ -160,7 +160,7 @@ fn stop_says_how_to_end_a_server_without_an_array() {
     pool.run("stop mem:7M")
         .says("no server that this user may see serves mem:7M");
     pool.run(&format!("status {fresh}"))
-        .says("describes an array that is to be made");
+        .says("describes a new array");
     served.stop();
     for (what, arguments) in [
         ("a", ["a", "--as-is"].as_slice()),

@@ -95,9 +95,9 @@ fn one_command_shows_or_stops_several_arrays() {
     assert_eq!(states, ["healthy", "degraded"], "{json}");
     pool.ends("status pool music a", 2);
     pool.ends("stop pool absent music", 1).says([
-        "'pool' is not served any more",
+        "'pool' is no longer served",
         "'absent' is neither",
-        "'music' is not served any more",
+        "'music' is no longer served",
     ]);
     served.stop_has_come();
 }
@@ -235,11 +235,7 @@ fn conflicting_arrays_are_refused_as_a_whole() {
             2,
             "give it once for each of the 2",
         ),
-        (
-            &["pool", "d", "raid1(a,b)"],
-            2,
-            "make it with spindles create",
-        ),
+        (&["pool", "d", "raid1(a,b)"], 2, "use spindles create"),
         (
             &["pool", "mem:8M", "--checksum", "none"],
             2,

@@ -326,7 +326,7 @@ fn devices_without_an_array_are_served_and_reported_as_such() {
     // Nothing is overwritten by mistake, and nothing is created for a name that must be an array.
     let cases: [(&[&str], &str); 3] = [
         (&["raw disk"], "has no Spindles superblock"),
-        (&["raid1(a,b)"], "make it with spindles create"),
+        (&["raid1(a,b)"], "use spindles create"),
         (&["pool", "--checksum", "none"], "is for a fresh array"),
     ];
     for (what, error) in cases {

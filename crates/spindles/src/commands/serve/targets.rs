@@ -45,8 +45,8 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
         expression if scratch::is_scratch(&expression) => Ok(Kind::Fresh(expression)),
         Expression::Leaf(_) => Ok(Kind::Array),
         Expression::Array { .. } => Err(Usage::error(format!(
-            "{target}: arrays of files and devices are not made by serving them: make it with \
-             spindles create, and serve it by its name"
+            "{target}: serve does not create arrays of files and devices: use spindles create, \
+             then serve the array by its name"
         ))),
     }
 }

@@ -36,7 +36,7 @@ impl Teller<'_> {
         let raised = self.hook.as_ref().map(|hook| hook.run_hook(alarm));
         if let Some(Err(error)) = raised {
             self.ui
-                .note(format!("nothing is run for events any more: {error}"));
+                .note(format!("programs for events are no longer run: {error}"));
             self.hook = None;
         }
     }

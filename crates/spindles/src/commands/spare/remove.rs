@@ -73,9 +73,9 @@ impl Perform for SpareRemove {
 /// Reports what became of a spare.
 pub(crate) fn report(device: &str, removed: &Removed, ui: &Ui) {
     ui.line(match removed {
-        Removed::Plain => format!("{device} is a spare no more"),
+        Removed::Plain => format!("{device} is no longer a spare"),
         Removed::Of(array) => {
-            format!("{device} is a spare of array '{array}' no more, and of others it is")
+            format!("{device} is no longer a spare of array '{array}', but still of others")
         }
     });
 }
