@@ -158,7 +158,7 @@ pub(crate) enum FillState {
     Missing,
 }
 
-/// DeviceErrors of a device.
+/// Errors of a device.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DeviceErrors {
