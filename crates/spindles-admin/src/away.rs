@@ -2,7 +2,7 @@
 //! or failed. When the devices are back, such an array catches up like any member. Its server must
 //! open it for that.
 
-use crate::host::{Served, absolute, report_of};
+use crate::host::{Served, report_of};
 use spindles_device::identity::share_bytes;
 use spindles_device::probe::Probe;
 use spindles_format::Uuid;
@@ -28,7 +28,7 @@ impl Away {
 pub(crate) fn arrays_away(served: &dyn Served, new: Option<&str>) -> Vec<Away> {
     let mut devices = served.devices();
     let is_new = |new: &&str| !devices.iter().any(|device| share_bytes(device, new));
-    let new = new.filter(is_new).map(absolute);
+    let new = new.filter(is_new).map(str::to_owned);
     devices.extend(new);
     let mut arrays: Vec<Away> = Vec::new();
     // A device of another array prevents the assembly.

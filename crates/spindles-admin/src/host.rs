@@ -27,7 +27,7 @@ pub enum Host<'a> {
     Served(&'a dyn Served),
 }
 
-/// An array that a server has open.
+/// A served array. Device names are absolute.
 pub trait Served: Debug {
     /// Returns the devices that the array was assembled from, and devices added later.
     fn devices(&self) -> Vec<String>;

@@ -4,7 +4,7 @@
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Change, JournalReport};
 use crate::attach::{self, ChangeError, Use};
 use crate::create;
-use crate::host::{Host, Prepare, absolute};
+use crate::host::{Host, Prepare};
 use spindles_array::{await_resync, labels};
 use spindles_device::errors::failed;
 use spindles_device::{OpenError, OpenOptions, backends, clearing};
@@ -60,7 +60,7 @@ pub fn add<'a>(
     let record = create::plan_journal(device, bytes, report.uuid, logs, parity)?;
     let wiped = create::may_overwrite(device, overwrite, &OpenOptions::default())?;
     put_in_order(host, &report, degraded, progress)?;
-    let (labelled, page) = (absolute(device), record.encode());
+    let (labelled, page) = (device.to_owned(), record.encode());
     // Label the device first, so that the superblocks always name an existing device.
     let seen = seen[0];
     let label = move || labels::make(&labelled, seen, &page);

@@ -8,7 +8,7 @@ use crate::attach::{self, ChangeError, Use};
 use crate::away::arrays_away;
 pub use crate::create::Made;
 use crate::create::{Inner, Wanted};
-use crate::host::{Host, Opened, Restructure, Served, absolute, while_closed};
+use crate::host::{Host, Opened, Restructure, Served, while_closed};
 use spindles_array::await_resync;
 use spindles_array::core::manage::Vacancy;
 use spindles_array::managed::PlaceWanted;
@@ -171,10 +171,7 @@ fn while_server_waits(
     options: &RebuildOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
-    let options = RebuildOptions {
-        onto: options.onto.clone().map(with_absolute_names),
-        ..options.clone()
-    };
+    let options = options.clone();
     let is_new_array = matches!(options.onto, Some(Expression::Array { .. }));
     // Subscribe first, so that no event is lost.
     let target = served.managed();
@@ -204,21 +201,6 @@ fn while_server_waits(
     };
     let rebuilt = fill(Opened::by(served, target), made, progress)?;
     Ok(Rebuilt { wiped, ..rebuilt })
-}
-
-fn with_absolute_names(expression: Expression) -> Expression {
-    match expression {
-        Expression::Leaf(device) => Expression::Leaf(absolute(&device)),
-        Expression::Array {
-            level,
-            layout,
-            members,
-        } => Expression::Array {
-            level,
-            layout,
-            members: members.into_iter().map(with_absolute_names).collect(),
-        },
-    }
 }
 
 /// Opens an array and attaches the replacement.

@@ -209,12 +209,7 @@ fn write_labels(
 fn provide(devices: &[&str], array: &mut Opened) -> Result<Vec<Taken>, ChangeError> {
     let mut taken = Vec::new();
     for device in devices {
-        let at_once = array.target.provide_spare(device)?;
-        // The server reports it under its absolute name.
-        taken.extend(at_once.map(|taken| Taken {
-            device: (*device).to_owned(),
-            ..taken
-        }));
+        taken.extend(array.target.provide_spare(device)?);
     }
     Ok(taken)
 }

@@ -6,8 +6,8 @@ use crate::offer::Offer;
 use spindles_admin::assemble::SpareReport;
 use spindles_admin::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_admin::host::{
-    Reopen, Reopened, Restructure, Served, absolute, belonging, belongs, holds_journal, is_plain,
-    is_spare, may_belong, report_of,
+    Reopen, Reopened, Restructure, Served, belonging, belongs, holds_journal, is_plain, is_spare,
+    may_belong, report_of,
 };
 use spindles_admin::rebuild::RebuildProgress;
 use spindles_admin::scrub::ScrubProgress;
@@ -168,11 +168,10 @@ impl Served for Handle {
     }
 
     fn remember(&self, device: &str) {
-        let device = absolute(device);
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         // Skip a device already listed from an earlier role.
-        if !given.contains(&device) {
-            given.push(device);
+        if !given.iter().any(|known| known == device) {
+            given.push(device.to_owned());
         }
     }
 
@@ -184,8 +183,8 @@ impl Served for Handle {
         } = restructure;
         // The array is closed only if its devices can be opened again.
         spindles_device::may_open_devices()?;
-        let is_known = more.is_none_or(|more| self.given().contains(&absolute(more)));
-        let (comes, without) = (more.map(absolute), without.map(absolute));
+        let is_known = more.is_none_or(|more| self.given().iter().any(|it| it == more));
+        let (comes, without) = (more.map(str::to_owned), without.map(str::to_owned));
         let (done, result) = channel();
         let (refused, this) = (done.clone(), self.clone());
         let (known, exchanged) = channel();
@@ -239,7 +238,7 @@ impl Served for Handle {
         let failed = result.recv().unwrap_or(Err(AssembleError::Changed));
         if let (Some(more), false, Ok(true)) = (more, is_known, &failed) {
             let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-            given.retain(|device| *device != absolute(more));
+            given.retain(|device| device != more);
         }
         failed.map(drop)
     }
@@ -303,13 +302,13 @@ impl Remote {
         self.offer.call(call)
     }
 
-    /// Calls `call` with the absolute name of a device.
+    /// Calls `call` with the name of a device.
     fn with<T: Send + 'static>(
         &self,
         device: &str,
         call: impl FnOnce(&mut dyn Target, &str) -> Result<T, AttachError> + Send + 'static,
     ) -> Result<T, AttachError> {
-        let name = absolute(device);
+        let name = device.to_owned();
         let done = self.offer.call(move |target| call(target, &name));
         done.unwrap_or_else(|| {
             Err(AttachError::Refused {
@@ -470,7 +469,7 @@ impl Managed for Remote {
     }
 
     fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {
-        let old = absolute(old);
+        let old = old.to_owned();
         self.with(device, move |target, device| {
             target.may_replace(&old, device)
         })
@@ -482,7 +481,7 @@ impl Managed for Remote {
         device: &str,
         seen: Seen,
     ) -> Result<(String, MemberIndex), AttachError> {
-        let old = absolute(old);
+        let old = old.to_owned();
         self.with(device, move |target, device| {
             target.replace(&old, device, seen)
         })
