@@ -385,21 +385,6 @@ fn present_members_need_no_consent() {
     assert_eq!(folder.read(&["a"], &both), Some(4));
 }
 
-/// Two halves that each continued alone are refused by name, as always.
-#[test]
-fn two_halves_that_were_written_separately_are_refused() {
-    let folder = Folder::new(&["a", "b"]);
-    folder.create("raid1(a,b)", &options());
-    folder.write(&["a"], &degraded(), 1, true);
-    folder.write(&["b"], &degraded(), 2, true);
-    let refused = folder.assemble(&["a", "b"], &degraded()).unwrap_err();
-    let refused = refused.to_string();
-    assert!(refused.contains("split brain"), "{refused}");
-    for name in ["a", "b"] {
-        assert!(refused.contains(&folder.path(name)), "{refused}");
-    }
-}
-
 /// Confirmation can be disabled for an array when it is created or later. The setting also applies
 /// to the arrays inside it.
 #[test]

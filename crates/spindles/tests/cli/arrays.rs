@@ -421,6 +421,9 @@ fn status_refuses_devices_that_do_not_belong_together() {
     folder.copy("a", "twin");
     folder.make("ext", 2 * MIB);
     folder.write("ext", 1080, &[0x53, 0xef]);
+    folder.write("ext", 1120, &[0x40]);
+    std::os::unix::fs::symlink(folder.full("a"), folder.full("link")).expect("a link");
+    fs::hard_link(folder.full("a"), folder.full("hard")).expect("a link");
     for (arguments, texts) in [
         (
             "status @a @x @b",
@@ -433,13 +436,17 @@ fn status_refuses_devices_that_do_not_belong_together() {
         ("status @a @blank", &["/blank has no Spindles superblock"]),
         (
             "status @a @ext",
-            &["/ext has no Spindles superblock: it carries an ext2"],
+            &["/ext has no Spindles superblock: it carries an ext4"],
         ),
         ("status @none", &["can't open", "/none"]),
     ] {
         folder.refuses(arguments, 1, texts);
     }
-    folder.refuses("status @a @./a", 2, &["are the same device"]);
+    for same in ["./a", "link", "hard"] {
+        let line = format!("status @b @a @{same}");
+        folder.refuses(&line, 2, &["are the same device"]);
+    }
+    folder.refuses("status @a @", 2, &["is a folder"]);
 }
 
 #[test]
@@ -458,7 +465,7 @@ fn status_reports_stale_truncated_and_corrupt_members() {
         .ok("status @a @b @c @d")
         .warns([
             "/a: stale: the array goes on without it since generation 2",
-            "/c: truncated: ",
+            "/c: truncated: it has 6 MiB and had 8 MiB when it became a member; make it 8 MiB again",
         ])
         .prints([
             "degraded, clean, generation 3",
