@@ -465,7 +465,7 @@ fn status_reports_stale_truncated_and_corrupt_members() {
         .ok("status @a @b @c @d")
         .warns([
             "/a: stale: the array goes on without it since generation 2",
-            "/c: truncated: it has 6 MiB and had 8 MiB when it became a member; make it 8 MiB again",
+            "/c: truncated: it has 6 MiB and had 8 MiB when it became a member; make it 8 MiB",
         ])
         .prints([
             "degraded, clean, generation 3",

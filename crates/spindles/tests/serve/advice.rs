@@ -33,7 +33,7 @@ fn fail_names_the_spare_that_replaces_the_member() {
     let wanted = format!("has already released {b}: {spare} is member 1 in its place");
     pool.run("remove b pool")
         .says(&wanted)
-        .says(&format!("`spindles wipe {b}` makes a plain device"));
+        .says(format!("`spindles wipe {b}` makes a plain device"));
     // A spare that is added while a member is out is filled, without a warning.
     pool.run("fail c pool").says("/c pool` takes it back");
     let wanted = format!("array 'pool': spare {r} takes the place of member 2");
