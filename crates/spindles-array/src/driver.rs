@@ -8,7 +8,7 @@ use crate::managed::PlaceWanted;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::spare_report::{SpareReport, Taken};
 use crate::{
-    ArraySnapshot, Busy, Incident, LostBytes, Managed, PutOut, SpaceNews, Target, TooSmall,
+    ArraySnapshot, Busy, Incident, LostBytes, Managed, PutOut, SpaceChange, Target, TooSmall,
 };
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, Instant, MemberIndex, Operation, Reply, Request,
@@ -276,8 +276,8 @@ impl Target for Driver {
         progress::lacks(&self.core.carry)
     }
 
-    fn space_news(&mut self) -> Vec<SpaceNews> {
-        self.core.space_news()
+    fn space_changes(&mut self) -> Vec<SpaceChange> {
+        self.core.space_changes()
     }
 }
 

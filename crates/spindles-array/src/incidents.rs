@@ -36,7 +36,7 @@ pub enum Incident {
 
 /// A change in whether writes get space.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SpaceNews {
+pub enum SpaceChange {
     /// Writes get no space where these devices lie. They wait, and fail after a while.
     Lacking(Vec<String>),
     /// Writes get space again.

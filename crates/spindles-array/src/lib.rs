@@ -38,7 +38,7 @@ mod tests;
 pub use areas::Areas;
 pub use degraded::Lacks;
 pub use errors::AttachError;
-pub use incidents::{Incident, SpaceNews, no_space, why_out};
+pub use incidents::{Incident, SpaceChange, no_space, why_out};
 pub use lost::LostBytes;
 pub use managed::{Managed, PlaceWanted, PutOut, await_resync};
 pub use positions::positions;

@@ -1,6 +1,6 @@
 //! The interface of all targets of block requests: a single device, a file, memory, or an array.
 
-use crate::SpaceNews;
+use crate::SpaceChange;
 use crate::errors::AttachError;
 use crate::managed::Managed;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Reply, Request};
@@ -140,7 +140,7 @@ pub trait Target: Managed {
     }
 
     /// Returns changes since the last call in whether clients' writes get space.
-    fn space_news(&mut self) -> Vec<SpaceNews> {
+    fn space_changes(&mut self) -> Vec<SpaceChange> {
         Vec::new()
     }
 }

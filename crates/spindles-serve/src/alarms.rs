@@ -1,9 +1,9 @@
 //! Alarms: events of an array that an administrator must know. Each kind has a name; similar mdadm
 //! events lend theirs.
 
+use crate::events::{ServerEvent, member_of};
 use crate::losses::Losses;
-use crate::news::{News, member_of};
-use spindles_array::{ArraySnapshot, SpaceNews, positions, why_out};
+use spindles_array::{ArraySnapshot, SpaceChange, positions, why_out};
 use spindles_block::{MemberIndex, counted};
 use spindles_device::notice::percent;
 use spindles_engine::{
@@ -302,44 +302,49 @@ impl Watch {
     }
 
     /// Returns the alarms that an event raises. `arrays` is the state after it.
-    pub fn hear(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
-        self.hear_at(Instant::now(), news, arrays)
+    pub fn hear(&mut self, event: &ServerEvent, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+        self.hear_at(Instant::now(), event, arrays)
     }
 
-    fn hear_at(&mut self, now: Instant, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+    fn hear_at(
+        &mut self,
+        now: Instant,
+        event: &ServerEvent,
+        arrays: &[ArraySnapshot],
+    ) -> Vec<Alarm> {
         let is_over = |event: &Event| {
             matches!(
                 event,
                 Event::ResyncDone { .. } | Event::ResyncIncomplete { .. }
             )
         };
-        let lost = match news {
-            News::Event { array, event, .. } if is_over(event) => {
+        let lost = match event {
+            ServerEvent::Engine { array, event, .. } if is_over(event) => {
                 let losses = self.losses.remove_entry(array);
                 losses.and_then(|(array, losses)| all_lost(&array, losses, arrays))
             }
-            News::Event { .. }
-            | News::Taken(_)
-            | News::NotBack { .. }
-            | News::Unguarded { .. }
-            | News::Space { .. }
-            | News::Grows(_)
-            | News::State(_) => None,
+            ServerEvent::Engine { .. }
+            | ServerEvent::Taken(_)
+            | ServerEvent::NotBack { .. }
+            | ServerEvent::Unguarded { .. }
+            | ServerEvent::Space { .. }
+            | ServerEvent::Grows(_)
+            | ServerEvent::State(_) => None,
         };
-        let alarm = self.alarm(news, arrays);
-        let repairs = self.repairs(now, news, arrays);
-        let mut alarms = self.listed_lost(news, arrays);
+        let alarm = self.alarm(event, arrays);
+        let repairs = self.repairs(now, event, arrays);
+        let mut alarms = self.listed_lost(event, arrays);
         alarms.extend(lost.into_iter().chain(repairs).chain(alarm));
         alarms
     }
 
     /// Returns the alarms for blocks that the arrays lost before they were opened. Their lists are
     /// read after serving began.
-    fn listed_lost(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
+    fn listed_lost(&mut self, event: &ServerEvent, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
         let mut alarms = Vec::new();
         for array in arrays {
             let blocks = array.status.lost_blocks;
-            let is_listed = matches!(news, News::State(_)) && blocks > 0;
+            let is_listed = matches!(event, ServerEvent::State(_)) && blocks > 0;
             if is_listed && self.reports_lost(&array.name) {
                 let are = if blocks == 1 { "is" } else { "are" };
                 let lost = format!("{} {are} lost", counted(blocks, "block"));
@@ -357,12 +362,17 @@ impl Watch {
 
     /// Returns the alarms for repairs: the first of a member, then a total after each interval, and
     /// all pending ones at the end of a scrub.
-    fn repairs(&mut self, now: Instant, news: &News, arrays: &[ArraySnapshot]) -> Vec<Alarm> {
-        let News::Event {
+    fn repairs(
+        &mut self,
+        now: Instant,
+        event: &ServerEvent,
+        arrays: &[ArraySnapshot],
+    ) -> Vec<Alarm> {
+        let ServerEvent::Engine {
             array,
             event,
             device,
-        } = news
+        } = event
         else {
             return Vec::new();
         };
@@ -397,14 +407,14 @@ impl Watch {
         losses.chain(repairs).collect()
     }
 
-    fn alarm(&mut self, news: &News, arrays: &[ArraySnapshot]) -> Option<Alarm> {
-        match news {
-            News::Event {
+    fn alarm(&mut self, event: &ServerEvent, arrays: &[ArraySnapshot]) -> Option<Alarm> {
+        match event {
+            ServerEvent::Engine {
                 array,
                 event,
                 device,
             } => self.of_event(array, event, device.as_deref(), arrays),
-            News::Taken(taken) => {
+            ServerEvent::Taken(taken) => {
                 let kinds: Kinds = match taken.error {
                     None => &[&SPARE_TAKEN],
                     Some(_) => &[&FAIL_SPARE],
@@ -416,7 +426,7 @@ impl Watch {
                     ..alarm(kinds, &taken.array, arrays, "")
                 })
             }
-            News::NotBack {
+            ServerEvent::NotBack {
                 array,
                 member,
                 device,
@@ -428,17 +438,19 @@ impl Watch {
                 Some(Alarm {
                     member: *member,
                     device: device.clone(),
-                    message: news.lacking()?,
+                    message: event.lacking()?,
                     ..alarm(kinds, array, arrays, "")
                 })
             }
-            News::Grows(array) => {
+            ServerEvent::Grows(array) => {
                 let array = arrays.iter().find(|it| it.name == *array)?;
                 growth(array, arrays)
             }
-            News::State(_) => None,
-            News::Space { array, news } => Some(space(array, news, arrays)),
-            News::Unguarded { array, loss } => Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss)),
+            ServerEvent::State(_) => None,
+            ServerEvent::Space { array, change } => Some(space(array, change, arrays)),
+            ServerEvent::Unguarded { array, loss } => {
+                Some(alarm(&[&DOOR_UNGUARDED], array, arrays, loss))
+            }
         }
     }
 
@@ -464,7 +476,7 @@ impl Watch {
             let is_first = !self.losses.contains_key(array);
             let losses = self.losses.entry(array.to_owned()).or_default();
             losses.add(*block, *blocks);
-            let lost = is_first.then(|| losses.news()).flatten()?;
+            let lost = is_first.then(|| losses.unreported()).flatten()?;
             let what = format!("{lost}, and perhaps more: reads there fail until they are written");
             return Some(alarm(&[&BLOCKS_LOST], array, arrays, &what));
         }
@@ -509,7 +521,7 @@ fn growth(array: &ArraySnapshot, arrays: &[ArraySnapshot]) -> Option<Alarm> {
 
 /// Returns the alarm for all lost blocks, unless the alarm for the first of them covered all.
 fn all_lost(array: &str, mut losses: Losses, arrays: &[ArraySnapshot]) -> Option<Alarm> {
-    Some(lost_for_good(array, &losses.news()?, arrays))
+    Some(lost_for_good(array, &losses.unreported()?, arrays))
 }
 
 /// Returns the alarm that blocks are lost, as `lost` describes them.
@@ -523,9 +535,9 @@ fn lost_for_good(array: &str, lost: &str, arrays: &[ArraySnapshot]) -> Alarm {
     }
 }
 
-fn space(array: &str, news: &SpaceNews, arrays: &[ArraySnapshot]) -> Alarm {
-    match news {
-        SpaceNews::Lacking(devices) => {
+fn space(array: &str, change: &SpaceChange, arrays: &[ArraySnapshot]) -> Alarm {
+    match change {
+        SpaceChange::Lacking(devices) => {
             let what = format!(
                 "no space is left for writes on the file system of {}: writes are refused until \
                  there is space; all members stay",
@@ -536,7 +548,7 @@ fn space(array: &str, news: &SpaceNews, arrays: &[ArraySnapshot]) -> Alarm {
                 ..alarm(&[&NO_SPACE], array, arrays, &what)
             }
         }
-        SpaceNews::Back => alarm(&[&SPACE_AGAIN], array, arrays, "writes get space again"),
+        SpaceChange::Back => alarm(&[&SPACE_AGAIN], array, arrays, "writes get space again"),
     }
 }
 
@@ -803,12 +815,12 @@ mod tests {
     use spindles_engine::{Finding, JournalStatus, OutReason};
 
     fn alarms(watch: &mut Watch, event: Event) -> Vec<Alarm> {
-        let news = News::Event {
+        let event = ServerEvent::Engine {
             array: "pool".to_owned(),
             event,
             device: Some("c.img".to_owned()),
         };
-        watch.hear(&news, &[])
+        watch.hear(&event, &[])
     }
 
     fn heard(watch: &mut Watch, event: Event) -> Option<Vec<&'static str>> {
@@ -892,7 +904,7 @@ mod tests {
                 replacing: None,
                 journal: None,
             };
-            watch.hear(&News::State("pool".to_owned()), &[array])
+            watch.hear(&ServerEvent::State("pool".to_owned()), &[array])
         };
         assert!(hear(0).is_empty());
         let alarms = hear(1);
@@ -934,12 +946,12 @@ mod tests {
         let mut watch = Watch::default();
         let start = Instant::now();
         let mut hear = |after_s: u64, event: Event| -> Vec<String> {
-            let news = News::Event {
+            let event = ServerEvent::Engine {
                 array: "pool".to_owned(),
                 event,
                 device: Some("c.img".to_owned()),
             };
-            let alarms = watch.hear_at(start + Duration::from_secs(after_s), &news, &[]);
+            let alarms = watch.hear_at(start + Duration::from_secs(after_s), &event, &[]);
             let repaired = alarms
                 .into_iter()
                 .filter(|alarm| alarm.kinds[0].name == "RotRepaired");

@@ -34,13 +34,13 @@ pub(crate) enum Turn {
 }
 
 /// The export and its slot budget, as seen by one client.
-pub(crate) struct Desk<'a> {
+pub(crate) struct Budget<'a> {
     pub(crate) export: &'a mut Export,
     /// The client that gets the answers to accesses taken here.
     pub(crate) user: usize,
 }
 
-impl Desk<'_> {
+impl Budget<'_> {
     /// Takes a slot of the export; its answer goes to this client.
     pub(crate) fn take(&mut self, access: Access) -> Result<SlotId, Busy> {
         self.export.take_for(self.user, access)
@@ -92,23 +92,23 @@ pub(crate) trait Client: Debug + Send {
     fn descriptor(&self) -> RawFd;
 
     /// Receives as many requests as possible; takes slots only as `may_take` allows.
-    fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn;
+    fn receive(&mut self, may_take: MayTake, budget: &mut Budget<'_>) -> Turn;
 
     /// Completes an access taken earlier.
-    fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>);
+    fn answered(&mut self, answer: Answer, budget: &mut Budget<'_>);
 
     /// Returns true if replies are waiting to be sent.
     fn has_replies(&self) -> bool;
 
     /// Sends as many replies as the descriptor accepts. Returns true if all were sent; otherwise
     /// the server polls the descriptor for writing.
-    fn send(&mut self, desk: &mut Desk<'_>) -> bool;
+    fn send(&mut self, budget: &mut Budget<'_>) -> bool;
 
     /// Stops taking requests; those already taken are still answered.
     fn take_no_more(&mut self);
 
     /// Drops the client; its slots return to the export as their accesses complete.
-    fn end(&mut self, desk: &mut Desk<'_>);
+    fn end(&mut self, budget: &mut Budget<'_>);
 
     /// Returns true if nothing is received or sent any longer.
     fn is_gone(&self) -> bool;

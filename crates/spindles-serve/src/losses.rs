@@ -40,7 +40,7 @@ impl Losses {
     }
 
     /// Returns a summary; `None` if nothing was added since the previous call.
-    pub(crate) fn news(&mut self) -> Option<String> {
+    pub(crate) fn unreported(&mut self) -> Option<String> {
         let was_reported = std::mem::replace(&mut self.is_reported, true);
         (!was_reported).then(|| self.to_string())
     }

@@ -1,8 +1,8 @@
 //! Access to a served array for commands on other threads.
 
-use crate::news::{Listener, News, Newsroom};
+use crate::events::{EventBus, ServerEvent, Subscriber};
 use crate::numbers::ServerNumbers;
-use crate::offer::Offer;
+use crate::server_handle::ServerHandle;
 use spindles_admin::assemble::SpareReport;
 use spindles_admin::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_admin::host::{
@@ -33,8 +33,8 @@ const REOPEN_MAX: Duration = Duration::from_mins(1);
 /// A served array.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    offer: Offer,
-    news: Newsroom,
+    server: ServerHandle,
+    bus: EventBus,
     /// Devices it was assembled from, without spares, and devices added since that the target need
     /// not have open.
     given: Arc<Mutex<Vec<String>>>,
@@ -48,8 +48,8 @@ impl Handle {
     /// names), with this report.
     #[must_use]
     pub fn new(
-        offer: &Offer,
-        news: &Newsroom,
+        server: &ServerHandle,
+        bus: &EventBus,
         given: &[String],
         options: &AssembleOptions,
         report: &ArrayReport,
@@ -58,8 +58,8 @@ impl Handle {
         let given = given.iter().filter(|device| !is_spare(device));
         let given = given.cloned().collect();
         Self {
-            offer: offer.clone(),
-            news: news.clone(),
+            server: server.clone(),
+            bus: bus.clone(),
             given: Arc::new(Mutex::new(given)),
             options: AssembleOptions {
                 // No other server can have written to members that went missing meanwhile.
@@ -74,19 +74,19 @@ impl Handle {
     /// The name of the export; it never changes.
     #[must_use]
     pub fn export(&self) -> String {
-        self.offer.export().name
+        self.server.export().name
     }
 
     /// Subscribes to all events from now on.
     #[must_use]
-    pub fn listen(&self) -> Listener {
-        self.news.listen()
+    pub fn subscribe(&self) -> Subscriber {
+        self.bus.subscribe()
     }
 
     /// Returns the server's counters; `None` if the server has ended.
     #[must_use]
     pub fn numbers(&self) -> Option<ServerNumbers> {
-        self.offer.numbers()
+        self.server.numbers()
     }
 }
 
@@ -103,7 +103,7 @@ impl Handle {
 
     /// Returns the devices that the target expects, and those that it has open.
     fn known(&self) -> (Vec<String>, Vec<String>) {
-        self.offer
+        self.server
             .call(|target| counted_on_and_open(target))
             .unwrap_or_default()
     }
@@ -146,8 +146,8 @@ impl Served for Handle {
 
     fn managed(&self) -> Box<dyn Managed> {
         Box::new(Remote {
-            offer: self.offer.clone(),
-            news: self.news.listen(),
+            server: self.server.clone(),
+            events: self.bus.subscribe(),
             taken: Vec::new(),
             worked: true,
         })
@@ -156,7 +156,7 @@ impl Served for Handle {
     fn report(&self) -> ArrayReport {
         // If inner arrays failed, their superblocks are readable, but not those of the outer array.
         let now = report_of(&self.devices());
-        let open = self.offer.call(|target| target.snapshot());
+        let open = self.server.call(|target| target.snapshot());
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(mut report) = now
             && report.uuid == said.uuid
@@ -207,7 +207,7 @@ impl Served for Handle {
             true
         };
         let (options, array) = (self.options.clone(), self.said());
-        self.offer.exchange(decide, move |target| {
+        self.server.exchange(decide, move |target| {
             let (before, all) = exchanged.recv().unwrap_or_default();
             let mut devices = all.clone();
             devices.retain(|device| without.as_ref() != Some(device));
@@ -287,8 +287,8 @@ fn is_here(device: &str) -> bool {
 
 /// Executes requests on the thread that owns the target.
 struct Remote {
-    offer: Offer,
-    news: Listener,
+    server: ServerHandle,
+    events: Subscriber,
     taken: Vec<Taken>,
     /// True if a job was running at the last check.
     worked: bool,
@@ -299,7 +299,7 @@ impl Remote {
         &self,
         call: impl FnOnce(&mut dyn Target) -> T + Send + 'static,
     ) -> Option<T> {
-        self.offer.call(call)
+        self.server.call(call)
     }
 
     /// Calls `call` with the name of a device.
@@ -309,7 +309,7 @@ impl Remote {
         call: impl FnOnce(&mut dyn Target, &str) -> Result<T, AttachError> + Send + 'static,
     ) -> Result<T, AttachError> {
         let name = device.to_owned();
-        let done = self.offer.call(move |target| call(target, &name));
+        let done = self.server.call(move |target| call(target, &name));
         done.unwrap_or_else(|| {
             Err(AttachError::Refused {
                 device: device.to_owned(),
@@ -339,15 +339,15 @@ impl Managed for Remote {
 
     fn next_event(&mut self) -> Option<(String, Event)> {
         loop {
-            match self.news.next()? {
-                News::Event { array, event, .. } => return Some((array, event)),
-                News::Taken(taken) => self.taken.push(taken),
+            match self.events.next()? {
+                ServerEvent::Engine { array, event, .. } => return Some((array, event)),
+                ServerEvent::Taken(taken) => self.taken.push(taken),
                 // Subscribers report these themselves; the array is unchanged.
-                News::NotBack { .. }
-                | News::Unguarded { .. }
-                | News::Space { .. }
-                | News::Grows(_)
-                | News::State(_) => {}
+                ServerEvent::NotBack { .. }
+                | ServerEvent::Unguarded { .. }
+                | ServerEvent::Space { .. }
+                | ServerEvent::Grows(_)
+                | ServerEvent::State(_) => {}
             }
         }
     }
@@ -367,7 +367,7 @@ impl Managed for Remote {
         // return `false` one check later.
         let works = self.is_working();
         let worked = std::mem::replace(&mut self.worked, works);
-        self.news.wait(LOOK_INTERVAL);
+        self.events.wait(LOOK_INTERVAL);
         worked
     }
 

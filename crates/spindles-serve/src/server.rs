@@ -1,13 +1,15 @@
 //! The thread that owns an array: it waits for clients and members in one place, and passes
 //! requests from clients to the array.
 
-use crate::client::{Client, Desk, MayTake, Turn};
+use crate::client::{Budget, Client, MayTake, Turn};
+use crate::events::{EventBus, ServerEvent};
 use crate::guard::Guard;
-use crate::news::{News, Newsroom};
 use crate::numbers::{ClientNumbers, Served, ServerNumbers};
-use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts, description_of};
 use crate::paces::Paces;
 use crate::polling::Polling;
+use crate::server_handle::{
+    Exchange, ExportFacts, Message, ServerHandle, SharedFacts, description_of,
+};
 use crate::stopper::Stopper;
 use crate::wake::{Ticker, Waker};
 use spindles_array::export::{Export, ExportLimits};
@@ -29,7 +31,7 @@ const ACCESS_BYTES_MAX: u32 = 1 << 20;
 const WOKEN: WatchId = WatchId(0);
 const TICKED: WatchId = WatchId(1);
 /// First watch ID of the connections.
-const GUESTS: usize = 2;
+const CONNECTIONS: usize = 2;
 /// First watch ID of watched processes, above those of all connections.
 const GUARDS: u32 = 1 << 30;
 /// After this many busy turns, the server polls the descriptors of quiet connections.
@@ -84,17 +86,17 @@ enum Lookout {
     Yes,
 }
 
-/// A connection (a *guest*) and its state.
+/// A connection and its state.
 #[derive(Debug)]
-struct Guest {
+struct Connection {
     client: Box<dyn Client>,
     /// Polling for requests, and for room for replies.
     reads: Lookout,
     writes: Lookout,
     /// Result of the last receive: more to receive, or waiting for slots of the export.
     turn: Turn,
-    /// True if the connection is in the run queue, `Server::due`.
-    due: bool,
+    /// True if the connection is in the run queue, `Server::run_queue`.
+    is_queued: bool,
     /// Number of ticks for which the client has held slots and moved nothing.
     stuck_ticks: u32,
     /// When it connected, in seconds since 1970.
@@ -110,17 +112,17 @@ fn seconds_now() -> u64 {
 /// Serves one array.
 pub struct Server {
     export: Export,
-    guests: Vec<Option<Guest>>,
+    connections: Vec<Option<Connection>>,
     /// The run queue: connections with something to receive, send or settle, in order of arrival.
-    due: VecDeque<usize>,
+    run_queue: VecDeque<usize>,
     /// Connections that may become readable or writable at any time, and are not polled yet.
     quiet: Vec<usize>,
     polling: Polling,
     /// Connections out of slot budget, in order of arrival.
-    starved: VecDeque<usize>,
+    waiting: VecDeque<usize>,
     /// True if connections wait for slots while others hold slots and move nothing.
     is_hindered: bool,
-    arrived: Receiver<Arrival>,
+    received: Receiver<Message>,
     stopper: Stopper,
     ticker: Ticker,
     limits: ServerLimits,
@@ -136,11 +138,11 @@ pub struct Server {
     /// True until the first tick after the target was opened, which reads its lists meanwhile.
     is_new: bool,
     facts: SharedFacts,
-    news: Newsroom,
+    bus: EventBus,
     /// Processes that transports depend on, until they end.
     guards: Vec<Option<Guard>>,
     /// Events not of the target, and not published yet.
-    own_news: Vec<News>,
+    own_events: Vec<ServerEvent>,
     /// Pending exchanges of the target, in order of arrival. Clients take no requests until the
     /// last one is done.
     exchanges: VecDeque<Exchange>,
@@ -153,7 +155,7 @@ impl Debug for Server {
 }
 
 impl Server {
-    /// Creates a server for a target, and the export to offer to clients.
+    /// Creates a server for a target, and the export to handle to clients.
     ///
     /// # Errors
     ///
@@ -163,7 +165,7 @@ impl Server {
         name: &str,
         description: String,
         limits: ServerLimits,
-    ) -> Result<(Self, Offer), ServerError> {
+    ) -> Result<(Self, ServerHandle), ServerError> {
         let waker = Waker::new()?;
         let export = Export::new(
             target,
@@ -176,18 +178,18 @@ impl Server {
         let stopper = Stopper::new(waker);
         let facts = ExportFacts::of(&export, name, description);
         let facts = Arc::new(Mutex::new(facts));
-        let (offer, arrived) = Offer::new(&facts, &stopper);
+        let (handle, received) = ServerHandle::new(&facts, &stopper);
         let ticker = Ticker::new(limits.stuck_timeout / TICKS)?;
         let server = Self {
             ticker,
             export,
-            guests: Vec::new(),
-            due: VecDeque::new(),
+            connections: Vec::new(),
+            run_queue: VecDeque::new(),
             quiet: Vec::new(),
             polling: Polling::new(),
-            starved: VecDeque::new(),
+            waiting: VecDeque::new(),
             is_hindered: false,
-            arrived,
+            received,
             stopper,
             limits,
             served: Served::default(),
@@ -197,12 +199,12 @@ impl Server {
             looks: false,
             is_new: true,
             facts,
-            news: Newsroom::default(),
+            bus: EventBus::default(),
             guards: Vec::new(),
-            own_news: Vec::new(),
+            own_events: Vec::new(),
             exchanges: VecDeque::new(),
         };
-        Ok((server, offer))
+        Ok((server, handle))
     }
 
     /// The name of the export.
@@ -226,14 +228,14 @@ impl Server {
 
     fn numbers(&self) -> ServerNumbers {
         let mut served = self.served;
-        let guests = || self.guests.iter().flatten();
-        guests().for_each(|guest| served.add(guest.client.moved()));
-        let over_ring = guests().filter(|guest| guest.client.is_over_ring());
-        let clients = guests().map(|guest| {
-            let moved = guest.client.moved();
+        let connections = || self.connections.iter().flatten();
+        connections().for_each(|connection| served.add(connection.client.moved()));
+        let over_ring = connections().filter(|connection| connection.client.is_over_ring());
+        let clients = connections().map(|connection| {
+            let moved = connection.client.moved();
             ClientNumbers {
-                origin: guest.client.origin(),
-                since_s: guest.since_s,
+                origin: connection.client.origin(),
+                since_s: connection.since_s,
                 requests: moved.requests,
                 read_bytes: moved.read_bytes,
                 written_bytes: moved.payload_bytes,
@@ -265,8 +267,8 @@ impl Server {
 
     /// Returns the event bus.
     #[must_use]
-    pub fn news(&self) -> Newsroom {
-        self.news.clone()
+    pub fn bus(&self) -> EventBus {
+        self.bus.clone()
     }
 
     /// Serves until stopped. Calls the callback with each event and the state of the arrays after
@@ -275,9 +277,12 @@ impl Server {
     /// # Errors
     ///
     /// The target can't poll descriptors, or could not be reopened.
-    pub fn run(self, on_news: impl FnMut(&News, &[ArraySnapshot])) -> Result<Self, ServerError> {
+    pub fn run(
+        self,
+        on_event: impl FnMut(&ServerEvent, &[ArraySnapshot]),
+    ) -> Result<Self, ServerError> {
         let stopper = self.stopper();
-        let ended = self.serve_until_stopped(on_news);
+        let ended = self.serve_until_stopped(on_event);
         // The listener may stay open for other exports, but this one accepts no more connections.
         stopper.stop();
         ended
@@ -285,7 +290,7 @@ impl Server {
 
     fn serve_until_stopped(
         mut self,
-        mut on_news: impl FnMut(&News, &[ArraySnapshot]),
+        mut on_event: impl FnMut(&ServerEvent, &[ArraySnapshot]),
     ) -> Result<Self, ServerError> {
         self.watch_own()?;
         let mut ends = false;
@@ -295,29 +300,31 @@ impl Server {
             while let Some(answer) = self.export.poll(false) {
                 idle = false;
                 let user = self.export.user(answer.slot);
-                let guest = self.guests[user].as_mut().expect("it has requests");
+                let connection = self.connections[user].as_mut().expect("it has requests");
                 let export = &mut self.export;
-                guest.client.answered(answer, &mut Desk { export, user });
-                self.is_due(user);
+                connection
+                    .client
+                    .answered(answer, &mut Budget { export, user });
+                self.enqueue(user);
             }
             while let Some(id) = self.export.next_ready() {
                 idle = false;
-                self.ready(id, &mut on_news)?;
+                self.ready(id, &mut on_event)?;
             }
-            for _ in 0..self.due.len() {
-                let user = self.due.pop_front().expect("the length was read");
+            for _ in 0..self.run_queue.len() {
+                let user = self.run_queue.pop_front().expect("the length was read");
                 idle &= !self.serve(user);
             }
-            idle &= !self.feed();
-            self.publish_news(&mut on_news);
+            idle &= !self.serve_waiting();
+            self.publish_events(&mut on_event);
             if self.stopper.is_stopping() {
                 if !ends {
                     (ends, idle) = (true, false);
                     self.begin_end();
                 }
-                if self.guests.iter().all(Option::is_none) {
+                if self.connections.iter().all(Option::is_none) {
                     // Drop connections accepted from now on, instead of letting them wait.
-                    self.arrived = channel().1;
+                    self.received = channel().1;
                     return Ok(self);
                 }
             }
@@ -325,7 +332,7 @@ impl Server {
                 idle = false;
                 self = self.exchanged()?;
             }
-            if !idle || !self.due.is_empty() {
+            if !idle || !self.run_queue.is_empty() {
                 self.polling.end();
                 turns += 1;
                 if turns >= TURNS_UNHEARD {
@@ -345,37 +352,37 @@ impl Server {
     }
 
     /// Publishes the pending events to all subscribers.
-    fn publish_news(&mut self, on_news: &mut impl FnMut(&News, &[ArraySnapshot])) {
+    fn publish_events(&mut self, on_event: &mut impl FnMut(&ServerEvent, &[ArraySnapshot])) {
         let looks = std::mem::take(&mut self.looks);
-        let mut all_news = News::of(self.export.target_mut(), &mut self.arrays, looks);
-        all_news.append(&mut self.own_news);
-        for news in all_news {
-            if let News::Event {
+        let mut events = ServerEvent::of(self.export.target_mut(), &mut self.arrays, looks);
+        events.append(&mut self.own_events);
+        for event in events {
+            if let ServerEvent::Engine {
                 event: Event::Grown { .. },
                 ..
-            } = &news
+            } = &event
             {
                 self.tell_facts();
             }
-            on_news(&news, &self.arrays);
-            self.news.tell(&news);
+            on_event(&event, &self.arrays);
+            self.bus.publish(&event);
         }
     }
 
     /// Retries quiet connections, which may have become readable or writable.
     fn look_again(&mut self) {
         while let Some(user) = self.quiet.pop() {
-            let Some(guest) = &mut self.guests[user] else {
+            let Some(connection) = &mut self.connections[user] else {
                 continue;
             };
-            if guest.reads == Lookout::Soon {
-                guest.reads = Lookout::No;
-                guest.turn = Turn::More;
+            if connection.reads == Lookout::Soon {
+                connection.reads = Lookout::No;
+                connection.turn = Turn::More;
             }
-            if guest.writes == Lookout::Soon {
-                guest.writes = Lookout::No;
+            if connection.writes == Lookout::Soon {
+                connection.writes = Lookout::No;
             }
-            self.is_due(user);
+            self.enqueue(user);
         }
         std::hint::spin_loop();
     }
@@ -383,16 +390,16 @@ impl Server {
     /// Polls the descriptors of all quiet connections.
     fn look_out_for_all(&mut self) -> Result<(), ServerError> {
         while let Some(user) = self.quiet.pop() {
-            let Some(guest) = &mut self.guests[user] else {
+            let Some(connection) = &mut self.connections[user] else {
                 continue;
             };
-            let reads = guest.reads == Lookout::Soon;
-            let writes = guest.writes == Lookout::Soon;
+            let reads = connection.reads == Lookout::Soon;
+            let writes = connection.writes == Lookout::Soon;
             if reads {
-                guest.reads = Lookout::Yes;
+                connection.reads = Lookout::Yes;
             }
             if writes {
-                guest.writes = Lookout::Yes;
+                connection.writes = Lookout::Yes;
             }
             if reads {
                 self.look_out(user, Readiness::Read)?;
@@ -405,11 +412,11 @@ impl Server {
     }
 
     /// Adds a connection to the run queue.
-    fn is_due(&mut self, user: usize) {
-        if let Some(guest) = &mut self.guests[user]
-            && !std::mem::replace(&mut guest.due, true)
+    fn enqueue(&mut self, user: usize) {
+        if let Some(connection) = &mut self.connections[user]
+            && !std::mem::replace(&mut connection.is_queued, true)
         {
-            self.due.push_back(user);
+            self.run_queue.push_back(user);
         }
     }
 
@@ -453,24 +460,25 @@ impl Server {
             self.export = (self.export.exchange(exchange.exchange)).map_err(ServerError::Lost)?;
             self.watch_own()?;
             let now = self.export.target().snapshot();
-            self.own_news.extend(News::not_back(&self.arrays, &now));
+            self.own_events
+                .extend(ServerEvent::not_back(&self.arrays, &now));
             self.arrays = now;
             self.is_new = true;
             let grow = self.arrays.iter().filter(|it| it.status.growth.is_some());
-            self.own_news
-                .extend(grow.map(|it| News::Grows(it.name.clone())));
+            self.own_events
+                .extend(grow.map(|it| ServerEvent::Grows(it.name.clone())));
         }
-        for user in 0..self.guests.len() {
-            let Some(guest) = &mut self.guests[user] else {
+        for user in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[user] else {
                 continue;
             };
             if is_decided {
-                (guest.reads, guest.writes) = (Lookout::No, Lookout::No);
+                (connection.reads, connection.writes) = (Lookout::No, Lookout::No);
             }
-            if guest.turn == Turn::Drained {
-                guest.turn = Turn::More;
+            if connection.turn == Turn::Drained {
+                connection.turn = Turn::More;
             }
-            self.is_due(user);
+            self.enqueue(user);
         }
         self.tell_facts();
         Ok(self)
@@ -501,29 +509,29 @@ impl Server {
     fn ready(
         &mut self,
         id: WatchId,
-        on_news: &mut impl FnMut(&News, &[ArraySnapshot]),
+        on_event: &mut impl FnMut(&ServerEvent, &[ArraySnapshot]),
     ) -> Result<(), ServerError> {
         if id == WOKEN {
             self.stopper.waker().heard();
             self.watch(self.stopper.waker().descriptor(), WOKEN)?;
             // The waker may have ended a client.
-            (0..self.guests.len()).for_each(|user| self.is_due(user));
-            while let Ok(arrival) = self.arrived.try_recv() {
-                match arrival {
-                    Arrival::Client(client) => self.join(client),
-                    Arrival::Guard(guard) => {
+            (0..self.connections.len()).for_each(|user| self.enqueue(user));
+            while let Ok(message) = self.received.try_recv() {
+                match message {
+                    Message::Client(client) => self.join(client),
+                    Message::Guard(guard) => {
                         self.guards.push(Some(guard));
                         self.watch_guard(self.guards.len() - 1)?;
                     }
-                    Arrival::Call(call) => {
+                    Message::Call(call) => {
                         // A caller that finds a job ended must already have the events of its end.
-                        self.publish_news(on_news);
+                        self.publish_events(on_event);
                         call(self.export.target_mut());
                     }
                     // The requester may be gone.
-                    Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
+                    Message::Numbers(asked) => drop(asked.send(self.numbers())),
                     // Handle one at a time: each requester waits for its own.
-                    Arrival::Exchange(exchange) => self.exchanges.push_back(exchange),
+                    Message::Exchange(exchange) => self.exchanges.push_back(exchange),
                 }
             }
             return Ok(());
@@ -537,115 +545,115 @@ impl Server {
         if let Some(at) = id.0.checked_sub(GUARDS) {
             let guard = self.guards[usize::try_from(at).expect("64 bits")].take();
             let outermost = self.arrays.first().map(|array| array.name.clone());
-            self.own_news.extend(guard.and_then(|guard| {
-                Some(News::Unguarded {
+            self.own_events.extend(guard.and_then(|guard| {
+                Some(ServerEvent::Unguarded {
                     array: outermost.unwrap_or_else(|| self.name()),
                     loss: guard.loss()?,
                 })
             }));
             return Ok(());
         }
-        let number = usize::try_from(id.0).expect("64 bits") - GUESTS;
+        let number = usize::try_from(id.0).expect("64 bits") - CONNECTIONS;
         let (at, writes) = (number / 2, number % 2 == 1);
-        let guest = self.guests[at].as_mut().expect("a watched connection");
+        let connection = self.connections[at].as_mut().expect("a watched connection");
         if writes {
-            guest.writes = Lookout::No;
+            connection.writes = Lookout::No;
         } else {
-            guest.reads = Lookout::No;
-            if guest.turn == Turn::Drained {
-                guest.turn = Turn::More;
+            connection.reads = Lookout::No;
+            if connection.turn == Turn::Drained {
+                connection.turn = Turn::More;
             }
         }
-        self.is_due(at);
+        self.enqueue(at);
         Ok(())
     }
 
     fn look_out(&mut self, user: usize, readiness: Readiness) -> Result<(), ServerError> {
-        let guest = self.guests[user].as_ref().expect("it is there");
+        let connection = self.connections[user].as_ref().expect("it is there");
         let which = match readiness {
             Readiness::Read => 0,
             Readiness::Write => 1,
         };
-        let id = GUESTS + 2 * user + which;
+        let id = CONNECTIONS + 2 * user + which;
         Ok(self.export.watch(Watch {
-            descriptor: guest.client.descriptor(),
+            descriptor: connection.client.descriptor(),
             readiness,
             id: WatchId(u32::try_from(id).expect("few")),
         })?)
     }
 
     fn join(&mut self, client: Box<dyn Client>) {
-        let free = self.guests.iter().position(Option::is_none);
-        let at = free.unwrap_or(self.guests.len());
+        let free = self.connections.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.connections.len());
         if at >= self.limits.connections || self.stopper.is_stopping() {
             return; // Dropping the client closes its descriptor.
         }
         self.served.connections += 1;
-        let guest = Guest {
+        let connection = Connection {
             client,
             reads: Lookout::No,
             writes: Lookout::No,
             turn: Turn::More,
-            due: false,
+            is_queued: false,
             stuck_ticks: 0,
             since_s: seconds_now(),
         };
-        if at == self.guests.len() {
-            self.guests.push(None);
+        if at == self.connections.len() {
+            self.connections.push(None);
         }
-        self.guests[at] = Some(guest);
-        self.is_due(at);
+        self.connections[at] = Some(connection);
+        self.enqueue(at);
     }
 
     /// Receives from a client and sends to it, as far as possible. Returns true if anything was
     /// moved.
     fn serve(&mut self, user: usize) -> bool {
-        let Some(guest) = &mut self.guests[user] else {
+        let Some(connection) = &mut self.connections[user] else {
             return false;
         };
-        guest.due = false;
+        connection.is_queued = false;
         let export = &mut self.export;
-        let mut desk = Desk { export, user };
-        let before = guest.client.moved();
-        if guest.turn == Turn::More {
-            let may_take = match (!self.exchanges.is_empty(), self.starved.is_empty()) {
+        let mut budget = Budget { export, user };
+        let before = connection.client.moved();
+        if connection.turn == Turn::More {
+            let may_take = match (!self.exchanges.is_empty(), self.waiting.is_empty()) {
                 (false, true) => MayTake::All,
                 (false, false) if self.is_hindered => MayTake::Short,
                 (true, _) | (false, false) => MayTake::Nothing,
             };
-            guest.turn = guest.client.receive(may_take, &mut desk);
-            if guest.turn == Turn::Full {
-                self.starved.push_back(user);
+            connection.turn = connection.client.receive(may_take, &mut budget);
+            if connection.turn == Turn::Full {
+                self.waiting.push_back(user);
             }
         }
-        if guest.client.has_replies()
-            && guest.writes == Lookout::No
-            && !guest.client.send(&mut desk)
+        if connection.client.has_replies()
+            && connection.writes == Lookout::No
+            && !connection.client.send(&mut budget)
         {
-            guest.writes = Lookout::Soon;
+            connection.writes = Lookout::Soon;
             self.quiet.push(user);
         }
-        let did = guest.client.moved() != before;
+        let did = connection.client.moved() != before;
         self.settle(user);
         did
     }
 
     /// Lets connections out of slot budget take their requests, in order. Returns true if any did.
-    fn feed(&mut self) -> bool {
+    fn serve_waiting(&mut self) -> bool {
         let mut did = false;
         if !self.exchanges.is_empty() {
             return did;
         }
-        while let Some(&user) = self.starved.front()
-            && self.feed_one(user, MayTake::All)
+        while let Some(&user) = self.waiting.front()
+            && self.serve_one_waiting(user, MayTake::All)
         {
             did = true;
         }
         if self.is_hindered {
             // The first one may wait for a long time: let short requests pass.
-            let waiting: Vec<usize> = self.starved.iter().copied().collect();
+            let waiting: Vec<usize> = self.waiting.iter().copied().collect();
             for user in waiting {
-                did |= self.feed_one(user, MayTake::Short);
+                did |= self.serve_one_waiting(user, MayTake::Short);
             }
         }
         did
@@ -653,40 +661,42 @@ impl Server {
 
     /// Lets one waiting connection take the requests that `may_take` permits. Returns true if it
     /// took a request or a part of one, or waits no longer.
-    fn feed_one(&mut self, user: usize, may_take: MayTake) -> bool {
-        let guest = self.guests[user].as_mut().expect("it is not over");
+    fn serve_one_waiting(&mut self, user: usize, may_take: MayTake) -> bool {
+        let connection = self.connections[user].as_mut().expect("it is not over");
         let export = &mut self.export;
-        let before = guest.client.moved();
-        let turn = guest.client.receive(may_take, &mut Desk { export, user });
-        if turn == Turn::Full && guest.client.moved() == before {
+        let before = connection.client.moved();
+        let turn = connection
+            .client
+            .receive(may_take, &mut Budget { export, user });
+        if turn == Turn::Full && connection.client.moved() == before {
             return false;
         }
-        guest.turn = turn;
-        self.starved.retain(|it| *it != user);
+        connection.turn = turn;
+        self.waiting.retain(|it| *it != user);
         if turn == Turn::Full {
-            self.starved.push_back(user); // Back of the queue: others come first.
+            self.waiting.push_back(user); // Back of the queue: others come first.
         }
-        self.is_due(user);
+        self.enqueue(user);
         true
     }
 
     /// Forgets a client that is over, or arranges for more to be received from it.
     fn settle(&mut self, user: usize) {
-        let guest = self.guests[user].as_mut().expect("it is there");
-        if guest.client.is_over() {
-            guest.client.shut_down();
-            let is_watched = guest.reads == Lookout::Yes || guest.writes == Lookout::Yes;
-            if !is_watched && guest.turn != Turn::Full {
-                let moved = guest.client.moved();
+        let connection = self.connections[user].as_mut().expect("it is there");
+        if connection.client.is_over() {
+            connection.client.shut_down();
+            let is_watched = connection.reads == Lookout::Yes || connection.writes == Lookout::Yes;
+            if !is_watched && connection.turn != Turn::Full {
+                let moved = connection.client.moved();
                 self.served.add(moved);
-                self.guests[user] = None;
+                self.connections[user] = None;
             }
             return;
         }
-        match guest.turn {
-            Turn::More => self.is_due(user),
-            Turn::Drained if !guest.client.is_gone() && guest.reads == Lookout::No => {
-                guest.reads = Lookout::Soon;
+        match connection.turn {
+            Turn::More => self.enqueue(user),
+            Turn::Drained if !connection.client.is_gone() && connection.reads == Lookout::No => {
+                connection.reads = Lookout::Soon;
                 self.quiet.push(user);
             }
             Turn::Drained | Turn::Full => {}
@@ -695,15 +705,15 @@ impl Server {
 
     /// Begins the end: clients finish what is in progress, and take no more requests.
     fn begin_end(&mut self) {
-        for user in 0..self.guests.len() {
-            let Some(guest) = &mut self.guests[user] else {
+        for user in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[user] else {
                 continue;
             };
-            guest.client.take_no_more();
-            if guest.turn == Turn::Drained {
-                guest.turn = Turn::More;
+            connection.client.take_no_more();
+            if connection.turn == Turn::Drained {
+                connection.turn = Turn::More;
             }
-            self.is_due(user);
+            self.enqueue(user);
         }
     }
 
@@ -716,19 +726,19 @@ impl Server {
             self.paces.look(&self.arrays_now(), Instant::now());
         }
         let waits = !self.exchanges.is_empty() || self.stopper.is_stopping();
-        let hinders = waits || !self.starved.is_empty();
+        let hinders = waits || !self.waiting.is_empty();
         self.is_hindered = false;
-        for user in 0..self.guests.len() {
-            let Some(guest) = &mut self.guests[user] else {
+        for user in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[user] else {
                 continue;
             };
-            let stuck = guest.client.is_stuck();
-            guest.stuck_ticks = if stuck { guest.stuck_ticks + 1 } else { 0 };
-            self.is_hindered |= stuck && !self.starved.is_empty();
-            if hinders && guest.stuck_ticks >= TICKS {
+            let stuck = connection.client.is_stuck();
+            connection.stuck_ticks = if stuck { connection.stuck_ticks + 1 } else { 0 };
+            self.is_hindered |= stuck && !self.waiting.is_empty();
+            if hinders && connection.stuck_ticks >= TICKS {
                 let export = &mut self.export;
-                guest.client.end(&mut Desk { export, user });
-                self.is_due(user);
+                connection.client.end(&mut Budget { export, user });
+                self.enqueue(user);
             }
         }
     }

@@ -6,7 +6,8 @@
 use spindles_array::{Target, open_device};
 use spindles_device::OpenOptions;
 use spindles_serve::{
-    Door, DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS, WatcherCommand, watch,
+    Listener, ListenerOptions, Server, ServerHandle, ServerLimits, Stopper, TRANSPORTS,
+    WatcherCommand, watch,
 };
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,14 +23,14 @@ struct Served {
     /// `None` once it has ended.
     thread: Option<JoinHandle<()>>,
     stopper: Stopper,
-    offer: Offer,
-    door: Box<dyn Door>,
+    handle: ServerHandle,
+    listener: Box<dyn Listener>,
 }
 
 impl Served {
     fn flushes(&self) -> u64 {
         let flushes = |target: &mut dyn Target| target.counters().total().flushes;
-        self.offer.call(flushes).expect("it serves")
+        self.handle.call(flushes).expect("it serves")
     }
 }
 
@@ -37,7 +38,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.stopper.stop();
         let ended = self.thread.take().expect("it has not ended").join();
-        let message = self.door.close();
+        let message = self.listener.close();
         assert!(thread::panicking() || ended.is_ok());
         assert!(thread::panicking() || message.is_none(), "{message:?}");
     }
@@ -51,10 +52,10 @@ const WATCHER: [&str; 2] = ["--exact", "public::watcher_process"];
 fn watcher_process() {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let words = arguments.strip_prefix(&WATCHER.map(OsString::from));
-    if let Some(words @ [door, ..]) = words
-        && door == "fuse"
+    if let Some(words @ [listener, ..]) = words
+        && listener == "fuse"
     {
-        watch(words).expect("it was started by a door");
+        watch(words).expect("it was started by a listener");
     }
 }
 
@@ -65,32 +66,32 @@ fn serve(transport: &str, address: &str) -> Result<Served, String> {
         let target = open_device("mem:8M", &OpenOptions::default()).expect("memory");
         let limits = ServerLimits::default();
         let server = Server::new(target, "disk", String::new(), limits);
-        let (server, offer) = server.expect("it serves");
-        let reached = (server.stopper(), offer);
+        let (server, handle) = server.expect("it serves");
+        let reached = (server.stopper(), handle);
         send.send(reached).expect("it is waited for");
         let ended = server.run(|_, _| {}).expect("it was stopped");
         ended.close().expect("all is durable");
     });
-    let (stopper, offer) = receive.recv().expect("it serves");
+    let (stopper, handle) = receive.recv().expect("it serves");
     let row = TRANSPORTS.iter().find(|row| row.name == transport);
     let row = row.expect("a transport");
-    let options = DoorOptions {
+    let options = ListenerOptions {
         watcher: Some(WatcherCommand {
             program: std::env::current_exe().expect("a program"),
             arguments: WATCHER.map(OsString::from).to_vec(),
         }),
-        ..DoorOptions::default()
+        ..ListenerOptions::default()
     };
-    let door = (row.bind)(address, &options);
+    let listener = (row.bind)(address, &options);
     let mut served = Served {
         thread: Some(thread),
         stopper,
-        offer,
-        door: door.expect("the address is free"),
+        handle,
+        listener: listener.expect("the address is free"),
     };
-    let offers = std::slice::from_ref(&served.offer);
-    let prepared = served.door.prepare(offers);
-    let opened = prepared.and_then(|()| served.door.open(offers));
+    let handles = std::slice::from_ref(&served.handle);
+    let prepared = served.listener.prepare(handles);
+    let opened = prepared.and_then(|()| served.listener.open(handles));
     opened.map_err(|error| error.to_string())?;
     Ok(served)
 }

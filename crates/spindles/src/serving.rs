@@ -7,7 +7,7 @@ use spindles_admin::host::Served as _;
 use spindles_admin::scan::Given;
 use spindles_format::Uuid;
 use spindles_serve::sandbox::Sandbox;
-use spindles_serve::{Handle, Offer, Origin, Seen, Stopper, User, lasts};
+use spindles_serve::{Handle, Origin, Seen, ServerHandle, Stopper, User, lasts};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
@@ -29,7 +29,7 @@ pub(crate) struct Way {
     /// The sandbox, if the process entered one.
     pub(crate) sandbox: Option<Sandbox>,
     /// Offers of the process's other exports.
-    pub(crate) others: Vec<Offer>,
+    pub(crate) others: Vec<ServerHandle>,
 }
 
 /// An array that this process serves, for the commands of other processes.

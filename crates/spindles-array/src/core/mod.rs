@@ -10,7 +10,7 @@ pub(crate) mod tree;
 pub(crate) use carry::{ArrayIndex, Carry, Node};
 
 use crate::ArraySnapshot;
-use crate::incidents::SpaceNews;
+use crate::incidents::SpaceChange;
 use crate::labels::Spare;
 use carry::Full;
 use space::{Space, Waiting};
@@ -65,7 +65,7 @@ impl Core {
     }
 
     /// Returns the changes in space for writes since the last call.
-    pub(crate) fn space_news(&mut self) -> Vec<SpaceNews> {
+    pub(crate) fn space_changes(&mut self) -> Vec<SpaceChange> {
         self.space.news()
     }
 

@@ -7,7 +7,7 @@
 
 use super::carry::{ArrayIndex, Carry, Node};
 use super::tree;
-use crate::incidents::SpaceNews;
+use crate::incidents::SpaceChange;
 use crate::members::DeviceIndex;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, Request};
 use spindles_device::holes::Holes;
@@ -64,12 +64,12 @@ pub(super) struct Space {
     shortage: Option<Shortage>,
     waiting: VecDeque<Waiting>,
     next_try: Option<Instant>,
-    news: Vec<SpaceNews>,
+    news: Vec<SpaceChange>,
 }
 
 impl Space {
     /// Returns the changes since the last call.
-    pub(super) fn news(&mut self) -> Vec<SpaceNews> {
+    pub(super) fn news(&mut self) -> Vec<SpaceChange> {
         std::mem::take(&mut self.news)
     }
 
@@ -116,7 +116,7 @@ impl Space {
         let shortage = self.shortage.get_or_insert_with(|| {
             let name = |device: &DeviceIndex| carry.members().facts(*device).name.clone();
             let names = lacking.iter().map(name).collect();
-            news.push(SpaceNews::Lacking(names));
+            news.push(SpaceChange::Lacking(names));
             Shortage {
                 since: Instant::now(),
                 left_bytes: left_bytes(carry).unwrap_or(0),
@@ -183,7 +183,7 @@ impl Space {
         self.has_metadata &= self.is_scarce;
         let is_over = |shortage: &mut Shortage| shortage.is_over(left);
         if self.shortage.take_if(is_over).is_some() {
-            self.news.push(SpaceNews::Back);
+            self.news.push(SpaceChange::Back);
         }
     }
 }

@@ -5,8 +5,8 @@ use super::metric::Facts;
 use super::page::{MEDIA_TYPE, page};
 use super::rows::{HISTOGRAMS, METRICS};
 use crate::listening::port_failed;
-use crate::offer::Offer;
-use crate::transports::DoorError;
+use crate::server_handle::ServerHandle;
+use crate::transports::ListenerError;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -37,12 +37,12 @@ impl MetricsServer {
     ///
     /// The address is invalid, reachable from other machines without permission, or refused by the
     /// system.
-    pub fn bind(text: &str, allow_plaintext: bool) -> Result<Self, DoorError> {
-        let asked = address::parse(text, allow_plaintext).map_err(DoorError::Usage)?;
+    pub fn bind(text: &str, allow_plaintext: bool) -> Result<Self, ListenerError> {
+        let asked = address::parse(text, allow_plaintext).map_err(ListenerError::Usage)?;
         let listener = TcpListener::bind(asked);
         let listener = listener.and_then(|listener| listener.local_addr().map(|at| (listener, at)));
         let (listener, address) = listener.map_err(|error| {
-            DoorError::Refused(Box::new(io::Error::new(
+            ListenerError::Refused(Box::new(io::Error::new(
                 error.kind(),
                 format!("--metrics: {}", port_failed(asked, &error)),
             )))
@@ -61,15 +61,15 @@ impl MetricsServer {
     /// # Errors
     ///
     /// The thread can't be started.
-    pub fn open(self, offers: &[Offer]) -> io::Result<()> {
-        let offers: Arc<[Offer]> = offers.into();
+    pub fn open(self, servers: &[ServerHandle]) -> io::Result<()> {
+        let servers: Arc<[ServerHandle]> = servers.into();
         let thread = thread::Builder::new().name("spindles-metrics".to_owned());
-        thread.spawn(move || accept(&self.listener, &offers))?;
+        thread.spawn(move || accept(&self.listener, &servers))?;
         Ok(())
     }
 }
 
-fn accept(listener: &TcpListener, offers: &Arc<[Offer]>) {
+fn accept(listener: &TcpListener, servers: &Arc<[ServerHandle]>) {
     let under_way: Arc<AtomicUsize> = Arc::default();
     loop {
         let Ok((stream, _)) = listener.accept() else {
@@ -80,11 +80,11 @@ fn accept(listener: &TcpListener, offers: &Arc<[Offer]>) {
             continue; // Dropping the stream closes it.
         }
         under_way.fetch_add(1, Ordering::SeqCst);
-        let (counted, offers) = (Arc::clone(&under_way), Arc::clone(offers));
+        let (counted, servers) = (Arc::clone(&under_way), Arc::clone(servers));
         let thread = thread::Builder::new().name("spindles-metrics".to_owned());
         let begun = thread.spawn(move || {
             // Ignore clients that disconnect.
-            drop(answer(stream, &offers));
+            drop(answer(stream, &servers));
             counted.fetch_sub(1, Ordering::SeqCst);
         });
         if begun.is_err() {
@@ -93,10 +93,10 @@ fn accept(listener: &TcpListener, offers: &Arc<[Offer]>) {
     }
 }
 
-fn answer(mut stream: TcpStream, offers: &[Offer]) -> io::Result<()> {
+fn answer(mut stream: TcpStream, servers: &[ServerHandle]) -> io::Result<()> {
     let response = match receive(&mut stream)? {
         Some(head) => respond(&head, || {
-            let facts: Vec<Facts> = offers.iter().filter_map(Facts::of).collect();
+            let facts: Vec<Facts> = servers.iter().filter_map(Facts::of).collect();
             (!facts.is_empty()).then(|| page(METRICS, HISTOGRAMS, &facts))
         }),
         None => plain("431 Request Header Fields Too Large"),

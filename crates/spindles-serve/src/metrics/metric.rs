@@ -1,7 +1,7 @@
 //! Metrics and histograms as rows, and the facts of a server that they show.
 
 use crate::numbers::ServerNumbers;
-use crate::offer::Offer;
+use crate::server_handle::ServerHandle;
 use spindles_array::ArraySnapshot;
 use spindles_device::Latencies;
 
@@ -63,12 +63,12 @@ pub(super) type Samples<'a> = dyn FnMut(&[&str], u64) + 'a;
 
 impl Facts {
     /// `None` if the server has ended.
-    pub(super) fn of(offer: &Offer) -> Option<Self> {
-        let arrays = offer.call(|target| target.snapshot())?;
+    pub(super) fn of(server: &ServerHandle) -> Option<Self> {
+        let arrays = server.call(|target| target.snapshot())?;
         let first = arrays.first();
         Some(Self {
-            name: first.map_or_else(|| offer.export().name, |array| array.name.clone()),
-            numbers: offer.numbers()?,
+            name: first.map_or_else(|| server.export().name, |array| array.name.clone()),
+            numbers: server.numbers()?,
             arrays,
         })
     }

@@ -9,7 +9,7 @@ mod users; // Not a row: finds users of a file or device.
 mod watcher; // Not a row: shared by fuse and ublk.
 
 use crate::certificates::Certificates;
-use crate::offer::Offer;
+use crate::server_handle::ServerHandle;
 use std::error::Error;
 use std::fmt::Debug;
 use std::io;
@@ -28,7 +28,7 @@ pub struct Transport {
     pub value: &'static str,
     /// Help text of the option.
     pub help: &'static str,
-    /// True if one listener (*door*) serves all exports; otherwise each export has its own.
+    /// True if one listener serves all exports; otherwise each export has its own.
     pub is_shared: bool,
     /// Finds the mount or device that a watcher outside the sandbox looks after; `None` if the
     /// transport has no watcher.
@@ -38,14 +38,14 @@ pub struct Transport {
 }
 
 /// Creates a listener for the option's value.
-pub type Bind = fn(&str, &DoorOptions) -> Result<Box<dyn Door>, DoorError>;
+pub type Bind = fn(&str, &ListenerOptions) -> Result<Box<dyn Listener>, ListenerError>;
 
 /// All transports.
 pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT, &fuse::TRANSPORT, &ublk::TRANSPORT];
 
 /// Options for listeners.
 #[derive(Clone, Debug, Default)]
-pub struct DoorOptions {
+pub struct ListenerOptions {
     /// Allows other machines to connect without encryption.
     pub allow_plaintext: bool,
     /// Requires other machines to use TLS with these certificates.
@@ -60,16 +60,20 @@ pub struct DoorOptions {
     pub tell: Option<fn(&str)>,
 }
 
-impl DoorOptions {
-    fn watcher(&self) -> Result<&WatcherCommand, DoorError> {
-        let none = || DoorError::Refused("there is no program that looks after this door".into());
+impl ListenerOptions {
+    fn watcher(&self) -> Result<&WatcherCommand, ListenerError> {
+        let none = || {
+            ListenerError::Refused(
+                "there is no program that looks after this mount or device".into(),
+            )
+        };
         self.watcher.as_ref().ok_or_else(none)
     }
 }
 
 /// The listener can't be created.
 #[derive(Debug, thiserror::Error)]
-pub enum DoorError {
+pub enum ListenerError {
     /// The option's value is invalid.
     #[error("{0}")]
     Usage(String),
@@ -95,7 +99,7 @@ pub trait Seen: Debug + Send + Sync {
 }
 
 /// A listener of a transport, where clients connect.
-pub trait Door: Debug + Send {
+pub trait Listener: Debug + Send {
     /// Returns the address of an export for programs, once the listener is open.
     fn address(&self, export: &str) -> String;
 
@@ -104,7 +108,7 @@ pub trait Door: Debug + Send {
     /// # Errors
     ///
     /// A system call failed.
-    fn prepare(&mut self, _offers: &[Offer]) -> io::Result<()> {
+    fn prepare(&mut self, _servers: &[ServerHandle]) -> io::Result<()> {
         Ok(())
     }
 
@@ -114,7 +118,7 @@ pub trait Door: Debug + Send {
     /// # Errors
     ///
     /// A system call failed.
-    fn open(&mut self, offers: &[Offer]) -> io::Result<()>;
+    fn open(&mut self, servers: &[ServerHandle]) -> io::Result<()>;
 
     /// Returns a remark for the user who starts the server, once the listener is open.
     fn remark(&self) -> Option<String> {

@@ -151,8 +151,8 @@ fn an_array_reopens_as_it_was_after_a_failed_command() {
         let opened = assemble(&names, &options).expect("it was created");
         let limits = ServerLimits::default();
         let server = Server::new(opened.target, "pool", String::new(), limits);
-        let (server, offer) = server.expect("it serves");
-        let handle = Handle::new(&offer, &server.news(), &devices, &options, &opened.report);
+        let (server, handle) = server.expect("it serves");
+        let handle = Handle::new(&handle, &server.bus(), &devices, &options, &opened.report);
         let reached = (handle, server.stopper());
         sends.send(reached).expect("it is waited for");
         server.run(|_, _| {}).expect("it was stopped").close()

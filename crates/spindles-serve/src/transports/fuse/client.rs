@@ -13,7 +13,7 @@ use super::file::{ArrayFile, Asked, Decision};
 use super::leaving::Leaving;
 use super::message::{Ask, HEAD_BYTES, Message, Reply, features};
 use super::ring::{EntryId, Ring};
-use crate::client::{Client, Desk, MayTake, Moved, Turn};
+use crate::client::{Budget, Client, MayTake, Moved, Turn};
 use crate::numbers::Origin;
 use rustix::io::Errno;
 use spindles_array::export::{Access, Answer, SlotId};
@@ -89,11 +89,11 @@ impl Kernel {
     }
 
     /// Reads a request; its payload goes to the memory of `slot`. `None` if there is no request.
-    fn read(&self, slot: SlotId, desk: &mut Desk<'_>) -> Result<Option<Message>, Errno> {
+    fn read(&self, slot: SlotId, budget: &mut Budget<'_>) -> Result<Option<Message>, Errno> {
         let device = self.descriptors.device().ok_or(Errno::NODEV)?;
         let mut head = [0; HEAD_BYTES];
         loop {
-            let payload = desk.export.payload(slot);
+            let payload = budget.export.payload(slot);
             let mut places = [IoSliceMut::new(&mut head), IoSliceMut::new(payload)];
             match rustix::io::readv(device, &mut places) {
                 Ok(bytes) => {
@@ -109,29 +109,29 @@ impl Kernel {
     }
 
     /// Starts the request read into `slot`, or replies to it.
-    fn take(&mut self, slot: SlotId, message: &Message, desk: &mut Desk<'_>) {
+    fn take(&mut self, slot: SlotId, message: &Message, budget: &mut Budget<'_>) {
         self.moved.requests += 1;
         if let Ask::Init { features, .. } = message.ask {
             self.prepare_ring(features);
         }
-        match self.decide(message, desk) {
+        match self.decide(message, budget) {
             Decision::Access(access) => {
                 let pending = Pending::new(Asker::Device, message, access);
-                return self.step(slot, pending, desk);
+                return self.step(slot, pending, budget);
             }
             Decision::Reply(reply) => self.reply(Asker::Device, &reply, &[]),
             Decision::Silence => {}
             Decision::End => self.lose(),
         }
-        desk.export.abandon(slot);
+        budget.export.abandon(slot);
         if let Ask::Init { .. } = message.ask {
             self.begin_ring();
         }
     }
 
-    fn decide(&mut self, message: &Message, desk: &Desk<'_>) -> Decision {
-        self.file.attributes.bytes = desk.export.bytes();
-        let extent = |offset_bytes, bytes_max| desk.export.extent(offset_bytes, bytes_max);
+    fn decide(&mut self, message: &Message, budget: &Budget<'_>) -> Decision {
+        self.file.attributes.bytes = budget.export.bytes();
+        let extent = |offset_bytes, bytes_max| budget.export.extent(offset_bytes, bytes_max);
         let decision = self.file.decide(message, extent);
         if decision == Decision::Reply(Reply::opened(message.unique)) {
             self.leaving.note_opened();
@@ -161,7 +161,7 @@ impl Kernel {
     }
 
     /// Takes requests from the ring. `None` if the device must be read too.
-    fn receive_from_ring(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Option<Turn> {
+    fn receive_from_ring(&mut self, may_take: MayTake, budget: &mut Budget<'_>) -> Option<Turn> {
         let ring = self.ring.as_mut()?;
         let Ok(looks_at_device) = ring.turn() else {
             self.lose();
@@ -182,12 +182,12 @@ impl Kernel {
                 };
             };
             let from = Asker::Ring(entry);
-            match self.decide(&message, desk) {
+            match self.decide(&message, budget) {
                 Decision::Access(access) => {
-                    if !may_take.fits(1, desk.export) {
+                    if !may_take.fits(1, budget.export) {
                         return Some(Turn::Full);
                     }
-                    self.take_from_ring(entry, Pending::new(from, &message, access), desk);
+                    self.take_from_ring(entry, Pending::new(from, &message, access), budget);
                 }
                 Decision::Reply(reply) => self.reply(from, &reply, &[]),
                 // Every entry must be returned to the kernel.
@@ -204,10 +204,10 @@ impl Kernel {
     }
 
     /// Submits a request, or its next step, to the export.
-    fn step(&mut self, slot: SlotId, mut pending: Pending, desk: &mut Desk<'_>) {
+    fn step(&mut self, slot: SlotId, mut pending: Pending, budget: &mut Budget<'_>) {
         let bytes = u32::try_from(pending.bytes.min(STEP_BYTES)).expect("a step is short");
         pending.step_bytes = bytes;
-        let copied_bytes = desk.export.change(
+        let copied_bytes = budget.export.change(
             slot,
             Access {
                 operation: pending.operation,
@@ -219,35 +219,35 @@ impl Kernel {
             self.moved.payload_bytes += u64::from(bytes);
             self.moved.copied_bytes += u64::from(copied_bytes);
         }
-        self.submit(slot, pending, desk);
+        self.submit(slot, pending, budget);
     }
 
     /// Does the same for a request from the ring, and copies its payload into the slot.
-    fn take_from_ring(&mut self, entry: EntryId, mut pending: Pending, desk: &mut Desk<'_>) {
+    fn take_from_ring(&mut self, entry: EntryId, mut pending: Pending, budget: &mut Budget<'_>) {
         let bytes = u32::try_from(pending.bytes.min(STEP_BYTES)).expect("a step is short");
         pending.step_bytes = bytes;
-        let slot = desk.take(Access {
+        let slot = budget.take(Access {
             operation: pending.operation,
             offset_bytes: pending.offset_bytes,
             bytes,
         });
         let slot = slot.expect("it was looked");
         if let (Operation::Write { .. }, Some(ring)) = (pending.operation, &self.ring) {
-            let place = desk.export.payload(slot);
+            let place = budget.export.payload(slot);
             place.copy_from_slice(&ring.payload(entry)[..place.len()]);
             self.moved.payload_bytes += u64::from(bytes);
             self.moved.copied_bytes += u64::from(bytes);
         }
-        self.submit(slot, pending, desk);
+        self.submit(slot, pending, budget);
     }
 
-    fn submit(&mut self, slot: SlotId, pending: Pending, desk: &mut Desk<'_>) {
+    fn submit(&mut self, slot: SlotId, pending: Pending, budget: &mut Budget<'_>) {
         if self.pending.len() <= slot.index() {
             self.pending.resize(slot.index() + 1, None);
         }
         self.pending[slot.index()] = Some(pending);
         self.pending_count += 1;
-        desk.export.submit(slot);
+        budget.export.submit(slot);
     }
 
     /// Sends a reply. The kernel takes it at once and as a whole.
@@ -284,34 +284,34 @@ impl Client for Kernel {
         self.descriptors.watched()
     }
 
-    fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn {
-        if let Some(turn) = self.receive_from_ring(may_take, desk) {
+    fn receive(&mut self, may_take: MayTake, budget: &mut Budget<'_>) -> Turn {
+        if let Some(turn) = self.receive_from_ring(may_take, budget) {
             return turn;
         }
         for _ in 0..TURN_REQUESTS {
             if self.is_gone || self.leaving.has_left() {
                 return Turn::Drained;
             }
-            if !may_take.fits(1, desk.export) {
+            if !may_take.fits(1, budget.export) {
                 return Turn::Full;
             }
-            let slot = desk.take(Access {
+            let slot = budget.take(Access {
                 operation: Operation::Write { fua: false },
                 offset_bytes: 0,
-                bytes: desk.export.limits().access_bytes_max,
+                bytes: budget.export.limits().access_bytes_max,
             });
             let slot = slot.expect("it was looked");
-            match self.read(slot, desk) {
-                Ok(Some(message)) => self.take(slot, &message, desk),
+            match self.read(slot, budget) {
+                Ok(Some(message)) => self.take(slot, &message, budget),
                 Ok(None) => {
-                    desk.export.abandon(slot);
+                    budget.export.abandon(slot);
                     if let Some(ring) = &mut self.ring {
                         ring.look_out();
                     }
                     return Turn::Drained;
                 }
                 Err(_) => {
-                    desk.export.abandon(slot);
+                    budget.export.abandon(slot);
                     self.lose();
                 }
             }
@@ -319,7 +319,7 @@ impl Client for Kernel {
         Turn::More
     }
 
-    fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>) {
+    fn answered(&mut self, answer: Answer, budget: &mut Budget<'_>) {
         let slot = answer.slot;
         let pending = self.pending[slot.index()].take();
         let mut pending = pending.expect("the slot has a request");
@@ -327,13 +327,13 @@ impl Client for Kernel {
         pending.offset_bytes += u64::from(pending.step_bytes);
         pending.bytes -= u64::from(pending.step_bytes);
         if answer.result.is_ok() && pending.bytes > 0 {
-            desk.export.give_back(slot);
-            let slot = desk.take(Access {
+            budget.export.give_back(slot);
+            let slot = budget.take(Access {
                 operation: Operation::Flush,
                 offset_bytes: 0,
                 bytes: 0,
             });
-            return self.step(slot.expect("one was given back"), pending, desk);
+            return self.step(slot.expect("one was given back"), pending, budget);
         }
         let unique = pending.unique;
         let from = pending.from;
@@ -342,21 +342,21 @@ impl Client for Kernel {
             (Ok(()), Operation::Read) => {
                 self.moved.read_bytes += u64::from(pending.step_bytes);
                 let reply = Reply::read(unique, pending.step_bytes);
-                self.reply(from, &reply, desk.export.read_payload(slot));
+                self.reply(from, &reply, budget.export.read_payload(slot));
             }
             (Ok(()), Operation::Write { .. }) => {
                 self.reply(from, &Reply::written(unique, pending.step_bytes), &[]);
             }
             (Ok(()), _) => self.reply(from, &Reply::done(unique), &[]),
         }
-        desk.export.give_back(slot);
+        budget.export.give_back(slot);
     }
 
     fn has_replies(&self) -> bool {
         self.ring.as_ref().is_some_and(Ring::has_replies)
     }
 
-    fn send(&mut self, _: &mut Desk<'_>) -> bool {
+    fn send(&mut self, _: &mut Budget<'_>) -> bool {
         let sent = self.ring.as_mut().map_or(Ok(()), Ring::send);
         if sent.is_err() {
             self.lose();
@@ -371,7 +371,7 @@ impl Client for Kernel {
         }
     }
 
-    fn end(&mut self, _: &mut Desk<'_>) {
+    fn end(&mut self, _: &mut Budget<'_>) {
         self.is_gone = true;
         self.shut_down();
     }

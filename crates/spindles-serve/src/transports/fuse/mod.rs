@@ -23,8 +23,8 @@ mod ring;
 mod ring_message;
 
 use super::watcher::Watcher;
-use super::{Door, DoorError, DoorOptions, Seen, Transport};
-use crate::offer::Offer;
+use super::{Listener, ListenerError, ListenerOptions, Seen, Transport};
+use crate::server_handle::ServerHandle;
 use client::Kernel;
 use descriptors::Descriptors;
 use file::ArrayFile;
@@ -53,11 +53,11 @@ pub(super) static TRANSPORT: Transport = Transport {
 
 const REGULAR_FILE: u32 = 0o10_0000;
 
-fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
-    let refused = |error: io::Error| DoorError::Refused(Box::new(error));
+fn bind(path: &str, options: &ListenerOptions) -> Result<Box<dyn Listener>, ListenerError> {
+    let refused = |error: io::Error| ListenerError::Refused(Box::new(error));
     let command = options.watcher()?;
     let place = Place::prepare(Path::new(path));
-    let mut place = place.map_err(|error| DoorError::Refused(Box::new(error)))?;
+    let mut place = place.map_err(|error| ListenerError::Refused(Box::new(error)))?;
     // Must precede the creation of threads, which inherit it.
     let needs_ipc_lock = super::reclaim::prevent_deadlock();
     let watcher = Watcher::start(command, TRANSPORT.name, &mounted::arguments(&place));
@@ -93,23 +93,23 @@ struct Mounting {
     is_hidden: bool,
 }
 
-impl Door for Mounting {
+impl Listener for Mounting {
     fn address(&self, _: &str) -> String {
         self.place.path().display().to_string()
     }
 
     /// Mounts the file. Programs that open it wait until `open` is called.
-    fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
+    fn prepare(&mut self, servers: &[ServerHandle]) -> io::Result<()> {
         let path = self.place.path();
-        let [offer] = offers else {
+        let [server] = servers else {
             return Err(io::Error::other("a file is one array"));
         };
-        let export = offer.export();
+        let export = server.export();
         let device = mount::mount(path, &export.name, export.read_only);
         self.device = Some(device.map_err(|error| failed(path, &error))?);
         let mut watcher = self.watcher.take().expect("it is mounted once");
         let noticed = watcher.ask::<()>(MOUNTED);
-        let stopper = offer.stopper().clone();
+        let stopper = server.stopper().clone();
         let leaving = Leaving::new(path.to_owned(), watcher, stopper, self.is_only);
         self.leaving = Some(Arc::new(leaving));
         noticed.map_err(|error| failed(path, &error))?;
@@ -120,11 +120,11 @@ impl Door for Mounting {
         Ok(())
     }
 
-    fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
-        let [offer] = offers else {
+    fn open(&mut self, servers: &[ServerHandle]) -> io::Result<()> {
+        let [server] = servers else {
             return Err(io::Error::other("a file is one array"));
         };
-        let export = offer.export();
+        let export = server.export();
         let permissions = if export.read_only { 0o400 } else { 0o600 };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let file = ArrayFile {
@@ -144,10 +144,10 @@ impl Door for Mounting {
         let device = self.device.take().expect("it is mounted");
         let leaving = self.leaving.as_ref().expect("it is mounted");
         if let Some(guard) = leaving.guard() {
-            offer.look_out(guard.clone());
+            server.look_out(guard.clone());
         }
         let descriptors = Descriptors::new(device)?;
-        offer.join(Box::new(Kernel::new(
+        server.join(Box::new(Kernel::new(
             descriptors,
             file,
             Arc::clone(leaving),

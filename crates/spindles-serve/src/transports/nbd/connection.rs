@@ -2,7 +2,7 @@
 
 use super::request::{Requests, Stage};
 use super::socket::Socket;
-use crate::client::{Client, Desk, MayTake, Moved, Turn};
+use crate::client::{Budget, Client, MayTake, Moved, Turn};
 use crate::numbers::Origin;
 use spindles_array::export::{Access, Answer, Export, SlotId};
 use spindles_block::Operation;
@@ -116,21 +116,21 @@ impl Connection {
 
     /// Drops a write whose payload can't be received completely. The array still writes the parts
     /// already submitted.
-    fn abandon(&mut self, receiving: Receiving, desk: &mut Desk<'_>) {
+    fn abandon(&mut self, receiving: Receiving, budget: &mut Budget<'_>) {
         let pending = self.requests.get_mut(receiving.index);
         assert_eq!(pending.stage, Stage::Receiving);
         pending.stage = Stage::Served;
         if let Some(slot) = receiving.slot {
             pending.parts.retain(|part| *part != slot);
-            desk.export.abandon(slot);
+            budget.export.abandon(slot);
         }
         if pending.unanswered == 0 {
-            self.over(receiving.index, desk);
+            self.over(receiving.index, budget);
         }
     }
 
-    fn over(&mut self, index: usize, desk: &mut Desk<'_>) {
-        self.requests.remove(index, desk.export);
+    fn over(&mut self, index: usize, budget: &mut Budget<'_>) {
+        self.requests.remove(index, budget.export);
     }
 
     /// Takes a request from the buffer, or receives more.
@@ -138,32 +138,32 @@ impl Connection {
         &mut self,
         may_take: MayTake,
         drained: &mut bool,
-        desk: &mut Desk<'_>,
+        budget: &mut Budget<'_>,
     ) -> io::Result<Option<Turn>> {
         self.skip();
         if let Some(receiving) = self.receiving {
             if receiving.slot.is_none() {
-                if !may_take.fits(1, desk.export) {
+                if !may_take.fits(1, budget.export) {
                     return Ok(Some(Turn::Full));
                 }
-                self.take_part(receiving, desk);
+                self.take_part(receiving, budget);
             }
             if self.start < self.end {
-                self.copy_ahead(desk);
+                self.copy_ahead(budget);
                 return Ok(None);
             }
         } else if self.skip_bytes == 0 {
             let bytes = &self.input[self.start..self.end];
             let request = Request::decode(self.headers, bytes).map_err(io::Error::other)?;
             if let Some(request) = request {
-                return self.take(request, may_take, desk);
+                return self.take(request, may_take, budget);
             }
         }
         if *drained {
             return Ok(Some(Turn::Drained));
         }
         // Fewer bytes than there was room for: nothing more to receive.
-        *drained = !self.fill(desk)?;
+        *drained = !self.fill(budget)?;
         Ok(None)
     }
 
@@ -176,13 +176,13 @@ impl Connection {
     }
 
     /// Receives bytes, payload directly into its slot. Returns true if they filled all of the room.
-    fn fill(&mut self, desk: &mut Desk<'_>) -> io::Result<bool> {
+    fn fill(&mut self, budget: &mut Budget<'_>) -> io::Result<bool> {
         self.input.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         let header = Request::encoded_bytes(self.headers);
         let payload = self
             .receiving
-            .map(|receiving| rest_of_part(receiving, desk.export));
+            .map(|receiving| rest_of_part(receiving, budget.export));
         let is_last = |payload: &[u8]| {
             let receiving = self.receiving.expect("there is a payload");
             let left = self.requests.get(receiving.index).request.bytes - receiving.there;
@@ -219,7 +219,7 @@ impl Connection {
         self.bytes += u64::try_from(count).expect("64 bits");
         let of_payload = count.min(payload_bytes);
         self.end += count - of_payload;
-        self.received(of_payload, desk);
+        self.received(of_payload, budget);
         Ok(count == room)
     }
 
@@ -228,19 +228,19 @@ impl Connection {
         &mut self,
         request: Request,
         may_take: MayTake,
-        desk: &mut Desk<'_>,
+        budget: &mut Budget<'_>,
     ) -> io::Result<Option<Turn>> {
         let header = Request::encoded_bytes(self.headers);
-        let refusal = self.refusal(&request, desk.export);
+        let refusal = self.refusal(&request, budget.export);
         let slots = match request.command {
             _ if refusal.is_some() => 0,
-            Command::Read => request.bytes.div_ceil(access_bytes(desk.export)),
+            Command::Read => request.bytes.div_ceil(access_bytes(budget.export)),
             // For the first part; the others take theirs as the payload comes.
             Command::Write => u64::from(request.bytes > 0),
             Command::Flush | Command::Trim | Command::WriteZeroes => 1,
             Command::Disconnect | Command::Cache | Command::BlockStatus | Command::Unknown(_) => 0,
         };
-        if !may_take.fits(slots, desk.export) {
+        if !may_take.fits(slots, budget.export) {
             return Ok(Some(Turn::Full));
         }
         self.start += header;
@@ -273,28 +273,28 @@ impl Connection {
                 });
             }
             Command::Read | Command::Write => {
-                self.take_parts(index, desk);
-                self.submit(index, desk);
+                self.take_parts(index, budget);
+                self.submit(index, budget);
             }
             Command::Flush | Command::Trim | Command::WriteZeroes => {
-                self.next_step(index, desk);
+                self.next_step(index, budget);
             }
             Command::Cache => self.reply(index),
-            Command::BlockStatus => self.reply_with_status(index, desk.export),
+            Command::BlockStatus => self.reply_with_status(index, budget.export),
             Command::Disconnect | Command::Unknown(_) => unreachable!("it was looked at before"),
         }
         Ok(None)
     }
 
     /// Takes the slots of a read.
-    fn take_parts(&mut self, index: usize, desk: &mut Desk<'_>) {
+    fn take_parts(&mut self, index: usize, budget: &mut Budget<'_>) {
         let request = self.requests.get(index).request;
-        let access = access_bytes(desk.export);
+        let access = access_bytes(budget.export);
         self.turn_bytes += request.bytes;
         let mut done = 0;
         while done < request.bytes {
             let bytes = access.min(request.bytes - done);
-            let slot = desk.take(Access {
+            let slot = budget.take(Access {
                 operation: Operation::Read,
                 offset_bytes: request.offset_bytes + done,
                 bytes: u32::try_from(bytes).expect("a part is short"),
@@ -306,11 +306,11 @@ impl Connection {
     }
 
     /// Takes a slot for the next part of the write that is being received.
-    fn take_part(&mut self, receiving: Receiving, desk: &mut Desk<'_>) {
+    fn take_part(&mut self, receiving: Receiving, budget: &mut Budget<'_>) {
         let request = self.requests.get(receiving.index).request;
         let fua = request.flags.contains(CommandFlags::FUA);
-        let bytes = access_bytes(desk.export).min(request.bytes - receiving.there);
-        let slot = desk.take(Access {
+        let bytes = access_bytes(budget.export).min(request.bytes - receiving.there);
+        let slot = budget.take(Access {
             operation: Operation::Write { fua },
             offset_bytes: request.offset_bytes + receiving.there,
             bytes: u32::try_from(bytes).expect("a part is short"),
@@ -381,19 +381,19 @@ impl Connection {
     }
 
     /// Copies received payload from the input buffer to the slot of the current part.
-    fn copy_ahead(&mut self, desk: &mut Desk<'_>) {
+    fn copy_ahead(&mut self, budget: &mut Budget<'_>) {
         let receiving = self.receiving.expect("a payload is being received");
-        let payload = rest_of_part(receiving, desk.export);
+        let payload = rest_of_part(receiving, budget.export);
         let bytes = payload.len().min(self.end - self.start);
         payload[..bytes].copy_from_slice(&self.input[self.start..self.start + bytes]);
         self.start += bytes;
         self.moved.copied_bytes += u64::try_from(bytes).expect("64 bits");
-        self.received(bytes, desk);
+        self.received(bytes, budget);
     }
 
     /// Counts payload that has arrived in the slot of the current part, and submits the part if it
     /// is complete.
-    fn received(&mut self, bytes: usize, desk: &mut Desk<'_>) {
+    fn received(&mut self, bytes: usize, budget: &mut Budget<'_>) {
         let Some(receiving) = &mut self.receiving else {
             return;
         };
@@ -402,11 +402,11 @@ impl Connection {
         self.moved.payload_bytes += bytes;
         let pending = self.requests.get_mut(receiving.index);
         let is_whole = receiving.there == pending.request.bytes;
-        if bytes == 0 || !is_whole && receiving.there % access_bytes(desk.export) > 0 {
+        if bytes == 0 || !is_whole && receiving.there % access_bytes(budget.export) > 0 {
             return;
         }
         let slot = receiving.slot.take().expect("its payload arrived there");
-        desk.export.submit(slot);
+        budget.export.submit(slot);
         pending.unanswered += 1;
         if is_whole {
             pending.stage = Stage::Served;
@@ -415,7 +415,7 @@ impl Connection {
     }
 
     /// Submits all parts of a request to the export.
-    fn submit(&mut self, index: usize, desk: &mut Desk<'_>) {
+    fn submit(&mut self, index: usize, budget: &mut Budget<'_>) {
         let pending = self.requests.get_mut(index);
         pending.stage = Stage::Served;
         pending.unanswered = pending.parts.len();
@@ -423,12 +423,12 @@ impl Connection {
             return self.reply(index);
         }
         for &slot in &pending.parts {
-            desk.export.submit(slot);
+            budget.export.submit(slot);
         }
     }
 
     /// Submits the next step of a request without payload.
-    fn next_step(&mut self, index: usize, desk: &mut Desk<'_>) {
+    fn next_step(&mut self, index: usize, budget: &mut Budget<'_>) {
         let pending = self.requests.get_mut(index);
         let request = pending.request;
         let fua = request.flags.contains(CommandFlags::FUA);
@@ -462,11 +462,11 @@ impl Connection {
             pending.next_bytes = request.bytes;
         }
         for slot in pending.parts.drain(..) {
-            desk.export.give_back(slot);
+            budget.export.give_back(slot);
         }
-        let slot = desk.take(access).expect("one was free");
+        let slot = budget.take(access).expect("one was free");
         self.requests.add_part(index, slot);
-        self.submit(index, desk);
+        self.submit(index, budget);
     }
 
     /// Queues the reply of a completed request.
@@ -568,7 +568,7 @@ impl Client for Connection {
         self.socket.descriptor()
     }
 
-    fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn {
+    fn receive(&mut self, may_take: MayTake, budget: &mut Budget<'_>) -> Turn {
         let mut drained = false;
         self.turn_bytes = 0;
         for _ in 0..TURN_REQUESTS {
@@ -578,11 +578,11 @@ impl Client for Connection {
             if self.is_gone() || self.line == Line::Ended && self.receiving.is_none() {
                 return Turn::Drained;
             }
-            match self.step(may_take, &mut drained, desk) {
+            match self.step(may_take, &mut drained, budget) {
                 Ok(None) => {}
                 Ok(Some(turn)) => return turn,
                 Err(_) => {
-                    self.end(desk);
+                    self.end(budget);
                     return Turn::Drained;
                 }
             }
@@ -590,14 +590,14 @@ impl Client for Connection {
         Turn::More
     }
 
-    fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>) {
+    fn answered(&mut self, answer: Answer, budget: &mut Budget<'_>) {
         let index = self.requests.of_slot(answer.slot);
         let pending = self.requests.get_mut(index);
         pending.answered(answer.result);
         let request = pending.request;
         if request.command == Command::Write {
             pending.parts.retain(|part| *part != answer.slot);
-            desk.export.give_back(answer.slot);
+            budget.export.give_back(answer.slot);
         }
         if pending.unanswered > 0 || pending.stage == Stage::Receiving {
             return;
@@ -605,9 +605,9 @@ impl Client for Connection {
         let has_steps = matches!(request.command, Command::Trim | Command::WriteZeroes);
         let goes_on = has_steps && pending.failed.is_none() && pending.next_bytes < request.bytes;
         if self.is_gone() {
-            self.over(index, desk);
+            self.over(index, budget);
         } else if goes_on {
-            self.next_step(index, desk);
+            self.next_step(index, budget);
         } else {
             self.reply(index);
         }
@@ -617,14 +617,14 @@ impl Client for Connection {
         !self.replies.is_empty() && !self.is_gone()
     }
 
-    fn send(&mut self, desk: &mut Desk<'_>) -> bool {
+    fn send(&mut self, budget: &mut Budget<'_>) -> bool {
         while !self.replies.is_empty() {
-            let (sent, offered) = match self.send_some(desk.export) {
+            let (sent, offered) = match self.send_some(budget.export) {
                 Ok(both) => both,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => {
-                    self.end(desk);
+                    self.end(budget);
                     return true;
                 }
             };
@@ -639,7 +639,7 @@ impl Client for Connection {
                 }
                 self.sent -= bytes;
                 self.replies.pop_front();
-                self.over(first, desk);
+                self.over(first, budget);
             }
             if sent < offered {
                 return false;
@@ -652,14 +652,14 @@ impl Client for Connection {
         self.line = self.line.max(Line::Ended);
     }
 
-    fn end(&mut self, desk: &mut Desk<'_>) {
+    fn end(&mut self, budget: &mut Budget<'_>) {
         self.line = Line::Gone;
         self.socket.shutdown();
         if let Some(receiving) = self.receiving.take() {
-            self.abandon(receiving, desk);
+            self.abandon(receiving, budget);
         }
         for index in std::mem::take(&mut self.replies) {
-            self.over(index, desk);
+            self.over(index, budget);
         }
         self.sent = 0;
     }

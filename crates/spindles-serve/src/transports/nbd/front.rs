@@ -3,12 +3,12 @@
 
 use super::address::Address;
 use super::connection::{Connection, PAYLOAD_BYTES_MAX};
-use super::socket::{Listener, Socket, Stream};
+use super::socket::{self, Socket, Stream};
 use crate::certificates::Certificates;
 use crate::left_behind::Fleeting;
 use crate::listening::{path_failed, port_failed};
-use crate::offer::{ExportFacts, Offer};
-use crate::transports::{Door, DoorOptions};
+use crate::server_handle::{ExportFacts, ServerHandle};
+use crate::transports::{Listener, ListenerOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use spindles_device::tls::{explain, explain_io};
@@ -47,7 +47,7 @@ pub(super) struct FrontError {
 #[derive(Debug)]
 pub(super) struct Front {
     /// `None` once it is opened.
-    listener: Option<Listener>,
+    listener: Option<socket::Listener>,
     /// The socket file, until it is closed. Also removed if serving never begins.
     socket: Option<Fleeting>,
     address: Address,
@@ -57,12 +57,12 @@ pub(super) struct Front {
 
 impl Front {
     /// Listens on an address.
-    pub(super) fn bind(asked: &Address, options: &DoorOptions) -> Result<Self, FrontError> {
+    pub(super) fn bind(asked: &Address, options: &ListenerOptions) -> Result<Self, FrontError> {
         let failed = |source| FrontError {
             address: asked.clone(),
             source,
         };
-        let listener = Listener::bind(asked).map_err(failed)?;
+        let listener = socket::Listener::bind(asked).map_err(failed)?;
         let address = listener.address(asked).map_err(failed)?;
         let listener = Some(listener);
         Ok(Self {
@@ -75,14 +75,14 @@ impl Front {
     }
 }
 
-impl Door for Front {
+impl Listener for Front {
     fn address(&self, export: &str) -> String {
         self.address.uri(export, self.certificates.as_ref())
     }
 
     /// Accepts clients. With certificates, clients of a TCP port must use TLS. Clients of a Unix
     /// socket need not: a Unix socket is as safe as its folder.
-    fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
+    fn open(&mut self, servers: &[ServerHandle]) -> io::Result<()> {
         let certificates = self.certificates.clone();
         let tls = match (&certificates, &self.address) {
             (None, _) => Tls::Never,
@@ -90,7 +90,7 @@ impl Door for Front {
             (Some(_), Address::Tcp(_)) => Tls::Required,
         };
         let gate = Arc::new(Gate {
-            offers: offers.into(),
+            servers: servers.into(),
             tls,
             certificates,
             refused: Refused::new(self.tell),
@@ -114,7 +114,7 @@ impl Door for Front {
 /// Settings of a listener for its handshakes.
 #[derive(Debug)]
 struct Gate {
-    offers: Vec<Offer>,
+    servers: Vec<ServerHandle>,
     tls: Tls,
     certificates: Option<Certificates>,
     refused: Refused,
@@ -163,7 +163,7 @@ impl Refused {
     }
 }
 
-fn accept(listener: &Listener, gate: &Arc<Gate>) {
+fn accept(listener: &socket::Listener, gate: &Arc<Gate>) {
     let under_way = Arc::new(AtomicUsize::new(0));
     loop {
         if under_way.load(Ordering::Acquire) >= HANDSHAKES_MAX {
@@ -194,10 +194,10 @@ fn join(stream: Stream, gate: &Gate) {
     let peer = stream.peer();
     match shake_hands(stream, gate) {
         Ok(Some((chosen, connection))) => {
-            let mut offers = gate.offers.iter();
-            let offer = offers.find(|offer| offer.export().name == chosen);
-            if let Some(offer) = offer {
-                offer.join(Box::new(connection));
+            let mut servers = gate.servers.iter();
+            let server = servers.find(|server| server.export().name == chosen);
+            if let Some(server) = server {
+                server.join(Box::new(connection));
             }
         }
         Ok(None) => {}
@@ -229,13 +229,13 @@ impl Failed {
 }
 
 fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection)>, Failed> {
-    let open = gate.offers.iter().filter(|offer| offer.is_open());
-    let exports: Vec<_> = open.map(|offer| offered(offer.export())).collect();
+    let open = gate.servers.iter().filter(|server| server.is_open());
+    let exports: Vec<_> = open.map(|server| offered(server.export())).collect();
     let end = Instant::now() + HANDSHAKE_MAX;
     let mut socket = Socket::plain(stream);
     // With several exports none is the default, not even the last open one.
     let mut server = Server::new(gate.tls);
-    if gate.offers.len() > 1 {
+    if gate.servers.len() > 1 {
         server = server.without_default();
     }
     let mut buffer = [0; 4096];

@@ -20,7 +20,7 @@ mod front;
 mod request;
 mod socket;
 
-use super::{Door, DoorError, DoorOptions, Transport};
+use super::{Listener, ListenerError, ListenerOptions, Transport};
 use address::Address;
 use front::Front;
 
@@ -33,19 +33,19 @@ pub(super) static TRANSPORT: Transport = Transport {
     bind,
 };
 
-fn bind(address: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
+fn bind(address: &str, options: &ListenerOptions) -> Result<Box<dyn Listener>, ListenerError> {
     let address: Address = address
         .parse()
-        .map_err(|error: address::AddressError| DoorError::Usage(error.to_string()))?;
+        .map_err(|error: address::AddressError| ListenerError::Usage(error.to_string()))?;
     let is_safe = options.certificates.is_some() || options.allow_plaintext;
     if !address.is_local() && !is_safe {
-        return Err(DoorError::Usage(format!(
+        return Err(ListenerError::Usage(format!(
             "--nbd: {address}: other machines can reach it, and nothing is encrypted: give --tls \
              with certificates, --allow-plaintext if the network is safe, or an address that only \
              this machine reaches, as 127.0.0.1 or unix:PATH"
         )));
     }
     let front = Front::bind(&address, options);
-    let front = front.map_err(|error| DoorError::Refused(Box::new(error)))?;
+    let front = front.map_err(|error| ListenerError::Refused(Box::new(error)))?;
     Ok(Box::new(front))
 }

@@ -4,7 +4,7 @@
 //! kernel copies the payload once, between the caller's memory and the slot.
 
 use super::leaving::Leaving;
-use crate::client::{Client, Desk, MayTake, Moved, Turn};
+use crate::client::{Budget, Client, MayTake, Moved, Turn};
 use crate::numbers::Origin;
 use rustix::io::Errno;
 use spindles_array::export::{Access, Answer};
@@ -87,21 +87,21 @@ impl Kernel {
     }
 
     /// Submits a request to the export.
-    fn take(&mut self, ask: Ask, desk: &mut Desk<'_>) {
+    fn take(&mut self, ask: Ask, budget: &mut Budget<'_>) {
         self.moved.requests += 1;
         let Some(operation) = ask.operation else {
             return self.queue.answer(ask.tag, Err(Errno::OPNOTSUPP));
         };
-        let slot = desk.take(Access {
+        let slot = budget.take(Access {
             operation,
             offset_bytes: ask.offset_bytes,
             bytes: ask.bytes,
         });
         let slot = slot.expect("it was looked");
         if let Operation::Write { .. } = operation {
-            let payload = desk.export.payload(slot);
+            let payload = budget.export.payload(slot);
             if self.queue.read_payload(ask.tag, payload).is_err() {
-                desk.export.abandon(slot);
+                budget.export.abandon(slot);
                 return self.queue.answer(ask.tag, Err(Errno::IO));
             }
             self.moved.payload_bytes += u64::from(ask.bytes);
@@ -115,7 +115,7 @@ impl Kernel {
             bytes: ask.bytes,
         });
         self.pending_count += 1;
-        desk.export.submit(slot);
+        budget.export.submit(slot);
     }
 
     /// Returns the number of bytes moved by a completed request, or its error.
@@ -123,12 +123,12 @@ impl Kernel {
         &mut self,
         pending: Pending,
         answer: Answer,
-        desk: &mut Desk<'_>,
+        budget: &mut Budget<'_>,
     ) -> Result<u32, Errno> {
         answer.result.map_err(failure)?;
         match pending.operation {
             Operation::Read => {
-                let payload = desk.export.read_payload(answer.slot);
+                let payload = budget.export.read_payload(answer.slot);
                 let given = self.queue.write_payload(pending.tag, payload);
                 given.map_err(|_| Errno::IO)?;
                 self.moved.read_bytes += u64::from(pending.bytes);
@@ -161,7 +161,7 @@ impl Client for Kernel {
         self.queue.descriptor()
     }
 
-    fn receive(&mut self, may_take: MayTake, desk: &mut Desk<'_>) -> Turn {
+    fn receive(&mut self, may_take: MayTake, budget: &mut Budget<'_>) -> Turn {
         self.fetch();
         for _ in 0..TURN_REQUESTS {
             if self.is_gone || self.leaving.stays() {
@@ -170,29 +170,29 @@ impl Client for Kernel {
             let Some(ask) = self.next() else {
                 return Turn::Drained;
             };
-            if !may_take.fits(1, desk.export) {
+            if !may_take.fits(1, budget.export) {
                 self.next = Some(ask);
                 return Turn::Full;
             }
-            self.take(ask, desk);
+            self.take(ask, budget);
         }
         Turn::More
     }
 
-    fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>) {
+    fn answered(&mut self, answer: Answer, budget: &mut Budget<'_>) {
         let pending = self.pending[answer.slot.index()].take();
         let pending = pending.expect("the slot has a request");
         self.pending_count -= 1;
-        let result = self.result(pending, answer, desk);
+        let result = self.result(pending, answer, budget);
         self.queue.answer(pending.tag, result);
-        desk.export.give_back(answer.slot);
+        budget.export.give_back(answer.slot);
     }
 
     fn has_replies(&self) -> bool {
         !self.is_gone && self.queue.has_unsent()
     }
 
-    fn send(&mut self, _: &mut Desk<'_>) -> bool {
+    fn send(&mut self, _: &mut Budget<'_>) -> bool {
         self.flush_out();
         !self.has_replies()
     }
@@ -204,7 +204,7 @@ impl Client for Kernel {
         }
     }
 
-    fn end(&mut self, _: &mut Desk<'_>) {
+    fn end(&mut self, _: &mut Budget<'_>) {
         self.is_gone = true;
     }
 

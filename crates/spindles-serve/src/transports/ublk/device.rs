@@ -5,7 +5,7 @@
 //! file. The device of an export that ends with its server has a common mark, and waits for no
 //! server.
 
-use crate::offer::ExportFacts;
+use crate::server_handle::ExportFacts;
 use rustix::io::Errno;
 use spindles_ublk::{
     Control, DeviceInfo, DeviceState, NewDevice, Parameters, block_device, features,

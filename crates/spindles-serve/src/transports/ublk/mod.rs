@@ -19,8 +19,8 @@ mod leaving;
 mod watched;
 
 use super::watcher::{Watcher, WatcherCommand};
-use super::{Door, DoorError, DoorOptions, Seen, Transport};
-use crate::offer::Offer;
+use super::{Listener, ListenerError, ListenerOptions, Seen, Transport};
+use crate::server_handle::ServerHandle;
 use client::Kernel;
 use device::{Asked, Device};
 use leaving::Leaving;
@@ -39,13 +39,13 @@ pub(super) static TRANSPORT: Transport = Transport {
     bind,
 };
 
-fn bind(asked: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
-    let asked: Asked = asked.parse().map_err(DoorError::Usage)?;
+fn bind(asked: &str, options: &ListenerOptions) -> Result<Box<dyn Listener>, ListenerError> {
+    let asked: Asked = asked.parse().map_err(ListenerError::Usage)?;
     let command = options.watcher()?.clone();
     // Must precede the creation of threads, which inherit it, including the kernel threads of a
     // ring.
     let needs_ipc_lock = super::reclaim::prevent_deadlock();
-    let control = device::driver().map_err(|error| DoorError::Refused(Box::new(error)))?;
+    let control = device::driver().map_err(|error| ListenerError::Refused(Box::new(error)))?;
     Ok(Box::new(BlockDevice {
         asked,
         is_only: options.is_only,
@@ -73,19 +73,19 @@ struct BlockDevice {
     leaving: Option<Arc<Leaving>>,
 }
 
-impl Door for BlockDevice {
+impl Listener for BlockDevice {
     fn address(&self, _: &str) -> String {
         let leaving = self.leaving.as_ref();
         leaving.map_or_else(|| self.asked.to_string(), |it| block_device(it.number()))
     }
 
     /// Creates the device, which no program can open yet, or takes it over.
-    fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
-        let [offer] = offers else {
+    fn prepare(&mut self, servers: &[ServerHandle]) -> io::Result<()> {
+        let [server] = servers else {
             return Err(io::Error::other("a block device is one array"));
         };
         let control = self.control.as_mut().expect("it is not started");
-        let export = offer.export();
+        let export = server.export();
         let device = Device::prepare(control, self.asked, &export).map_err(io::Error::other)?;
         let arguments = watched::arguments(&device);
         let arguments = arguments.each_ref().map(OsStr::new);
@@ -96,7 +96,7 @@ impl Door for BlockDevice {
                 return Err(error);
             }
         };
-        let stopper = offer.stopper().clone();
+        let stopper = server.stopper().clone();
         let number = device.number;
         let leaving = Leaving::new(number, watcher, stopper, self.is_only);
         self.leaving = Some(Arc::new(leaving));
@@ -107,17 +107,17 @@ impl Door for BlockDevice {
         Ok(())
     }
 
-    fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
-        let [offer] = offers else {
+    fn open(&mut self, servers: &[ServerHandle]) -> io::Result<()> {
+        let [server] = servers else {
             return Err(io::Error::other("a block device is one array"));
         };
         let queue = self.queue.take().expect("it is made");
         let leaving = self.leaving.as_ref().expect("it is made");
         if let Some(guard) = leaving.guard() {
-            offer.look_out(guard.clone());
+            server.look_out(guard.clone());
         }
         let (fetched, is_fetched) = channel();
-        offer.join(Box::new(Kernel::new(queue, Arc::clone(leaving), fetched)));
+        server.join(Box::new(Kernel::new(queue, Arc::clone(leaving), fetched)));
         // Requests arrive only after the serving thread has fetched them.
         let ended = |_| io::Error::other("the server has ended");
         is_fetched.recv().map_err(ended)?;

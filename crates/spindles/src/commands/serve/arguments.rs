@@ -6,7 +6,7 @@ use crate::rate::Rate;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use spindles_engine::{READ_POLICIES, ReadPolicy};
-use spindles_serve::{Certificates, CertificatesError, Clients, DoorOptions};
+use spindles_serve::{Certificates, CertificatesError, Clients, ListenerOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -109,7 +109,7 @@ pub(super) struct Safety {
 }
 
 impl Safety {
-    pub(super) fn of_doors(&self) -> Result<DoorOptions, CertificatesError> {
+    pub(super) fn of_listeners(&self) -> Result<ListenerOptions, CertificatesError> {
         let clients = if self.tls_any_client {
             Clients::Any
         } else {
@@ -117,10 +117,10 @@ impl Safety {
         };
         let folder = self.tls.as_deref();
         let certificates = folder.map(|folder| Certificates::read(folder, clients));
-        Ok(DoorOptions {
+        Ok(ListenerOptions {
             allow_plaintext: self.allow_plaintext,
             certificates: certificates.transpose()?,
-            ..DoorOptions::default()
+            ..ListenerOptions::default()
         })
     }
 }

@@ -1,11 +1,11 @@
 //! The rights that a server gives up before its first client connects, and the helper outside.
 
-use super::doors::Doors;
 use super::export::Export;
+use super::listeners::Listeners;
 use crate::commands::outside;
 use anyhow::Context as _;
 use spindles_device::{Opener, notice};
-use spindles_serve::Door;
+use spindles_serve::Listener;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::sandbox::{self, Needs, Sandbox};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// `sockets` are the folders of the control sockets, which the server removes in the end.
 pub(super) fn enter(
     exports: &[Export],
-    doors: &Doors,
+    listeners: &Listeners,
     sockets: Vec<PathBuf>,
 ) -> anyhow::Result<(Sandbox, Arc<Helper>)> {
     let devices = || exports.iter().flat_map(Export::devices);
@@ -29,13 +29,16 @@ pub(super) fn enter(
     let helper = Arc::new(helper);
     let opener: Arc<dyn Opener> = helper.clone();
     spindles_device::open_devices_by(opener);
-    let of_doors = doors.all().filter_map(Door::folder).map(Path::to_owned);
+    let of_listeners = listeners
+        .all()
+        .filter_map(Listener::folder)
+        .map(Path::to_owned);
     let needs = Needs {
         writes_in: notice::own_folder().into_iter().collect(),
-        removes_from: of_doors.chain(sockets).collect(),
+        removes_from: of_listeners.chain(sockets).collect(),
         // For reconnecting after a lost connection.
         connects: devices().any(|name| spindles_device::is_address(name)),
-        exceeds_locked_memory: doors.all().any(Door::needs_ipc_lock),
+        exceeds_locked_memory: listeners.all().any(Listener::needs_ipc_lock),
     };
     let threads = exports.iter().map(|export| export.confine(&needs));
     let threads: Vec<Sandbox> = threads.collect::<anyhow::Result<_>>()?;

@@ -89,7 +89,7 @@ fn answer(serving: &Serving, request: Result<Request, BadRequest>, answers: &Ans
             return answers.send(&Answer::End(failed(status, None)));
         }
     };
-    let heard = serving.handle().listen();
+    let heard = serving.handle().subscribe();
     let ui = Ui::for_server(answers, serving);
     let perform = || operations::report(operation.perform(&serving.given(), &ui));
     let refused = |why| failed(STATUS_FAILED, Some(why));

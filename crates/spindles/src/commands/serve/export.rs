@@ -8,7 +8,7 @@
 
 use super::arguments::Arguments;
 use super::control::Commands;
-use super::doors::Ways;
+use super::listeners::Ways;
 use super::subject::{self, Subject};
 use super::targets::What;
 use crate::ui::Ui;
@@ -17,7 +17,7 @@ use spindles_array::ArraySnapshot;
 use spindles_format::Uuid;
 use spindles_serve::sandbox::{Needs, Sandbox, enter_thread};
 use spindles_serve::{
-    Alarm, Handle, Newsroom, Offer, Served, Server, ServerLimits, Stopper, Watch, state_line,
+    Alarm, EventBus, Handle, Served, Server, ServerHandle, ServerLimits, Stopper, Watch, state_line,
 };
 use std::io;
 use std::panic::resume_unwind;
@@ -36,7 +36,7 @@ pub(super) struct Export {
     /// Warnings to show when it is served.
     warnings: Vec<String>,
     /// The export description for clients.
-    pub(super) offer: Offer,
+    pub(super) handle: ServerHandle,
     /// Stops serving it.
     pub(super) stopper: Stopper,
     /// Its state when it was opened, in a line.
@@ -45,7 +45,7 @@ pub(super) struct Export {
     alarms: Vec<Alarm>,
     /// The array that accepts commands: its report, its devices, and its options.
     array: Option<(ArrayReport, Vec<String>, AssembleOptions)>,
-    news: Newsroom,
+    bus: EventBus,
     thread: Thread,
 }
 
@@ -64,7 +64,7 @@ impl Beginning {
     /// Reports that the export is served at these addresses.
     pub(super) fn tell(&self, addresses: &[String], ui: &Ui) {
         for address in addresses {
-            // Also with --json: it says that clients can connect by every door.
+            // Also with --json: it says that clients can connect by every listener.
             ui.note(format!("{} is served{}: {address}", self.called, self.but));
         }
         for warning in &self.warnings {
@@ -90,7 +90,7 @@ enum Order {
 pub(super) struct Service {
     /// The number of the export in its events.
     pub(super) number: usize,
-    /// The doors to close in the end: they open while the export is served.
+    /// The listeners to close in the end: they open while the export is served.
     pub(super) ways: Receiver<Ways>,
     /// The control socket.
     pub(super) commands: Option<Commands>,
@@ -138,9 +138,9 @@ impl Export {
         };
         let Facts {
             subject,
-            offer,
+            handle,
             stopper,
-            news,
+            bus,
             state,
             alarms,
         } = facts?;
@@ -150,11 +150,11 @@ impl Export {
             but: subject.but,
             warnings: subject.warnings,
             array: subject.array,
-            offer,
+            handle,
             stopper,
             state,
             alarms,
-            news,
+            bus,
             thread: Thread {
                 orders,
                 confined,
@@ -196,8 +196,8 @@ impl Export {
     /// Returns the handle of the array, for commands.
     pub(super) fn handle(&self) -> Option<Handle> {
         let (report, devices, options) = self.array.as_ref()?;
-        let (offer, news) = (&self.offer, &self.news);
-        Some(Handle::new(offer, news, devices, options, report))
+        let (handle, bus) = (&self.handle, &self.bus);
+        Some(Handle::new(handle, bus, devices, options, report))
     }
 
     /// Enters the sandbox on its thread.
@@ -228,9 +228,9 @@ impl Export {
 /// Facts about a server, which itself stays on its thread.
 struct Facts {
     subject: Subject,
-    offer: Offer,
+    handle: ServerHandle,
     stopper: Stopper,
-    news: Newsroom,
+    bus: EventBus,
     state: String,
     alarms: Vec<Alarm>,
 }
@@ -239,9 +239,9 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<(Server, Facts)> {
     let (target, subject) = subject::open(what, arguments)?;
     let limits = ServerLimits::default();
     let description = subject.description.clone();
-    let (server, offer) = Server::new(target, &subject.name, description, limits)?;
+    let (server, handle) = Server::new(target, &subject.name, description, limits)?;
     if let Some((report, ..)) = &subject.array {
-        offer.identify(report.uuid.0);
+        handle.identify(report.uuid.0);
     }
     let mut alarms = Watch::begin(server.arrays());
     if let Some(name) = &subject.not_closed {
@@ -249,9 +249,9 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<(Server, Facts)> {
     }
     let facts = Facts {
         subject,
-        offer,
+        handle,
         stopper: server.stopper(),
-        news: server.news(),
+        bus: server.bus(),
         state: state_line(server.arrays()),
         alarms,
     };
@@ -296,9 +296,9 @@ fn serve(server: Server, service: Service) {
     };
     let mut watch = Watch::default();
     let mut state = state_line(server.arrays());
-    let ended = server.run(|news, arrays| {
+    let ended = server.run(|bus, arrays| {
         rename(arrays);
-        for alarm in watch.hear(news, arrays) {
+        for alarm in watch.hear(bus, arrays) {
             send(ExportEvent::Alarm(alarm));
         }
         let now = state_line(arrays);
@@ -315,7 +315,7 @@ fn serve(server: Server, service: Service) {
         .map(ExportEvent::Alarm)
         .for_each(send);
     send(ExportEvent::Ends(number));
-    // No doors arrive if opening them failed; the error was already reported.
+    // No listeners arrive if opening them failed; the error was already reported.
     let notes = ways.recv().map_or_else(|_| Vec::new(), Ways::close);
     notes.iter().cloned().map(ExportEvent::Note).for_each(send);
     let closed = ended.map_err(|error| error.to_string());

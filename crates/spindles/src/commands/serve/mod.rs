@@ -3,11 +3,11 @@
 mod arguments;
 mod confinement;
 mod control;
-mod doors;
 mod export;
+mod listeners;
+mod reporting;
 mod subject;
 mod targets;
-mod telling;
 
 use super::{Command, serve_watch};
 use crate::documents::tools as documents;
@@ -20,20 +20,22 @@ use anyhow::bail;
 use arguments::Arguments;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use control::{Commands, Sockets};
-use doors::{Doors, Ways};
 use export::{Beginning, Export, ExportEvent, Service};
+use listeners::{Listeners, Ways};
+use reporting::{Reporter, States};
 use spindles_block::counted;
 use spindles_serve::control::Control;
 use spindles_serve::metrics::MetricsServer;
 use spindles_serve::sandbox::helper::Helper;
-use spindles_serve::{Certificates, Door, DoorOptions, Offer, Readiness, Served, Stopper};
+use spindles_serve::{
+    Certificates, Listener, ListenerOptions, Readiness, Served, ServerHandle, Stopper,
+};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use targets::What;
-use telling::{States, Teller};
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -80,7 +82,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
               spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
-    arguments: |command| Arguments::augment_args(doors::with_options(command)),
+    arguments: |command| Arguments::augment_args(listeners::with_options(command)),
     run,
 };
 
@@ -102,21 +104,21 @@ fn serve(
     ui: &Ui,
 ) -> anyhow::Result<()> {
     let metrics = bind_metrics(arguments)?;
-    let mut teller = Teller {
-        hook: telling::hook(arguments.on_event.as_ref())?,
+    let mut reporter = Reporter {
+        hook: reporting::hook(arguments.on_event.as_ref())?,
         ui,
     };
     let whats = targets::exports(arguments, readiness, ui)?;
-    let options = door_options(arguments)?;
-    let mut doors = Doors::bind(matches, &options, whats.len())?;
+    let options = listener_options(arguments)?;
+    let mut listeners = Listeners::bind(matches, &options, whats.len())?;
     let exports = open_all(whats, arguments)?;
     begin_log();
-    let offers: Vec<Offer> = exports.iter().map(|it| it.offer.clone()).collect();
+    let handles: Vec<ServerHandle> = exports.iter().map(|it| it.handle.clone()).collect();
     let page = metrics.as_ref().map(MetricsServer::url);
-    let prepared = doors.prepare(&offers).map_err(anyhow::Error::from);
-    let prepared = prepared.and_then(|()| prepare(&exports, &doors, arguments, ui));
+    let prepared = listeners.prepare(&handles).map_err(anyhow::Error::from);
+    let prepared = prepared.and_then(|()| prepare(&exports, &listeners, arguments, ui));
     let prepared = prepared.and_then(|prepared| {
-        metrics.map_or(Ok(()), |metrics| metrics.open(&offers))?;
+        metrics.map_or(Ok(()), |metrics| metrics.open(&handles))?;
         Ok(prepared)
     });
     let Prepared {
@@ -135,27 +137,27 @@ fn serve(
     let (sender, events) = channel();
     let (threads, gives) = start(exports, commands, &sender);
     drop(sender);
-    let opened = doors.open(&offers);
+    let opened = listeners.open(&handles);
     match &opened {
         Ok(()) => {
-            note_addresses(&beginnings, &doors, &seen_at, &mut states, ui);
+            note_addresses(&beginnings, &listeners, &seen_at, &mut states, ui);
             let certificates = options.certificates.as_ref();
-            for remark in remarks(&beginnings, &doors, page.as_deref(), certificates) {
+            for remark in remarks(&beginnings, &listeners, page.as_deref(), certificates) {
                 ui.note(remark);
             }
             for alarm in beginnings.iter().flat_map(|it| &it.alarms) {
-                teller.tell(alarm);
+                reporter.report(alarm);
             }
             readiness.ready(&states.to_string());
         }
         Err(_) => beginnings.iter().for_each(|it| it.stopper.stop()),
     }
-    hand_over(doors, gives);
-    let ended = until_all_end(&events, states, &mut teller, readiness);
+    hand_over(listeners, gives);
+    let ended = until_all_end(&events, states, &mut reporter, readiness);
     for thread in threads {
         thread.join().unwrap_or_else(|panic| resume_unwind(panic));
     }
-    drop(teller);
+    drop(reporter);
     if let Some(helper) = helper {
         helper.close();
     }
@@ -169,19 +171,19 @@ fn bind_metrics(arguments: &Arguments) -> anyhow::Result<Option<MetricsServer>> 
     let metrics = arguments.metrics.as_deref();
     let metrics =
         metrics.map(|address| MetricsServer::bind(address, arguments.safety.allow_plaintext));
-    metrics.transpose().map_err(doors::refused)
+    metrics.transpose().map_err(listeners::refused)
 }
 
-/// Returns the options of the doors.
-fn door_options(arguments: &Arguments) -> anyhow::Result<DoorOptions> {
-    Ok(DoorOptions {
+/// Returns the options of the listeners.
+fn listener_options(arguments: &Arguments) -> anyhow::Result<ListenerOptions> {
+    Ok(ListenerOptions {
         watcher: Some(serve_watch::command()?),
         tell: Some(|line| write_log(&format!("spindles: {line}\n"))),
-        ..arguments.safety.of_doors()?
+        ..arguments.safety.of_listeners()?
     })
 }
 
-/// Starts to serve the exports. Returns their threads, and the channels that hand each its doors.
+/// Starts to serve the exports. Returns their threads, and the channels that hand each its listeners.
 fn start(
     exports: Vec<Export>,
     commands: Vec<Option<Commands>>,
@@ -204,13 +206,13 @@ fn start(
 /// Reports the addresses of the exports, and records them for the status and for commands.
 fn note_addresses(
     beginnings: &[Beginning],
-    doors: &Doors,
+    listeners: &Listeners,
     seen_at: &[Arc<OnceLock<Vec<String>>>],
     states: &mut States,
     ui: &Ui,
 ) {
     for (number, beginning) in beginnings.iter().enumerate() {
-        let addresses = doors.addresses(number, &beginning.name);
+        let addresses = listeners.addresses(number, &beginning.name);
         beginning.tell(&addresses, ui);
         states.open(number, &addresses);
         // Each is set only once.
@@ -218,14 +220,14 @@ fn note_addresses(
     }
 }
 
-/// Lists the remarks of doors, the metrics page of each export, and a warning on certificates.
+/// Lists the remarks of listeners, the metrics page of each export, and a warning on certificates.
 fn remarks(
     beginnings: &[Beginning],
-    doors: &Doors,
+    listeners: &Listeners,
     page: Option<&str>,
     certificates: Option<&Certificates>,
 ) -> Vec<String> {
-    let mut remarks: Vec<String> = doors.all().filter_map(Door::remark).collect();
+    let mut remarks: Vec<String> = listeners.all().filter_map(Listener::remark).collect();
     if let Some(page) = page {
         let called = beginnings.iter().map(|beginning| &beginning.called);
         remarks.extend(called.map(|called| format!("{called} has metrics: {page}")));
@@ -235,10 +237,10 @@ fn remarks(
     remarks
 }
 
-/// Hands each thread its doors.
-fn hand_over(doors: Doors, gives: Vec<Sender<Ways>>) {
-    for (give, ways) in gives.into_iter().zip(Ways::of(doors)) {
-        // The thread closes the doors when it ends. If it has panicked, `join` reports that.
+/// Hands each thread its listeners.
+fn hand_over(listeners: Listeners, gives: Vec<Sender<Ways>>) {
+    for (give, ways) in gives.into_iter().zip(Ways::of(listeners)) {
+        // The thread closes the listeners when it ends. If it has panicked, `join` reports that.
         drop(give.send(ways));
     }
 }
@@ -247,17 +249,17 @@ fn hand_over(doors: Doors, gives: Vec<Sender<Ways>>) {
 fn until_all_end(
     events: &Receiver<ExportEvent>,
     mut states: States,
-    teller: &mut Teller<'_>,
+    reporter: &mut Reporter<'_>,
     readiness: &Readiness,
 ) -> anyhow::Result<Vec<documents::Served>> {
-    let ui = teller.ui;
+    let ui = reporter.ui;
     let mut closed = Vec::new();
     let mut failed = Vec::new();
     for event in events {
         match event {
             ExportEvent::Note(note) => ui.note(note),
-            ExportEvent::Alarm(alarm) => teller.tell(&alarm),
-            ExportEvent::Event(alarm) => teller.raise(&alarm),
+            ExportEvent::Alarm(alarm) => reporter.report(&alarm),
+            ExportEvent::Event(alarm) => reporter.raise(&alarm),
             ExportEvent::Renamed(number, name) => states.rename(number, name),
             ExportEvent::State(number, state) => {
                 states.set(number, state);
@@ -364,7 +366,7 @@ fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
 /// The addresses of exports, once known.
 type Addresses = Vec<Arc<OnceLock<Vec<String>>>>;
 
-/// The parts of a server apart from its doors.
+/// The parts of a server apart from its listeners.
 struct Prepared {
     commands: Vec<Option<Commands>>,
     addresses: Addresses,
@@ -376,7 +378,7 @@ struct Prepared {
 /// sandbox.
 fn prepare(
     exports: &[Export],
-    doors: &Doors,
+    listeners: &Listeners,
     arguments: &Arguments,
     ui: &Ui,
 ) -> anyhow::Result<Prepared> {
@@ -396,7 +398,7 @@ fn prepare(
     if !arguments.safety.no_sandbox {
         let folders = controls().flatten().map(Control::folder);
         let folders = folders.map(Path::to_owned).collect();
-        let (entered, outside) = confinement::enter(exports, doors, folders)?;
+        let (entered, outside) = confinement::enter(exports, listeners, folders)?;
         if !entered.missing().is_empty() {
             let missing = entered.missing().join(", ");
             ui.note(format!(
@@ -420,11 +422,11 @@ fn prepare(
                 stopper: export.stopper.clone(),
                 read_only: arguments.read_only,
                 addresses: Arc::clone(addresses),
-                seen: doors.seen(number),
+                seen: listeners.seen(number),
                 sandbox: sandbox.clone(),
                 others: (exports.iter().enumerate())
                     .filter(|(other, _)| *other != number)
-                    .map(|(_, other)| other.offer.clone())
+                    .map(|(_, other)| other.handle.clone())
                     .collect(),
             });
             sockets.open(serving).map(Some)

@@ -15,13 +15,13 @@ use std::path::Path;
 
 /// Reports alarms to people, and runs the program for them. Dropping it waits for that program,
 /// within a limit.
-pub(super) struct Teller<'a> {
+pub(super) struct Reporter<'a> {
     pub(super) hook: Option<Helper>,
     pub(super) ui: &'a Ui,
 }
 
-impl Teller<'_> {
-    pub(super) fn tell(&mut self, alarm: &Alarm) {
+impl Reporter<'_> {
+    pub(super) fn report(&mut self, alarm: &Alarm) {
         let alarm = words::alarms::advised(alarm);
         self.ui.note(&alarm.message);
         self.run(&alarm);

@@ -1,7 +1,7 @@
 //! Events of a target's arrays, and the event bus that passes them to all subscribers.
 
 use spindles_admin::spare::Taken;
-use spindles_array::{ArraySnapshot, DeviceSnapshot, Managed, SpaceNews, Target};
+use spindles_array::{ArraySnapshot, DeviceSnapshot, Managed, SpaceChange, Target};
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, JOURNAL_DEVICE, JournalStatus};
 use std::collections::VecDeque;
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// An event.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum ServerEvent {
     /// An event of an array.
-    Event {
+    Engine {
         /// The name of the array.
         array: String,
         /// The event.
@@ -36,7 +36,7 @@ pub enum News {
         /// The name of the outermost array.
         array: String,
         /// The change.
-        news: SpaceNews,
+        change: SpaceChange,
     },
     /// The array of this name was reopened, and is growing.
     Grows(String),
@@ -52,7 +52,7 @@ pub enum News {
     },
 }
 
-impl News {
+impl ServerEvent {
     /// Takes all pending events. `arrays` holds the state before them, and is updated to the state
     /// after them. `looks`: true to find changes that are no events, too.
     pub(crate) fn of(
@@ -66,28 +66,28 @@ impl News {
         }
         // A spare that failed to replace a member is an event of its own.
         let taken = target.spares_taken();
-        let space = target.space_news();
+        let space = target.space_changes();
         let is_quiet = events.is_empty() && taken.is_empty() && space.is_empty();
         if is_quiet && !looks {
             return Vec::new();
         }
         let before = std::mem::replace(arrays, target.snapshot());
         let events = events.into_iter();
-        let mut news: Vec<Self> = events
+        let mut all: Vec<Self> = events
             .map(|(array, event)| {
                 let below = device_below(&*target, arrays, &array, &event);
                 Self::named(array, event, below, &before, arrays)
             })
             .collect();
-        news.extend(taken.into_iter().map(Self::Taken));
+        all.extend(taken.into_iter().map(Self::Taken));
         if let Some(outermost) = arrays.first() {
-            news.extend(space.into_iter().map(|news| Self::Space {
+            all.extend(space.into_iter().map(|change| Self::Space {
                 array: outermost.name.clone(),
-                news,
+                change,
             }));
         }
-        news.extend(Self::state(&before, arrays, is_quiet));
-        news
+        all.extend(Self::state(&before, arrays, is_quiet));
+        all
     }
 
     /// Returns an event if the arrays have lost blocks that were unknown before. If no event
@@ -104,13 +104,13 @@ impl News {
     /// Returns the devices present before the arrays were closed for a command, and missing since
     /// they were reopened.
     pub(crate) fn not_back(before: &[ArraySnapshot], after: &[ArraySnapshot]) -> Vec<Self> {
-        let mut news = Vec::new();
+        let mut all = Vec::new();
         for array in after {
             let Some(old) = before.iter().find(|old| old.uuid == array.uuid) else {
                 continue;
             };
             let mut add = |member, device: Option<&DeviceSnapshot>| {
-                news.push(Self::NotBack {
+                all.push(Self::NotBack {
                     array: array.name.clone(),
                     member,
                     device: device.map(|device| device.name.clone()),
@@ -126,7 +126,7 @@ impl News {
                 add(None, old.journal.as_ref());
             }
         }
-        news
+        all
     }
 
     /// Returns a message if the event is a device missing after a reopen, else `None`.
@@ -166,7 +166,7 @@ impl News {
         // A spare may already have replaced the device that is out.
         let arrays = if is_over(&event) { before } else { after };
         let device = device_of(&event, arrays.iter().find(|it| it.name == array)).or(below);
-        Self::Event {
+        Self::Engine {
             array,
             event,
             device,
@@ -236,49 +236,49 @@ pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
 /// Events that a subscriber has not taken yet.
 #[derive(Debug, Default)]
 struct Queue {
-    pending: Mutex<VecDeque<News>>,
+    pending: Mutex<VecDeque<ServerEvent>>,
     grows: Condvar,
 }
 
 /// The event bus: passes events to all subscribers.
 #[derive(Clone, Debug, Default)]
-pub struct Newsroom(Arc<Mutex<Vec<Weak<Queue>>>>);
+pub struct EventBus(Arc<Mutex<Vec<Weak<Queue>>>>);
 
 /// A subscriber: receives all events since its creation.
 #[derive(Debug)]
-pub struct Listener(Arc<Queue>);
+pub struct Subscriber(Arc<Queue>);
 
-impl Newsroom {
+impl EventBus {
     /// Creates a subscriber for all events from now on.
     #[must_use]
-    pub fn listen(&self) -> Listener {
-        let listener = Listener(Arc::default());
-        let mut listeners = locked(&self.0);
+    pub fn subscribe(&self) -> Subscriber {
+        let subscriber = Subscriber(Arc::default());
+        let mut subscribers = locked(&self.0);
         // Remove dropped subscribers: each command subscribes, and a quiet array has no events for
         // months.
-        listeners.retain(|it| it.strong_count() > 0);
-        listeners.push(Arc::downgrade(&listener.0));
-        listener
+        subscribers.retain(|it| it.strong_count() > 0);
+        subscribers.push(Arc::downgrade(&subscriber.0));
+        subscriber
     }
 
     /// Passes an event to all subscribers.
-    pub(crate) fn tell(&self, news: &News) {
-        for listener in locked(&self.0).iter().filter_map(Weak::upgrade) {
-            locked(&listener.pending).push_back(news.clone());
-            listener.grows.notify_one();
+    pub(crate) fn publish(&self, event: &ServerEvent) {
+        for subscriber in locked(&self.0).iter().filter_map(Weak::upgrade) {
+            locked(&subscriber.pending).push_back(event.clone());
+            subscriber.grows.notify_one();
         }
     }
 }
 
-impl Listener {
+impl Subscriber {
     /// Takes the oldest pending event.
-    pub(crate) fn next(&self) -> Option<News> {
+    pub(crate) fn next(&self) -> Option<ServerEvent> {
         locked(&self.0.pending).pop_front()
     }
 
     /// Waits until an event is pending, for at most `most`.
     pub(crate) fn wait(&self, most: Duration) {
-        let is_empty = |pending: &mut VecDeque<News>| pending.is_empty();
+        let is_empty = |pending: &mut VecDeque<ServerEvent>| pending.is_empty();
         let pending = locked(&self.0.pending);
         drop(self.0.grows.wait_timeout_while(pending, most, is_empty));
     }
@@ -286,8 +286,8 @@ impl Listener {
     /// Takes all pending events, and returns messages for devices missing after a reopen.
     #[must_use]
     pub fn lacking(&self) -> Vec<String> {
-        let news = locked(&self.0.pending).drain(..).collect::<Vec<_>>();
-        news.iter().filter_map(News::lacking).collect()
+        let event = locked(&self.0.pending).drain(..).collect::<Vec<_>>();
+        event.iter().filter_map(ServerEvent::lacking).collect()
     }
 }
 
@@ -340,27 +340,27 @@ mod tests {
 
     #[test]
     fn subscribers_get_all_events_from_subscription_to_disconnect() {
-        let room = Newsroom::default();
-        let taken = |loss: &str| News::Unguarded {
+        let bus = EventBus::default();
+        let taken = |loss: &str| ServerEvent::Unguarded {
             array: "pool".to_owned(),
             loss: loss.to_owned(),
         };
-        room.tell(&taken("before"));
-        let listener = room.listen();
-        room.tell(&taken("first"));
-        room.tell(&taken("second"));
+        bus.publish(&taken("before"));
+        let subscriber = bus.subscribe();
+        bus.publish(&taken("first"));
+        bus.publish(&taken("second"));
         for wanted in ["first", "second"] {
-            let heard = listener.next();
+            let heard = subscriber.next();
             assert!(
-                matches!(&heard, Some(News::Unguarded { loss, .. }) if loss == wanted),
+                matches!(&heard, Some(ServerEvent::Unguarded { loss, .. }) if loss == wanted),
                 "{heard:?}"
             );
         }
-        assert!(listener.next().is_none());
+        assert!(subscriber.next().is_none());
         for _ in 0..1000 {
-            drop(room.listen());
+            drop(bus.subscribe());
         }
-        assert!(locked(&room.0).len() <= 2, "they add up without news");
+        assert!(locked(&bus.0).len() <= 2, "they add up without event");
     }
 
     /// An unrelated event at the same time must not hide blocks that were lost before serving.
@@ -369,15 +369,15 @@ mod tests {
         let (before, mut after) = ([array("disk")], [array("disk")]);
         for is_quiet in [false, true] {
             after[0].status.lost_blocks = 0;
-            assert!(News::state(&before, &after, is_quiet).is_none());
+            assert!(ServerEvent::state(&before, &after, is_quiet).is_none());
             after[0].status.lost_blocks = 1;
-            assert!(News::state(&before, &after, is_quiet).is_some());
-            assert!(News::state(&after, &after, is_quiet).is_none());
+            assert!(ServerEvent::state(&before, &after, is_quiet).is_some());
+            assert!(ServerEvent::state(&after, &after, is_quiet).is_none());
         }
         after[0].status = array("disk").status;
         after[0].status.state = ArrayState::Healthy;
-        assert!(News::state(&before, &after, true).is_some());
-        assert!(News::state(&before, &after, false).is_none());
+        assert!(ServerEvent::state(&before, &after, true).is_some());
+        assert!(ServerEvent::state(&before, &after, false).is_none());
     }
 
     /// An alarm that named the spare would make the administrator pull a working device, and break
@@ -390,7 +390,7 @@ mod tests {
             reason: OutReason::Command,
         };
         for (event, wanted) in [(out, "disk"), (Event::RebuildStarted { member }, "spare")] {
-            let news = News::named(
+            let event = ServerEvent::named(
                 "pool".to_owned(),
                 event,
                 None,
@@ -398,8 +398,8 @@ mod tests {
                 &[array("spare")],
             );
             assert!(
-                matches!(&news, News::Event { device: Some(device), .. } if device == wanted),
-                "{news:?}"
+                matches!(&event, ServerEvent::Engine { device: Some(device), .. } if device == wanted),
+                "{event:?}"
             );
         }
     }

@@ -2,7 +2,9 @@
 
 use crate::failure::Usage;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
-use spindles_serve::{Bind, Door, DoorError, DoorOptions, Offer, Seen, TRANSPORTS, Transport};
+use spindles_serve::{
+    Bind, Listener, ListenerError, ListenerOptions, Seen, ServerHandle, TRANSPORTS, Transport,
+};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -21,21 +23,21 @@ pub(super) fn with_options(command: clap::Command) -> clap::Command {
     command.group(one.multiple(true).required(true))
 }
 
-/// The doors to several exports.
+/// The listeners of several exports.
 #[derive(Debug)]
-pub(super) struct Doors {
-    /// Doors to all exports.
-    shared: Vec<Box<dyn Door>>,
-    /// Doors to each export alone.
-    own: Vec<Vec<Box<dyn Door>>>,
+pub(super) struct Listeners {
+    /// Listeners of all exports.
+    shared: Vec<Box<dyn Listener>>,
+    /// Listeners of each export alone.
+    own: Vec<Vec<Box<dyn Listener>>>,
 }
 
-impl Doors {
-    /// Binds the doors that the options ask for. A door that can't lead to several exports leads to
-    /// one: the first door to the first export, and so on. A single export gets all of them.
+impl Listeners {
+    /// Binds the listeners that the options ask for. A listener of one export serves
+    /// one: the first listener the first export, and so on. A single export gets all of them.
     pub(super) fn bind(
         matches: &ArgMatches,
-        options: &DoorOptions,
+        options: &ListenerOptions,
         exports: usize,
     ) -> anyhow::Result<Self> {
         let values = |transport: &Transport| -> Vec<&String> {
@@ -62,103 +64,109 @@ impl Doors {
             }
         }
         let ways = shared.len();
-        let doors = |values: Vec<(Bind, &String)>, ways: usize| {
-            let options = DoorOptions {
+        let listeners = |values: Vec<(Bind, &String)>, ways: usize| {
+            let options = ListenerOptions {
                 is_only: ways == 1,
                 ..options.clone()
             };
-            let doors = values
+            let listeners = values
                 .into_iter()
                 .map(|(bind, value)| bind(value, &options));
-            doors.collect::<Result<Vec<_>, _>>().map_err(refused)
+            listeners.collect::<Result<Vec<_>, _>>().map_err(refused)
         };
         let own = of_each.into_iter().map(|own| {
             let ways = ways + own.len();
-            doors(own, ways)
+            listeners(own, ways)
         });
         Ok(Self {
             own: own.collect::<Result<_, _>>()?,
-            shared: doors(shared, ways)?,
+            shared: listeners(shared, ways)?,
         })
     }
 
     /// Does the preparations that the sandbox forbids.
-    pub(super) fn prepare(&mut self, offers: &[Offer]) -> io::Result<()> {
-        self.each(offers, |door, offers| door.prepare(offers))
+    pub(super) fn prepare(&mut self, handles: &[ServerHandle]) -> io::Result<()> {
+        self.each(handles, |listener, handles| listener.prepare(handles))
     }
 
     /// Starts to accept clients.
-    pub(super) fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
-        self.each(offers, |door, offers| door.open(offers))
+    pub(super) fn open(&mut self, handles: &[ServerHandle]) -> io::Result<()> {
+        self.each(handles, |listener, handles| listener.open(handles))
     }
 
     fn each(
         &mut self,
-        offers: &[Offer],
-        step: impl Fn(&mut dyn Door, &[Offer]) -> io::Result<()>,
+        handles: &[ServerHandle],
+        step: impl Fn(&mut dyn Listener, &[ServerHandle]) -> io::Result<()>,
     ) -> io::Result<()> {
-        for (doors, offer) in self.own.iter_mut().zip(offers) {
-            for door in doors {
-                step(&mut **door, std::slice::from_ref(offer))?;
+        for (listeners, handle) in self.own.iter_mut().zip(handles) {
+            for listener in listeners {
+                step(&mut **listener, std::slice::from_ref(handle))?;
             }
         }
-        for door in &mut self.shared {
-            step(&mut **door, offers)?;
+        for listener in &mut self.shared {
+            step(&mut **listener, handles)?;
         }
         Ok(())
     }
 
-    /// All doors.
-    pub(super) fn all(&self) -> impl Iterator<Item = &dyn Door> {
+    /// All listeners.
+    pub(super) fn all(&self) -> impl Iterator<Item = &dyn Listener> {
         let all = self.own.iter().flatten().chain(&self.shared);
-        all.map(|door| &**door)
+        all.map(|listener| &**listener)
     }
 
     /// The file and block devices of an export.
     pub(super) fn seen(&self, export: usize) -> Vec<Weak<dyn Seen>> {
         self.own[export]
             .iter()
-            .filter_map(|door| door.seen())
+            .filter_map(|listener| listener.seen())
             .collect()
     }
 
     /// The addresses of an export.
     pub(super) fn addresses(&self, export: usize, name: &str) -> Vec<String> {
-        let doors = self.own[export].iter().chain(&self.shared);
-        doors.map(|door| door.address(name)).collect()
+        let listeners = self.own[export].iter().chain(&self.shared);
+        listeners.map(|listener| listener.address(name)).collect()
     }
 }
 
-/// The doors to one export. The last export to end closes the shared doors.
+/// The listeners of one export. The last export to end closes the shared listeners.
 #[derive(Debug)]
 pub(super) struct Ways {
-    own: Vec<Box<dyn Door>>,
-    shared: Arc<Mutex<Vec<Box<dyn Door>>>>,
+    own: Vec<Box<dyn Listener>>,
+    shared: Arc<Mutex<Vec<Box<dyn Listener>>>>,
 }
 
 impl Ways {
-    /// Splits the doors by export.
-    pub(super) fn of(doors: Doors) -> Vec<Self> {
-        let shared = Arc::new(Mutex::new(doors.shared));
-        let of_each = doors.own.into_iter().map(|own| Self {
+    /// Splits the listeners by export.
+    pub(super) fn of(listeners: Listeners) -> Vec<Self> {
+        let shared = Arc::new(Mutex::new(listeners.shared));
+        let of_each = listeners.own.into_iter().map(|own| Self {
             own,
             shared: Arc::clone(&shared),
         });
         of_each.collect()
     }
 
-    /// Closes the doors of an export that has ended. Returns notes for the user.
+    /// Closes the listeners of an export that has ended. Returns notes for the user.
     pub(super) fn close(self) -> Vec<String> {
         let shared = Arc::into_inner(self.shared);
-        let shared = shared.map(|doors| doors.into_inner().unwrap_or_else(PoisonError::into_inner));
-        let doors = self.own.into_iter().chain(shared.into_iter().flatten());
-        doors.filter_map(|mut door| door.close()).collect()
+        let shared = shared.map(|listeners| {
+            listeners
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner)
+        });
+        let listeners = self.own.into_iter().chain(shared.into_iter().flatten());
+        listeners
+            .filter_map(|mut listener| listener.close())
+            .collect()
     }
 }
 
-pub(super) fn refused(error: DoorError) -> anyhow::Error {
+pub(super) fn refused(error: ListenerError) -> anyhow::Error {
     match error {
-        DoorError::Usage(what) => Usage::error(what),
-        DoorError::Refused(_) => error.into(),
+        ListenerError::Usage(what) => Usage::error(what),
+        ListenerError::Refused(_) => error.into(),
     }
 }

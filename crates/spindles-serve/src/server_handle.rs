@@ -55,7 +55,7 @@ impl ExportFacts {
 }
 
 /// A message from another thread to the server's thread.
-pub(crate) enum Arrival {
+pub(crate) enum Message {
     /// An accepted connection.
     Client(Box<dyn Client>),
     /// A process to watch.
@@ -90,21 +90,21 @@ pub(crate) type SharedFacts = Arc<Mutex<ExportFacts>>;
 
 /// An export and the channel to its server.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct ServerHandle {
     export: SharedFacts,
-    arrivals: Sender<Arrival>,
+    messages: Sender<Message>,
     stopper: Stopper,
 }
 
-impl Offer {
-    pub(crate) fn new(export: &SharedFacts, stopper: &Stopper) -> (Self, Receiver<Arrival>) {
-        let (arrivals, arrived) = channel();
-        let offer = Self {
+impl ServerHandle {
+    pub(crate) fn new(export: &SharedFacts, stopper: &Stopper) -> (Self, Receiver<Message>) {
+        let (messages, received) = channel();
+        let handle = Self {
             export: Arc::clone(export),
-            arrivals,
+            messages,
             stopper: stopper.clone(),
         };
-        (offer, arrived)
+        (handle, received)
     }
 
     /// Returns the current description.
@@ -134,7 +134,7 @@ impl Offer {
         decide: impl FnOnce(&mut dyn Target) -> bool + Send + 'static,
         exchange: impl FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, String> + Send + 'static,
     ) -> bool {
-        let sent = self.arrivals.send(Arrival::Exchange(Exchange {
+        let sent = self.messages.send(Message::Exchange(Exchange {
             decide: Box::new(decide),
             exchange: Box::new(exchange),
         }));
@@ -155,14 +155,14 @@ impl Offer {
 
     /// Passes an accepted connection to the server; drops it if the server has ended.
     pub(crate) fn join(&self, client: Box<dyn Client>) {
-        if self.arrivals.send(Arrival::Client(client)).is_ok() {
+        if self.messages.send(Message::Client(client)).is_ok() {
             self.stopper.wake();
         }
     }
 
     /// Watches a process that a transport depends on: its end becomes an event.
     pub(crate) fn look_out(&self, guard: Guard) {
-        if self.arrivals.send(Arrival::Guard(guard)).is_ok() {
+        if self.messages.send(Message::Guard(guard)).is_ok() {
             self.stopper.wake();
         }
     }
@@ -178,7 +178,7 @@ impl Offer {
             // The caller may be gone.
             drop(done.send(call(target)));
         });
-        self.arrivals.send(Arrival::Call(call)).ok()?;
+        self.messages.send(Message::Call(call)).ok()?;
         self.stopper.wake();
         result.recv().ok()
     }
@@ -187,7 +187,7 @@ impl Offer {
     #[must_use]
     pub fn numbers(&self) -> Option<ServerNumbers> {
         let (done, result) = channel();
-        self.arrivals.send(Arrival::Numbers(done)).ok()?;
+        self.messages.send(Message::Numbers(done)).ok()?;
         self.stopper.wake();
         result.recv().ok()
     }
