@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use spindles_nbd::TransmissionFlags;
-use spindles_nbd::handshake::{Agreed, BlockSizes, Export, Server, Step, Tls};
+use spindles_nbd::handshake::{Agreed, BlockSizes, Export, Server, HandshakeStep, Tls};
 use spindles_nbd::transmission::{
     Command, Extent, Failure, Headers, Replies, ReplyHead, Request, extents_of, failure_of,
 };
@@ -44,10 +44,10 @@ fn shake(tls: Tls, bytes: &[u8], piece: usize) -> (Vec<u8>, Outcome) {
         rest = after;
         let left = part.len() - used + rest.len();
         match step {
-            Step::Receive => assert_eq!(used, part.len()),
-            Step::StartTls => server.encrypted(),
-            Step::Transmit(agreed) => return (said, Ok(Some((Some(agreed), left)))),
-            Step::End => return (said, Ok(Some((None, left)))),
+            HandshakeStep::Receive => assert_eq!(used, part.len()),
+            HandshakeStep::StartTls => server.encrypted(),
+            HandshakeStep::Transmit(agreed) => return (said, Ok(Some((Some(agreed), left)))),
+            HandshakeStep::End => return (said, Ok(Some((None, left)))),
         }
     }
     (said, Ok(None))

@@ -7,7 +7,7 @@ pub use crate::errors::{ChangeError, OwnRole};
 use spindles_array::Managed;
 use spindles_block::MemberIndex;
 use spindles_device::probe::Probe;
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::{OpenOptions, identity};
 use spindles_engine::Event;
 use spindles_format::{Found, SpareRecord, Uuid};
@@ -35,8 +35,8 @@ pub(crate) fn look_at_new(
     to: Use,
     overwrite: bool,
     open: &OpenOptions,
-) -> Result<Vec<Seen>, ChangeError> {
-    let seen = new.iter().map(|device| Seen::now(device)).collect();
+) -> Result<Vec<Examined>, ChangeError> {
+    let seen = new.iter().map(|device| Examined::now(device)).collect();
     are_others(devices, new)?;
     // Check this first: if the array's server has a device open, no other check can read it.
     refuse_own(devices, new, to, overwrite)?;

@@ -14,7 +14,7 @@ use spindles_array::managed::PlaceWanted;
 use spindles_array::positions::positions;
 use spindles_array::{Managed, Target, TooSmall, await_resync};
 use spindles_block::{BlockSize, MemberIndex, MemberSet, SizeBytes};
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::{OpenOptions, backends, probe, random};
 use spindles_engine::{Event, GrowthTarget, Member, PlanError};
 use spindles_format::{ArrayRecord, DeviceRecord};
@@ -523,7 +523,7 @@ pub fn begin(
         read_only: true,
         ..open.clone()
     };
-    let seen = Seen::now(added);
+    let seen = Examined::now(added);
     let report = assemble(devices, &options.assemble)?.report;
     let host = Host::Devices(devices);
     let change = planned(host, &report, &options, &[added], &options.assemble)?;
@@ -574,7 +574,7 @@ fn planned(
 fn carry_on(
     mut target: Box<dyn Managed>,
     mut report: ArrayReport,
-    mut waiting: VecDeque<(&str, Seen)>,
+    mut waiting: VecDeque<(&str, Examined)>,
     wiped: Vec<(String, String)>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Grown, ChangeError> {
@@ -640,7 +640,7 @@ fn carry_on(
 /// Attaches the next waiting device at a new `place` that is vacant, if there are both.
 fn attach_next(
     target: &mut dyn Managed,
-    waiting: &mut VecDeque<(&str, Seen)>,
+    waiting: &mut VecDeque<(&str, Examined)>,
     place: Option<MemberIndex>,
     array: &str,
 ) -> Result<(), ChangeError> {

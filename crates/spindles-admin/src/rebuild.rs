@@ -17,7 +17,7 @@ pub use spindles_array::progress::RebuildProgress;
 use spindles_block::MemberIndex;
 use spindles_device::identity::share_bytes;
 use spindles_device::probe::Probe;
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_engine::{Event, geometry_of};
 use spindles_format::Uuid;
 use spindles_layout::Expression;
@@ -341,7 +341,7 @@ enum Replacement {
     /// None: continue a started rebuild, and fill returned members and spares.
     None,
     /// A device with its examined state.
-    Device(String, Seen),
+    Device(String, Examined),
     Array(Box<Inner>, Box<Vacancy>),
 }
 
@@ -385,7 +385,9 @@ impl Ready {
 fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeError> {
     let onto = options.onto.as_ref();
     let new = onto.map_or(Vec::new(), Expression::leaves);
-    let seen = new.first().map_or(Seen::default(), |new| Seen::now(new));
+    let seen = new
+        .first()
+        .map_or(Examined::default(), |new| Examined::now(new));
     let (given, build) = look_with(devices, &new, options)?;
     let uuids = build.report.uuids();
     let members = build.report.devices();
@@ -554,7 +556,7 @@ fn returning(build: &Build) -> Vec<String> {
 /// Determines the replacement and checks that it fits the vacant place.
 fn look_at(
     onto: &Expression,
-    seen: Seen,
+    seen: Examined,
     build: Build,
     options: &RebuildOptions,
 ) -> Result<Replacement, ChangeError> {

@@ -9,7 +9,7 @@ use spindles_array::{TooSmall, labels};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_device::errors::failed;
 use spindles_device::probe::Probe;
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::{OpenOptions, backends, clearing, random};
 use spindles_format::{SpareRecord, Uuid, areas_for};
 
@@ -185,7 +185,7 @@ impl<'a> PlannedLabels<'a> {
 /// Writes the labels to their devices, which must still be as they were seen.
 fn write_labels(
     planned: Vec<PlannedLabel<'_>>,
-    seen: Vec<Seen>,
+    seen: Vec<Examined>,
 ) -> Result<Vec<SpareReport>, ChangeError> {
     let mut spares = Vec::new();
     for (label, seen) in planned.into_iter().zip(seen) {
@@ -300,7 +300,7 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
             array.target.withdraw_spare(device);
         }
         removed.push(if let (Some(left), Some(array)) = (left, &array) {
-            labels::replace(device, Seen::default(), &left.encode())?;
+            labels::replace(device, Examined::default(), &left.encode())?;
             Removed::Of(array.report.name.clone())
         } else {
             let held = backends::open(device, &OpenOptions::default())?;

@@ -9,7 +9,7 @@ use spindles_admin::grow;
 use spindles_admin::spare::{self, For};
 use spindles_array::{PlaceWanted, Target};
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
-use spindles_device::{OpenOptions, Seen};
+use spindles_device::{Examined, OpenOptions};
 use spindles_engine::{ArrayState, Member, Repair, Scrub};
 use spindles_format::ChecksumKind;
 use spindles_layout::Expression;
@@ -202,13 +202,13 @@ impl World {
         self.write(200);
         match first {
             First::Replace => {
-                self.target().replace(&m1, &x, Seen::default()).unwrap();
+                self.target().replace(&m1, &x, Examined::default()).unwrap();
             }
             First::Rebuild => {
                 self.target().fail(&m1).unwrap();
                 self.write(20);
                 self.target()
-                    .attach(&x, PlaceWanted::First, Seen::default())
+                    .attach(&x, PlaceWanted::First, Examined::default())
                     .unwrap();
             }
             First::Return => {
@@ -274,13 +274,13 @@ impl World {
             Second::Attach(device) => {
                 let device = path(device);
                 self.target()
-                    .attach(&device, PlaceWanted::First, Seen::default())
+                    .attach(&device, PlaceWanted::First, Examined::default())
                     .is_ok()
             }
             Second::Replace(old, device) => {
                 let (old, device) = (path(old), path(device));
                 self.target()
-                    .replace(&old, &device, Seen::default())
+                    .replace(&old, &device, Examined::default())
                     .is_ok()
             }
             Second::Spare(device) => {

@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "several slices of the same buffers at once")]
 
-use spindles_block::{BufferId, Compute, ComputeResult, Operand, Step};
+use spindles_block::{BufferId, Computation, Compute, ComputeResult, Operand};
 use spindles_device::buffers::Buffers;
 use spindles_format::block_checksum;
 use spindles_parity::{Code, Located};
@@ -16,7 +16,7 @@ const CHUNKS_MAX: usize = 64;
 const TARGETS_MAX: usize = 3;
 
 /// Executes a step.
-pub(crate) fn run(buffers: &mut Buffers, step: &Step<'_>) -> ComputeResult {
+pub(crate) fn run(buffers: &mut Buffers, step: &Computation<'_>) -> ComputeResult {
     match step.compute {
         Compute::Solve => match step.sources.len() {
             0..=4 => solve::<4>(buffers, step),
@@ -40,7 +40,7 @@ pub(crate) fn run(buffers: &mut Buffers, step: &Step<'_>) -> ComputeResult {
 /// Returns the checksum of every block of every source, in order.
 pub(crate) fn checksums<'a>(
     buffers: &'a Buffers,
-    step: &'a Step<'_>,
+    step: &'a Computation<'_>,
     block_bytes: usize,
 ) -> impl Iterator<Item = u32> + 'a {
     let sources = step.sources.iter();
@@ -52,11 +52,11 @@ pub(crate) fn checksums<'a>(
     })
 }
 
-fn code(step: &Step<'_>) -> &'static Code {
+fn code(step: &Computation<'_>) -> &'static Code {
     spindles_parity::by_parity_chunks(step.parity_chunks)
 }
 
-fn solve<const N: usize>(buffers: &mut Buffers, step: &Step<'_>) {
+fn solve<const N: usize>(buffers: &mut Buffers, step: &Computation<'_>) {
     let (sources, targets) = lend(buffers, step);
     let mut known: [(u8, &[u8]); N] = [(0, &[]); N];
     let count = sources.len();
@@ -68,7 +68,7 @@ fn solve<const N: usize>(buffers: &mut Buffers, step: &Step<'_>) {
     spindles_parity::solve(code(step), step.data_chunks, &known[..count], wanted);
 }
 
-fn update<const N: usize>(buffers: &mut Buffers, step: &Step<'_>) {
+fn update<const N: usize>(buffers: &mut Buffers, step: &Computation<'_>) {
     let (mut sources, targets) = lend(buffers, step);
     let mut pairs: [(u8, &[u8], &[u8]); N] = [(0, &[], &[]); N];
     let count = step.sources.len() / 2;
@@ -83,7 +83,7 @@ fn update<const N: usize>(buffers: &mut Buffers, step: &Step<'_>) {
     spindles_parity::update(code(step), step.data_chunks, &pairs[..count], wanted);
 }
 
-fn compare(buffers: &Buffers, step: &Step<'_>) -> ComputeResult {
+fn compare(buffers: &Buffers, step: &Computation<'_>) -> ComputeResult {
     let bytes = |operand: &Operand| buffers.slice(operand.slice, step.blocks);
     let equal = step
         .sources
@@ -96,7 +96,7 @@ fn compare(buffers: &Buffers, step: &Step<'_>) -> ComputeResult {
     }
 }
 
-fn locate(buffers: &Buffers, step: &Step<'_>) -> ComputeResult {
+fn locate(buffers: &Buffers, step: &Computation<'_>) -> ComputeResult {
     let mut chunks: [(u8, &[u8]); CHUNKS_MAX] = [(0, &[]); CHUNKS_MAX];
     let count = step.sources.len();
     for (chunk, operand) in chunks.iter_mut().zip(step.sources) {
@@ -109,9 +109,9 @@ fn locate(buffers: &Buffers, step: &Step<'_>) -> ComputeResult {
     }
 }
 
-fn copy(buffers: &mut Buffers, step: &Step<'_>) {
+fn copy(buffers: &mut Buffers, step: &Computation<'_>) {
     for (source, target) in step.sources.iter().zip(step.targets) {
-        let one = Step {
+        let one = Computation {
             sources: slice::from_ref(source),
             targets: slice::from_ref(target),
             ..*step
@@ -151,7 +151,7 @@ fn fill<'w, 'a>(
 #[expect(clippy::type_complexity, reason = "no alias can hold `impl` types")]
 fn lend<'a>(
     buffers: &'a mut Buffers,
-    step: &'a Step<'_>,
+    step: &'a Computation<'_>,
 ) -> (
     impl ExactSizeIterator<Item = (&'a Operand, &'a [u8])>,
     impl ExactSizeIterator<Item = (&'a Operand, &'a mut [u8])>,
@@ -176,7 +176,7 @@ fn lend<'a>(
 }
 
 /// Asserts that no target shares a block with a source or another target.
-fn assert_disjoint(step: &Step<'_>) {
+fn assert_disjoint(step: &Computation<'_>) {
     let range = |operand: &Operand| -> (BufferId, Range<u64>) {
         let first = u64::from(operand.slice.first_block);
         (operand.slice.buffer, first..first + u64::from(step.blocks))
@@ -235,7 +235,7 @@ mod tests {
                 .collect()
         };
         let (sources, targets) = (operands(sources), operands(targets));
-        let step = Step {
+        let step = Computation {
             compute,
             data_chunks: 3,
             parity_chunks: 1,
@@ -292,7 +292,7 @@ mod tests {
     fn differing_blocks_are_detected() {
         let (mut buffers, buffer) = buffers();
         let sources = [0, 0, 1, 2].map(|block| operand(buffer, 0, block));
-        let step = Step {
+        let step = Computation {
             compute: Compute::Compare,
             data_chunks: 1,
             parity_chunks: 0,
@@ -302,18 +302,18 @@ mod tests {
         };
         assert_eq!(run(&mut buffers, &step), ComputeResult::Mismatch);
         let sources = [0, 0, 2, 0].map(|block| operand(buffer, 0, block));
-        let step = Step {
+        let step = Computation {
             compute: Compute::Locate,
             sources: &sources,
             ..step
         };
         assert_eq!(run(&mut buffers, &step), ComputeResult::Located(2));
-        let step = Step {
+        let step = Computation {
             sources: &sources[..2],
             ..step
         };
         assert_eq!(run(&mut buffers, &step), ComputeResult::Done);
-        let step = Step {
+        let step = Computation {
             sources: &sources[1..3],
             ..step
         };
@@ -324,7 +324,7 @@ mod tests {
     #[should_panic(expected = "overlaps")]
     fn computation_targets_overlap_no_other_buffer() {
         let (mut buffers, buffer) = buffers();
-        let step = Step {
+        let step = Computation {
             compute: Compute::Solve,
             data_chunks: 1,
             parity_chunks: 1,

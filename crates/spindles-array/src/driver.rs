@@ -17,7 +17,7 @@ use spindles_block::{
 use spindles_device::identity::share_bytes;
 use spindles_device::probe::Probe;
 use spindles_device::queues::{Watch, WatchId};
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::{ArrayFacts, TargetFacts};
 use spindles_device::{CloseError, Counters, OpenError};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
@@ -377,7 +377,7 @@ impl Managed for Driver {
         &mut self,
         device: &str,
         wanted: PlaceWanted,
-        seen: Seen,
+        seen: Examined,
     ) -> Result<(String, MemberIndex), AttachError> {
         let (array, member) = manage::attach(&mut self.core.carry, device, wanted, seen)?;
         self.core.spares.withdraw(device);
@@ -479,7 +479,7 @@ impl Managed for Driver {
         &mut self,
         old: &str,
         device: &str,
-        seen: Seen,
+        seen: Examined,
     ) -> Result<(String, MemberIndex), AttachError> {
         let (array, member) = manage::replace(&mut self.core.carry, old, device, seen)?;
         self.core.spares.withdraw(device);

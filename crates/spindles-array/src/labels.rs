@@ -2,7 +2,7 @@
 
 use spindles_device::at_rest::Access;
 use spindles_device::errors::failed;
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::{OpenError, OpenOptions, backends, clearing, random};
 use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
 use std::io;
@@ -24,7 +24,7 @@ pub fn may_write(device: &str) -> Result<(), OpenError> {
 }
 
 /// Labels a device that is as it was `seen`, and clears its other contents first.
-pub fn make(device: &str, seen: Seen, page: &[u8; SUPERBLOCK_BYTES]) -> Result<(), OpenError> {
+pub fn make(device: &str, seen: Examined, page: &[u8; SUPERBLOCK_BYTES]) -> Result<(), OpenError> {
     write(device, seen, || {
         clearing::forget(device)?;
         put(device, page)
@@ -32,14 +32,18 @@ pub fn make(device: &str, seen: Seen, page: &[u8; SUPERBLOCK_BYTES]) -> Result<(
 }
 
 /// Replaces the label of a device that is as it was `seen`, and keeps its other contents.
-pub fn replace(device: &str, seen: Seen, page: &[u8; SUPERBLOCK_BYTES]) -> Result<(), OpenError> {
+pub fn replace(
+    device: &str,
+    seen: Examined,
+    page: &[u8; SUPERBLOCK_BYTES],
+) -> Result<(), OpenError> {
     write(device, seen, || put(device, page))
 }
 
 /// Holds the device during the writes, so that no other program can open it.
 fn write(
     device: &str,
-    seen: Seen,
+    seen: Examined,
     writes: impl FnOnce() -> io::Result<()>,
 ) -> Result<(), OpenError> {
     let held = backends::open(device, &OpenOptions::default())?;
@@ -103,7 +107,7 @@ mod tests {
                 device_bytes: 1 << 20,
                 arrays,
             };
-            make(&path, Seen::default(), &spare.encode()).unwrap();
+            make(&path, Examined::default(), &spare.encode()).unwrap();
             let found = Probe::open(&path).unwrap().found();
             assert_eq!(found.spare(), Some(&spare));
             let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();

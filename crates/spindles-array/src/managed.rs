@@ -6,7 +6,7 @@ use crate::spare_report::{SpareReport, Taken};
 use crate::{ArraySnapshot, Incident, LostBytes, TooSmall};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_device::CloseError;
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_engine::{CommandError, Event, Scrub, Status};
 
 /// A member that was taken out.
@@ -147,7 +147,7 @@ pub trait Managed {
         &mut self,
         _device: &str,
         _wanted: PlaceWanted,
-        _seen: Seen,
+        _seen: Examined,
     ) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NothingMissing)
     }
@@ -280,7 +280,7 @@ pub trait Managed {
         &mut self,
         old: &str,
         _device: &str,
-        _seen: Seen,
+        _seen: Examined,
     ) -> Result<(String, MemberIndex), AttachError> {
         let device = old.to_owned();
         Err(AttachError::NotActive {

@@ -3,7 +3,7 @@
 #![expect(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
 use spindles_nbd::TransmissionFlags as Flags;
-use spindles_nbd::handshake::{BlockSizes, Export, Server, Step, Tls};
+use spindles_nbd::handshake::{BlockSizes, Export, HandshakeStep, Server, Tls};
 use spindles_nbd::transmission::{Command, Failure, Headers, Replies, Request as Asked};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -153,12 +153,12 @@ fn shake(client: &mut (impl Read + Write), export: &Export) -> Option<Headers> {
         let read = client.read(&mut bytes).ok().filter(|read| *read > 0)?;
         let step = server.receive(std::slice::from_ref(export), &bytes[..read]);
         match step.unwrap().1 {
-            Step::Receive => {}
-            Step::Transmit(agreed) => {
+            HandshakeStep::Receive => {}
+            HandshakeStep::Transmit(agreed) => {
                 client.write_all(server.output()).ok()?;
                 return Some(agreed.headers);
             }
-            Step::StartTls | Step::End => return None,
+            HandshakeStep::StartTls | HandshakeStep::End => return None,
         }
     }
 }

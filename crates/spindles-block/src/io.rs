@@ -123,7 +123,7 @@ pub struct Operand {
 
 /// A computation step over buffers, borrowed from the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step<'engine> {
+pub struct Computation<'engine> {
     /// The computation.
     pub compute: Compute,
     /// Data chunks of the group.

@@ -15,8 +15,8 @@ pub use buffer::{BufferId, BufferSlice};
 pub use error::{MemberError, RequestError};
 pub use index::{BlockIndex, BlockSize, Instant, MemberIndex};
 pub use io::{
-    Compute, ComputeResult, MemberIo, MemberIoId, MemberResult, Operand, Operation, Reply, Request,
-    Step, StepId,
+    Computation, Compute, ComputeResult, MemberIo, MemberIoId, MemberResult, Operand, Operation,
+    Reply, Request, StepId,
 };
 pub use member_set::{MEMBERS_MAX, MemberSet};
 pub use size::{Counted, RoundedSize, SizeBytes, SizeError, TypedSize, counted};

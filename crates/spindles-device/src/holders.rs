@@ -1,7 +1,7 @@
 //! Finds the programs that have files and devices open.
 
 use crate::identity::{Identity, identity};
-use crate::notice::Work;
+use crate::notice::RunningJob;
 use rustix::fs::{major, minor};
 use rustix::process::geteuid;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub struct User {
     /// Its command line, if known.
     pub command: Option<String>,
     /// Its work on the array, if it published any.
-    pub work: Option<Work>,
+    pub work: Option<RunningJob>,
 }
 
 /// A server.

@@ -69,7 +69,7 @@ fn identity_at(folder: BorrowedFd<'_>, name: &str, flags: AtFlags) -> Option<Ide
 
 /// Returns two names, by their index, that share bytes.
 pub fn same_device(names: &[&str]) -> Option<(usize, usize)> {
-    let places: Vec<Vec<Place>> = names.iter().map(|name| places(name)).collect();
+    let places: Vec<Vec<ByteRange>> = names.iter().map(|name| places(name)).collect();
     (0..names.len()).find_map(|second| {
         let mut firsts = places[..second].iter();
         let first = firsts.position(|first| overlap(first, &places[second]))?;
@@ -116,7 +116,7 @@ pub fn same(first: &str, second: &str) -> String {
 
 /// Bytes of a file or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ByteRange {
     identity: Identity,
     /// `None` for an unknown part of the device.
     bytes: Option<Range<u64>>,
@@ -127,7 +127,7 @@ const ALL: Range<u64> = 0..u64::MAX;
 const DEPTH_MAX: u32 = 16;
 
 /// Returns the bytes that a name stands for, in the device itself and in everything below it.
-fn places(name: &str) -> Vec<Place> {
+fn places(name: &str) -> Vec<ByteRange> {
     let mut places = Vec::new();
     if let Some(identity) = identity(name) {
         add(Path::new("/sys"), identity, Some(ALL), &mut places, 0);
@@ -135,8 +135,8 @@ fn places(name: &str) -> Vec<Place> {
     places
 }
 
-fn overlap(first: &[Place], second: &[Place]) -> bool {
-    let share = |first: &Place, second: &Place| {
+fn overlap(first: &[ByteRange], second: &[ByteRange]) -> bool {
+    let share = |first: &ByteRange, second: &ByteRange| {
         first.identity == second.identity
             && match (&first.bytes, &second.bytes) {
                 (Some(first), Some(second)) => first.start < second.end && second.start < first.end,
@@ -154,7 +154,7 @@ fn add(
     sys: &Path,
     identity: Identity,
     bytes: Option<Range<u64>>,
-    places: &mut Vec<Place>,
+    places: &mut Vec<ByteRange>,
     depth: u32,
 ) {
     let below = bytes.clone();
@@ -162,7 +162,7 @@ fn add(
         Identity::Block { number } => Some(*number),
         Identity::File { .. } | Identity::Export { .. } => None,
     };
-    places.push(Place { identity, bytes });
+    places.push(ByteRange { identity, bytes });
     let Some(number) = number else {
         return;
     };
@@ -314,7 +314,7 @@ mod tests {
             folder
         }
 
-        fn places(&self, identity: Identity) -> Vec<Place> {
+        fn places(&self, identity: Identity) -> Vec<ByteRange> {
             let mut places = Vec::new();
             add(self.0.path(), identity, Some(ALL), &mut places, 0);
             places

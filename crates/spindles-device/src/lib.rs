@@ -54,6 +54,6 @@ pub use peer::is_address;
 pub use physical::physical_device_of;
 pub use probe::holds_superblock;
 pub use queues::{Readiness, Watch, WatchId};
-pub use seen::Seen;
+pub use seen::Examined;
 pub use thread_usage::ThreadUsage;
 pub use waiting::{report_waits, stop_waiting_for_space};

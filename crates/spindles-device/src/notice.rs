@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The work of a program on an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct RunningJob {
     /// The process ID.
     pub pid: u32,
     /// The kind of work: `rebuild`, `scrub`.
@@ -36,7 +36,7 @@ pub struct Work {
     pub left_s: Option<u64>,
 }
 
-impl Work {
+impl RunningJob {
     /// Returns the share done, in percent.
     #[must_use]
     pub fn percent(&self) -> u64 {
@@ -131,7 +131,7 @@ impl Drop for Notice {
 /// Returns the work on these arrays, as far as this user may know. Trusts only notices of the same
 /// user and of root.
 #[must_use]
-pub fn work_on(arrays: &[Uuid]) -> Vec<Work> {
+pub fn work_on(arrays: &[Uuid]) -> Vec<RunningJob> {
     let arrays: Vec<String> = arrays.iter().map(Uuid::to_string).collect();
     let mut all = Vec::new();
     for folder in folders() {
@@ -146,7 +146,7 @@ pub fn work_on(arrays: &[Uuid]) -> Vec<Work> {
     all
 }
 
-fn read(path: &Path, owner: u32, arrays: &[String]) -> Option<Work> {
+fn read(path: &Path, owner: u32, arrays: &[String]) -> Option<RunningJob> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).ok()?;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -165,7 +165,7 @@ fn read(path: &Path, owner: u32, arrays: &[String]) -> Option<Work> {
     parse(&text, arrays)
 }
 
-fn parse(text: &str, arrays: &[String]) -> Option<Work> {
+fn parse(text: &str, arrays: &[String]) -> Option<RunningJob> {
     let mut words = text.strip_prefix(MAGIC)?.split_whitespace();
     let pid = words.next()?.parse().ok()?;
     let what = words.next()?;
@@ -173,7 +173,7 @@ fn parse(text: &str, arrays: &[String]) -> Option<Work> {
         what.bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
     };
-    let work = Work {
+    let work = RunningJob {
         pid,
         what: is_plain(what).then(|| what.to_owned())?,
         done_bytes: words.next()?.parse().ok()?,

@@ -8,9 +8,9 @@ use crate::probe::{Edges, Probe};
 /// The start and the end of a device, where labels and signatures lie, as it was examined. The
 /// default is of a device that was not examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen(Option<Edges>);
+pub struct Examined(Option<Edges>);
 
-impl Seen {
+impl Examined {
     /// Reads the edges of a device, before it is examined.
     #[must_use]
     pub fn now(device: &str) -> Self {

@@ -17,13 +17,13 @@ pub struct Sighting {
 /// A row of the table. One matching magic identifies this kind of data.
 struct Signature {
     what: &'static str,
-    places: &'static [Place],
+    places: &'static [MagicOffset],
     /// An additional condition, given the offset of the magic.
     check: fn(&Window, u64) -> bool,
 }
 
 /// A possible place of a magic.
-struct Place {
+struct MagicOffset {
     from: From,
     magic: &'static [u8],
 }
@@ -49,28 +49,28 @@ impl From {
     }
 }
 
-const fn start(offset: u64, magic: &'static [u8]) -> Place {
-    Place {
+const fn start(offset: u64, magic: &'static [u8]) -> MagicOffset {
+    MagicOffset {
         from: From::Start(offset),
         magic,
     }
 }
 
-const fn end(back: u64, magic: &'static [u8]) -> Place {
-    Place {
+const fn end(back: u64, magic: &'static [u8]) -> MagicOffset {
+    MagicOffset {
         from: From::End(back),
         magic,
     }
 }
 
-const fn aligned(multiple: u64, back: u64, magic: &'static [u8]) -> Place {
-    Place {
+const fn aligned(multiple: u64, back: u64, magic: &'static [u8]) -> MagicOffset {
+    MagicOffset {
         from: From::Aligned(multiple, back),
         magic,
     }
 }
 
-const fn plain(what: &'static str, places: &'static [Place]) -> Signature {
+const fn plain(what: &'static str, places: &'static [MagicOffset]) -> Signature {
     Signature {
         what,
         places,
@@ -79,7 +79,7 @@ const fn plain(what: &'static str, places: &'static [Place]) -> Signature {
 }
 
 const MD: &[u8] = &[0xfc, 0x4e, 0x2b, 0xa9];
-const EXT: &[Place] = &[start(1080, &[0x53, 0xef])];
+const EXT: &[MagicOffset] = &[start(1080, &[0x53, 0xef])];
 /// Offsets from an ext superblock's magic to its feature words.
 const EXT_COMPATIBLE: u64 = 0x5c - 0x38;
 const EXT_INCOMPATIBLE: u64 = 0x60 - 0x38;

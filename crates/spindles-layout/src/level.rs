@@ -59,7 +59,7 @@ pub struct LayoutRow {
     /// One line for help.
     pub summary: &'static str,
     pub(crate) period: fn(Shape) -> Period,
-    pub(crate) place: fn(Shape, u32, u8) -> Place,
+    pub(crate) place: fn(Shape, u32, u8) -> ChunkPlace,
 }
 
 /// The input of a layout.
@@ -81,7 +81,7 @@ pub(crate) struct Period {
 
 /// The place of a chunk of a group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ChunkPlace {
     pub(crate) member: MemberIndex,
     /// The row within the period.
     pub(crate) row: u32,

@@ -1,6 +1,6 @@
 //! Stripes over all members, with parity that moves from stripe to stripe.
 
-use crate::level::{Period, Place, Shape};
+use crate::level::{ChunkPlace, Period, Shape};
 use spindles_block::MemberIndex;
 
 /// The order of a stripe's data.
@@ -40,7 +40,7 @@ pub(crate) fn place(
     order: Order,
     stripe: u32,
     slot: u8,
-) -> Place {
+) -> ChunkPlace {
     let data_chunks = members - parity_chunks;
     let after = |distance: u8| modulo(first, distance, members);
     let parity = |member: u8| (0..parity_chunks).any(|p| after(p) == member);
@@ -55,7 +55,7 @@ pub(crate) fn place(
             (member, if parity_chunks == 1 { slot } else { distance })
         }
     };
-    Place {
+    ChunkPlace {
         member: MemberIndex(member),
         row: stripe,
         section: 0,

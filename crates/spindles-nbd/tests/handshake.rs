@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use spindles_nbd::handshake::{
-    Agreed, BlockSizes, Client, Export, Progress, Server, Step, Tls, Wanted,
+    Agreed, BlockSizes, Client, Export, HandshakeStep, Progress, Server, Tls, Wanted,
 };
 use spindles_nbd::transmission::Headers;
 use spindles_nbd::{TransmissionFlags, Violation};
@@ -66,10 +66,10 @@ fn shake(wanted: Wanted, tls: Tls, piece: usize) -> Result<(Agreed, Agreed, u32)
             let (used, step) = received.map_err(|error| error.to_string())?;
             assert_eq!(used, part.len());
             match step {
-                Step::Receive => {}
-                Step::StartTls => server.encrypted(),
-                Step::Transmit(agreed) => theirs = Some(agreed),
-                Step::End => return Err("it ended".to_owned()),
+                HandshakeStep::Receive => {}
+                HandshakeStep::StartTls => server.encrypted(),
+                HandshakeStep::Transmit(agreed) => theirs = Some(agreed),
+                HandshakeStep::End => return Err("it ended".to_owned()),
             }
         }
         if let (Some(mine), Some(theirs)) = (&mine, &theirs) {
@@ -144,7 +144,7 @@ impl ByHand {
 
     /// Returns the server's replies after its greeting, the number of bytes it did not use, and its
     /// state.
-    fn send(self, tls: Tls) -> Result<(Answers, usize, Step), Violation> {
+    fn send(self, tls: Tls) -> Result<(Answers, usize, HandshakeStep), Violation> {
         let mut server = Server::new(tls);
         let greeting: Vec<u8> = server.output().drain(..).collect();
         assert_eq!(greeting, b"NBDMAGICIHAVEOPT\x00\x03");
@@ -175,7 +175,7 @@ const ERROR: u32 = 1 << 31;
 #[test]
 fn the_old_export_name_option_selects_an_export() {
     let (replies, left, step) = ByHand::new(0).option(1, b"tank").send(Tls::Never).unwrap();
-    assert!(matches!(step, Step::Transmit(agreed) if agreed.export == "tank"));
+    assert!(matches!(step, HandshakeStep::Transmit(agreed) if agreed.export == "tank"));
     assert_eq!((replies[0].2.len(), left), (134, 0));
     assert_eq!(replies[0].2[..10], [0, 0, 0, 0, 0, 0x50, 0, 0, 0, 5]);
     let (replies, ..) = ByHand::new(3).option(1, b"tank").send(Tls::Never).unwrap();
@@ -210,7 +210,7 @@ fn options_are_listed_refused_and_skipped() {
         .option(2, b"")
         .send(Tls::Never)
         .unwrap();
-    assert_eq!(step, Step::End);
+    assert_eq!(step, HandshakeStep::End);
     let expected = [
         (3, 2),
         (3, 2),
@@ -272,7 +272,7 @@ fn contexts_are_listed_and_set() {
         (7, 1),
     ];
     assert_eq!(kinds(&replies), expected);
-    let Step::Transmit(agreed) = step else {
+    let HandshakeStep::Transmit(agreed) = step else {
         panic!("it goes on");
     };
     assert_eq!(
@@ -284,7 +284,7 @@ fn contexts_are_listed_and_set() {
         let go = [&b"\0\0\0\x04"[..], export.as_bytes(), b"\0\0"].concat();
         let client = ByHand::new(3).option(8, b"").option(10, &query(queries));
         let (_, _, step) = client.option(7, &go).send(Tls::Never).unwrap();
-        assert!(matches!(step, Step::Transmit(agreed) if agreed.allocation.is_none()));
+        assert!(matches!(step, HandshakeStep::Transmit(agreed) if agreed.allocation.is_none()));
     }
 }
 
@@ -303,16 +303,16 @@ fn negotiation_before_tls_is_discarded() {
         .send(Tls::Required)
         .unwrap();
     assert_eq!(kinds(&replies), [(8, ERROR | 5), (3, ERROR | 5), (5, 1)]);
-    assert_eq!(step, Step::StartTls);
+    assert_eq!(step, HandshakeStep::StartTls);
     // With optional TLS too, everything negotiated in plain text is discarded.
     let mut server = Server::new(Tls::Offered);
     let before = ByHand::new(3).option(8, b"").option(5, b"");
     let (_, step) = server.receive(&exports(), &before.0).unwrap();
-    assert_eq!(step, Step::StartTls);
+    assert_eq!(step, HandshakeStep::StartTls);
     server.encrypted();
     let go = ByHand(Vec::new()).option(7, b"\0\0\0\x04pool\0\0");
     let (_, step) = server.receive(&exports(), &go.0).unwrap();
-    assert!(matches!(step, Step::Transmit(agreed) if agreed.headers == Headers::Simple));
+    assert!(matches!(step, HandshakeStep::Transmit(agreed) if agreed.headers == Headers::Simple));
 }
 
 #[test]

@@ -398,7 +398,7 @@ mod tests {
                 &[array("spare")],
             );
             assert!(
-                matches!(&event, ServerEvent::Engine { device: Some(device), .. } if device == wanted),
+                matches!(&event, ServerEvent::Engine { device: Some(named), .. } if named == wanted),
                 "{event:?}"
             );
         }

@@ -44,7 +44,7 @@ pub use server_handle::{ExportFacts, ServerHandle, description_of};
 pub use spindles_device::tls::CertificatesError;
 pub use stopper::Stopper;
 pub use transports::{
-    Bind, Listener, ListenerError, ListenerOptions, Seen, TRANSPORTS, Transport, User,
+    Bind, ExposedFile, Listener, ListenerError, ListenerOptions, TRANSPORTS, Transport, User,
     WatcherCommand, by_users, lasts, watch,
 };
 

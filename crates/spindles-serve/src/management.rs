@@ -17,7 +17,7 @@ use spindles_array::{
     ArraySnapshot, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target, TooSmall,
 };
 use spindles_block::{BlockIndex, MemberIndex};
-use spindles_device::{CloseError, Seen, is_address};
+use spindles_device::{CloseError, Examined, is_address};
 use spindles_engine::{CommandError, Event, Scrub, Status};
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
@@ -412,7 +412,7 @@ impl Managed for Remote {
         &mut self,
         device: &str,
         wanted: PlaceWanted,
-        seen: Seen,
+        seen: Examined,
     ) -> Result<(String, MemberIndex), AttachError> {
         self.with(device, move |target, device| {
             target.attach(device, wanted, seen)
@@ -479,7 +479,7 @@ impl Managed for Remote {
         &mut self,
         old: &str,
         device: &str,
-        seen: Seen,
+        seen: Examined,
     ) -> Result<(String, MemberIndex), AttachError> {
         let old = old.to_owned();
         self.with(device, move |target, device| {

@@ -1,6 +1,6 @@
 //! The driver's buffers, and the computations on them that the engines request.
 
-use spindles_block::{BufferId, BufferSlice, Compute, ComputeResult, Operand, Step};
+use spindles_block::{BufferId, BufferSlice, Computation, Compute, ComputeResult, Operand};
 use spindles_parity::Located;
 
 /// Returns an index from a small number.
@@ -70,7 +70,7 @@ impl Memory {
     }
 
     /// Carries out a computation step on the buffers. Returns its result and its checksums.
-    pub(crate) fn compute(&mut self, step: &Step<'_>) -> (ComputeResult, Vec<u32>) {
+    pub(crate) fn compute(&mut self, step: &Computation<'_>) -> (ComputeResult, Vec<u32>) {
         let bytes = index(step.blocks) * self.block_bytes;
         let carried = carry_out(step, self.block_bytes, |slice| self.bytes(slice, bytes));
         for (slice, bytes) in carried.bytes {
@@ -92,7 +92,7 @@ pub(crate) struct Carried {
 
 /// Carries out a computation step. `load` returns the bytes of a slice.
 pub(crate) fn carry_out(
-    step: &Step<'_>,
+    step: &Computation<'_>,
     block_bytes: usize,
     load: impl Fn(BufferSlice) -> Vec<u8>,
 ) -> Carried {

@@ -14,14 +14,14 @@ pub struct Trace {
     /// The bytes of every disk before, with superblocks.
     pub before: Vec<Vec<u8>>,
     /// The requests, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TraceStep>,
     /// The bytes of every disk after the array was closed.
     pub after: Vec<Vec<u8>>,
 }
 
 /// One request, answered without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct TraceStep {
     /// The operation.
     pub operation: Operation,
     /// The first block of the array.
@@ -63,7 +63,7 @@ fn disks(world: &World) -> Vec<Vec<u8>> {
     disks.map(Disk::contents).collect()
 }
 
-fn step(world: &mut World) -> Step {
+fn step(world: &mut World) -> TraceStep {
     let wish = world.client.wish();
     let request = world.ask_for(wish);
     let written = bytes(world, request.buffer.buffer, request.blocks);
@@ -72,7 +72,7 @@ fn step(world: &mut World) -> Step {
         Operation::Read => bytes(world, request.buffer.buffer, request.blocks),
         _ => written,
     };
-    Step {
+    TraceStep {
         operation: request.operation,
         block: request.block.0,
         blocks: request.blocks,

@@ -7,7 +7,7 @@ use spindles_admin::host::Served as _;
 use spindles_admin::scan::Given;
 use spindles_format::Uuid;
 use spindles_serve::sandbox::Sandbox;
-use spindles_serve::{Handle, Origin, Seen, ServerHandle, Stopper, User, lasts};
+use spindles_serve::{ExposedFile, Handle, Origin, ServerHandle, Stopper, User, lasts};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
@@ -25,7 +25,7 @@ pub(crate) struct Way {
     /// Addresses for clients, once known.
     pub(crate) addresses: Arc<OnceLock<Vec<String>>>,
     /// Exports as a file or block device.
-    pub(crate) seen: Vec<Weak<dyn Seen>>,
+    pub(crate) seen: Vec<Weak<dyn ExposedFile>>,
     /// The sandbox, if the process entered one.
     pub(crate) sandbox: Option<Sandbox>,
     /// Offers of the process's other exports.

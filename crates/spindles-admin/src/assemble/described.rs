@@ -2,7 +2,7 @@
 
 use super::change::{Change, Changes, back, plan, plan_larger, room};
 use super::opening::Opening;
-use super::parts::Part;
+use super::parts::Candidate;
 use crate::errors::AssembleError;
 use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport};
 use spindles_array::NodeId;
@@ -84,7 +84,7 @@ impl Described {
 
 impl Opening<'_> {
     /// Describes the array of these parts from its superblocks.
-    pub(super) fn describe(&mut self, parts: &[Part]) -> Result<Described, AssembleError> {
+    pub(super) fn describe(&mut self, parts: &[Candidate]) -> Result<Described, AssembleError> {
         let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
         let assembly = choose(&found)?;
         let found = Box::new(assembly.array.clone());
@@ -365,7 +365,7 @@ fn is_outrun(refusal: &Refusal) -> bool {
 }
 
 fn member_report(
-    part: Option<&Part>,
+    part: Option<&Candidate>,
     lagging: bool,
     assembly: &Assembly,
     member: u8,
@@ -391,7 +391,7 @@ fn member_report(
                 held_out,
             },
         },
-        Some(Part {
+        Some(Candidate {
             report: Some(report),
             found,
             ..
@@ -400,7 +400,7 @@ fn member_report(
             errors: errors_of(found),
             ..report.clone()
         })),
-        Some(Part { found, .. }) => MemberReport::Device {
+        Some(Candidate { found, .. }) => MemberReport::Device {
             name: found.name.clone(),
             lagging,
             filled_bytes,

@@ -3,7 +3,7 @@
 use super::config::{config, job_rate, read_policy};
 use super::described::{Described, knows};
 use super::opening::{Opening, read_found};
-use super::parts::{Lost, Part, innermost, leaves};
+use super::parts::{Candidate, Lost, innermost, leaves};
 use crate::errors::AssembleError;
 use spindles_array::{NodeId, Stack};
 use spindles_block::MemberSet;
@@ -20,11 +20,14 @@ const GOES_ON: &str = "; the rebuild that was to fill it goes on when it is give
 
 impl Opening<'_> {
     /// Opens all inner arrays, from the inside out. Returns the parts of the outermost array.
-    pub(super) fn open_inner(&mut self, mut parts: Vec<Part>) -> Result<Vec<Part>, AssembleError> {
+    pub(super) fn open_inner(
+        &mut self,
+        mut parts: Vec<Candidate>,
+    ) -> Result<Vec<Candidate>, AssembleError> {
         while let Some(inner) = innermost(&parts) {
-            let (mut members, others): (Vec<Part>, _) = parts
+            let (mut members, others): (Vec<Candidate>, _) = parts
                 .into_iter()
-                .partition(|part: &Part| part.array() == Some(inner));
+                .partition(|part: &Candidate| part.array() == Some(inner));
             parts = others;
             parts.extend(self.open(&mut members)?);
         }
@@ -33,7 +36,10 @@ impl Opening<'_> {
 
     /// Opens the array of these parts. `None` for an inner array that lacks too many members: the
     /// outer array may continue without it.
-    pub(super) fn open(&mut self, parts: &mut [Part]) -> Result<Option<Part>, AssembleError> {
+    pub(super) fn open(
+        &mut self,
+        parts: &mut [Candidate],
+    ) -> Result<Option<Candidate>, AssembleError> {
         let is_inner = parts.iter().any(|part| part.parent().is_some());
         let mut described = match self.describe(parts) {
             // Each device was refused with a reason, or some devices continued without the others.
@@ -103,7 +109,7 @@ impl Opening<'_> {
 
     /// Returns the reason not to write this array, or an inner array that takes part in it: missing
     /// members hold data that the write would discard.
-    fn asks(&self, described: &Described, parts: &mut [Part]) -> Option<AssembleError> {
+    fn asks(&self, described: &Described, parts: &mut [Candidate]) -> Option<AssembleError> {
         let taken = self.taken(described);
         let mut inner = taken.iter().filter_map(|&index| parts[index].asks.take());
         let writes = (self.look_only || !self.read_only) && !described.assembly.read_only;
@@ -127,7 +133,11 @@ impl Opening<'_> {
 
     /// During a look, records the arrays that their outer arrays continue without. They must not be
     /// written afterwards.
-    fn leave_out(&mut self, described: &Described, parts: &[Part]) -> Result<(), AssembleError> {
+    fn leave_out(
+        &mut self,
+        described: &Described,
+        parts: &[Candidate],
+    ) -> Result<(), AssembleError> {
         let arrays = |index: usize| parts[index].arrays();
         if self.look_only {
             let gone_on = |refusal: &&Refusal| {
@@ -150,7 +160,7 @@ impl Opening<'_> {
         &mut self,
         described: &Described,
         config: Config,
-        parts: &[Part],
+        parts: &[Candidate],
         read_only: bool,
     ) -> Result<NodeId, EngineError> {
         let assembly = &described.assembly;
@@ -185,9 +195,9 @@ impl Opening<'_> {
         &mut self,
         described: Described,
         node: NodeId,
-        parts: &[Part],
+        parts: &[Candidate],
         asks: Option<AssembleError>,
-    ) -> Option<Part> {
+    ) -> Option<Candidate> {
         let is_inner = parts.iter().any(|part| part.parent().is_some());
         let mut report = described.report;
         let name = &report.name;
@@ -203,7 +213,7 @@ impl Opening<'_> {
         if let Some(growing) = &mut report.growing {
             growing.moved_bytes = growing.moved_bytes.min(bytes);
         }
-        Some(Part {
+        Some(Candidate {
             node,
             found,
             outdated: Some(Lost::new(&described.assembly, parts, String::new())),
@@ -218,9 +228,9 @@ impl Opening<'_> {
     fn lacks_too_much(
         &mut self,
         mut described: Described,
-        parts: &[Part],
+        parts: &[Candidate],
         missing: MemberSet,
-    ) -> Result<Option<Part>, AssembleError> {
+    ) -> Result<Option<Candidate>, AssembleError> {
         let error = described.incomplete(missing);
         if described.assembly.array.parent == Uuid::NIL {
             return Err(error);
@@ -272,7 +282,11 @@ impl Opening<'_> {
     }
 
     /// Writes the newest superblock to members that missed it.
-    fn catch_up(&mut self, described: &Described, parts: &[Part]) -> Result<(), AssembleError> {
+    fn catch_up(
+        &mut self,
+        described: &Described,
+        parts: &[Candidate],
+    ) -> Result<(), AssembleError> {
         let assembly = &described.assembly;
         for member in assembly.lagging.iter() {
             let at = usize::from(member.0);

@@ -20,7 +20,7 @@ pub use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberRepo
 use described::{may_be_newer, understand};
 use gathering::{Gathered, gather, refuse_copies};
 use opening::Opening;
-use parts::Part;
+use parts::Candidate;
 use spindles_array::labels::Spare;
 pub use spindles_array::spare_report::SpareReport;
 use spindles_array::{Managed, NodeId, Stack, Target};
@@ -304,7 +304,7 @@ pub(crate) fn describe(
 
 /// Counts the lost blocks in the bad-block list of an array that is not open. The list has `count`
 /// pages. `None` if a page can't be read from any part.
-fn listed_lost(stack: &mut Stack, parts: &[Part], count: u32) -> Option<u64> {
+fn listed_lost(stack: &mut Stack, parts: &[Candidate], count: u32) -> Option<u64> {
     let mut pages = Vec::new();
     for part in parts {
         let Ok((array, device)) = part.found.record() else {
@@ -345,7 +345,7 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    fn new(mut opening: Opening<'_>, parts: Vec<Part>) -> Result<Self, AssembleError> {
+    fn new(mut opening: Opening<'_>, parts: Vec<Candidate>) -> Result<Self, AssembleError> {
         let mut parts = opening.open_inner(parts)?;
         if parts.is_empty() && !opening.lost.is_empty() {
             let lost: Vec<String> = opening.lost.iter().map(|lost| lost.why(&[])).collect();
@@ -365,7 +365,7 @@ impl Build {
             opening.stack.end_look();
         }
         match root {
-            Some(Part {
+            Some(Candidate {
                 node,
                 report: Some(mut report),
                 ..

@@ -2,7 +2,7 @@
 
 use super::change::Change;
 use super::options::AssembleOptions;
-use super::parts::{Lost, Part};
+use super::parts::{Candidate, Lost};
 use crate::errors::AssembleError;
 use spindles_array::{NodeId, Stack};
 use spindles_block::BlockIndex;
@@ -99,7 +99,7 @@ impl<'a> Opening<'a> {
         options: &'a AssembleOptions,
         look_only: bool,
         change: Option<&Change>,
-    ) -> Result<(Self, Vec<Part>), AssembleError> {
+    ) -> Result<(Self, Vec<Candidate>), AssembleError> {
         #[cfg(test)]
         crate::dying::opening();
         let open = &options.open;
@@ -129,7 +129,7 @@ impl<'a> Opening<'a> {
 }
 
 /// Opens a device that was found to be a member.
-fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Part, AssembleError> {
+fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Candidate, AssembleError> {
     let node = add(stack, device)?;
     let found = read_found(stack, node, device.to_owned(), looked.bytes);
     // The device was a member a moment ago, so its new answer can't be trusted.
@@ -142,7 +142,7 @@ fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Part, As
     if found.record() != looked.record() {
         return Err(AssembleError::Changed);
     }
-    Ok(Part {
+    Ok(Candidate {
         node,
         found,
         report: None,

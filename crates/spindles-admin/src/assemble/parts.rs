@@ -6,7 +6,7 @@ use spindles_array::NodeId;
 use spindles_format::{ArrayRecord, Assembly, Found, Reason, Uuid};
 
 /// A possible member: a device, or an inner array.
-pub(super) struct Part {
+pub(super) struct Candidate {
     pub(super) node: NodeId,
     pub(super) found: Found,
     /// Set for an array.
@@ -19,7 +19,7 @@ pub(super) struct Part {
     pub(super) asks: Option<AssembleError>,
 }
 
-impl Part {
+impl Candidate {
     /// Returns the arrays in it, including itself.
     pub(super) fn arrays(&self) -> Vec<Uuid> {
         let report = self.report.iter();
@@ -37,9 +37,9 @@ impl Part {
 }
 
 /// Returns an inner array that contains no other given array.
-pub(super) fn innermost(parts: &[Part]) -> Option<Uuid> {
+pub(super) fn innermost(parts: &[Candidate]) -> Option<Uuid> {
     let inner = || parts.iter().filter(|part| part.parent().is_some());
-    let holds_others = |part: &&Part| parts.iter().any(|other| other.parent() == part.array());
+    let holds_others = |part: &&Candidate| parts.iter().any(|other| other.parent() == part.array());
     inner()
         .find(|part| !holds_others(part))
         .or_else(|| inner().next())?
@@ -72,7 +72,7 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    pub(super) fn new(assembly: &Assembly, parts: &[Part], why: String) -> Self {
+    pub(super) fn new(assembly: &Assembly, parts: &[Candidate], why: String) -> Self {
         let members = assembly.devices.iter();
         let name = |index: &Option<usize>| index.map(|index| parts[index].found.name.clone());
         Self {
@@ -86,7 +86,7 @@ impl Lost {
     }
 
     /// Describes an array without usable devices. `None` if no superblock of it can be read.
-    pub(super) fn refused(parts: &[Part], why: String) -> Option<Self> {
+    pub(super) fn refused(parts: &[Candidate], why: String) -> Option<Self> {
         let records = parts.iter().filter_map(|part| part.found.record().ok());
         let (record, _) = records.max_by_key(|(array, _)| array.generation)?;
         Some(Self {
@@ -100,7 +100,7 @@ impl Lost {
     }
 
     /// Sets its standing from the reason for which the outer array refuses it.
-    pub(super) fn stands(mut self, part: &Part, reason: &Reason) -> Self {
+    pub(super) fn stands(mut self, part: &Candidate, reason: &Reason) -> Self {
         let record = part.found.record();
         let never_full = record.is_ok_and(|(array, device)| array.was_never_full(device.member));
         self.standing = match reason {
@@ -114,7 +114,7 @@ impl Lost {
     }
 
     /// Explains why it takes no part in the outer array, which consists of `parts`.
-    pub(super) fn why(&self, parts: &[Part]) -> String {
+    pub(super) fn why(&self, parts: &[Candidate]) -> String {
         let name = self.record.name.as_str();
         let mut reports = parts.iter().filter_map(|part| part.report.as_ref());
         if reports.any(|report| report.name == name) {
@@ -128,7 +128,7 @@ impl Lost {
     }
 }
 
-pub(super) fn leaves(parts: &[Part]) -> Vec<String> {
+pub(super) fn leaves(parts: &[Candidate]) -> Vec<String> {
     let each = parts.iter().flat_map(|part| part.leaves.iter().cloned());
     each.collect()
 }

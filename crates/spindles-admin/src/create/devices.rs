@@ -6,7 +6,7 @@ use spindles_array::TooSmall;
 use spindles_array::room::FOR_ALL;
 use spindles_device::errors::failed;
 use spindles_device::probe::Probe;
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::signatures::Sighting;
 use spindles_device::{OpenError, OpenOptions};
 use spindles_format::{DeviceRecord, areas_for};
@@ -18,7 +18,7 @@ pub(super) struct Device {
     pub(super) name: String,
     pub(super) probe: Probe,
     pub(super) sightings: Vec<Sighting>,
-    pub(super) seen: Seen,
+    pub(super) seen: Examined,
 }
 
 impl Device {
@@ -32,7 +32,7 @@ impl Device {
             let device = name.to_owned();
             return Err(OpenError::Unprintable { device }.into());
         }
-        let seen = Seen::now(name);
+        let seen = Examined::now(name);
         let probe = match Probe::open_with(name, open) {
             Err(OpenError::Io { device, source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>
@@ -113,7 +113,7 @@ pub(crate) fn occupant_of_held(name: &str) -> Result<Option<String>, OpenError> 
         name: name.to_owned(),
         sightings: probe.sightings()?,
         probe,
-        seen: Seen::default(),
+        seen: Examined::default(),
     };
     device.holds(false)
 }

@@ -13,7 +13,7 @@ use super::writing::{Writing, blank_array};
 use crate::errors::{ChangeError, CreateError};
 use spindles_array::{NodeId, Stack};
 use spindles_block::MemberIndex;
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::signatures::Sighting;
 use spindles_device::{OpenOptions, clearing};
 use spindles_engine::{Policy, geometry_of};
@@ -59,7 +59,7 @@ pub(crate) struct Inner {
     /// Data found on the new devices, by position; `None` for remaining ones.
     sightings: Vec<Option<Vec<Sighting>>>,
     /// The examined state of its devices.
-    seen: Vec<Seen>,
+    seen: Vec<Examined>,
     /// Data on new devices that is overwritten.
     pub(crate) occupied: Vec<(String, String)>,
     requests_max: u32,

@@ -25,7 +25,7 @@ use plan::{Plan, Planner};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use spindles_array::{NodeId, Stack, TooSmall, labels};
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::signatures::Sighting;
 use spindles_device::{OpenError, OpenOptions, clearing, identity, random};
 use spindles_engine::Policy;
@@ -86,7 +86,7 @@ struct New<'a> {
     /// True if all of them are known to hold zeros.
     known_zero: bool,
     /// The examined state of all devices.
-    seen: Vec<(String, Seen)>,
+    seen: Vec<(String, Examined)>,
     spares: Vec<(String, SpareRecord)>,
     journal: Option<(String, JournalDevice)>,
     small_spares: Vec<TooSmall>,
@@ -205,10 +205,10 @@ impl<'a> New<'a> {
     }
 
     /// Returns how a device was examined.
-    fn seen(&self, device: &str) -> Seen {
+    fn seen(&self, device: &str) -> Examined {
         let mut all = self.seen.iter();
         let seen = all.find(|(name, _)| name == device);
-        seen.map_or(Seen::default(), |(_, seen)| *seen)
+        seen.map_or(Examined::default(), |(_, seen)| *seen)
     }
 
     fn created(self, sync: Sync) -> Created {

@@ -8,7 +8,7 @@ use crate::members::DeviceIndex;
 use crate::{TooSmall, labels};
 use spindles_block::MemberIndex;
 use spindles_device::probe::Probe;
-use spindles_device::seen::Seen;
+use spindles_device::seen::Examined;
 use spindles_device::{identity, random};
 use spindles_engine::{Change, Command, CommandError, Member, Membership, Plan, Role};
 use spindles_format::{ArrayRecord, DeviceRecord, Uuid, areas_to_join, returns_since};
@@ -168,7 +168,7 @@ pub(crate) fn attach(
     carry: &mut Carry,
     name: &str,
     wanted: PlaceWanted,
-    seen: Seen,
+    seen: Examined,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let coming = may_attach(carry, name, wanted)?.decided(carry, name)?;
     let device = add_reserved(carry, name, &coming, seen)?;
@@ -474,7 +474,7 @@ pub(crate) fn replace(
     carry: &mut Carry,
     old: &str,
     name: &str,
-    seen: Seen,
+    seen: Examined,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let coming = may_replace(carry, old, name)?.decided(carry, name)?;
     let device = add_reserved(carry, name, &coming, seen)?;
@@ -554,7 +554,7 @@ fn add_reserved(
     carry: &mut Carry,
     name: &str,
     coming: &Coming,
-    seen: Seen,
+    seen: Examined,
 ) -> Result<DeviceIndex, AttachError> {
     let record = carry.array(coming.array).engine().record();
     let array = record.expect("an array with superblocks").uuid;

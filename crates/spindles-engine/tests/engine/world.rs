@@ -2,8 +2,8 @@
 //! those that the test selects.
 
 use spindles_block::{
-    BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError,
-    MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, Step, StepId,
+    BlockIndex, BlockSize, BufferId, BufferSlice, Computation, Compute, ComputeResult, Instant,
+    MemberError, MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{
     Command, CommandError, Config, Engine, Event, Extent, FaultLimits, JOB_RATE, Limits, Member,
@@ -946,7 +946,7 @@ fn describe(io: &MemberIo) -> String {
     format!("{word} {}:{}+{}", io.member, io.block, io.blocks)
 }
 
-fn describe_step(step: &Step<'_>) -> String {
+fn describe_step(step: &Computation<'_>) -> String {
     let list = |operands: &[spindles_block::Operand]| {
         let mut indices: Vec<String> = operands
             .iter()
@@ -978,7 +978,7 @@ fn read_slice(buffers: &BTreeMap<u32, Vec<u8>>, slice: BufferSlice, length: usiz
 }
 
 /// Returns the checksums that a step asks for; none for other kinds of steps.
-fn checksums(step: &Step<'_>, buffers: &BTreeMap<u32, Vec<u8>>) -> Vec<u32> {
+fn checksums(step: &Computation<'_>, buffers: &BTreeMap<u32, Vec<u8>>) -> Vec<u32> {
     if step.compute != Compute::Checksum {
         return Vec::new();
     }
@@ -991,7 +991,7 @@ fn checksums(step: &Step<'_>, buffers: &BTreeMap<u32, Vec<u8>>) -> Vec<u32> {
         .collect()
 }
 
-fn compute(step: &Step<'_>, buffers: &mut BTreeMap<u32, Vec<u8>>) -> ComputeResult {
+fn compute(step: &Computation<'_>, buffers: &mut BTreeMap<u32, Vec<u8>>) -> ComputeResult {
     let length = usize::try_from(step.blocks).unwrap() * BLOCK;
     let code = spindles_parity::by_parity_chunks(step.parity_chunks);
     let read = |operand: &spindles_block::Operand| {

@@ -1,6 +1,6 @@
 //! Members one after another, each used to its last block. The chunk is only the unit of work.
 
-use crate::level::{LayoutRow, Level, Period, Place, Redundancy, Sizes};
+use crate::level::{ChunkPlace, LayoutRow, Level, Period, Redundancy, Sizes};
 use spindles_block::MemberIndex;
 
 pub(super) static LEVEL: Level = Level {
@@ -21,7 +21,7 @@ pub(super) static LEVEL: Level = Level {
             rows: 1,
             sections: 1,
         },
-        place: |_, _, _| Place {
+        place: |_, _, _| ChunkPlace {
             member: MemberIndex(0),
             row: 0,
             section: 0,

@@ -1,7 +1,7 @@
 //! Chunks on all members in turn. Members of unequal size are divided into zones, each striped over
 //! the members that reach it. Chunk numbers restart in each zone.
 
-use crate::level::{LayoutRow, Level, Period, Place, Redundancy, Sizes};
+use crate::level::{ChunkPlace, LayoutRow, Level, Period, Redundancy, Sizes};
 use spindles_block::MemberIndex;
 
 pub(super) static LEVEL: Level = Level {
@@ -22,7 +22,7 @@ pub(super) static LEVEL: Level = Level {
             rows: 1,
             sections: 1,
         },
-        place: |_, chunk, _| Place {
+        place: |_, chunk, _| ChunkPlace {
             member: MemberIndex(u8::try_from(chunk).expect("less than the members")),
             row: 0,
             section: 0,

@@ -1,6 +1,6 @@
 //! Every member holds everything. The chunk is only the unit of work.
 
-use crate::level::{LayoutRow, Level, Period, Place, Redundancy, Sizes};
+use crate::level::{ChunkPlace, LayoutRow, Level, Period, Redundancy, Sizes};
 use spindles_block::MemberIndex;
 
 pub(super) static LEVEL: Level = Level {
@@ -21,7 +21,7 @@ pub(super) static LEVEL: Level = Level {
             rows: 1,
             sections: 1,
         },
-        place: |_, _, copy| Place {
+        place: |_, _, copy| ChunkPlace {
             member: MemberIndex(copy),
             row: 0,
             section: 0,

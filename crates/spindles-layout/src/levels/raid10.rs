@@ -1,6 +1,6 @@
 //! Stripes of copies, on any number of members, odd ones too.
 
-use crate::level::{LayoutRow, Level, Period, Place, Redundancy, Shape, Sizes};
+use crate::level::{ChunkPlace, LayoutRow, Level, Period, Redundancy, Shape, Sizes};
 use spindles_block::MemberIndex;
 
 pub(super) static LEVEL: Level = Level {
@@ -28,7 +28,7 @@ pub(super) static LEVEL: Level = Level {
             },
             place: |shape, chunk, copy| {
                 let position = chunk * u32::from(shape.copies) + u32::from(copy);
-                Place {
+                ChunkPlace {
                     member: member(shape, position),
                     row: position / u32::from(shape.members),
                     section: 0,
@@ -44,7 +44,7 @@ pub(super) static LEVEL: Level = Level {
                 rows: 1,
                 sections: shape.copies,
             },
-            place: |shape, chunk, copy| Place {
+            place: |shape, chunk, copy| ChunkPlace {
                 member: member(shape, chunk + u32::from(copy)),
                 row: 0,
                 section: copy,
@@ -59,7 +59,7 @@ pub(super) static LEVEL: Level = Level {
                 rows: u32::from(shape.copies),
                 sections: 1,
             },
-            place: |shape, chunk, copy| Place {
+            place: |shape, chunk, copy| ChunkPlace {
                 member: member(shape, chunk + u32::from(copy)),
                 row: u32::from(copy),
                 section: 0,

@@ -13,7 +13,7 @@ mod client;
 mod server;
 
 pub use client::{Client, Progress, Wanted};
-pub use server::{Export, Server, Step, Tls};
+pub use server::{Export, HandshakeStep, Server, Tls};
 
 use crate::{TransmissionFlags, Violation, bytes::Cursor, transmission::Headers};
 use alloc::{string::String, vec::Vec};

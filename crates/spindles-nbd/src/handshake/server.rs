@@ -47,7 +47,7 @@ pub enum Tls {
 
 /// State of a handshake after some bytes arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum HandshakeStep {
     /// More bytes are needed.
     Receive,
     /// Send all output, start TLS, then call [`Server::encrypted`].
@@ -144,7 +144,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If the last step was not [`Step::StartTls`].
+    /// If the last step was not [`HandshakeStep::StartTls`].
     pub fn encrypted(&mut self) {
         assert_eq!(
             self.state,
@@ -168,18 +168,18 @@ impl Server {
         &mut self,
         exports: &[Export],
         bytes: &[u8],
-    ) -> Result<(usize, Step), Violation> {
+    ) -> Result<(usize, HandshakeStep), Violation> {
         let mut received = core::mem::take(&mut self.received);
         let taken = take_messages(&mut received, bytes, |rest| {
             let step = self.next(exports, rest)?;
-            Ok(step.map(|step| (step != Step::Receive).then_some(step)))
+            Ok(step.map(|step| (step != HandshakeStep::Receive).then_some(step)))
         });
         self.received = received;
         let (used, step) = taken?;
-        if step == Some(Step::StartTls) && used < bytes.len() {
+        if step == Some(HandshakeStep::StartTls) && used < bytes.len() {
             return Err(Violation::BytesBeforeTls(bytes.len() - used));
         }
-        Ok((used, step.unwrap_or(Step::Receive)))
+        Ok((used, step.unwrap_or(HandshakeStep::Receive)))
     }
 
     /// Processes the next message; returns `None` if it is incomplete.
@@ -187,7 +187,7 @@ impl Server {
         &mut self,
         exports: &[Export],
         rest: &mut Cursor<'_>,
-    ) -> Result<Option<Step>, Violation> {
+    ) -> Result<Option<HandshakeStep>, Violation> {
         match self.state {
             State::Flags => {
                 let Some(flags) = rest.u32() else {
@@ -199,7 +199,7 @@ impl Server {
                 }
                 self.zeroes = flags & u32::from(NO_ZEROES) == 0;
                 self.state = State::Option;
-                Ok(Some(Step::Receive))
+                Ok(Some(HandshakeStep::Receive))
             }
             State::Skipping { option, bytes } => {
                 let here = usize::try_from(bytes).expect("64 bits").min(rest.0.len());
@@ -211,7 +211,7 @@ impl Server {
                 }
                 self.state = State::Option;
                 self.refuse(option, answer::TOO_BIG, "it is too long");
-                Ok(Some(Step::Receive))
+                Ok(Some(HandshakeStep::Receive))
             }
             State::Option => self.next_option(exports, rest),
             State::StartingTls | State::Over => panic!("the handshake does not go on"),
@@ -222,7 +222,7 @@ impl Server {
         &mut self,
         exports: &[Export],
         rest: &mut Cursor<'_>,
-    ) -> Result<Option<Step>, Violation> {
+    ) -> Result<Option<HandshakeStep>, Violation> {
         let mut message = *rest;
         let head = (message.u64()).zip(message.u32().zip(message.u32()));
         let Some((magic, (option, bytes))) = head else {
@@ -241,7 +241,7 @@ impl Server {
             self.count_option()?;
             *rest = message;
             self.state = State::Skipping { option, bytes };
-            return Ok(Some(Step::Receive));
+            return Ok(Some(HandshakeStep::Receive));
         }
         let Some(data) = message.take(usize::try_from(bytes).expect("64 bits")) else {
             return Ok(None);
@@ -259,7 +259,12 @@ impl Server {
         Ok(())
     }
 
-    fn option(&mut self, exports: &[Export], option: u32, data: &[u8]) -> Result<Step, Violation> {
+    fn option(
+        &mut self,
+        exports: &[Export],
+        option: u32,
+        data: &[u8],
+    ) -> Result<HandshakeStep, Violation> {
         let hidden = self.tls == Tls::Required && !self.encrypted;
         match option {
             option::EXPORT_NAME if hidden => return Err(Violation::NotEncrypted),
@@ -267,7 +272,7 @@ impl Server {
             option::ABORT => {
                 self.reply(option, answer::ACK, &[]);
                 self.state = State::Over;
-                return Ok(Step::End);
+                return Ok(HandshakeStep::End);
             }
             option::STARTTLS => return Ok(self.start_tls(data)),
             _ if hidden => {
@@ -283,7 +288,7 @@ impl Server {
             }
             _ => self.refuse(option, answer::UNSUPPORTED, "this server does not know it"),
         }
-        Ok(Step::Receive)
+        Ok(HandshakeStep::Receive)
     }
 
     fn reply(&mut self, option: u32, kind: u32, parts: &[&[u8]]) {
@@ -328,11 +333,11 @@ impl Server {
         }
     }
 
-    fn agreed(&mut self, export: &Export) -> Step {
+    fn agreed(&mut self, export: &Export) -> HandshakeStep {
         let chosen = self.allocation_of.take();
         let allocation = chosen.is_some_and(|chosen| chosen == export.name);
         self.state = State::Over;
-        Step::Transmit(Agreed {
+        HandshakeStep::Transmit(Agreed {
             export: export.name.clone(),
             bytes: export.bytes,
             flags: self.flags(export),
@@ -342,7 +347,7 @@ impl Server {
         })
     }
 
-    fn export_name(&mut self, exports: &[Export], data: &[u8]) -> Result<Step, Violation> {
+    fn export_name(&mut self, exports: &[Export], data: &[u8]) -> Result<HandshakeStep, Violation> {
         let export = text(data).and_then(|name| self.find(exports, name));
         let export = export.ok_or(Violation::NoSuchExport)?;
         self.output.extend(export.bytes.to_be_bytes());
@@ -353,7 +358,7 @@ impl Server {
         Ok(self.agreed(export))
     }
 
-    fn start_tls(&mut self, data: &[u8]) -> Step {
+    fn start_tls(&mut self, data: &[u8]) -> HandshakeStep {
         let option = option::STARTTLS;
         if self.tls == Tls::Never {
             self.refuse(option, answer::POLICY, "this server has no TLS");
@@ -366,9 +371,9 @@ impl Server {
         } else {
             self.reply(option, answer::ACK, &[]);
             self.state = State::StartingTls;
-            return Step::StartTls;
+            return HandshakeStep::StartTls;
         }
-        Step::Receive
+        HandshakeStep::Receive
     }
 
     fn list(&mut self, exports: &[Export], data: &[u8]) {
@@ -388,7 +393,7 @@ impl Server {
         self.reply(option, answer::ACK, &[]);
     }
 
-    fn inform(&mut self, exports: &[Export], option: u32, data: &[u8]) -> Step {
+    fn inform(&mut self, exports: &[Export], option: u32, data: &[u8]) -> HandshakeStep {
         let mut cursor = Cursor(data);
         let asked = |cursor: &mut Cursor<'_>| {
             let count = cursor.u16()?;
@@ -398,11 +403,11 @@ impl Server {
         let name = cursor.string();
         let Some((name, asked)) = name.zip(asked(&mut cursor)) else {
             self.refuse(option, answer::INVALID, "it has another form");
-            return Step::Receive;
+            return HandshakeStep::Receive;
         };
         let Some(export) = self.find(exports, name) else {
             self.refuse(option, answer::UNKNOWN, Self::unknown(name));
-            return Step::Receive;
+            return HandshakeStep::Receive;
         };
         let flags = self.flags(export).0.to_be_bytes();
         let kind = |kind: u16| kind.to_be_bytes();
@@ -429,7 +434,7 @@ impl Server {
         if option == option::GO {
             return self.agreed(export);
         }
-        Step::Receive
+        HandshakeStep::Receive
     }
 
     fn structured(&mut self, data: &[u8]) {

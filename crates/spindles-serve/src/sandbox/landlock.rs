@@ -1,7 +1,7 @@
 //! Landlock restricts which files can be opened by name. Open files, and files from the helper,
 //! stay usable.
 
-use super::{Needs, Part};
+use super::{Needs, Restriction};
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, path_beneath_rules,
@@ -29,7 +29,7 @@ const NAMES_IN: &[&str] = &[
     "/usr/lib64",
 ];
 
-pub(super) static LANDLOCK: Part = Part {
+pub(super) static LANDLOCK: Restriction = Restriction {
     name: |_| "Landlock",
     for_all_threads: false,
     enter: |needs| enter(needs).is_ok_and(|status| status != RulesetStatus::NotEnforced),

@@ -36,7 +36,7 @@ pub struct Needs {
 }
 
 /// A part of the sandbox.
-struct Part {
+struct Restriction {
     /// Name for people.
     name: fn(&Needs) -> &'static str,
     /// True if the part applies to all threads of the process at once.
@@ -46,7 +46,7 @@ struct Part {
 }
 
 /// All parts, in the order of entering: none removes what a later one needs.
-static PARTS: &[&Part] = &[
+static PARTS: &[&Restriction] = &[
     &privileges::NO_NEW_PRIVILEGES,
     &privileges::NO_CAPABILITIES,
     &landlock::LANDLOCK,
@@ -73,10 +73,10 @@ pub fn enter_thread(needs: &Needs) -> Sandbox {
     enter_parts(needs, |part| !part.for_all_threads)
 }
 
-fn enter_parts(needs: &Needs, which: impl Fn(&Part) -> bool) -> Sandbox {
+fn enter_parts(needs: &Needs, which: impl Fn(&Restriction) -> bool) -> Sandbox {
     let parts = PARTS.iter().filter(|part| which(part));
     let (holding, missing): (Vec<_>, Vec<_>) = parts.partition(|part| (part.enter)(needs));
-    let names = |parts: Vec<&&Part>| parts.iter().map(|part| (part.name)(needs)).collect();
+    let names = |parts: Vec<&&Restriction>| parts.iter().map(|part| (part.name)(needs)).collect();
     Sandbox {
         holding: names(holding),
         missing: names(missing),

@@ -1,10 +1,10 @@
 //! Privileges: the existing ones are dropped, and executing a program gains none.
 
-use super::{Needs, Part};
+use super::{Needs, Restriction};
 use rustix::thread::{CapabilitySet, CapabilitySets, no_new_privs};
 use rustix::thread::{capabilities, set_capabilities, set_no_new_privs};
 
-pub(super) static NO_NEW_PRIVILEGES: Part = Part {
+pub(super) static NO_NEW_PRIVILEGES: Restriction = Restriction {
     name: |_| "no new privileges",
     for_all_threads: false,
     enter: |_| set_no_new_privs(true).is_ok() && no_new_privs().unwrap_or(false),
@@ -13,7 +13,7 @@ pub(super) static NO_NEW_PRIVILEGES: Part = Part {
 /// Drops the capabilities of root too: open files stay open, and nothing later needs a capability.
 /// The exception is locked memory with a limit that can't be lifted: each new mapping counts
 /// against it.
-pub(super) static NO_CAPABILITIES: Part = Part {
+pub(super) static NO_CAPABILITIES: Restriction = Restriction {
     name: |needs| {
         if needs.exceeds_locked_memory {
             "no capabilities but IPC_LOCK"

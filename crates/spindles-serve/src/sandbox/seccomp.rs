@@ -1,7 +1,7 @@
 //! The permitted system calls; all others fail with EPERM. A call by a new version of the C library
 //! then causes one local error, whereas killing the process would end all connections.
 
-use super::{Needs, Part};
+use super::{Needs, Restriction};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter_all_threads,
@@ -151,7 +151,7 @@ const CONNECTING: &[libc::c_long] = &[
 /// Requests that insert characters into a terminal, as if its user had typed them.
 const TYPING: &[libc::Ioctl] = &[libc::TIOCSTI, libc::TIOCLINUX];
 
-pub(super) static SECCOMP: Part = Part {
+pub(super) static SECCOMP: Restriction = Restriction {
     name: |_| "seccomp",
     for_all_threads: true,
     enter: |needs| enter(needs).is_ok(),

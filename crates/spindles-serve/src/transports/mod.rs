@@ -83,7 +83,7 @@ pub enum ListenerError {
 }
 
 /// A file or block device made by a transport, as its users see it.
-pub trait Seen: Debug + Send + Sync {
+pub trait ExposedFile: Debug + Send + Sync {
     /// Returns its path.
     fn path(&self) -> PathBuf;
 
@@ -127,7 +127,7 @@ pub trait Listener: Debug + Send {
 
     /// Returns the file or block device that it made, so that `stop` can find its users. `None` if
     /// clients reconnect.
-    fn seen(&self) -> Option<Weak<dyn Seen>> {
+    fn seen(&self) -> Option<Weak<dyn ExposedFile>> {
         None
     }
 

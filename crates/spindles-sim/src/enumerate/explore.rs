@@ -7,7 +7,7 @@ use super::machine::{Machine, STEPS_MAX};
 use super::media::{Left, Media, Write};
 use super::scenario::{ATOM_BYTES, ATOMS_PER_BLOCK, BLOCK_SIZE, DEVICE_BYTES, Event, Scenario};
 use super::store::{Content, POISON, Store, ZEROS, mix};
-use super::way::{Step, describe_left};
+use super::way::{WayStep, describe_left};
 use spindles_block::{BlockIndex, MemberSet, Operation};
 use spindles_engine::{OpenError, WriteHole};
 use spindles_format::{Assembly, DeviceRecord, SLOT_BYTES};
@@ -54,7 +54,7 @@ pub(super) struct Explorer<'a> {
     pub(super) rotten: bool,
     /// A second crash strikes at one in this many moments of a recovery.
     pub(super) later_crash_share: u64,
-    pub(super) way: Vec<Step>,
+    pub(super) way: Vec<WayStep>,
     /// The layout of the areas on the array's devices.
     pub(super) devices: Vec<DeviceRecord>,
 }
@@ -88,7 +88,7 @@ pub fn explore(scenario: &Scenario, bounds: &Bounds) -> Summary {
         devices: Vec::new(),
     };
     if let Err(what) = explorer.run() {
-        let way = explorer.way.iter().map(Step::describe);
+        let way = explorer.way.iter().map(WayStep::describe);
         let way = way.collect();
         explorer.summary.findings.push(Finding {
             scenario: scenario.to_string(),
@@ -130,7 +130,7 @@ impl Explorer<'_> {
 
         if let Some(event) = self.scenario.events.get(moment.asked.len()) {
             let mut next = moment.clone();
-            self.way.push(Step::Event(*event));
+            self.way.push(WayStep::Event(*event));
             self.begin(&mut next, *event)?;
             self.moment(&next)?;
             self.way.pop();
@@ -146,7 +146,7 @@ impl Explorer<'_> {
             let mut next = moment.clone();
             let io = next.machine.flights[flight].io;
             self.way
-                .push(Step::Done(io.member, io.operation, io.block.0));
+                .push(WayStep::Done(io.member, io.operation, io.block.0));
             next.machine.complete(&mut self.store, flight)?;
             Self::answers(&mut next)?;
             self.moment(&next)?;
@@ -313,7 +313,7 @@ impl Explorer<'_> {
                     log_is_lost,
                 };
                 let there = (0..).zip(chosen);
-                explorer.way.push(Step::Crash {
+                explorer.way.push(WayStep::Crash {
                     power,
                     left: there
                         .map(|(disk, left)| describe_left(disk, left))
@@ -385,7 +385,7 @@ impl Explorer<'_> {
                 None => continue,
             }
             for journal in [self.scenario.journal_device, false] {
-                self.way.push(Step::Open(missing, journal));
+                self.way.push(WayStep::Open(missing, journal));
                 if let Some((machine, legal)) = self.open(state, missing, journal, left)? {
                     self.after_recovery(machine, &legal, left)?;
                 }
@@ -432,7 +432,7 @@ impl Explorer<'_> {
                     log_is_lost: false,
                 };
                 self.summary.rotten += 1;
-                self.way.push(Step::Rot(disk, block));
+                self.way.push(WayStep::Rot(disk, block));
                 self.rotten = true;
                 self.open(&rotten, MemberSet::EMPTY, false, 0)?;
                 self.rotten = false;
@@ -530,7 +530,7 @@ impl Explorer<'_> {
     /// legal, and the engine must not write.
     fn look(&mut self, state: &State, media: Media, assembly: &Assembly, journal: bool) -> Found {
         let before = self.way.len();
-        self.way.push(Step::Look);
+        self.way.push(WayStep::Look);
         let Ok(mut machine) = self.machine(media, assembly, journal, true) else {
             self.way.truncate(before); // It is refused for writing too.
             return Ok(());
@@ -622,7 +622,7 @@ impl Explorer<'_> {
             } else {
                 let io = machine.flights[0].io;
                 self.way
-                    .push(Step::Done(io.member, io.operation, io.block.0));
+                    .push(WayStep::Done(io.member, io.operation, io.block.0));
                 machine.complete(&mut self.store, 0)?;
             }
             steps += 1;
@@ -699,14 +699,14 @@ impl Explorer<'_> {
             return Ok(());
         }
         for more in self.scenario.largest_tolerated(missing) {
-            self.way.push(Step::Again(more));
+            self.way.push(WayStep::Again(more));
             let mut without = machine.clone();
             without.drop(more);
             self.read_all(&mut without, &mut legal.clone(), MemberSet::EMPTY, 0)?;
             self.way.pop();
         }
         let mut machine = machine;
-        self.way.push(Step::Closed);
+        self.way.push(WayStep::Closed);
         machine.close(&mut self.store);
         machine.settle(&mut self.store, |_, _| Ok(()))?;
         if machine.closed.is_none() || machine.closed == Some(false) && !legal.may_lose() {

@@ -3,7 +3,7 @@
 //! same contents is done once.
 
 use crate::memory::carry_out;
-use spindles_block::{BufferSlice, Compute, ComputeResult, Step};
+use spindles_block::{BufferSlice, Computation, Compute, ComputeResult};
 use std::rc::Rc;
 
 /// The contents of an atom: an index into all contents seen.
@@ -164,7 +164,7 @@ impl Store {
     /// Returns the result of a step. `load` returns the atoms of a slice.
     pub(super) fn compute<'a>(
         &mut self,
-        step: &Step<'_>,
+        step: &Computation<'_>,
         load: impl Fn(BufferSlice) -> &'a [Content],
     ) -> Came {
         let mut operands = vec![

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// A step that led to a finding.
 #[derive(Clone)]
-pub(super) enum Step {
+pub(super) enum WayStep {
     Event(Event),
     Done(MemberIndex, Operation, u64),
     Crash {
@@ -37,7 +37,7 @@ pub(super) fn describe_left(disk: u8, left: &Left) -> String {
     text
 }
 
-impl Step {
+impl WayStep {
     pub(super) fn describe(&self) -> String {
         let per_block = ATOMS_PER_BLOCK;
         match self {

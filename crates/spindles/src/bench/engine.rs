@@ -33,7 +33,7 @@ const DEPTH_MAX: u32 = 32;
 
 /// The kind of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum RequestKind {
     /// Random reads of 4 KiB.
     Read,
     /// Random writes of 4 KiB.
@@ -42,7 +42,7 @@ pub(crate) enum Work {
     Stripes,
 }
 
-impl Work {
+impl RequestKind {
     /// All kinds.
     pub(crate) const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Stripes];
 
@@ -102,7 +102,7 @@ pub(crate) struct Case {
     /// Requests in flight.
     pub depth: u32,
     /// The kind of requests.
-    pub work: Work,
+    pub work: RequestKind,
 }
 
 impl Case {
@@ -190,7 +190,7 @@ pub(crate) fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
                 member_bytes: 1 << 20,
                 ..Effort::default()
             };
-            match open(&case(false, 1, Work::Read), &small) {
+            match open(&case(false, 1, RequestKind::Read), &small) {
                 Ok(_) => {}
                 Err(ScratchError::Engine { .. } | ScratchError::Empty { .. }) if degraded => {
                     continue;
@@ -203,7 +203,7 @@ pub(crate) fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
                 if promises && !can_promise {
                     continue;
                 }
-                let each = Work::ALL
+                let each = RequestKind::ALL
                     .into_iter()
                     .flat_map(|work| [1, DEPTH_MAX].map(|depth| (depth, work)));
                 cases.extend(each.map(|(depth, work)| case(promises, depth, work)));
@@ -282,7 +282,7 @@ fn fill(target: &mut dyn Target) {
 struct Load {
     target: Box<dyn Target>,
     buffer: BufferId,
-    work: Work,
+    work: RequestKind,
     blocks: u32,
     /// The number of different places for a request.
     places: u64,
@@ -295,9 +295,11 @@ impl Load {
         let facts = target.facts();
         let block_bytes = facts.block_size.bytes();
         let blocks = match (case.work, &facts.array) {
-            (Work::Read | Work::Write, _) => 4096 / block_bytes,
-            (Work::Stripes, Some(array)) => array.chunk_blocks * u32::from(array.data_chunks),
-            (Work::Stripes, None) => (64 << 10) / block_bytes,
+            (RequestKind::Read | RequestKind::Write, _) => 4096 / block_bytes,
+            (RequestKind::Stripes, Some(array)) => {
+                array.chunk_blocks * u32::from(array.data_chunks)
+            }
+            (RequestKind::Stripes, None) => (64 << 10) / block_bytes,
         };
         let places = facts.blocks / u64::from(blocks);
         let buffer = target.allocate(blocks * case.depth);
@@ -315,7 +317,7 @@ impl Load {
     #[inline]
     fn request(&mut self, token: u64) -> Request {
         let place = match self.work {
-            Work::Read | Work::Write => {
+            RequestKind::Read | RequestKind::Write => {
                 self.random ^= self.random << 13;
                 self.random ^= self.random >> 7;
                 self.random ^= self.random << 17;
@@ -323,7 +325,7 @@ impl Load {
                 let high = (u128::from(self.random) * u128::from(self.places)) >> 64;
                 u64::try_from(high).expect("less than places")
             }
-            Work::Stripes => {
+            RequestKind::Stripes => {
                 self.next = if self.next + 1 < self.places {
                     self.next + 1
                 } else {
@@ -336,8 +338,8 @@ impl Load {
         Request {
             token,
             operation: match self.work {
-                Work::Read => Operation::Read,
-                Work::Write | Work::Stripes => Operation::Write { fua: false },
+                RequestKind::Read => Operation::Read,
+                RequestKind::Write | RequestKind::Stripes => Operation::Write { fua: false },
             },
             block: BlockIndex(place * u64::from(self.blocks)),
             blocks: self.blocks,

@@ -7,7 +7,7 @@ use crate::{
     ranges::{Owner, Phase},
     slots::SlotSet,
 };
-use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId};
+use spindles_block::{BufferSlice, Computation, Compute, ComputeResult, Operand, StepId};
 
 impl Engine {
     /// Begins the computation after `done`, or commits.
@@ -151,14 +151,14 @@ impl Engine {
     }
 
     /// Returns the computation that `Output::Compute(id)` asks for.
-    pub fn step(&self, id: StepId) -> Step<'_> {
+    pub fn step(&self, id: StepId) -> Computation<'_> {
         let range = &self.ranges[RangeId(id.0)];
         let Phase::Computing(work) = range.phase() else {
             panic!("a step is asked for in phase {:?}", range.phase());
         };
         let base = index(id.0) * self.operands_per_range();
         let (sources, rest) = self.operands[base..].split_at(usize::from(range.sources));
-        Step {
+        Computation {
             compute: match work {
                 Work::Recover | Work::Encode => Compute::Solve,
                 Work::Update => Compute::Update,

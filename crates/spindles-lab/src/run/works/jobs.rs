@@ -3,7 +3,7 @@
 use crate::experiment::jobs::{self, Job};
 use crate::systems::targets::System;
 use spindles_array::{PlaceWanted, Target};
-use spindles_device::Seen;
+use spindles_device::Examined;
 use spindles_engine::{Repair, Scrub};
 
 /// Begins a job on an open system, and returns the target to continue with.
@@ -49,7 +49,7 @@ static REBUILD: JobRun = JobRun {
         let devices = system.devices();
         let first = devices.first().ok_or("there is no member to lose")?;
         let mut target = system.open_without_first()?;
-        let attached = target.attach(first, PlaceWanted::First, Seen::now(first));
+        let attached = target.attach(first, PlaceWanted::First, Examined::now(first));
         attached.map_err(|error| error.to_string())?;
         Ok(target)
     },

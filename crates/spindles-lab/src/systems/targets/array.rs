@@ -13,7 +13,7 @@ use spindles_admin::assemble::AssembleOptions;
 use spindles_admin::grow;
 use spindles_array::Target;
 use spindles_device::TargetFacts;
-use spindles_device::{OpenOptions, Seen};
+use spindles_device::{Examined, OpenOptions};
 use spindles_layout::Expression;
 use std::path::Path;
 
@@ -124,7 +124,7 @@ impl System for Array {
 
     fn replace_first(&mut self, open: &mut dyn Target) -> Result<(), String> {
         let spare = self.spares.last_mut().expect("its jobs were looked at");
-        let begun = open.replace(&self.devices[0], spare, Seen::now(spare));
+        let begun = open.replace(&self.devices[0], spare, Examined::now(spare));
         begun.map_err(|error| error.to_string())?;
         std::mem::swap(&mut self.devices[0], spare);
         Ok(())

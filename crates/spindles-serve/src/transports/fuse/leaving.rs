@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::stopper::Stopper;
 use crate::transports::users::lasts;
 use crate::transports::watcher::Watcher;
-use crate::transports::{Seen, User};
+use crate::transports::{ExposedFile, User};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -126,7 +126,7 @@ impl Leaving {
     }
 }
 
-impl Seen for Leaving {
+impl ExposedFile for Leaving {
     fn path(&self) -> PathBuf {
         self.path.clone()
     }

@@ -23,7 +23,7 @@ mod ring;
 mod ring_message;
 
 use super::watcher::Watcher;
-use super::{Listener, ListenerError, ListenerOptions, Seen, Transport};
+use super::{ExposedFile, Listener, ListenerError, ListenerOptions, Transport};
 use crate::server_handle::ServerHandle;
 use client::Kernel;
 use descriptors::Descriptors;
@@ -32,7 +32,7 @@ use leaving::Leaving;
 use message::Attributes;
 use mounted::MOUNTED;
 use mounts::is_hidden;
-use place::Place;
+use place::MountPoint;
 use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::process::{getgid, getuid};
 use std::io;
@@ -56,7 +56,7 @@ const REGULAR_FILE: u32 = 0o10_0000;
 fn bind(path: &str, options: &ListenerOptions) -> Result<Box<dyn Listener>, ListenerError> {
     let refused = |error: io::Error| ListenerError::Refused(Box::new(error));
     let command = options.watcher()?;
-    let place = Place::prepare(Path::new(path));
+    let place = MountPoint::prepare(Path::new(path));
     let mut place = place.map_err(|error| ListenerError::Refused(Box::new(error)))?;
     // Must precede the creation of threads, which inherit it.
     let needs_ipc_lock = super::reclaim::prevent_deadlock();
@@ -80,7 +80,7 @@ fn bind(path: &str, options: &ListenerOptions) -> Result<Box<dyn Listener>, List
 struct Mounting {
     is_only: bool,
     needs_ipc_lock: bool,
-    place: Place,
+    place: MountPoint,
     /// `None` once it is mounted.
     watcher: Option<Watcher>,
     /// The device that delivers requests, until the client takes it over.
@@ -175,7 +175,7 @@ impl Listener for Mounting {
         self.needs_ipc_lock
     }
 
-    fn seen(&self) -> Option<Weak<dyn Seen>> {
+    fn seen(&self) -> Option<Weak<dyn ExposedFile>> {
         let leaving = Arc::downgrade(self.leaving.as_ref()?);
         Some(leaving)
     }

@@ -2,7 +2,7 @@
 
 use super::mount::unmount;
 use super::mounts::{FILE_SYSTEM, Mounted, mounted_on};
-use super::place::Place;
+use super::place::MountPoint;
 use crate::transports::users::{by_users, lasting_users, users, users_of_unmounted};
 use crate::transports::watcher::{Watched, reply, unknown};
 use rustix::process::{Pid, getppid};
@@ -37,7 +37,7 @@ pub(super) const OPENERS: &str = "openers";
 pub(super) const WHERE: &str = "where";
 
 /// Returns the arguments of the process.
-pub(super) fn arguments(place: &Place) -> [&OsStr; 2] {
+pub(super) fn arguments(place: &MountPoint) -> [&OsStr; 2] {
     let made = if place.is_made() { MADE } else { FOUND };
     [made.as_ref(), place.path().as_os_str()]
 }
@@ -47,7 +47,7 @@ pub(super) fn find(arguments: &[OsString]) -> io::Result<Box<dyn Watched>> {
         return Err(io::Error::other("a mount is a word and a path"));
     };
     Ok(Box::new(Mount {
-        place: Some(Place::of_another(path.into(), made == MADE)),
+        place: Some(MountPoint::of_another(path.into(), made == MADE)),
         mounted: None,
         server: getppid(),
     }))
@@ -55,7 +55,7 @@ pub(super) fn find(arguments: &[OsString]) -> io::Result<Box<dyn Watched>> {
 
 struct Mount {
     /// `None` once it is unmounted.
-    place: Option<Place>,
+    place: Option<MountPoint>,
     /// The server's mount, once it exists. Other mounts are never touched.
     mounted: Option<Mounted>,
     server: Option<Pid>,
@@ -106,7 +106,7 @@ impl Watched for Mount {
 }
 
 /// Unmounts. Returns a warning if there is one.
-fn leave(mut place: Place, mounted: &Mounted, server: Option<Pid>) -> Option<String> {
+fn leave(mut place: MountPoint, mounted: &Mounted, server: Option<Pid>) -> Option<String> {
     for _ in 0..TRIES {
         if !place.follow(mounted) || unmount(place.path(), false).is_ok() {
             return None;
@@ -169,7 +169,7 @@ mod tests {
         for (made, stays) in [(MADE, false), (FOUND, true)] {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join("file");
-            Place::prepare(&path)
+            MountPoint::prepare(&path)
                 .expect("it is free")
                 .leave_to_another();
             watched(made, &path).left().expect("nothing is left");

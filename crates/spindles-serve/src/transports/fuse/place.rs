@@ -50,14 +50,14 @@ pub(super) enum PlaceError {
 
 /// An empty file to mount on. Dropping this removes a file that a server created for the mount.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct MountPoint {
     path: PathBuf,
     made: bool,
     /// The file, locked so that no other server mounts on it.
     _lock: Option<File>,
 }
 
-impl Place {
+impl MountPoint {
     /// Prepares a file: creates a missing one, and unmounts a dead server's mount.
     pub(crate) fn prepare(asked: &Path) -> Result<Self, PlaceError> {
         let failed = |source| PlaceError::Io {
@@ -128,7 +128,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for MountPoint {
     fn drop(&mut self) {
         // The path may hold another file by now.
         let is_it =
@@ -175,7 +175,7 @@ mod tests {
     fn a_mount_file_is_created_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
-        let place = Place::prepare(&path).unwrap();
+        let place = MountPoint::prepare(&path).unwrap();
         assert!(place.is_made() && path.metadata().unwrap().len() == 0);
         drop(place);
         assert!(!path.exists());
@@ -185,13 +185,13 @@ mod tests {
     fn two_arrays_are_not_mounted_on_one_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
-        let place = Place::prepare(&path).unwrap();
+        let place = MountPoint::prepare(&path).unwrap();
         assert!(place.is_made());
-        let again = Place::prepare(&path).unwrap_err();
+        let again = MountPoint::prepare(&path).unwrap_err();
         assert!(matches!(again, PlaceError::Taken(_)), "{again}");
         assert!(path.exists(), "it is not removed by who did not make it");
         drop(place);
-        Place::prepare(&path).unwrap();
+        MountPoint::prepare(&path).unwrap();
     }
 
     /// The next server removes a file left behind by a killed server and its killed watcher.
@@ -199,11 +199,11 @@ mod tests {
     fn leftover_mount_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
-        let mut place = Place::prepare(&path).unwrap();
+        let mut place = MountPoint::prepare(&path).unwrap();
         place.leave_to_another();
         drop(place);
         assert!(path.exists());
-        let place = Place::prepare(&path).unwrap();
+        let place = MountPoint::prepare(&path).unwrap();
         assert!(place.is_made());
         drop(place);
         assert!(!path.exists());
@@ -214,14 +214,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
         fs::write(&path, "").unwrap();
-        let place = Place::prepare(&path).unwrap();
+        let place = MountPoint::prepare(&path).unwrap();
         assert!(!place.is_made());
         drop(place);
         assert!(path.exists());
         // Another program replaced the file meanwhile.
         for another in ["", "mine"] {
             fs::write(&path, another).unwrap();
-            drop(Place::of_another(path.clone(), true));
+            drop(MountPoint::of_another(path.clone(), true));
             assert!(path.exists(), "{another}");
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
         fs::write(&path, "mine").unwrap();
-        let refused = |path: &Path| Place::prepare(path).unwrap_err();
+        let refused = |path: &Path| MountPoint::prepare(path).unwrap_err();
         assert!(matches!(refused(&path), PlaceError::NotEmpty(_)));
         assert!(matches!(refused(folder.path()), PlaceError::NoFile(_)));
         let link = folder.path().join("link");

@@ -1,6 +1,6 @@
 //! A connection after its handshake.
 
-use super::request::{Requests, Stage};
+use super::request::{RequestStage, Requests};
 use super::socket::Socket;
 use crate::client::{Budget, Client, MayTake, Moved, Turn};
 use crate::numbers::Origin;
@@ -118,8 +118,8 @@ impl Connection {
     /// already submitted.
     fn abandon(&mut self, receiving: Receiving, budget: &mut Budget<'_>) {
         let pending = self.requests.get_mut(receiving.index);
-        assert_eq!(pending.stage, Stage::Receiving);
-        pending.stage = Stage::Served;
+        assert_eq!(pending.stage, RequestStage::Receiving);
+        pending.stage = RequestStage::Served;
         if let Some(slot) = receiving.slot {
             pending.parts.retain(|part| *part != slot);
             budget.export.abandon(slot);
@@ -265,7 +265,7 @@ impl Connection {
         }
         match request.command {
             Command::Write if request.bytes > 0 => {
-                self.requests.get_mut(index).stage = Stage::Receiving;
+                self.requests.get_mut(index).stage = RequestStage::Receiving;
                 self.receiving = Some(Receiving {
                     index,
                     there: 0,
@@ -409,7 +409,7 @@ impl Connection {
         budget.export.submit(slot);
         pending.unanswered += 1;
         if is_whole {
-            pending.stage = Stage::Served;
+            pending.stage = RequestStage::Served;
             self.receiving = None;
         }
     }
@@ -417,7 +417,7 @@ impl Connection {
     /// Submits all parts of a request to the export.
     fn submit(&mut self, index: usize, budget: &mut Budget<'_>) {
         let pending = self.requests.get_mut(index);
-        pending.stage = Stage::Served;
+        pending.stage = RequestStage::Served;
         pending.unanswered = pending.parts.len();
         if pending.parts.is_empty() {
             return self.reply(index);
@@ -472,7 +472,7 @@ impl Connection {
     /// Queues the reply of a completed request.
     fn reply(&mut self, index: usize) {
         let pending = self.requests.get_mut(index);
-        pending.stage = Stage::Replying;
+        pending.stage = RequestStage::Replying;
         let replies = Replies {
             headers: self.headers,
         };
@@ -492,7 +492,7 @@ impl Connection {
     /// range.
     fn reply_with_status(&mut self, index: usize, export: &Export) {
         let pending = self.requests.get_mut(index);
-        pending.stage = Stage::Replying;
+        pending.stage = RequestStage::Replying;
         let request = pending.request;
         let most = if request.flags.contains(CommandFlags::REQ_ONE) {
             1
@@ -599,7 +599,7 @@ impl Client for Connection {
             pending.parts.retain(|part| *part != answer.slot);
             budget.export.give_back(answer.slot);
         }
-        if pending.unanswered > 0 || pending.stage == Stage::Receiving {
+        if pending.unanswered > 0 || pending.stage == RequestStage::Receiving {
             return;
         }
         let has_steps = matches!(request.command, Command::Trim | Command::WriteZeroes);

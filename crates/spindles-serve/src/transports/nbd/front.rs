@@ -12,7 +12,7 @@ use crate::transports::{Listener, ListenerOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use spindles_device::tls::{explain, explain_io};
-use spindles_nbd::handshake::{Server, Step, Tls};
+use spindles_nbd::handshake::{HandshakeStep, Server, Tls};
 use spindles_nbd::{TransmissionFlags, Violation, handshake};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -252,13 +252,13 @@ fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection
         let (used, step) = server.receive(&exports, &buffer[..count])?;
         waited.write_all(&std::mem::take(server.output()))?;
         match step {
-            Step::Receive => {}
-            Step::StartTls => {
+            HandshakeStep::Receive => {}
+            HandshakeStep::StartTls => {
                 socket = start_tls(socket.into_plain(), gate, end)?;
                 server.encrypted();
             }
-            Step::End => return left(&server),
-            Step::Transmit(agreed) => {
+            HandshakeStep::End => return left(&server),
+            HandshakeStep::Transmit(agreed) => {
                 let connection = Connection::new(socket, &agreed, &buffer[used..count]);
                 return Ok(Some((agreed.export, connection)));
             }

@@ -13,7 +13,7 @@ use spindles_nbd::transmission::{Command, Failure, Request};
 ///     └───────────┴── (nothing to receive, or to serve)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum RequestStage {
     /// The payload is being received.
     Receiving,
     /// The export executes it.
@@ -25,7 +25,7 @@ pub(crate) enum Stage {
 /// A request in progress.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    pub(crate) stage: Stage,
+    pub(crate) stage: RequestStage,
     pub(crate) request: Request,
     /// Slots of its parts, in order. All but the last have the maximum length of an access.
     pub(crate) parts: Vec<SlotId>,
@@ -90,7 +90,7 @@ impl Requests {
     pub(crate) fn add(&mut self, request: Request) -> usize {
         if let Some(index) = self.free.pop() {
             let pending = &mut self.all[index];
-            pending.stage = Stage::Replying;
+            pending.stage = RequestStage::Replying;
             pending.request = request;
             pending.unanswered = 0;
             pending.next_bytes = 0;
@@ -98,7 +98,7 @@ impl Requests {
             return index;
         }
         self.all.push(Pending {
-            stage: Stage::Replying,
+            stage: RequestStage::Replying,
             request,
             parts: Vec::new(),
             unanswered: 0,

@@ -6,7 +6,7 @@ use super::watched::{END, LEAVE, Left, START, USERS};
 use crate::guard::Guard;
 use crate::stopper::Stopper;
 use crate::transports::watcher::Watcher;
-use crate::transports::{Seen, User};
+use crate::transports::{ExposedFile, User};
 use spindles_ublk::block_device;
 use std::io;
 use std::path::PathBuf;
@@ -123,7 +123,7 @@ impl Leaving {
     }
 }
 
-impl Seen for Leaving {
+impl ExposedFile for Leaving {
     fn path(&self) -> PathBuf {
         block_device(self.number).into()
     }

@@ -19,7 +19,7 @@ mod leaving;
 mod watched;
 
 use super::watcher::{Watcher, WatcherCommand};
-use super::{Listener, ListenerError, ListenerOptions, Seen, Transport};
+use super::{ExposedFile, Listener, ListenerError, ListenerOptions, Transport};
 use crate::server_handle::ServerHandle;
 use client::Kernel;
 use device::{Asked, Device};
@@ -131,7 +131,7 @@ impl Listener for BlockDevice {
         self.needs_ipc_lock
     }
 
-    fn seen(&self) -> Option<Weak<dyn Seen>> {
+    fn seen(&self) -> Option<Weak<dyn ExposedFile>> {
         let leaving = Arc::downgrade(self.leaving.as_ref()?);
         Some(leaving)
     }

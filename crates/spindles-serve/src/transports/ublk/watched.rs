@@ -63,13 +63,13 @@ pub(super) fn find(arguments: &[OsString]) -> io::Result<Box<dyn Watched>> {
         server: getppid().ok_or_else(wrong)?,
         taken_over: came == TAKEN_OVER,
         is_recoverable: goes == RECOVERABLE,
-        stage: Stage::Prepared,
+        stage: DeviceStage::Prepared,
     }))
 }
 
 /// State of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum DeviceStage {
     /// Only users since an earlier server can have it open.
     Prepared,
     /// The device is started: programs can open it.
@@ -88,17 +88,19 @@ struct Held {
     server: Pid,
     taken_over: bool,
     is_recoverable: bool,
-    stage: Stage,
+    stage: DeviceStage,
 }
 
 impl Watched for Held {
     fn asked(&mut self, word: &str) -> io::Result<Value> {
         match (word, self.stage) {
-            (START, Stage::Prepared) => reply(self.start()?),
-            (START, Stage::Ended { .. }) => Err(io::Error::other("the server is to end")),
-            (USERS, Stage::Started) => reply(self.users()),
-            (LEAVE, Stage::Prepared | Stage::Started) => reply(self.leave()),
-            (END, Stage::Prepared | Stage::Started | Stage::Ended { .. }) => reply(self.end()),
+            (START, DeviceStage::Prepared) => reply(self.start()?),
+            (START, DeviceStage::Ended { .. }) => Err(io::Error::other("the server is to end")),
+            (USERS, DeviceStage::Started) => reply(self.users()),
+            (LEAVE, DeviceStage::Prepared | DeviceStage::Started) => reply(self.leave()),
+            (END, DeviceStage::Prepared | DeviceStage::Started | DeviceStage::Ended { .. }) => {
+                reply(self.end())
+            }
             _ => Err(unknown(word)),
         }
     }
@@ -117,20 +119,20 @@ impl Held {
         } else {
             self.control.start(self.number, server)?;
         }
-        self.stage = Stage::Started;
+        self.stage = DeviceStage::Started;
         Ok(())
     }
 
     fn leave(&mut self) -> Left {
         let left = match self.stage {
-            Stage::Started => self.end_use(),
+            DeviceStage::Started => self.end_use(),
             _ if self.taken_over => Left {
                 stays: true,
                 warning: None,
             },
             _ => self.stop(None),
         };
-        self.stage = Stage::Ended { stays: left.stays };
+        self.stage = DeviceStage::Ended { stays: left.stays };
         left
     }
 
@@ -172,12 +174,12 @@ impl Held {
     fn end(&mut self) -> Option<String> {
         // A server that lost its array leaves a device in use to the next one, as if it had died.
         let is_left = match self.stage {
-            Stage::Prepared => self.taken_over && self.is_recoverable,
-            Stage::Started => self.is_recoverable,
-            Stage::Ended { stays } => stays,
-            Stage::Over => true,
+            DeviceStage::Prepared => self.taken_over && self.is_recoverable,
+            DeviceStage::Started => self.is_recoverable,
+            DeviceStage::Ended { stays } => stays,
+            DeviceStage::Over => true,
         };
-        self.stage = Stage::Over;
+        self.stage = DeviceStage::Over;
         if is_left {
             return None;
         }

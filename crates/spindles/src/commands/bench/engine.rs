@@ -1,7 +1,7 @@
 //! `spindles bench engine`: measures how many requests the engine and its driver carry on one core.
 
 use super::Command;
-use crate::bench::engine::{ARRAYS, Bench, Case, Effort, Figure, Members, Work, cases};
+use crate::bench::engine::{ARRAYS, Bench, Case, Effort, Figure, Members, RequestKind, cases};
 use crate::documents::tools::{EngineBench, EngineRow};
 use crate::progress::Unit;
 use crate::ui::Ui;
@@ -136,9 +136,9 @@ fn promises(case: &Case) -> &'static str {
 
 fn rate(figure: &Figure) -> String {
     match figure.case.work {
-        Work::Read | Work::Write => format!("{}", figure.requests_per_s / 1000),
-        Work::Stripes if figure.case.members == Members::Null => "-".to_owned(),
-        Work::Stripes => tenths(figure.bytes_per_s() / 100_000_000),
+        RequestKind::Read | RequestKind::Write => format!("{}", figure.requests_per_s / 1000),
+        RequestKind::Stripes if figure.case.members == Members::Null => "-".to_owned(),
+        RequestKind::Stripes => tenths(figure.bytes_per_s() / 100_000_000),
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::failure::Usage;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches};
 use spindles_serve::{
-    Bind, Listener, ListenerError, ListenerOptions, Seen, ServerHandle, TRANSPORTS, Transport,
+    Bind, ExposedFile, Listener, ListenerError, ListenerOptions, ServerHandle, TRANSPORTS,
+    Transport,
 };
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -117,7 +118,7 @@ impl Listeners {
     }
 
     /// The file and block devices of an export.
-    pub(super) fn seen(&self, export: usize) -> Vec<Weak<dyn Seen>> {
+    pub(super) fn seen(&self, export: usize) -> Vec<Weak<dyn ExposedFile>> {
         self.own[export]
             .iter()
             .filter_map(|listener| listener.seen())

@@ -183,7 +183,8 @@ fn listener_options(arguments: &Arguments) -> anyhow::Result<ListenerOptions> {
     })
 }
 
-/// Starts to serve the exports. Returns their threads, and the channels that hand each its listeners.
+/// Starts to serve the exports. Returns their threads, and the channels that hand each thread its
+/// listeners.
 fn start(
     exports: Vec<Export>,
     commands: Vec<Option<Commands>>,
