@@ -36,7 +36,10 @@ pub(crate) fn arrays_away(served: &dyn Served, new: Option<&str>) -> Vec<Away> {
         return arrays;
     };
     let here = report.uuids();
-    let returning = report.arrays().into_iter().flat_map(|it| &it.returning);
+    let returning = report
+        .arrays()
+        .into_iter()
+        .flat_map(|array| &array.returning);
     let returning: Vec<&str> = returning.map(|(_, name)| name.as_str()).collect();
     for device in devices {
         let Some(found) = Probe::glance(&device).map(|probe| probe.found()) else {

@@ -528,7 +528,7 @@ impl CopyEnd {
     fn blocks_of(&self, offset_bytes: u64, bytes: u32) -> impl Iterator<Item = Range<u64>> + use<> {
         let block_size = self
             .target()
-            .map_or(BlockSize::B4096, |it| it.facts().block_size);
+            .map_or(BlockSize::B4096, |target| target.facts().block_size);
         let end = offset_bytes + u64::from(bytes);
         let starts = (offset_bytes..end).step_by(clamped(block_size.bytes().into(), 0));
         starts.map(move |start| start..end.min(start + u64::from(block_size.bytes())))
@@ -739,7 +739,9 @@ fn run(
         from.reads_again();
         unread.sort_unstable_by_key(|bytes| bytes.start);
         let (mut left_out, again) = from.without_reach(&unread);
-        let block_bytes = from.target().map(|it| it.facts().block_size.bytes());
+        let block_bytes = from
+            .target()
+            .map(|target| target.facts().block_size.bytes());
         let pass = Pass {
             phase,
             shown: Phase::Again,

@@ -359,7 +359,7 @@ fn members_already<'a>(
         .unwrap_or_default();
     let is_member = |device: &&str| {
         let mut members = members.iter();
-        members.any(|it| matches!(it, MemberReport::Device { name, .. } if name == device))
+        members.any(|member| matches!(member, MemberReport::Device { name, .. } if name == device))
     };
     added.iter().partition(|device| is_member(device))
 }
@@ -381,7 +381,11 @@ fn said_by(device: &str) -> Option<(ArrayRecord, DeviceRecord)> {
 /// Returns true if a device took a place in this growth, but the array never recorded it. No data
 /// has moved yet, so the device holds none.
 fn is_left_over(report: &ArrayReport, device: &str) -> Result<bool, ChangeError> {
-    if report.growing.as_ref().is_none_or(|it| it.moved_bytes > 0) {
+    if report
+        .growing
+        .as_ref()
+        .is_none_or(|growing| growing.moved_bytes > 0)
+    {
         return Ok(false);
     }
     probe::Probe::open(device)?;
@@ -468,9 +472,9 @@ fn abort_on(
         return Err(ChangeError::NothingToAbort { array });
     };
     let before = growing.members;
-    let counted_on = report.members[..before].iter().position(|it| {
+    let counted_on = report.members[..before].iter().position(|member| {
         matches!(
-            it,
+            member,
             MemberReport::Missing {
                 out_since: None,
                 ..
@@ -581,7 +585,8 @@ fn carry_on(
     let array = || report.name.clone();
     let (mut through, mut stuck, mut error) = (false, None, None);
     let mut bytes = report.bytes;
-    let old_members = (report.growing.as_ref()).map_or(report.members.len(), |it| it.members);
+    let old_members =
+        (report.growing.as_ref()).map_or(report.members.len(), |growing| growing.members);
     // Until the growth finishes, or the server of the array ends.
     while let Some(status) = target.status() {
         let Some(growth) = status.growth else {
@@ -592,7 +597,7 @@ fn carry_on(
             let mut places = status.members.iter().skip(old_members).filter(|member| {
                 matches!(member.state, Member::Missing { .. }) && growth.done_bytes == 0
             });
-            let place = places.next().map(|it| it.member);
+            let place = places.next().map(|place| place.member);
             if let Err(why) = attach_next(target.as_mut(), &mut waiting, place, &report.name) {
                 error = Some(why);
                 break;

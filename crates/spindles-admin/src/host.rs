@@ -215,7 +215,9 @@ impl Opened {
         } = self;
         assemble::close(target, &mut report)?;
         let incidents = std::mem::take(&mut report.incidents).into_iter();
-        report.incidents = incidents.filter_map(|it| it.since(&before)).collect();
+        report.incidents = incidents
+            .filter_map(|incident| incident.since(&before))
+            .collect();
         Ok(report)
     }
 }
@@ -232,7 +234,7 @@ impl<'a> Host<'a> {
     /// Returns the devices of the array.
     pub(crate) fn devices(&self) -> Vec<String> {
         match self {
-            Self::Devices(devices) => devices.iter().map(|&it| it.to_owned()).collect(),
+            Self::Devices(devices) => devices.iter().map(|&device| device.to_owned()).collect(),
             Self::Served(served) => served.devices(),
         }
     }

@@ -83,7 +83,10 @@ fn has_place(device: &Found, record: &ArrayRecord) -> bool {
 
 /// Returns true if all devices that a record counts on are present.
 fn is_whole(record: &ArrayRecord, all: &[Found]) -> bool {
-    let mut counted_on = record.members().iter().filter(|it| it.state.takes_part());
+    let mut counted_on = record
+        .members()
+        .iter()
+        .filter(|member| member.state.takes_part());
     counted_on.all(|it| {
         all.iter()
             .any(|found| is_member(found, record.uuid, it.device_uuid))

@@ -265,8 +265,8 @@ pub fn add<'a>(
 /// Returns the members that went out because of too many read or write errors.
 fn doubtful_members(target: &dyn Managed) -> MemberSet {
     let members = target.status().map(|status| status.members);
-    let doubtful = members.into_iter().flatten().filter(|it| {
-        let Member::Missing { reason } = it.state else {
+    let doubtful = members.into_iter().flatten().filter(|member| {
+        let Member::Missing { reason } = member.state else {
             return false;
         };
         matches!(
@@ -274,7 +274,7 @@ fn doubtful_members(target: &dyn Managed) -> MemberSet {
             Some(OutReason::TooManyErrors | OutReason::TooManyBadBlocks)
         )
     });
-    doubtful.map(|it| it.member).collect()
+    doubtful.map(|doubtful| doubtful.member).collect()
 }
 
 /// Returns true if a device may be a member that is out and can catch up.

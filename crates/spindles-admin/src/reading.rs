@@ -42,7 +42,7 @@ pub fn assemble_to_read(
     }
     let recorded = arrays
         .into_iter()
-        .filter(|it| !it.clean && !it.away.is_empty());
+        .filter(|array| !array.clean && !array.away.is_empty());
     recorded.map(before_recovering).for_each(warn);
     drop(looked);
     options.open.read_only = false;

@@ -614,7 +614,7 @@ fn is_related(device: &str, devices: &[&str]) -> bool {
     };
     let known: Vec<Uuid> = devices
         .iter()
-        .filter_map(|it| uuids(it))
+        .filter_map(|device| uuids(device))
         .flatten()
         .collect();
     let mut own = uuids(device).into_iter().flatten();

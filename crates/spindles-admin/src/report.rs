@@ -329,7 +329,7 @@ impl ArrayReport {
             ..*now
         };
         let incident = Incident::of_member(array, Some(device), until_then, block_bytes);
-        let incident = incident.and_then(|it| it.since(earlier));
+        let incident = incident.and_then(|incident| incident.since(earlier));
         self.incidents.extend(incident);
     }
 

@@ -260,7 +260,7 @@ impl Selection {
                 let identity = identity(device);
                 // One name may be a loop device, and the other the file under it.
                 let is_apart = apart.iter().any(|apart| share_bytes(apart, device));
-                if is_apart || identity.is_some_and(|it| !taken.insert(it)) {
+                if is_apart || identity.is_some_and(|identity| !taken.insert(identity)) {
                     continue;
                 }
                 let found = scan.found.iter().find(|it| it.name == *device);
@@ -395,7 +395,7 @@ pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<Strin
     let serves = |device: &String, array: &FoundArray| {
         let found = scan.found.iter().find(|it| it.name == *device);
         let spare = found.and_then(Found::spare);
-        spare.is_some_and(|it| it.is_shared() || array.devices.contains(device))
+        spare.is_some_and(|spare| spare.is_shared() || array.devices.contains(device))
     };
     let mut left = devices.to_vec();
     let spares: Vec<String> = left
@@ -405,7 +405,7 @@ pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<Strin
     for array in arrays {
         let at = first(&|word| array.devices.contains(word) || is_called(&array, word));
         let own = left.extract_if(.., |it| array.devices.contains(it));
-        let spares = spares.iter().filter(|it| serves(it, &array));
+        let spares = spares.iter().filter(|spare| serves(spare, &array));
         groups.push((at, own.chain(spares.cloned()).collect()));
     }
     let alone = left
@@ -669,7 +669,7 @@ impl Scan {
             places.extend(
                 self.places
                     .iter()
-                    .map(|it| format!("--scan {}", shell_word(it))),
+                    .map(|place| format!("--scan {}", shell_word(place))),
             );
         }
         for device in devices {
@@ -728,8 +728,9 @@ impl Scan {
         let beneath: Vec<_> = (self.found.iter())
             .filter_map(|found| identity(&file_of_loop(&found.name)?))
             .collect();
-        self.found
-            .retain(|found| identity(&found.name).is_none_or(|it| !beneath.contains(&it)));
+        self.found.retain(|found| {
+            identity(&found.name).is_none_or(|identity| !beneath.contains(&identity))
+        });
         self.leave_out_second_names();
         self.left_over = left_over::set_apart(&mut self.found);
     }
@@ -899,7 +900,7 @@ impl Scan {
             } else {
                 (array.parent, None)
             };
-            let at = arrays.iter().position(|it| it.uuid == uuid);
+            let at = arrays.iter().position(|array| array.uuid == uuid);
             let at = at.unwrap_or_else(|| {
                 arrays.push(FoundArray {
                     name: None,
@@ -911,7 +912,7 @@ impl Scan {
             });
             // Members that missed a rename still have the old name.
             let says = newest(&self.found, array.uuid);
-            if says.is_some_and(|it| it.generation == array.generation) && name.is_some() {
+            if says.is_some_and(|says| says.generation == array.generation) && name.is_some() {
                 arrays[at].name = name;
             }
             arrays[at].devices.push(found.name.clone());
@@ -924,7 +925,7 @@ impl Scan {
                     it.arrays.iter().any(|array| uuids.contains(array))
                 });
                 let journal = found.journal_device();
-                if spare || journal.is_some_and(|it| uuids.contains(&it.array)) {
+                if spare || journal.is_some_and(|journal| uuids.contains(&journal.array)) {
                     array.devices.push(found.name.clone());
                 }
             }
@@ -959,7 +960,7 @@ impl Scan {
             .flat_map(|array| [(array.uuid, array), (array.parent, array)])
             .collect();
         let known = |uuid: &Uuid| *uuid != Uuid::NIL && arrays.contains_key(uuid);
-        let is_taken = |name: &str| identity(name).is_none_or(|it| taken.contains(&it));
+        let is_taken = |name: &str| identity(name).is_none_or(|identity| taken.contains(&identity));
         let others = self.found.iter().filter(|found| !is_taken(&found.name));
         let forgotten = others.filter_map(|found| {
             if let Ok((array, device)) = found.record() {
@@ -1060,7 +1061,8 @@ fn lacks_journal(given: &[Found]) -> bool {
 
 fn has_journal(given: &[Found], array: &ArrayRecord) -> bool {
     let mut journals = given.iter().filter_map(Found::journal_device);
-    journals.any(|it| it.array == array.uuid && it.device_uuid == array.journal.device)
+    journals
+        .any(|journal| journal.array == array.uuid && journal.device_uuid == array.journal.device)
 }
 
 /// Returns true if both superblocks claim the same role: one device under two names, or a device
@@ -1180,7 +1182,7 @@ mod tests {
             ": 1 files were looked at",
             "--scan",
         ];
-        assert!(words.iter().all(|it| missed.contains(it)), "{missed}");
+        assert!(words.iter().all(|word| missed.contains(word)), "{missed}");
         assert_eq!(some.devices, [a.as_str()]);
         assert_eq!(some.skipped.len(), 1);
         // Devices listed by the user need no scan.

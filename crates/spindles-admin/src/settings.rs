@@ -100,7 +100,11 @@ pub fn clear_errors<'a>(
         host.change(&options, &change)?.close()?;
         let left = self::places(&host.look(&options)?.report, device);
         // Reads during the opening may have counted again.
-        if places.iter().filter(counted).any(|it| left.contains(it)) {
+        if places
+            .iter()
+            .filter(counted)
+            .any(|place| left.contains(place))
+        {
             let array = report.name;
             return Err(ChangeError::NotRecorded { array });
         }

@@ -90,7 +90,7 @@ pub fn freed_by(device: &str) -> Option<FreedBy> {
     // Block devices are always searched.
     let folder = path.parent().and_then(Path::to_str);
     let folder = folder.filter(|_| path.is_file());
-    let folder = folder.map(|it| if it.is_empty() { "." } else { it }.to_owned());
+    let folder = folder.map(|folder| if folder.is_empty() { "." } else { folder }.to_owned());
     let array = scan::array_of(device, folder.as_slice())?;
     let name = array.name?;
     let is_it = |other: &String| share_bytes(other, device);

@@ -235,7 +235,11 @@ fn without(array: &ArrayRecord, all: &[Found], known: &[Found]) -> Without {
     };
     let (going, here) = (members_in(all), members_in(known));
     let geometry = geometry_of(array).ok();
-    let survives = |lost| geometry.as_ref().and_then(|it| it.survives_more(lost));
+    let survives = |lost| {
+        geometry
+            .as_ref()
+            .and_then(|geometry| geometry.survives_more(lost))
+    };
     let lost = array.missing().union(going);
     let elsewhere = MemberSet::all(array.members).difference(here.union(lost));
     let inner = known.iter().filter_map(|other| {
@@ -289,7 +293,7 @@ fn is_counted_on(found: &Found, array: &ArrayRecord) -> bool {
         let place = usize::from(device.member.0);
         let counted = array.members().get(place);
         own.uuid == array.uuid
-            && counted.is_some_and(|it| it.device_uuid == own.member[place].device_uuid)
+            && counted.is_some_and(|counted| counted.device_uuid == own.member[place].device_uuid)
             && !array.missing().contains(device.member)
     })
 }

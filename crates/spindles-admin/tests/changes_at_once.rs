@@ -249,9 +249,9 @@ impl World {
 
     fn is_half_done(&mut self) -> bool {
         let growth = self.target().status().unwrap().growth;
-        let done = growth.map(|it| (it.done_bytes, it.total_bytes));
+        let done = growth.map(|growth| (growth.done_bytes, growth.total_bytes));
         let filled = self.target().rebuild_progress();
-        let done = done.or(filled.map(|it| (it.done_bytes, it.total_bytes)));
+        let done = done.or(filled.map(|filled| (filled.done_bytes, filled.total_bytes)));
         done.is_some_and(|(done, total)| done * 2 >= total)
     }
 
@@ -337,14 +337,18 @@ impl World {
         let status = self.target().status().unwrap();
         assert_ne!(status.state, ArrayState::Failed, "{why}");
         let active = status.members.iter();
-        let active = active.filter(|it| it.state == Member::Active).count();
+        let active = active
+            .filter(|active| active.state == Member::Active)
+            .count();
         let devices = self.target().devices();
         self.target.take().unwrap().close().unwrap();
         self.open(&devices);
         self.verify(&format!("{why}, opened again"));
         let again = self.target().status().unwrap();
         let members = again.members.iter();
-        let now = members.filter(|it| it.state == Member::Active).count();
+        let now = members
+            .filter(|member| member.state == Member::Active)
+            .count();
         // A spare may have replaced a member.
         assert!(now >= active, "{why}: {again:?}");
         self.run_to_the_end();
@@ -356,7 +360,7 @@ impl World {
             return;
         }
         for without in &devices {
-            let left = devices.iter().filter(|it| *it != without);
+            let left = devices.iter().filter(|device| *device != without);
             let left: Vec<&str> = left.map(String::as_str).collect();
             let options = AssembleOptions {
                 degraded: true,

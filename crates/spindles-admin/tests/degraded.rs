@@ -695,7 +695,7 @@ fn an_array_replaces_a_missing_member() {
         }
         folder.create(array, &options());
         let letters = |text: &'static str| -> Vec<&'static str> {
-            text.split("").filter(|it| !it.is_empty()).collect()
+            text.split("").filter(|part| !part.is_empty()).collect()
         };
         folder.write(&letters(all), &AssembleOptions::default(), 0x55, true);
         let rebuilt = folder

@@ -263,7 +263,7 @@ fn any_of_unequal_members_may_leave_and_return() {
         devices.create(level, &names);
         devices.write(&names, 1);
         for (at, away) in (2..).zip(&names) {
-            let left: Vec<&str> = names.iter().copied().filter(|it| it != away).collect();
+            let left: Vec<&str> = names.iter().copied().filter(|name| name != away).collect();
             let state = devices.compare(&left, at - 1);
             assert_eq!(state, ArrayState::Degraded, "{level} without {away}");
             devices.write(&left, at);
@@ -282,7 +282,7 @@ fn a_device_of_the_same_size_replaces_a_member() {
             let names: Vec<&str> = sizes.iter().map(|(name, _)| *name).collect();
             devices.create(level, &names);
             devices.write(&names, 1);
-            let mut names: Vec<&str> = names.into_iter().filter(|it| it != away).collect();
+            let mut names: Vec<&str> = names.into_iter().filter(|name| name != away).collect();
             devices.add("new", *bytes);
             let paths = devices.paths(&names);
             let paths: Vec<&str> = paths.iter().map(String::as_str).collect();

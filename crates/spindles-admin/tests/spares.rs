@@ -109,7 +109,13 @@ fn spares_take_over_while_the_array_is_used() {
     until(target.as_mut(), &Event::RebuildDone { member });
     let taken = target.spares_taken();
     assert_eq!(&taken[0].device, &paths[4]);
-    assert!(target.facts().devices.iter().any(|it| it.name == paths[4]));
+    assert!(
+        target
+            .facts()
+            .devices
+            .iter()
+            .any(|device| device.name == paths[4])
+    );
     assert!(is_healthy(target.as_ref()));
     transfer(target.as_mut(), false);
     // No spare is left.

@@ -467,7 +467,11 @@ impl Members {
             (None, Wait::No | Wait::Forever) => {}
         }
         let mut is_own = false;
-        while let Some(id) = self.queue.as_mut().and_then(|it| it.queue.next_ready()) {
+        while let Some(id) = self
+            .queue
+            .as_mut()
+            .and_then(|queue| queue.queue.next_ready())
+        {
             let Some(own) = id.0.checked_sub(OWN_WATCHES) else {
                 self.ready.push_back(id);
                 continue;

@@ -71,22 +71,25 @@ impl ArraySnapshot {
     pub fn uses(&self, device: &str) -> bool {
         let is_in = |it: &&MemberStatus| !matches!(it.state, Member::Missing { .. });
         let mut members = self.status.members.iter().filter(is_in);
-        members.any(|it| self.device(it.member).is_some_and(|own| own.name == device))
+        members.any(|member| {
+            self.device(member.member)
+                .is_some_and(|own| own.name == device)
+        })
     }
 
     /// Returns the positions without an active device, including unfilled ones.
     #[must_use]
     pub fn lacking(&self) -> MemberSet {
-        let lacking = (self.status.members.iter()).filter(|it| it.state != Member::Active);
-        lacking.map(|it| it.member).collect()
+        let lacking = (self.status.members.iter()).filter(|member| member.state != Member::Active);
+        lacking.map(|lacking| lacking.member).collect()
     }
 
     /// Returns the positions of missing members.
     #[must_use]
     pub fn missing(&self) -> MemberSet {
         let is_missing = |state| matches!(state, Member::Missing { .. });
-        let missing = (self.status.members.iter()).filter(|it| is_missing(it.state));
-        missing.map(|it| it.member).collect()
+        let missing = (self.status.members.iter()).filter(|member| is_missing(member.state));
+        missing.map(|missing| missing.member).collect()
     }
 
     /// Returns the number of lost bytes.

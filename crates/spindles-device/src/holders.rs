@@ -155,7 +155,7 @@ fn writes(pid: u32, identities: &BTreeSet<Identity>) -> bool {
     let mut open =
         open.filter_map(|entry| Some((entry.file_name(), entry.path().to_str()?.to_owned())));
     open.any(|(number, path)| {
-        identity(&path).is_some_and(|it| identities.contains(&it)) && {
+        identity(&path).is_some_and(|identity| identities.contains(&identity)) && {
             let number = number.to_string_lossy();
             let about = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}"));
             let about = about.unwrap_or_default();

@@ -185,7 +185,11 @@ fn parse(text: &str, arrays: &[String]) -> Option<RunningJob> {
     };
     let of: Vec<&str> = words.collect();
     let (&end, of) = of.split_last()?;
-    (end == "end" && of.iter().any(|uuid| arrays.iter().any(|it| it == uuid))).then_some(work)
+    (end == "end"
+        && of
+            .iter()
+            .any(|uuid| arrays.iter().any(|array| array == uuid)))
+    .then_some(work)
 }
 
 /// Returns the path of the control socket of a served array. `None` if there is no folder for it.

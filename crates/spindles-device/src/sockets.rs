@@ -77,7 +77,7 @@ pub fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     // 7 (spindles) T 1 ...: the name may hold anything.
     let state = stat.ok();
-    let state = state.as_deref().and_then(|it| it.rsplit_once(") "));
+    let state = state.as_deref().and_then(|state| state.rsplit_once(") "));
     state.is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 

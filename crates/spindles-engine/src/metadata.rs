@@ -58,7 +58,7 @@ impl Metadata {
         place: Place,
         dirty: bool,
     ) -> Self {
-        let array = persistence.as_ref().map(|it| &it.array);
+        let array = persistence.as_ref().map(|persistence| &persistence.array);
         let out = array.map_or(MemberSet::EMPTY, |array| array.missing());
         let filled = array.map_or(MemberSet::EMPTY, |array| array.rebuilding());
         Self {
@@ -96,9 +96,12 @@ impl Metadata {
 
     /// Returns the recorded errors of a member's device.
     pub(crate) fn errors_of(&self, member: MemberIndex) -> ErrorCounts {
-        let devices = self.persistence.as_ref().map(|it| &it.devices);
-        let device = devices.and_then(|it| it.get(usize::from(member.0))?.as_ref());
-        device.map_or(ErrorCounts::NONE, |it| it.errors)
+        let devices = self
+            .persistence
+            .as_ref()
+            .map(|persistence| &persistence.devices);
+        let device = devices.and_then(|devices| devices.get(usize::from(member.0))?.as_ref());
+        device.map_or(ErrorCounts::NONE, |device| device.errors)
     }
 
     /// Adds errors to the record of a member's device. Returns true if an update is due for them.
@@ -108,8 +111,11 @@ impl Metadata {
         more: &ErrorCounts,
         now: Instant,
     ) -> bool {
-        let devices = self.persistence.as_mut().map(|it| &mut it.devices);
-        let device = devices.and_then(|it| it.get_mut(usize::from(member.0))?.as_mut());
+        let devices = self
+            .persistence
+            .as_mut()
+            .map(|persistence| &mut persistence.devices);
+        let device = devices.and_then(|devices| devices.get_mut(usize::from(member.0))?.as_mut());
         let Some(device) = device else {
             return false;
         };

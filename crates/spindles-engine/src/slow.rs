@@ -152,7 +152,10 @@ impl Slow {
 
     /// Reads of all members that came back.
     pub(crate) fn reads_of_all(&self) -> u64 {
-        self.latencies.iter().map(|it| u64::from(it.reads)).sum()
+        self.latencies
+            .iter()
+            .map(|latency| u64::from(latency.reads))
+            .sum()
     }
 
     /// Counts another read of `member` that came back. Returns true if it is to be timed.

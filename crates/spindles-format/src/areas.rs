@@ -355,7 +355,9 @@ mod tests {
                 let least = device_bytes_for(data_bytes, block_size);
                 let room = |bytes| {
                     let device = areas_for(bytes, block_size, MemberIndex(0));
-                    device.map_or(0, |it| it.area(AreaKind::DATA).unwrap().length_bytes)
+                    device.map_or(0, |device| {
+                        device.area(AreaKind::DATA).unwrap().length_bytes
+                    })
                 };
                 assert!(room(least) >= data_bytes, "{data_bytes}: {least}");
                 let less = least.saturating_sub(2 * MIB + data_bytes / 100);

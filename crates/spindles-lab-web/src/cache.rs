@@ -64,7 +64,7 @@ impl<T> Cache<T> {
     ) -> (Stamp, Arc<T>) {
         let entry = self.entry(name);
         let mut drawn = locked(&entry.drawn);
-        if let Some(drawn) = drawn.as_ref().filter(|it| it.is_good(stamp, live)) {
+        if let Some(drawn) = drawn.as_ref().filter(|drawn| drawn.is_good(stamp, live)) {
             return (drawn.stamp, Arc::clone(&drawn.thing));
         }
         let at = Instant::now();
@@ -94,7 +94,7 @@ impl<T> Cache<T> {
         let entry = locked(&self.entries).get(name).cloned()?;
         // The thread that holds the lock is drawing.
         let drawn = entry.drawn.try_lock().ok()?;
-        let good = drawn.as_ref().filter(|it| it.is_good(stamp, live));
+        let good = drawn.as_ref().filter(|drawn| drawn.is_good(stamp, live));
         good.map(|drawn| drawn.stamp)
     }
 

@@ -147,7 +147,10 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
     let kicker = [date(experiment.started_unix_ms), stored.title()];
     let known = kicker.iter().filter(|part| !part.is_empty());
     let kicker: Vec<String> = known.map(|part| escape(part)).collect();
-    let findings = run.findings.as_deref().and_then(|it| it.as_ref().ok());
+    let findings = run
+        .findings
+        .as_deref()
+        .and_then(|findings| findings.as_ref().ok());
     let asked = usize::try_from(experiment.repetition_blocks).unwrap_or(usize::MAX);
     let blocks = match findings {
         Some(Findings { blocks_done, .. }) => {
@@ -195,7 +198,10 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
         address(&stored.name),
         escape(&title),
         escape(result),
-        state(&run.state, findings.map_or((0, 0), |it| it.failed)),
+        state(
+            &run.state,
+            findings.map_or((0, 0), |findings| findings.failed)
+        ),
         name = encoded(&stored.name),
         value = escape(&stored.name),
         title = escape(&stored.title()),

@@ -92,7 +92,10 @@ impl Site {
             .collect();
         // Running runs first, then the newest. Unreadable runs have no time and come last.
         runs.sort_by_key(|(_, experiment, state)| {
-            let started = experiment.as_ref().ok().map(|it| it.started_unix_ms);
+            let started = experiment
+                .as_ref()
+                .ok()
+                .map(|experiment| experiment.started_unix_ms);
             Reverse((matches!(state, RunState::Running(_)), started))
         });
         let mut lines = Vec::new();
@@ -103,7 +106,9 @@ impl Site {
             let may_read = is_known || !has_read || Instant::now() < deadline;
             has_read |= !is_known;
             let findings = may_read.then(|| self.library.findings(stored, &state));
-            let broken = findings.as_deref().and_then(|it| it.as_ref().err());
+            let broken = findings
+                .as_deref()
+                .and_then(|findings| findings.as_ref().err());
             lines.push(pages::Line {
                 stored,
                 experiment: broken.map_or(experiment, |why| Err(why.clone())),

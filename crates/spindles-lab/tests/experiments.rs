@@ -30,10 +30,10 @@ fn all_errors_are_reported_at_once() {
     let reported: Vec<(usize, &str)> = error
         .mistakes
         .iter()
-        .map(|it| {
+        .map(|mistake| {
             (
-                it.line,
-                it.what.split([' ', '(']).next().unwrap_or_default(),
+                mistake.line,
+                mistake.what.split([' ', '(']).next().unwrap_or_default(),
             )
         })
         .collect();
@@ -403,12 +403,17 @@ fn head_options_apply_only_to_systems_that_support_them() {
          [[system]]\ntarget = \"raid5(3)\"\n{WORKLOAD}"
     );
     let systems = Experiment::parse("x.toml", &text).unwrap().systems;
-    let read_policies = systems.iter().map(|it| it.read_policy.map(|it| it.name));
+    let read_policies = systems
+        .iter()
+        .map(|system| system.read_policy.map(|read_policy| read_policy.name));
     let read_policies: Vec<_> = read_policies.collect();
     assert_eq!(read_policies, [None, Some("round-robin"), None]);
-    let chunks: Vec<_> = systems.iter().map(|it| it.chunk_bytes).collect();
+    let chunks: Vec<_> = systems.iter().map(|system| system.chunk_bytes).collect();
     assert_eq!(chunks, [None, Some(16384), Some(16384)]);
-    let journals: Vec<_> = systems.iter().map(|it| it.journal.as_deref()).collect();
+    let journals: Vec<_> = systems
+        .iter()
+        .map(|system| system.journal.as_deref())
+        .collect();
     assert_eq!(journals, [None, None, Some("j")]);
 }
 
@@ -476,7 +481,7 @@ fn parameter_lists_become_sweeps() {
     let names: Vec<_> = experiment
         .workloads
         .iter()
-        .map(|it| it.name.as_str())
+        .map(|workload| workload.name.as_str())
         .collect();
     assert_eq!(
         names,
@@ -529,7 +534,7 @@ fn workloads_use_as_many_nodes_as_they_need() {
     assert_eq!(nodes.names, ["10.0.0.2", "u@10.0.0.3"]);
     assert_eq!((nodes.ssh.as_str(), nodes.agent), ("ssh -p 2222", None));
     assert_eq!(
-        nodes.listen.map(|it| it.to_string()).as_deref(),
+        nodes.listen.map(|listen| listen.to_string()).as_deref(),
         Some("10.0.0.1")
     );
     let tuning = Tuning {

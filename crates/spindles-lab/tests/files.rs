@@ -669,7 +669,9 @@ fn targets_created_by_commands_need_not_exist_before() {
     assert!(error.contains("say --force"), "{error}");
     assert_eq!(run(true).unwrap(), (0, 1, Vec::new()));
     let found = fs::read_to_string(found).unwrap();
-    let block = found.lines().find_map(|it| it.strip_prefix("Block size:"));
+    let block = found
+        .lines()
+        .find_map(|line| line.strip_prefix("Block size:"));
     assert!(
         !is_root() || block.map(str::trim) == Some("4096"),
         "{found}"

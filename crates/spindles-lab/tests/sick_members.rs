@@ -135,7 +135,7 @@ fn experiment(head: &str, target: &str, kinds: &[&str]) -> String {
 fn members(servers: &[Server]) -> String {
     let all: Vec<String> = servers
         .iter()
-        .map(|it| format!("\"{}\"", it.address))
+        .map(|server| format!("\"{}\"", server.address))
         .collect();
     format!("members = [{}]", all.join(", "))
 }
@@ -144,7 +144,10 @@ const DELAY: &[&str] = &["rdelay=20ms", "wdelay=20ms"];
 
 /// Returns a target that names these servers itself.
 fn target(level: &str, servers: &[Server]) -> String {
-    let all: Vec<&str> = servers.iter().map(|it| it.address.as_str()).collect();
+    let all: Vec<&str> = servers
+        .iter()
+        .map(|server| server.address.as_str())
+        .collect();
     format!("{level}({})", all.join(","))
 }
 
@@ -318,9 +321,9 @@ fn healthy_members_are_not_doubted() {
         let findings = analysis
             .findings
             .iter()
-            .filter(|it| it.kind == "outlier-member");
+            .filter(|finding| finding.kind == "outlier-member");
         findings
-            .flat_map(|it| it.details.clone())
+            .flat_map(|finding| finding.details.clone())
             .collect::<Vec<_>>()
     };
     // Other load may make one member look slow, but a different one each time.

@@ -44,7 +44,10 @@ fn a_map_extends_another_exactly_if_no_block_moves() {
     for level in LEVELS {
         for row in level.layouts {
             let layout = level.layout(row.name).expect("a layout of the level");
-            for (sizes, members) in sizes.iter().flat_map(|it| (1..=5).map(move |n| (it, n))) {
+            for (sizes, members) in sizes
+                .iter()
+                .flat_map(|size| (1..=5).map(move |n| (size, n)))
+            {
                 let Some(old) = geometry(level, layout, &sizes[..members]) else {
                     continue;
                 };

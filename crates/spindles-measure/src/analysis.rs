@@ -61,7 +61,10 @@ impl Analysis {
     /// Rate per second of the harness on a target that does nothing. `None` if it was not measured.
     pub fn ceiling(&self, workload: &str) -> Option<f64> {
         let ceilings = &self.calibration.as_ref()?.ceilings;
-        ceilings.get(workload).copied().filter(|&it| it > 0.0)
+        ceilings
+            .get(workload)
+            .copied()
+            .filter(|&ceiling| ceiling > 0.0)
     }
 
     /// Returns true if a cell is refused as a result because it measures the load generator.
@@ -103,7 +106,7 @@ impl Analysis {
     pub fn headlines(&self) -> impl Iterator<Item = &Comparison> {
         let in_total = |it: &Comparison| self.experiment.total_with(&it.workload).is_some();
         let comparisons = self.comparisons.iter();
-        comparisons.filter(move |it| !it.control && !in_total(it))
+        comparisons.filter(move |comparison| !comparison.control && !in_total(comparison))
     }
 
     /// The systems that are compared: all but the baseline and the control.

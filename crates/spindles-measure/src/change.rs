@@ -90,7 +90,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
     for cell in &before.cells {
         if let Some(other) = after.cell(&cell.system, &cell.workload) {
             let quantities = quantities(before, after, &cell.workload).iter();
-            rows.extend(quantities.map(|&it| row(before, cell, other, it)));
+            rows.extend(quantities.map(|&quantity| row(before, cell, other, quantity)));
         }
     }
     let different_work = different_work(before, after, &mut rows);
@@ -119,7 +119,9 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
     // Doubts about the comparison itself come after the failed runs.
     let own = findings(&rows, &environment);
     let mut findings = of_either(before, after);
-    let failed = findings.iter().take_while(|it| it.kind == FAILED_RUNS);
+    let failed = findings
+        .iter()
+        .take_while(|finding| finding.kind == FAILED_RUNS);
     let at = failed.count();
     findings.splice(at..at, own);
     Change {
@@ -145,7 +147,7 @@ fn quantities(before: &Analysis, after: &Analysis, workload: &str) -> &'static [
     let of = |analysis: &Analysis| {
         let mut workloads = analysis.experiment.workloads.iter();
         let workload = workloads.find(|it| it.name == workload);
-        workload.map_or(&[][..], |it| analysis.quantities(it))
+        workload.map_or(&[][..], |workload| analysis.quantities(workload))
     };
     match (of(before), of(after)) {
         (one, other) if one == other => one,
@@ -227,9 +229,9 @@ fn only(from: &Analysis, other: &Analysis, side: &str) -> Vec<String> {
         system, workload, ..
     } in from.cells.iter().filter(missing)
     {
-        if other.cells.iter().all(|it| it.system != *system) {
+        if other.cells.iter().all(|cell| cell.system != *system) {
             add(&mut systems, system);
-        } else if other.cells.iter().all(|it| it.workload != *workload) {
+        } else if other.cells.iter().all(|cell| cell.workload != *workload) {
             add(&mut workloads, workload);
         } else {
             match rest.iter_mut().find(|(known, _)| known == system) {
@@ -272,7 +274,10 @@ fn of_either(before: &Analysis, after: &Analysis) -> Vec<Finding> {
     let of_kind = |kind: &&'static crate::doubts::Kind| {
         let sides = [("before", before), ("after", after)].into_iter();
         let details = sides.flat_map(|(side, analysis)| {
-            let found = analysis.findings.iter().filter(|it| it.kind == kind.name);
+            let found = analysis
+                .findings
+                .iter()
+                .filter(|finding| finding.kind == kind.name);
             let details = found.flat_map(|it| &it.details);
             details.map(move |what| format!("{side}: {what}"))
         });

@@ -15,7 +15,8 @@ use crate::{Analysis, Workload};
 /// Builds the rankings from an analysis that already has its cells and comparisons.
 pub(crate) fn of(analysis: &Analysis) -> Choice {
     let workloads = analysis.experiment.workloads.iter();
-    let counting = workloads.filter(|it| analysis.experiment.total_with(&it.name).is_none());
+    let counting =
+        workloads.filter(|workload| analysis.experiment.total_with(&workload.name).is_none());
     let mut asked: Vec<(&Workload, Contest)> = counting
         .map(|workload| (workload, Contest::of_workload(analysis, workload)))
         .filter(|(_, contest)| contest.systems() > 1)
@@ -63,8 +64,8 @@ fn shares(analysis: &Analysis) -> (Vec<Share>, Vec<String>) {
                 || workload
                     .part
                     .as_ref()
-                    .is_some_and(|it| it.workload == *name)
-                || (workload.beside.as_ref()).is_some_and(|it| it.workload == *name)
+                    .is_some_and(|part| part.workload == *name)
+                || (workload.beside.as_ref()).is_some_and(|beside| beside.workload == *name)
         };
         let counts = |it: &&Workload| {
             let mut cells = analysis.cells.iter();
@@ -93,13 +94,13 @@ fn shares(analysis: &Analysis) -> (Vec<Share>, Vec<String>) {
 
 fn is_short(analysis: &Analysis, workload: &Workload) -> bool {
     let mut cells = analysis.cells.iter();
-    cells.any(|it| it.workload == workload.name && analysis.seconds_if_short(it).is_some())
+    cells.any(|cell| cell.workload == workload.name && analysis.seconds_if_short(cell).is_some())
 }
 
 /// Returns why a workload does not count, if so.
 fn not_counted(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
     let cells = analysis.cells.iter();
-    let mut mine = cells.filter(|it| it.workload == workload.name);
+    let mut mine = cells.filter(|cell| cell.workload == workload.name);
     if mine.clone().any(|cell| analysis.is_refused(cell)) {
         Some(Reason::Refused)
     } else if mine.any(Cell::is_cached) {
@@ -136,10 +137,10 @@ impl Contest {
         let baseline = &analysis.experiment.baseline;
         // The baseline first, so that its pairs have the same ratio as the comparisons with it.
         let mut systems: Vec<&str> = (analysis.experiment.systems.iter())
-            .map(|it| &*it.name)
+            .map(|system| &*system.name)
             .filter(|it| Some(*it) != analysis.experiment.control.as_deref())
             .collect();
-        systems.sort_by_key(|it| it != baseline);
+        systems.sort_by_key(|system| system != baseline);
         let mut contest = Self {
             name: name.to_owned(),
             runners: Vec::new(),
@@ -169,10 +170,13 @@ impl Contest {
         };
         let mut contest = Self::new(analysis, &workload.name, speeds);
         let mut comparisons = analysis.comparisons.iter();
-        let pair = comparisons
-            .find(|it| it.control && it.workload == workload.name && it.quantity == quantity);
-        let pair = pair.filter(|it| it.log_ratio.blocks > 0);
-        let floors = pair.map(|it| it.log_ratio.value.abs());
+        let pair = comparisons.find(|comparison| {
+            comparison.control
+                && comparison.workload == workload.name
+                && comparison.quantity == quantity
+        });
+        let pair = pair.filter(|pair| pair.log_ratio.blocks > 0);
+        let floors = pair.map(|pair| pair.log_ratio.value.abs());
         contest.floor = floors.into_iter().chain(quantity.floor()).reduce(f64::max);
         contest.error = design_error_of(&analysis.cells, workload, quantity);
         contest
@@ -181,7 +185,7 @@ impl Contest {
     fn of_shares(analysis: &Analysis, shares: &[Share]) -> Self {
         let parts = shares.iter().filter_map(|share| {
             let mut workloads = analysis.experiment.workloads.iter();
-            let workload = workloads.find(|it| it.name == share.workload)?;
+            let workload = workloads.find(|workload| workload.name == share.workload)?;
             Some((workload, analysis.quantities(workload)[0], share.share))
         });
         let parts: Vec<(&Workload, Quantity, f64)> = parts.collect();
@@ -200,7 +204,7 @@ impl Contest {
                         .collect(),
                 });
             }
-            sums.filter(|it| !it.is_empty()).ok_or(Place::Failed)
+            sums.filter(|sums| !sums.is_empty()).ok_or(Place::Failed)
         };
         let mut contest = Self::new(analysis, "weighted", |system| Some(speeds(system)));
         let control = analysis.experiment.control.as_deref();
@@ -262,7 +266,7 @@ impl Contest {
         let ranked = self.ranked();
         let at = |system: &str| {
             let mut runners = self.runners.iter();
-            runners.position(|it| it.system == system)
+            runners.position(|runner| runner.system == system)
         };
         let fastest = ranked.first().and_then(|it| at(&it.system));
         let mut standings: Vec<Standing> = ranked
@@ -289,7 +293,7 @@ impl Contest {
                             | Verdict::AaPair,
                         ) => Place::Best,
                     },
-                    behind: behind.filter(|it| it.blocks > 0),
+                    behind: behind.filter(|behind| behind.blocks > 0),
                 })
             })
             .collect();
@@ -297,7 +301,7 @@ impl Contest {
         // If no other system shares two blocks with the fastest, its lead is not shown either.
         if let [first, others @ ..] = standings.as_mut_slice()
             && !others.is_empty()
-            && others.iter().all(|it| it.place == Place::OneBlock)
+            && others.iter().all(|other| other.place == Place::OneBlock)
         {
             first.place = Place::OneBlock;
         }
@@ -312,11 +316,11 @@ impl Contest {
     /// Verdict on `system` against `other`. `None` for a system against itself.
     fn verdict(&self, system: usize, other: usize) -> Option<Verdict> {
         let (system, other) = (&self.runners[system].system, &self.runners[other].system);
-        self.pairs.iter().find_map(|it| {
-            if it.system == *system && it.other == *other {
-                Some(it.verdict)
-            } else if it.system == *other && it.other == *system {
-                Some(it.verdict.of_the_other())
+        self.pairs.iter().find_map(|pair| {
+            if pair.system == *system && pair.other == *other {
+                Some(pair.verdict)
+            } else if pair.system == *other && pair.other == *system {
+                Some(pair.verdict.of_the_other())
             } else {
                 None
             }
@@ -372,7 +376,7 @@ fn judge(contests: &mut [&mut Contest], seed: u64) -> usize {
             let at = |system: &str| {
                 let mut runners = contest.runners.iter();
                 runners
-                    .position(|it| it.system == system)
+                    .position(|runner| runner.system == system)
                     .expect("a pair of runners")
             };
             // The interval takes thousands of resamples; skip it if the p-value alone decides.
@@ -396,7 +400,7 @@ fn speeds_of(analysis: &Analysis, cell: &Cell, quantity: Quantity) -> Speeds {
         return Err(Place::Refused);
     }
     let speeds: BTreeMap<u32, f64> = (cell.repetitions.iter())
-        .filter_map(|it| Some((it.block, it.speed(quantity)?.ln())))
+        .filter_map(|repetition| Some((repetition.block, repetition.speed(quantity)?.ln())))
         .collect();
     if speeds.is_empty() {
         return Err(Place::Failed);

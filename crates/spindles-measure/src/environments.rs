@@ -53,7 +53,10 @@ pub(crate) fn of_environments(
 fn members(analysis: &Analysis) -> String {
     let members = analysis.calibration.iter().flat_map(|it| &it.members);
     let names = members.map(|member| member.name.as_str());
-    let is_temporary = |name: &str| name.split('/').any(|it| it.starts_with(TEMPORARY_PREFIX));
+    let is_temporary = |name: &str| {
+        name.split('/')
+            .any(|part| part.starts_with(TEMPORARY_PREFIX))
+    };
     let names: Vec<&str> = names.filter(|name| !is_temporary(name)).collect();
     names.join(", ")
 }

@@ -211,7 +211,7 @@ pub struct Calibration {
 impl Calibration {
     /// Returns the rates of the member of that name.
     pub fn member(&self, name: &str) -> Option<&MemberRate> {
-        self.members.iter().find(|it| it.name == name)
+        self.members.iter().find(|member| member.name == name)
     }
 }
 

@@ -143,8 +143,12 @@ fn check_work(records: &[Record], lines: &[usize]) -> Result<(), ReadError> {
     };
     let (first, second) = mixture.records;
     let differences = mixture.differences.iter();
-    let words =
-        differences.map(|it| format!("{}: {} {} and {}", it.of, it.what, it.before, it.after));
+    let words = differences.map(|difference| {
+        format!(
+            "{}: {} {} and {}",
+            difference.of, difference.what, difference.before, difference.after
+        )
+    });
     Err(ReadError::Mixed {
         first: lines[first],
         line: lines[second],

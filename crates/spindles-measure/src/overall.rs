@@ -30,7 +30,11 @@ fn scope_of(analysis: &Analysis) -> OverallScope {
 fn has_comparison(analysis: &Analysis, workload: &Workload) -> bool {
     let mut comparisons = analysis.comparisons.iter();
     // The baseline against itself alone is no comparison.
-    comparisons.any(|it| it.workload == workload.name && it.log_ratio.blocks > 0 && !it.control)
+    comparisons.any(|comparison| {
+        comparison.workload == workload.name
+            && comparison.log_ratio.blocks > 0
+            && !comparison.control
+    })
 }
 
 /// Returns why a workload does not count, if so.
@@ -39,7 +43,7 @@ fn reason(analysis: &Analysis, workload: &Workload) -> Option<Reason> {
         analysis
             .cells
             .iter()
-            .filter(|it| it.workload == workload.name)
+            .filter(|cell| cell.workload == workload.name)
     };
     if workload.arrivals_per_s > 0 {
         Some(Reason::SetRate)
@@ -68,8 +72,10 @@ pub(crate) fn of(analysis: &Analysis) -> (Vec<Comparison>, OverallScope) {
             let mine: Vec<&Comparison> = analysis
                 .comparisons
                 .iter()
-                .filter(|it| it.system == system.name && it.log_ratio.blocks > 0)
-                .filter(|it| scope.workloads.contains(&it.workload))
+                .filter(|comparison| {
+                    comparison.system == system.name && comparison.log_ratio.blocks > 0
+                })
+                .filter(|comparison| scope.workloads.contains(&comparison.workload))
                 .collect();
             (mine.len() > 1).then(|| overall_of(&analysis.experiment, &analysis.cells, &mine))
         })

@@ -8,7 +8,11 @@ use crate::{Analysis, Experiment, Rate, Run, Workload};
 /// Quantities compared in a workload, the main one first.
 pub(crate) fn quantities_of(workload: &Workload, cells: &[Cell]) -> &'static [Quantity] {
     let mine = || cells.iter().filter(|cell| cell.workload == workload.name);
-    let has_responses = |cell: &Cell| cell.repetitions.iter().any(|it| it.response.is_some());
+    let has_responses = |cell: &Cell| {
+        cell.repetitions
+            .iter()
+            .any(|repetition| repetition.response.is_some())
+    };
     let is_one_operation =
         |cell: &Cell| cell.counted == u64::try_from(cell.repetitions.len()).unwrap_or(0);
     if workload.arrivals_per_s > 0 && mine().any(has_responses) {
@@ -105,14 +109,18 @@ impl Analysis {
     /// only because operations arrive at random times.
     pub(crate) fn rate_was_set(&self, cell: &Cell) -> bool {
         let mut workloads = self.experiment.workloads.iter();
-        let is_set = workloads.any(|it| it.name == cell.workload && it.arrivals_per_s > 0);
-        is_set && self.overload(cell).is_none_or(|it| !it.is_usual())
+        let is_set =
+            workloads.any(|workload| workload.name == cell.workload && workload.arrivals_per_s > 0);
+        is_set
+            && self
+                .overload(cell)
+                .is_none_or(|overload| !overload.is_usual())
     }
 
     /// Runs of a cell that did not keep up with the arrival rate, if any.
     pub fn overload(&self, cell: &Cell) -> Option<Overload> {
         let mut workloads = self.experiment.workloads.iter();
-        let workload = workloads.find(|it| it.name == cell.workload)?;
+        let workload = workloads.find(|workload| workload.name == cell.workload)?;
         let came_and_answered = |run: &Run| {
             let came = to_f64(workload.arrivals_per_s) * to_f64(run.elapsed_ns) / 1e9;
             (came, to_f64(run.operations))

@@ -91,7 +91,7 @@ impl Experiment {
         let on = |workload: &Workload| {
             let systems = self.systems.iter();
             systems
-                .filter(|it| self.runs_on(workload, &it.name))
+                .filter(|system| self.runs_on(workload, &system.name))
                 .count()
         };
         self.workloads_that_run().map(on).sum()
@@ -99,13 +99,15 @@ impl Experiment {
 
     /// The workloads that run: all but totals.
     pub fn workloads_that_run(&self) -> impl Iterator<Item = &Workload> {
-        self.workloads.iter().filter(|it| !it.is_total())
+        self.workloads
+            .iter()
+            .filter(|workload| !workload.is_total())
     }
 
     /// Returns the total that includes a workload, if any.
     pub fn total_with(&self, workload: &str) -> Option<&Workload> {
         let mut totals = self.workloads.iter();
-        totals.find(|it| it.together.iter().any(|name| name == workload))
+        totals.find(|total| total.together.iter().any(|name| name == workload))
     }
 
     /// Returns true if a workload runs on the system of this name. The control runs the baseline's
@@ -115,7 +117,7 @@ impl Experiment {
             Some(control) if control == system => &self.baseline,
             _ => system,
         };
-        workload.systems.is_empty() || workload.systems.iter().any(|it| it == name)
+        workload.systems.is_empty() || workload.systems.iter().any(|system| system == name)
     }
 }
 

@@ -30,13 +30,13 @@ impl Analysis {
     pub fn unresolved(&self, target: f64) -> Vec<Unresolved> {
         // More blocks don't help a refused figure.
         let mut headlines: Vec<&Comparison> = self.comparisons.iter().collect();
-        headlines.retain(|it| !it.control && it.verdict != Verdict::Refused);
+        headlines.retain(|headline| !headline.control && headline.verdict != Verdict::Refused);
         // The 99th percentile is the headline of response times.
-        headlines.retain(|it| it.quantity != Quantity::ResponseP50);
+        headlines.retain(|headline| headline.quantity != Quantity::ResponseP50);
         headlines
             .into_iter()
-            .filter(|it| it.log_ratio.half_width() > target)
-            .map(|it| unresolved(it, target))
+            .filter(|headline| headline.log_ratio.half_width() > target)
+            .map(|headline| unresolved(headline, target))
             .collect()
     }
 }

@@ -15,10 +15,10 @@ pub(crate) fn of(experiment: &Experiment, cells: &[Cell], runs: &[Run]) -> Optio
     // disks.
     let mut disks = BTreeSet::new();
     let systems: Vec<String> = (experiment.systems.iter())
-        .filter(|it| it.level == "single" && !it.is_folder())
-        .filter(|it| Some(&it.name) != experiment.control.as_ref())
-        .filter(|it| it.expression.is_empty() || disks.insert(&it.expression))
-        .map(|it| it.name.clone())
+        .filter(|system| system.level == "single" && !system.is_folder())
+        .filter(|system| Some(&system.name) != experiment.control.as_ref())
+        .filter(|system| system.expression.is_empty() || disks.insert(&system.expression))
+        .map(|system| system.name.clone())
         .collect();
     if systems.len() < 2 {
         return None;
@@ -27,14 +27,15 @@ pub(crate) fn of(experiment: &Experiment, cells: &[Cell], runs: &[Run]) -> Optio
     // At a set arrival rate all systems that keep up have the same rate.
     let is_paced = |name: &str| {
         let mut workloads = experiment.workloads.iter();
-        workloads.any(|it| it.name == name && it.arrivals_per_s > 0)
+        workloads.any(|workload| workload.name == name && workload.arrivals_per_s > 0)
     };
     for cell in cells.iter().filter(|cell| !is_paced(&cell.workload)) {
         if Some(&cell.system) != experiment.control.as_ref() {
             rows.extend(row(experiment, &systems, cell, runs));
         }
     }
-    let mut asked: Vec<&mut AgainstSingles> = rows.iter_mut().filter(|it| !it.is_single).collect();
+    let mut asked: Vec<&mut AgainstSingles> =
+        rows.iter_mut().filter(|row| !row.is_single).collect();
     let p_values: Vec<f64> = asked.iter().map(|it| it.log_ratio.p_value).collect();
     let corrected = asked.len() > UNCORRECTED_COMPARISONS_MAX;
     for (row, p) in asked.iter_mut().zip(holm(&p_values)) {

@@ -147,7 +147,10 @@ impl Family<'_> {
 
 fn families(workloads: &[Workload]) -> Vec<Family<'_>> {
     let mut alike: Vec<(String, Vec<&Workload>)> = Vec::new();
-    for workload in workloads.iter().filter(|it| !it.kind.is_empty()) {
+    for workload in workloads
+        .iter()
+        .filter(|workload| !workload.kind.is_empty())
+    {
         let key = likeness(workload);
         match alike.iter_mut().find(|(known, _)| *known == key) {
             Some((_, members)) => members.push(workload),
@@ -182,14 +185,15 @@ fn family<'a>(workloads: &[&'a Workload]) -> Option<Family<'a>> {
     let mut places = BTreeSet::new();
     let first_there = |it: &&&Workload| places.insert(numbers(it));
     let workloads: Vec<&Workload> = workloads.iter().filter(first_there).copied().collect();
-    let facts: Vec<BTreeMap<(u8, String), u64>> = workloads.iter().map(|it| numbers(it)).collect();
+    let facts: Vec<BTreeMap<(u8, String), u64>> =
+        workloads.iter().map(|workload| numbers(workload)).collect();
     let names: BTreeSet<&(u8, String)> = facts.iter().flat_map(BTreeMap::keys).collect();
     let value = |at: usize, name: &(u8, String)| facts[at].get(name).copied().unwrap_or(0);
     let all = 0..workloads.len();
     let distinct = |names: &[&(u8, String)]| {
         let tuples = all
             .clone()
-            .map(|at| names.iter().map(|it| value(at, it)).collect());
+            .map(|at| names.iter().map(|name| value(at, name)).collect());
         tuples.collect::<BTreeSet<Vec<u64>>>().len()
     };
     let mut chosen: Vec<&(u8, String)> = names.iter().copied().collect();

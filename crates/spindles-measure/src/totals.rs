@@ -7,7 +7,7 @@ use crate::{Experiment, Part, Rate, Run, Workload};
 
 /// Adds the totals to the workloads, each after the last of its phases. Returns their runs.
 pub(crate) fn add(experiment: &mut Experiment, runs: &[Run]) -> Vec<Run> {
-    experiment.workloads.retain(|it| !it.is_total());
+    experiment.workloads.retain(|workload| !workload.is_total());
     let mut all: Vec<Run> = Vec::new();
     let mut at = 1;
     while at < experiment.workloads.len() {
@@ -118,7 +118,7 @@ mod tests {
         };
         records.retain_mut(|record| match record {
             Record::Experiment(experiment) => {
-                experiment.workloads.retain_mut(|it| phase(it));
+                experiment.workloads.retain_mut(|workload| phase(workload));
                 experiment.workloads.sort_by(|a, b| a.name.cmp(&b.name));
                 true
             }
@@ -145,7 +145,7 @@ mod tests {
         let records = untar();
         let analysis = Analysis::of(&records).unwrap();
         let names: Vec<&str> = (analysis.experiment.workloads.iter())
-            .map(|it| &*it.name)
+            .map(|workload| &*workload.name)
             .collect();
         assert_eq!(
             names,
@@ -163,7 +163,8 @@ mod tests {
         assert_eq!(cell.repetitions.len(), 5);
 
         // Summaries include the total, but not its phases.
-        let summed: Vec<&str> = (analysis.headlines().map(|it| &*it.workload)).collect();
+        let summed: Vec<&str> =
+            (analysis.headlines().map(|headlines| &*headlines.workload)).collect();
         assert!(
             summed.iter().all(|it| *it == "untar extract and sync"),
             "{summed:?}"
@@ -176,7 +177,12 @@ mod tests {
             analysis.experiment.runs_per_block() * 5,
             analysis.runs.len()
         );
-        assert!(analysis.findings.iter().all(|it| it.kind != "missing-runs"));
+        assert!(
+            analysis
+                .findings
+                .iter()
+                .all(|finding| finding.kind != "missing-runs")
+        );
     }
 
     /// A page analyses the records again.

@@ -133,7 +133,9 @@ const DEFAULT: &str = "the default";
 /// Compares two systems of one name.
 pub(crate) fn of_systems(before: &System, after: &System) -> Vec<Difference> {
     let options = before.options.keys().chain(after.options.keys());
-    let options: BTreeSet<&String> = options.filter(|it| *it != System::MOUNTED).collect();
+    let options: BTreeSet<&String> = options
+        .filter(|option| *option != System::MOUNTED)
+        .collect();
     let facts = |system: &System| {
         let mut facts = named(&[
             ("target", system.expression.clone()),
@@ -188,7 +190,11 @@ pub(crate) fn mixture(records: &[Record]) -> Option<Mixture> {
     for (at, record) in records.iter().enumerate() {
         let mut found: Vec<(usize, Difference)> = Vec::new();
         let mut note = |first: usize, differences: Vec<Difference>| {
-            found.extend(differences.into_iter().map(|it| (first, it)));
+            found.extend(
+                differences
+                    .into_iter()
+                    .map(|difference| (first, difference)),
+            );
         };
         let (its_systems, its_workloads) = match record {
             Record::Experiment(this) => {

@@ -411,7 +411,7 @@ fn a_deviating_member_is_reported_with_its_figures() {
         "dd-read: raid1 (72 of 6000 requests of y failed)",
     ] {
         assert!(
-            first.details.iter().any(|it| it == expected),
+            first.details.iter().any(|detail| detail == expected),
             "{expected}: {:#?}",
             first.details
         );
@@ -449,7 +449,7 @@ fn with_members(work: Work, change: Plant) -> Analysis {
             }
         };
         let members: Vec<MemberUse> = (0..4).map(one).collect();
-        let busy = members.iter().map(|it| it.busy_ns);
+        let busy = members.iter().map(|member| member.busy_ns);
         let window_ns = busy.sum();
         run.evidence = Some(Evidence {
             actors: 1,
@@ -465,7 +465,7 @@ fn with_members(work: Work, change: Plant) -> Analysis {
 /// The finding about a member out of line, if any.
 fn outlier(analysis: &Analysis) -> Option<&Finding> {
     let mut findings = analysis.findings.iter();
-    findings.find(|it| it.kind.starts_with("outlier-"))
+    findings.find(|finding| finding.kind.starts_with("outlier-"))
 }
 
 /// Only one member of concat has writes in a run, and a different one in each block.
@@ -486,8 +486,11 @@ fn a_slow_run_is_not_blamed_on_the_member_that_was_written() {
     for work in slow {
         let analysis = with_members(work, |_| {});
         assert_eq!(outlier(&analysis), None);
-        let verdicts = analysis.cells.iter().filter_map(|it| it.verdicts.as_ref());
-        let causes: Vec<_> = verdicts.map(|it| it.bottleneck.cause()).collect();
+        let verdicts = analysis
+            .cells
+            .iter()
+            .filter_map(|cell| cell.verdicts.as_ref());
+        let causes: Vec<_> = verdicts.map(|verdict| verdict.bottleneck.cause()).collect();
         assert!(
             !causes.is_empty() && !causes.contains(&Some("one-slow-member")),
             "{causes:?}"
@@ -554,8 +557,8 @@ fn promises_are_compared_only_among_systems_that_give_them() {
         }
         let analysis = Analysis::of(&records).unwrap();
         let mut findings = analysis.findings.into_iter();
-        let found = findings.find(|it| it.kind == "different-promises");
-        found.map_or(String::new(), |it| it.details.join("; "))
+        let found = findings.find(|finding| finding.kind == "different-promises");
+        found.map_or(String::new(), |found| found.details.join("; "))
     };
     let redundant = ["raid1", "raid4", "raid5", "raid6"];
     assert_eq!(found("consistency", "resync", &redundant), "");
@@ -720,7 +723,10 @@ fn one_block_and_failed_cells_get_no_verdict() {
     assert_eq!(verdict("raid5"), Verdict::OneBlock);
     assert_eq!(verdict("raid6"), Verdict::NoDifferenceShown);
     // The number of blocks is judged per comparison.
-    let few = analysis.findings.iter().find(|it| it.kind == "few-blocks");
+    let few = analysis
+        .findings
+        .iter()
+        .find(|finding| finding.kind == "few-blocks");
     let expected = "some comparisons rest on 1 repetition block";
     assert_eq!(few.unwrap().details, [expected]);
     let again = change(&analysis, &analysis, Verdicts::SameWork);
@@ -847,7 +853,11 @@ fn discarded_runs_count_as_failed() {
     let text: String = records.iter().map(to_line).collect();
     let found = Analysis::of(&from_lines(&text).unwrap()).unwrap();
     for cell in &found.cells {
-        let blocks: Vec<u32> = cell.repetitions.iter().map(|it| it.block).collect();
+        let blocks: Vec<u32> = cell
+            .repetitions
+            .iter()
+            .map(|repetition| repetition.block)
+            .collect();
         if cell.system == "raid5" {
             assert_eq!((cell.failed, blocks), (1, vec![0, 1, 2, 3, 5]));
         } else {
@@ -856,7 +866,9 @@ fn discarded_runs_count_as_failed() {
     }
     let failed = |findings: &[Finding]| {
         let mut findings = findings.iter();
-        findings.find(|it| it.kind == "failed-runs").cloned()
+        findings
+            .find(|finding| finding.kind == "failed-runs")
+            .cloned()
     };
     let finding = failed(&found.findings).unwrap();
     let seeks = "seeks: raid5 (the ext4 on it is damaged)".to_owned();
@@ -868,7 +880,12 @@ fn discarded_runs_count_as_failed() {
         finding.details.contains(&format!("after: {seeks}")),
         "{finding:?}"
     );
-    assert!(finding.details.iter().all(|it| it.starts_with("after: ")));
+    assert!(
+        finding
+            .details
+            .iter()
+            .all(|detail| detail.starts_with("after: "))
+    );
 }
 
 /// Records that use one name for different things are refused, wherever they show it.
@@ -970,13 +987,17 @@ fn runs_recorded_twice_count_once() {
     let expected = Analysis::of(&whole).unwrap();
     let found = Analysis::of(&[cut, &whole].concat()).unwrap();
     let runs = |records: &[Record]| {
-        let runs = records.iter().filter(|it| matches!(it, Record::Run(_)));
+        let runs = records
+            .iter()
+            .filter(|record| matches!(record, Record::Run(_)));
         runs.count()
     };
     assert_eq!(found.recorded_again, runs(cut));
     assert_eq!(found.runs, expected.runs);
     let findings = found.findings.iter();
-    let findings: Vec<&Finding> = findings.filter(|it| it.kind == "recorded-again").collect();
+    let findings: Vec<&Finding> = findings
+        .filter(|finding| finding.kind == "recorded-again")
+        .collect();
     assert_eq!(
         findings[0].details,
         [format!("{} runs were recorded once more", runs(cut))]
@@ -998,7 +1019,10 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
         |run: &Run| run.workload.name == "seeks" && run.system.name.starts_with("single");
     records.retain(|record| !matches!(record, Record::Run(run) if is_without(run)));
     let workloads = &mut experiment(&mut records).workloads;
-    let seeks = workloads.iter_mut().find(|it| it.name == "seeks").unwrap();
+    let seeks = workloads
+        .iter_mut()
+        .find(|workload| workload.name == "seeks")
+        .unwrap();
     seeks.systems = ["raid0", "raid5"].map(str::to_owned).into();
     of_system(&mut records, "raid5").for_each(|run| run.elapsed_ns *= 2);
     let analysis = Analysis::of(&records).unwrap();
@@ -1034,7 +1058,7 @@ fn a_pending_baseline_is_not_substituted() {
         analysis
             .comparisons
             .iter()
-            .any(|it| it.workload == workload)
+            .any(|comparison| comparison.workload == workload)
     };
     assert!(!compared("seeks") && compared("dd-read"));
 }
@@ -1077,7 +1101,7 @@ fn open_loops_are_compared_by_their_response_times() {
             Record::Experiment(experiment) => {
                 let mut workloads = experiment.workloads.iter_mut();
                 workloads
-                    .find(|it| it.name == "seeks")
+                    .find(|workload| workload.name == "seeks")
                     .unwrap()
                     .arrivals_per_s = 1000;
             }
@@ -1133,7 +1157,7 @@ fn open_loops_are_compared_by_their_response_times() {
             .comparisons
             .iter()
             .filter(rate)
-            .all(|it| it.workload != "seeks")
+            .all(|comparison| comparison.workload != "seeks")
     );
     let overload = |analysis: &Analysis, system: &str| {
         let cell = analysis.cell(system, "seeks").unwrap();
@@ -1156,12 +1180,15 @@ fn open_loops_are_compared_by_their_response_times() {
         of_one.words(),
         format!("answered 80 % of what came in 1 of {runs} runs")
     );
-    let doubt = stalled.findings.iter().find(|it| it.kind == "overload");
+    let doubt = stalled
+        .findings
+        .iter()
+        .find(|finding| finding.kind == "overload");
     assert!(doubt.unwrap().details[0].contains("in 1 of"), "{doubt:?}");
     // The same holds for a change.
     let change = change(&analysis, &analysis, Verdicts::SameWork);
-    let rows = change.rows.iter().filter(|it| it.workload == "seeks");
-    let mut rows: Vec<Quantity> = rows.map(|it| it.quantity).collect();
+    let rows = change.rows.iter().filter(|row| row.workload == "seeks");
+    let mut rows: Vec<Quantity> = rows.map(|row| row.quantity).collect();
     rows.dedup();
     assert_eq!(rows[..2], [Quantity::ResponseP99, Quantity::ResponseP50]);
 }
@@ -1202,7 +1229,7 @@ fn a_rate_that_was_set_is_no_outlier() {
     assert!(has(&records));
     // An open loop whose arrivals were all answered: the workload set the rate.
     let workloads = experiment(&mut records).workloads.iter_mut();
-    workloads.for_each(|it| it.arrivals_per_s = 1);
+    workloads.for_each(|workload| workload.arrivals_per_s = 1);
     assert!(!has(&records));
 }
 
@@ -1220,7 +1247,7 @@ fn overall_results_exclude_refused_workloads_for_all_systems() {
         let scope = Analysis::of(records).unwrap().overall_scope;
         let left_out = scope.left_out.iter();
         let left_out: Vec<(String, Reason)> = left_out
-            .map(|it| (it.workload.clone(), it.reason))
+            .map(|left_out| (left_out.workload.clone(), left_out.reason))
             .collect();
         (scope.workloads.len(), left_out)
     };
@@ -1401,7 +1428,7 @@ fn a_changed_baseline_on_other_disks_is_not_doubted() {
     assert_eq!(found.environment, [members.map(str::to_owned).into()]);
     // A different version of Spindles too: two possible causes.
     environment(&mut records).commit = String::from("fedcba");
-    let kinds = |change: Change| change.findings.into_iter().map(|it| it.kind);
+    let kinds = |change: Change| change.findings.into_iter().map(|finding| finding.kind);
     let found: Vec<String> = kinds(compared(&records)).collect();
     assert_eq!(found, ["environment-changed"]);
     // The same holds for named files.
@@ -1466,7 +1493,7 @@ fn file_workloads_get_their_own_advice() {
     }
     let analysis = Analysis::of(&records).unwrap();
     let found = analysis.findings.iter();
-    let found: Vec<&Finding> = found.filter(|it| it.kind.contains("cache")).collect();
+    let found: Vec<&Finding> = found.filter(|found| found.kind.contains("cache")).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(
         found[0].remedy.contains("empties the caches") && !found[0].remedy.contains("O_DIRECT")
@@ -1805,7 +1832,7 @@ fn records_without_evidence_get_no_verdict() {
 fn neighbouring_cells_are_evidence() {
     let rule = |plant: fn(&mut Vec<Record>)| {
         let mut records = spotless();
-        records.retain(|it| !matches!(it, Record::Run(run) if run.system.name != "single"));
+        records.retain(|record| !matches!(record, Record::Run(run) if run.system.name != "single"));
         for run in runs(&mut records) {
             run.io.direct = false;
             run.workload.kind = "cp".to_owned();
@@ -1815,7 +1842,7 @@ fn neighbouring_cells_are_evidence() {
         // A run's record contains its whole workload, so the experiment must match.
         let of_runs: Vec<_> = runs(&mut records).map(|run| run.workload.clone()).collect();
         for workload in &mut experiment(&mut records).workloads {
-            let mine = of_runs.iter().find(|it| it.name == workload.name);
+            let mine = of_runs.iter().find(|of_run| of_run.name == workload.name);
             workload.clone_from(mine.unwrap());
         }
         let analysis = Analysis::of(&records).unwrap();

@@ -39,11 +39,11 @@ impl<'a> Checker<'a> {
                 "maximum" => value.as_f64() <= wanted.as_f64() || !value.is_number(),
                 "minItems" => {
                     let items = value.as_array().map(Vec::len);
-                    items.and_then(|it| u64::try_from(it).ok()) >= wanted.as_u64()
+                    items.and_then(|items| u64::try_from(items).ok()) >= wanted.as_u64()
                 }
                 "required" => {
                     let mut names = wanted.as_array().into_iter().flatten();
-                    names.all(|name| name.as_str().is_some_and(|it| value.get(it).is_some()))
+                    names.all(|name| name.as_str().is_some_and(|name| value.get(name).is_some()))
                 }
                 "$ref" => {
                     self.check(&target(wanted), value, path);

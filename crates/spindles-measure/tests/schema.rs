@@ -168,7 +168,7 @@ fn a_record_that_violates_the_schema_is_detected() {
         plant(&mut line);
         let (errors, _) = checked(&schema, std::iter::once(line));
         assert!(
-            errors.iter().any(|it| it.contains(words)),
+            errors.iter().any(|error| error.contains(words)),
             "{words}: {errors:?}"
         );
     }

@@ -88,11 +88,11 @@ fn the_overall_ratio_is_the_mean_of_the_log_ratios() {
         let analysis = Analysis::of(&records).expect("the example has runs");
         assert!(!analysis.overall.is_empty());
         for overall in &analysis.overall {
-            let mine = analysis.comparisons.iter().filter(|it| {
+            let mine = analysis.comparisons.iter().filter(|comparison| {
                 let counted = &analysis.overall_scope.workloads;
-                it.system == overall.system && counted.contains(&it.workload)
+                comparison.system == overall.system && counted.contains(&comparison.workload)
             });
-            let ratios: Vec<f64> = mine.map(|it| it.log_ratio.value).collect();
+            let ratios: Vec<f64> = mine.map(|mine| mine.log_ratio.value).collect();
             let mean = spindles_measure::statistics::mean(&ratios);
             assert!((overall.log_ratio.value - mean).abs() < 1e-9);
         }
@@ -253,7 +253,7 @@ fn choice_of(weights: &[(&str, f64)], runs: Vec<Run>, more: Vec<Record>) -> Choi
 
 fn places(standings: &[Standing]) -> Vec<(&str, Place)> {
     let places = standings.iter();
-    places.map(|it| (&*it.system, it.place)).collect()
+    places.map(|place| (&*place.system, place.place)).collect()
 }
 
 /// Holm's correction covers all pairs: every system against every other in each workload, without
@@ -287,9 +287,9 @@ fn the_best_systems_show_no_difference_from_the_fastest() {
     assert!(read.standings[0].behind.is_none());
     let pair = |system: &str, other: &str| {
         let mut pairs = read.pairs.iter();
-        pairs.find(|it| it.system == system && it.other == other)
+        pairs.find(|pair| pair.system == system && pair.other == other)
     };
-    let verdict = |system, other| pair(system, other).map(|it| it.verdict);
+    let verdict = |system, other| pair(system, other).map(|pair| pair.verdict);
     assert_eq!(verdict("wide", "stripe"), Some(Verdict::NoDifferenceShown));
     // This pair does not include the baseline.
     assert_eq!(verdict("mirror", "wide"), Some(Verdict::Slower));
@@ -362,7 +362,7 @@ fn systems_without_a_result_are_not_among_the_best() {
             ranking
                 .standings
                 .iter()
-                .all(|it| it.place == Place::OneBlock)
+                .all(|standing| standing.place == Place::OneBlock)
         );
     }
     assert_eq!(of_one.counting().count(), 0);
@@ -388,7 +388,10 @@ fn systems_without_a_result_are_not_among_the_best() {
     let weighted = choice.weighted.expect("there are weights");
     let place = |system: &str| {
         let mut standings = weighted.standings.iter();
-        standings.find(|it| it.system == system).unwrap().place
+        standings
+            .find(|standing| standing.system == system)
+            .unwrap()
+            .place
     };
     assert_eq!(place("mirror"), Place::Failed);
     assert_eq!(place("wide"), Place::Refused);
@@ -405,7 +408,10 @@ fn weights_rank_the_systems() {
     let of_mail = weighted(&[("mail", 0.7), ("read", 0.3)]);
     assert_eq!(of_mail.best().collect::<Vec<_>>(), ["mirror"]);
     let expected = 0.7 * (1000.0_f64 / 2000.0).ln() + 0.3 * (1000.0_f64 / 1500.0).ln();
-    let last = of_mail.standings.iter().find(|it| it.system == "wd0");
+    let last = of_mail
+        .standings
+        .iter()
+        .find(|standing| standing.system == "wd0");
     let behind = last.unwrap().behind.expect("it is behind");
     assert!((behind.value - expected).abs() < 0.03, "{behind:?}");
     assert!(behind.low < behind.value && behind.value < behind.high && behind.high < 0.0);
@@ -417,9 +423,9 @@ fn weights_rank_the_systems() {
         "{best:?}"
     );
     assert_eq!(of_reads.not_run, ["tape"]);
-    let shares: Vec<f64> = of_reads.shares.iter().map(|it| it.share).collect();
+    let shares: Vec<f64> = of_reads.shares.iter().map(|share| share.share).collect();
     assert_eq!(shares, [0.05, 0.95]);
-    assert!(of_reads.shares.iter().all(|it| !it.is_short));
+    assert!(of_reads.shares.iter().all(|share| !share.is_short));
     // One system that finishes too soon is enough.
     let mut runs = entrants(6);
     let is_short = |run: &&mut Run| run.system.name == "wide" && run.workload.name == "mail";
@@ -433,13 +439,13 @@ fn weights_rank_the_systems() {
         .shares
         .into_iter();
     assert_eq!(
-        hasty.map(|it| it.is_short).collect::<Vec<_>>(),
+        hasty.map(|hasty| hasty.is_short).collect::<Vec<_>>(),
         [true, false]
     );
     // The phases of a workload have equal shares.
     let of_files = Analysis::of(&example::file_records(3)).unwrap();
     let weighted = of_files.choice.weighted.expect("the example has weights");
     assert!(weighted.shares.len() > 2 && weighted.not_run.is_empty());
-    let sum: f64 = weighted.shares.iter().map(|it| it.share).sum();
+    let sum: f64 = weighted.shares.iter().map(|share| share.share).sum();
     assert!((sum - 1.0).abs() < 1e-12);
 }

@@ -67,7 +67,8 @@ fn hear(headers: Headers, bytes: &[u8], piece: usize) -> String {
                         printed.push(format!("{cookie} zeros {from_bytes}+{bytes}"));
                     }
                     Some(Arrival::Over { cookie, result }) => {
-                        let result = result.map_or_else(|it| format!("{it:?}"), |()| "done".into());
+                        let result =
+                            result.map_or_else(|result| format!("{result:?}"), |()| "done".into());
                         printed.push(format!("{cookie} {result}"));
                     }
                     None if at == bytes.len() && used == 0 => return printed.join("; "),

@@ -55,7 +55,7 @@ impl<'a> Matrix<'a> {
         let choice = &analysis.choice;
         let ran = |system: &&System| {
             let mut rankings = choice.workloads.iter();
-            rankings.any(|it| it.standing(&system.name).is_some())
+            rankings.any(|ranking| ranking.standing(&system.name).is_some())
         };
         let systems: Vec<&System> = analysis.experiment.systems.iter().filter(ran).collect();
         if systems.len() < 2 {
@@ -100,7 +100,7 @@ impl<'a> Matrix<'a> {
                 said += &format!("; {} {words}", mark(place));
             }
         }
-        if places.next().is_some() && self.rows.iter().any(|it| it.name.ends_with(NOT_COUNTED)) {
+        if places.next().is_some() && self.rows.iter().any(|row| row.name.ends_with(NOT_COUNTED)) {
             said += &format!("; {NOT_COUNTED} {}", not_counted(analysis));
         }
         said + "."
@@ -110,7 +110,7 @@ impl<'a> Matrix<'a> {
 /// Explains why workloads are marked.
 fn not_counted(analysis: &Analysis) -> String {
     let mut reasons: Vec<&str> = (analysis.choice.workloads.iter())
-        .filter_map(|it| it.not_counted.map(spindles_measure::Reason::words))
+        .filter_map(|workload| workload.not_counted.map(spindles_measure::Reason::words))
         .collect();
     reasons.sort_unstable();
     reasons.dedup();
@@ -120,7 +120,7 @@ fn not_counted(analysis: &Analysis) -> String {
 fn places<'a>(systems: &[&System], standings: &'a [Standing]) -> Vec<Option<&'a Standing>> {
     let places = systems.iter().map(|system| {
         let mut standings = standings.iter();
-        standings.find(|it| it.system == system.name)
+        standings.find(|standing| standing.system == system.name)
     });
     places.collect()
 }
@@ -132,8 +132,8 @@ fn name(ranking: &Ranking) -> String {
 
 fn summary<'a>(analysis: &'a Analysis, ranking: &Ranking) -> &'a str {
     let mut workloads = analysis.experiment.workloads.iter();
-    let workload = workloads.find(|it| it.name == ranking.workload);
-    workload.map_or("", |it| &*it.summary)
+    let workload = workloads.find(|workload| workload.name == ranking.workload);
+    workload.map_or("", |workload| &*workload.summary)
 }
 
 /// Figure of the fastest system.
@@ -144,7 +144,7 @@ fn fastest(analysis: &Analysis, ranking: &Ranking) -> String {
 }
 
 fn facts(systems: &[&System]) -> Vec<(&'static str, Vec<String>)> {
-    let of = |text: &dyn Fn(&System) -> String| systems.iter().map(|it| text(it)).collect();
+    let of = |text: &dyn Fn(&System) -> String| systems.iter().map(|system| text(system)).collect();
     let mut facts: Vec<(&'static str, Vec<String>)> = vec![
         (
             "survives",
@@ -165,9 +165,9 @@ fn facts(systems: &[&System]) -> Vec<(&'static str, Vec<String>)> {
         (
             "costs",
             of(&|system| {
-                let price = system.price.filter(|it| it.is_finite());
-                price.map_or(String::new(), |it| {
-                    figures::three_digits(it).replace(".00", "")
+                let price = system.price.filter(|price| price.is_finite());
+                price.map_or(String::new(), |price| {
+                    figures::three_digits(price).replace(".00", "")
                 })
             }),
         ),
@@ -189,9 +189,9 @@ fn mark(place: Place) -> &'static str {
 
 /// Text of a cell: `best`, `−31`, `2.1 ×`, `−4.0 ?`.
 pub(crate) fn cell(standing: &Standing) -> String {
-    let behind = standing.behind.map(|it| match factor_of(it.value) {
+    let behind = standing.behind.map(|behind| match factor_of(behind.value) {
         Some((times, _)) => format!("{} ×", figures::how_often(times)),
-        None => figures::signed(percent_of(&it).0),
+        None => figures::signed(percent_of(&behind).0),
     });
     match (standing.place, behind) {
         (Place::Best, _) => BEST.to_owned(),
@@ -207,9 +207,9 @@ pub(crate) fn cell(standing: &Standing) -> String {
 
 /// The same for a sentence, with the interval: `−31 % (−34 … −27)`.
 pub(crate) fn in_words(standing: &Standing) -> String {
-    let behind = standing.behind.map(|it| {
-        let said = words::difference_of(Quantity::Rate, &it, "times");
-        let interval = words::interval_of(Quantity::Rate, &it, "times");
+    let behind = standing.behind.map(|behind| {
+        let said = words::difference_of(Quantity::Rate, &behind, "times");
+        let interval = words::interval_of(Quantity::Rate, &behind, "times");
         format!("{said} ({interval})")
     });
     match (standing.place, behind) {
@@ -234,7 +234,7 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
     let matrix = Matrix::of(analysis)?;
     let all = choice.counting().count();
     if all == 0 {
-        let of_one_block = (choice.workloads.iter()).any(|it| it.not_counted.is_none());
+        let of_one_block = (choice.workloads.iter()).any(|workload| workload.not_counted.is_none());
         let why = if of_one_block {
             "no two systems have two repetition blocks in common. Ask for at least 5 blocks"
         } else {
@@ -266,8 +266,12 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
     };
     let mut said = format!("{TITLE} {} among the best in {of}", named(&first.0));
     // Speed without redundancy is only half an answer.
-    let survives =
-        |system: &System| system.members > 1 && system.known_to_survive().is_some_and(|it| it > 0);
+    let survives = |system: &System| {
+        system.members > 1
+            && system
+                .known_to_survive()
+                .is_some_and(|known_to_survive| known_to_survive > 0)
+    };
     let safe: Vec<(&System, usize)> = (counts.into_iter())
         .filter(|(system, _)| survives(system))
         .collect();
@@ -338,7 +342,11 @@ pub(crate) fn weighted(analysis: &Analysis) -> Option<String> {
         }
     });
     let (shares, ranks): (Vec<String>, Vec<String>) = (shares.collect(), ranks.collect());
-    if weighted.shares.iter().all(|it| it.not_counted.is_some()) {
+    if weighted
+        .shares
+        .iter()
+        .all(|share| share.not_counted.is_some())
+    {
         let why = weighted_exceptions(weighted);
         let shares = shares.join(", ");
         return Some(format!(
@@ -361,8 +369,8 @@ pub(crate) fn weighted_exceptions(weighted: &Weighted) -> String {
     for (workload, reason) in doubtful {
         said += &format!(" {workload} is {}.", reason.words());
     }
-    let short = weighted.shares.iter().filter(|it| it.is_short);
-    let short: Vec<&str> = short.map(|it| &*it.workload).collect();
+    let short = weighted.shares.iter().filter(|share| share.is_short);
+    let short: Vec<&str> = short.map(|short| &*short.workload).collect();
     if !short.is_empty() {
         said += &format!(
             " Runs of less than 0.1 s, which mean little: {}.",
@@ -379,8 +387,8 @@ pub(crate) fn weighted_exceptions(weighted: &Weighted) -> String {
 pub(crate) fn legend_of_pairs(analysis: &Analysis) -> String {
     let rankings = &analysis.choice.workloads;
     let is_one = |verdict: Verdict| {
-        let mut pairs = rankings.iter().flat_map(|it| &it.pairs);
-        pairs.any(|it| it.verdict == verdict)
+        let mut pairs = rankings.iter().flat_map(|ranking| &ranking.pairs);
+        pairs.any(|pair| pair.verdict == verdict)
     };
     words::marks(is_one)
 }
@@ -391,7 +399,7 @@ pub(crate) fn pairs(ranking: &Ranking) -> (Vec<&str>, Vec<Vec<String>>) {
     let has_result = |it: &&Standing| !matches!(it.place, Place::Failed | Place::Refused);
     let systems: Vec<&str> = (ranking.standings.iter())
         .filter(has_result)
-        .map(|it| &*it.system)
+        .map(|standing| &*standing.system)
         .collect();
     let verdict = |system: &str, other: &str| {
         let of = |it: &Pair| match (it.system == system, it.other == other) {
@@ -400,7 +408,7 @@ pub(crate) fn pairs(ranking: &Ranking) -> (Vec<&str>, Vec<Vec<String>>) {
             _ => None,
         };
         let verdict = ranking.pairs.iter().find_map(of);
-        verdict.map_or(String::new(), |it| figures::mark(it).to_owned())
+        verdict.map_or(String::new(), |verdict| figures::mark(verdict).to_owned())
     };
     let row = |system: &&str| systems.iter().map(|other| verdict(system, other)).collect();
     let rows = systems.iter().map(row).collect();

@@ -162,10 +162,11 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
     };
     let untried = |change: &&Intervention| verdicts.tried.iter().all(|it| it.change != **change);
     let of_bottleneck = intervention.into_iter().filter(untried);
-    let of_bottleneck = of_bottleneck.map(|it| format!("To confirm, {}.", it.words()));
+    let of_bottleneck =
+        of_bottleneck.map(|of_bottleneck| format!("To confirm, {}.", of_bottleneck.words()));
     let of_cache = verdicts.cache.iter().map(|it| &it.intervention);
     let of_cache = of_cache.filter(untried);
-    let of_cache = of_cache.map(|it| format!("To confirm the cache, {}.", it.words()));
+    let of_cache = of_cache.map(|of_cache| format!("To confirm the cache, {}.", of_cache.words()));
     Seen {
         system,
         evidence,
@@ -214,13 +215,13 @@ pub(crate) fn trials(analysis: &Analysis) -> Vec<String> {
     let cells = analysis.cells.iter();
     let tried = cells.flat_map(|cell| {
         let tried = cell.verdicts.iter().flat_map(|verdicts| &verdicts.tried);
-        tried.map(|it| {
-            let outcome = outcome(it.outcome);
+        tried.map(|tried| {
+            let outcome = outcome(tried.outcome);
             format!(
                 "{outcome} by trial, {} on {}: {}",
                 cell.workload,
                 cell.system,
-                it.words()
+                tried.words()
             )
         })
     });

@@ -42,7 +42,8 @@ pub fn scaled(experiment: &Experiment) -> Option<String> {
         "" => "sizes are smaller than the workloads define them",
         how => how,
     };
-    let names_size = (experiment.workloads.iter()).any(|it| it.name.split(' ').any(is_size));
+    let names_size =
+        (experiment.workloads.iter()).any(|workload| workload.name.split(' ').any(is_size));
     let of_names = if names_size {
         "; a size in the name of a workload is the unscaled one"
     } else {
@@ -54,7 +55,7 @@ pub fn scaled(experiment: &Experiment) -> Option<String> {
 /// Returns true if a word is a size, as in names of workloads: `5M`.
 fn is_size(word: &str) -> bool {
     let number = word.strip_suffix(['K', 'M', 'G', 'T']);
-    number.is_some_and(|it| it.parse::<f64>().is_ok())
+    number.is_some_and(|number| number.parse::<f64>().is_ok())
 }
 
 /// Summarises the comparisons. Failed ones don't count.
@@ -82,7 +83,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
         count => format!("{what} {count}"),
     };
     let mut others: Vec<&str> = asked.iter().map(|it| &*it.baseline).collect();
-    others.retain(|it| *it != analysis.experiment.baseline);
+    others.retain(|other| *other != analysis.experiment.baseline);
     others.dedup();
     let mut lead = match others.as_slice() {
         [] => format!("Against {}: ", baseline_name(analysis)),
@@ -144,7 +145,7 @@ pub(crate) fn figure(cell: &Cell, quantity: Quantity) -> String {
 pub(crate) fn exceptions(analysis: &Analysis) -> String {
     let workloads = || analysis.experiment.workloads.iter();
     let of = |is_one: &dyn Fn(&Workload) -> bool| -> Vec<&str> {
-        let some = workloads().filter(|it| is_one(it));
+        let some = workloads().filter(|workloads| is_one(workloads));
         some.map(|it| &*it.name).collect()
     };
     let is_first = |workload: &Workload, quantity: Quantity| {
@@ -300,7 +301,10 @@ pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
     let among = all().find_map(|it| it.not_shown_among);
     let why = why_not_shown(among?);
-    let asked = analysis.comparisons.iter().filter(|it| !it.control);
+    let asked = analysis
+        .comparisons
+        .iter()
+        .filter(|comparison| !comparison.control);
     let others = [
         (
             asked.count() > analysis.headlines().count(),
@@ -695,7 +699,7 @@ pub(crate) fn describe(system: &System) -> String {
 fn found_mounted(found: &str) -> String {
     let (file_system, options) = found.split_once(' ').unwrap_or((found, ""));
     let options = options.split([',', ';', ' ']);
-    let chosen = options.filter(|it| !["", "rw", "relatime"].contains(it));
+    let chosen = options.filter(|option| !["", "rw", "relatime"].contains(option));
     match chosen.collect::<Vec<_>>().join(",") {
         none if none.is_empty() => file_system.to_owned(),
         some => format!("{file_system} mounted {some}"),
@@ -877,7 +881,12 @@ mod tests {
         let among = not_shown_among(&of_files).unwrap();
         assert!(among.contains(" Those of parts of totals"), "{among}");
         let verdicts = analysis.comparisons.iter().map(verdict);
-        assert!(verdicts.filter(|it| it == "not shown among 56").count() > 0);
+        assert!(
+            verdicts
+                .filter(|verdict| verdict == "not shown among 56")
+                .count()
+                > 0
+        );
     }
 
     fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
@@ -908,9 +917,12 @@ mod tests {
             let analysis = Analysis::of(&records).unwrap();
             let floor = noise_floor(&analysis).unwrap();
             assert!(floor.ends_with(ending), "{floor}");
-            let mut pairs = analysis.comparisons.iter().filter(|it| it.control);
+            let mut pairs = analysis
+                .comparisons
+                .iter()
+                .filter(|comparison| comparison.control);
             let figure = ending[1..].trim_end_matches('.').replace("times", "×");
-            assert!(pairs.any(|it| difference(it) == figure), "{figure}");
+            assert!(pairs.any(|pair| difference(pair) == figure), "{figure}");
         }
     }
 

@@ -431,7 +431,7 @@ fn a_narrow_terminal_shows_every_system() {
     experiment
         .systems
         .iter_mut()
-        .for_each(|it| it.price = Some(120.0));
+        .for_each(|system| system.price = Some(120.0));
     let analysis = Analysis::of(&records).unwrap();
     for width in [40, 60, 80, 100, 200] {
         let options = Options {
@@ -516,7 +516,7 @@ fn the_first_screen_is_one_screen() {
                 words.collect::<Vec<_>>().join(" ").replace(':', "")
             };
             let titles = analysis.findings.iter().take(3);
-            let titles = titles.map(|it| words(&it.title));
+            let titles = titles.map(|title| words(&title.title));
             assert!(doubts.map(words).eq(titles), "{text}");
             for word in ["survives", "holds", "members"] {
                 assert!(text.contains(word), "{width}: {text}");
@@ -530,7 +530,7 @@ fn the_first_screen_is_one_screen() {
 fn rates_of_a_cache_have_no_price() {
     let analysis = Analysis::of(&example::file_records(3)).unwrap();
     let cells = analysis.cells.iter();
-    let mut cached = cells.filter(|it| it.is_cached() && it.system != "wd0-again");
+    let mut cached = cells.filter(|cell| cell.is_cached() && cell.system != "wd0-again");
     let cached = cached.next().expect("the example has a cache figure");
     for form in ["terminal", "markdown", "html"] {
         let options = Options {
@@ -540,14 +540,14 @@ fn rates_of_a_cache_have_no_price() {
         let text = (outputs::by_name(form).unwrap().report)(&analysis, &options);
         let row = format!("in {}", cached.workload);
         let rows = text.split("per ");
-        let row = rows.filter(|it| it.contains(&row)).last();
+        let row = rows.filter(|rows| rows.contains(&row)).last();
         let row = row.expect("a row of prices");
         assert!(row.contains("cache figure"), "{form}: {row}");
     }
     // It does not count among the comparisons either.
-    let counted = analysis
-        .headlines()
-        .filter(|it| analysis.choice.not_counted(&it.workload) != Some(Reason::Cached));
+    let counted = analysis.headlines().filter(|headlines| {
+        analysis.choice.not_counted(&headlines.workload) != Some(Reason::Cached)
+    });
     let (counted, all) = (counted.count(), analysis.headlines().count());
     let lead = spindles_report::headline(&analysis).lead;
     assert!(
@@ -558,11 +558,11 @@ fn rates_of_a_cache_have_no_price() {
     assert!(lead.ends_with(&left_out), "{lead}");
     // Nor is it the largest gain.
     let rankings = analysis.choice.workloads.iter();
-    for ranking in rankings.filter(|it| it.not_counted.is_some()) {
+    for ranking in rankings.filter(|ranking| ranking.not_counted.is_some()) {
         let name = format!(" in {}, ", ranking.workload);
         let extremes = spindles_report::headline(&analysis).extremes;
         assert!(
-            !extremes.iter().any(|it| it.contains(&name)),
+            !extremes.iter().any(|extreme| extreme.contains(&name)),
             "{extremes:?}"
         );
     }
@@ -574,7 +574,10 @@ fn results_of_one_block_are_marked_in_the_page() {
     let analysis = Analysis::of(&example::records(1)).unwrap();
     let page = |sections: &[&str]| {
         let options = Options {
-            sections: sections.iter().map(|it| (*it).to_owned()).collect(),
+            sections: sections
+                .iter()
+                .map(|section| (*section).to_owned())
+                .collect(),
             ..Options::default()
         };
         (outputs::by_name("html").unwrap().report)(&analysis, &options)
@@ -640,8 +643,16 @@ fn every_output_names_every_system_and_workload() {
             &change(&analysis, &analysis, Verdicts::SameWork),
             &Options::default(),
         );
-        let systems = analysis.experiment.systems.iter().map(|it| &it.name);
-        let workloads = analysis.experiment.workloads.iter().map(|it| &it.name);
+        let systems = analysis
+            .experiment
+            .systems
+            .iter()
+            .map(|system| &system.name);
+        let workloads = analysis
+            .experiment
+            .workloads
+            .iter()
+            .map(|workload| &workload.name);
         for name in systems.chain(workloads) {
             assert!(text.contains(name), "{}: {name}", output.name);
             assert!(same.contains(name), "{}: {name}", output.name);

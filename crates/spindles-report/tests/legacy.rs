@@ -120,7 +120,7 @@ fn bonnie_plus_plus_csv_has_fifty_fields_and_its_tool_reads_it() {
     let example = Analysis::of(&example::file_records(2)).unwrap();
     let all = csv.clone() + &printed("bonnie++", &example);
     let mut names: Vec<&str> = (example.experiment.systems.iter())
-        .map(|it| &*it.name)
+        .map(|system| &*system.name)
         .collect();
     names.retain(|name| Some(*name) != example.experiment.control.as_deref());
     assert_eq!(all.lines().count(), 1 + 2 * names.len());

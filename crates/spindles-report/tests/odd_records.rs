@@ -345,7 +345,7 @@ fn every_output_draws_odd_records() {
             let same = change(&analysis, &analysis, Verdicts::SameWork);
             for output in OUTPUTS {
                 let report = (output.report)(&analysis, &with_tables());
-                let change = output.change.map(|it| it(&same, &with_tables()));
+                let change = output.change.map(|change| change(&same, &with_tables()));
                 for text in change.iter().chain([&report]) {
                     for bad in ["NaN", "inf ", "inf%", "−inf", ">inf<", "\"inf"] {
                         assert!(!text.contains(bad), "{name}, {}: {bad}", output.name);

@@ -487,10 +487,10 @@ impl Watch {
             event,
             Event::ReplaceStarted { .. } | Event::ReplaceEnded { .. }
         );
-        let copied = state.and_then(|it| Some(it.device(member?)?.name.as_str()));
+        let copied = state.and_then(|state| Some(state.device(member?)?.name.as_str()));
         let named = named(member, if is_copied { copied } else { device });
-        let has_failed = state.is_some_and(|it| it.status.state == ArrayState::Failed);
-        let onto = state.and_then(|it| Some(it.replacement()?.1.name.as_str()));
+        let has_failed = state.is_some_and(|state| state.status.state == ArrayState::Failed);
+        let onto = state.and_then(|state| Some(state.replacement()?.1.name.as_str()));
         let (kinds, mut what) = kind_of(event, &named, has_failed, onto)?;
         what.extend(state.and_then(|array| resumed(event, array)));
         let is_reported_once = [ROT_FOUND.name, NOT_FILLED.name].contains(&kinds[0].name);

@@ -189,8 +189,9 @@ fn element(bytes: &[u8]) -> Option<Element<'_>> {
 /// the names.
 fn names_of(certificate: Option<&CertificateDer<'_>>) -> Vec<String> {
     let absent = ServerName::try_from("absent.invalid").expect("a name");
-    let certificate = certificate.and_then(|it| ParsedCertificate::try_from(it).ok());
-    let known = certificate.map(|it| verify_server_name(&it, &absent));
+    let certificate =
+        certificate.and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
+    let known = certificate.map(|certificate| verify_server_name(&certificate, &absent));
     let Some(Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
         presented,
         ..

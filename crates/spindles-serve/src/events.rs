@@ -207,7 +207,7 @@ fn device_below(
         _ => return None,
     };
     let (below, member, _, in_order) = target.lowest_place(array, member, block)?;
-    let below = arrays.iter().find(|it| it.name == below)?;
+    let below = arrays.iter().find(|array| array.name == below)?;
     let device = below.device(member).filter(|_| blocks <= in_order)?;
     Some(device.name.clone())
 }
@@ -256,7 +256,7 @@ impl EventBus {
         let mut subscribers = locked(&self.0);
         // Remove dropped subscribers: each command subscribes, and a quiet array has no events for
         // months.
-        subscribers.retain(|it| it.strong_count() > 0);
+        subscribers.retain(|subscriber| subscriber.strong_count() > 0);
         subscribers.push(Arc::downgrade(&subscriber.0));
         subscriber
     }
@@ -398,7 +398,7 @@ mod tests {
                 &[array("spare")],
             );
             assert!(
-                matches!(&event, ServerEvent::Engine { device: Some(named), .. } if named == wanted),
+                matches!(&event, ServerEvent::Engine { device: Some(it), .. } if it == wanted),
                 "{event:?}"
             );
         }

@@ -54,7 +54,7 @@ impl Handle {
         options: &AssembleOptions,
         report: &ArrayReport,
     ) -> Self {
-        let is_spare = |device: &String| report.spares.iter().any(|it| it.name == *device);
+        let is_spare = |device: &String| report.spares.iter().any(|spare| spare.name == *device);
         let given = given.iter().filter(|device| !is_spare(device));
         let given = given.cloned().collect();
         Self {

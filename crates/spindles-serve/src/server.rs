@@ -464,9 +464,12 @@ impl Server {
                 .extend(ServerEvent::not_back(&self.arrays, &now));
             self.arrays = now;
             self.is_new = true;
-            let grow = self.arrays.iter().filter(|it| it.status.growth.is_some());
+            let grow = self
+                .arrays
+                .iter()
+                .filter(|array| array.status.growth.is_some());
             self.own_events
-                .extend(grow.map(|it| ServerEvent::Grows(it.name.clone())));
+                .extend(grow.map(|grow| ServerEvent::Grows(grow.name.clone())));
         }
         for user in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[user] else {
@@ -720,7 +723,7 @@ impl Server {
     /// Disconnects clients that hold slots and move nothing while others wait. Looks for changes
     /// that are no events.
     fn tick(&mut self) {
-        let has_lost = self.arrays.iter().any(|it| it.status.lost_blocks > 0);
+        let has_lost = self.arrays.iter().any(|array| array.status.lost_blocks > 0);
         self.looks |= std::mem::take(&mut self.is_new) || has_lost;
         if self.export.target().is_working() {
             self.paces.look(&self.arrays_now(), Instant::now());

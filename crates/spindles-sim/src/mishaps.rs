@@ -395,7 +395,7 @@ impl World {
             .options
             .disks
             .get(disk)
-            .map_or(bytes, |it| it.created_bytes);
+            .map_or(bytes, |disk| disk.created_bytes);
         match self.sizing.below(3) {
             0 => first,
             1 => crate::sizes::larger(&mut self.sizing, first),

@@ -539,9 +539,9 @@ impl World {
         // that it put out meanwhile is lost only now.
         if self.stack.is_short_of_space {
             let out = self.arrays.engine(array).status().members.into_iter();
-            let out = out.filter(|it| matches!(it.state, Member::Missing { .. }));
+            let out = out.filter(|out| matches!(out.state, Member::Missing { .. }));
             let lost = self.stack.arrays[array].lost;
-            for late in out.filter(|it| !lost.contains(it.member)) {
+            for late in out.filter(|out| !lost.contains(out.member)) {
                 self.put_out_for_space(array, late.member);
             }
         }

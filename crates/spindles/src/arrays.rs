@@ -269,7 +269,10 @@ impl Found {
             } => Expression::Array {
                 level,
                 layout: *layout,
-                members: members.iter().map(|it| self.new_devices(it)).collect(),
+                members: members
+                    .iter()
+                    .map(|member| self.new_devices(member))
+                    .collect(),
             },
         }
     }

@@ -38,7 +38,8 @@ pub(crate) fn write_error(text: &str) {
 /// True if standard error is systemd's journal. Processes with other output inherit the variable
 /// too.
 static IS_JOURNAL: LazyLock<bool> = LazyLock::new(|| {
-    let own = fs::metadata("/proc/self/fd/2").map(|it| format!("{}:{}", it.dev(), it.ino()));
+    let own = fs::metadata("/proc/self/fd/2")
+        .map(|metadata| format!("{}:{}", metadata.dev(), metadata.ino()));
     own.is_ok_and(|own| env::var("JOURNAL_STREAM").is_ok_and(|journal| journal == own))
 });
 

@@ -177,7 +177,7 @@ mod tests {
         let text = now.rates_since(&before);
         let lines: Vec<Vec<&str>> = text
             .lines()
-            .map(|it| it.split_whitespace().collect())
+            .map(|line| line.split_whitespace().collect())
             .collect();
         assert_eq!(lines[1], ["export", "0.0", "0", "-", "0.0", "0", "-", "-"]);
         let member = ["member", "0", "4.0", "100", "2.000", "0.0", "0", "-", "50"];

@@ -198,7 +198,7 @@ pub(crate) fn check_no_spares(devices: &[&str]) -> anyhow::Result<()> {
             continue;
         };
         let spares = status["spares"].as_array().into_iter().flatten();
-        for spare in spares.filter_map(|it| it["device"].as_str()) {
+        for spare in spares.filter_map(|spare| spare["device"].as_str()) {
             let is_spare =
                 |device: &&&str| whole(device).is_some_and(|it| Some(it) == whole(spare));
             if let Some(device) = devices.iter().find(is_spare) {

@@ -892,7 +892,7 @@ fn devices_are_the_same_from_every_folder() {
     for world in [&world, &elsewhere] {
         let status = world.json(&format!("status {uuid}"));
         let members = status["members"].as_array().expect("members").iter();
-        let devices: Vec<_> = members.map(|it| &it["device"]).collect();
+        let devices: Vec<_> = members.map(|members| &members["device"]).collect();
         assert_eq!(devices, [&whole("d"), &whole("b"), &whole("c")]);
         assert_eq!(status["journal"]["device"], whole("e"));
         assert_eq!(status["spares"][0]["device"], whole("a"), "{status}");
@@ -999,7 +999,10 @@ fn the_first_signal_ends_a_waiting_command() {
         let _kept = message.expect("it speaks");
         command.signal("TERM");
         until("its end", || command.has_ended());
-        assert_eq!(command.status().and_then(|it| it.signal()), Some(15));
+        assert_eq!(
+            command.status().and_then(|status| status.signal()),
+            Some(15)
+        );
     }
     std::fs::remove_file(path).expect("it is there");
 }
@@ -1020,7 +1023,7 @@ fn stop_names_clients_and_keeps_them_connected() {
     let peer = format!("pid {}, spindles", client.id());
     let status = world.json("status pool");
     let clients = status["served"]["client_list"].as_array().expect("a list");
-    let named = clients.iter().find(|it| it["peer"] == json!(peer));
+    let named = clients.iter().find(|client| client["peer"] == json!(peer));
     let named = named.unwrap_or_else(|| panic!("{status}"));
     assert_eq!(named["transport"], json!("nbd"));
     assert!(named["since_s"].as_u64().is_some_and(|at| at > 0));

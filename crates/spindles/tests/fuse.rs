@@ -475,7 +475,7 @@ fn programs_find_the_holes_of_a_file(way: Way) {
     let data = extents.filter(|extent| extent["data"] == true);
     let number = |extent: &Value, what| extent[what].as_u64().expect("a number");
     let data: Vec<_> = data
-        .map(|it| (number(it, "start"), number(it, "length")))
+        .map(|data| (number(data, "start"), number(data, "length")))
         .collect();
     let all: u64 = data.iter().map(|(_, bytes)| bytes).sum();
     let first = data.first().expect("there is data").0;

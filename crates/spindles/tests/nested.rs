@@ -64,7 +64,7 @@ fn errors(nest: &World) -> Vec<[u64; 2]> {
     let document = nest.json("status nest");
     let members = document["members"].as_array().expect("a list").iter();
     let of = |member: &Value, what| member["errors"][what].as_u64().expect(what);
-    let errors = members.map(|it| [of(it, "corrupt_bytes"), of(it, "repaired_bytes")]);
+    let errors = members.map(|member| [of(member, "corrupt_bytes"), of(member, "repaired_bytes")]);
     errors.collect()
 }
 

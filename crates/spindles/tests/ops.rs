@@ -350,7 +350,8 @@ fn helpers_end_before_the_server() {
     let folder = pool.folder().to_str().expect("UTF-8");
     let helpers = || {
         let processes = fs::read_dir("/proc").expect("it is mounted").flatten();
-        let lines = processes.filter_map(|it| fs::read_to_string(it.path().join("cmdline")).ok());
+        let lines =
+            processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
         let helpers = lines.filter(|line| line.contains("outside\0") && line.contains(folder));
         helpers.count()
     };

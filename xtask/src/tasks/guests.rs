@@ -176,7 +176,7 @@ fn in_folder(act: impl Fn(&Path) -> Result<Finished, String>) -> Result<Guest, S
 /// Lists the programs among these that are not installed; `None` if all are.
 fn absent(names: &[&str]) -> Option<String> {
     let names = names.iter().copied();
-    let absent: Vec<&str> = names.filter(|it| !process::exists(it)).collect();
+    let absent: Vec<&str> = names.filter(|name| !process::exists(name)).collect();
     (!absent.is_empty()).then(|| format!("not installed: {}", absent.join(", ")))
 }
 

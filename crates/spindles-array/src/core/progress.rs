@@ -109,8 +109,8 @@ pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
     let lost = status
         .members
         .iter()
-        .filter(|it| it.state != Member::Active);
-    let lost: MemberSet = lost.map(|it| it.member).collect();
+        .filter(|member| member.state != Member::Active);
+    let lost: MemberSet = lost.map(|lost| lost.member).collect();
     let geometry = array.engine().geometry();
     status.state = match ArrayState::of(geometry, lost) {
         ArrayState::Healthy if is_degraded(carry, index, &status, false) => ArrayState::Degraded,
@@ -125,7 +125,10 @@ pub(crate) fn status(carry: &Carry, index: ArrayIndex) -> Status {
 fn is_degraded(carry: &Carry, index: ArrayIndex, own: &Status, is_redundant_above: bool) -> bool {
     let array = carry.array(index);
     let lacks = Lacks {
-        members: own.members.iter().any(|it| it.state != Member::Active),
+        members: own
+            .members
+            .iter()
+            .any(|member| member.state != Member::Active),
         journal: own.journal == JournalStatus::DeviceOut,
         left: own.left_blocks,
         lost: own.lost_blocks,
@@ -235,8 +238,8 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
 pub(crate) fn lacks(carry: &Carry) -> Option<String> {
     let of_array = |(_, array): (_, &Array)| {
         let members = array.engine().status().members.into_iter();
-        let missing = members.filter(|it| matches!(it.state, Member::Missing { .. }));
-        let missing: MemberSet = missing.map(|it| it.member).collect();
+        let missing = members.filter(|member| matches!(member.state, Member::Missing { .. }));
+        let missing: MemberSet = missing.map(|missing| missing.member).collect();
         let name = array.name();
         (!missing.is_empty()).then(|| format!("{} of array '{name}'", positions(missing)))
     };

@@ -191,7 +191,7 @@ impl Space {
 /// Returns the least space left on any file system with a member.
 fn left_bytes(carry: &Carry) -> Option<u64> {
     let members = carry.members();
-    let holes = members.devices().filter_map(|it| members.holes(it));
+    let holes = members.devices().filter_map(|device| members.holes(device));
     holes.filter_map(Holes::left_bytes).min()
 }
 

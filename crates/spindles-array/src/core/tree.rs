@@ -52,7 +52,8 @@ pub(super) fn in_use(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)
 pub(crate) fn devices_in_use(carry: &Carry) -> impl Iterator<Item = DeviceIndex> {
     in_use(carry).flat_map(|(_, array)| {
         let members = array.engine().status().members.into_iter();
-        let here = members.map(|it| !matches!(it.state, spindles_engine::Member::Missing { .. }));
+        let here =
+            members.map(|member| !matches!(member.state, spindles_engine::Member::Missing { .. }));
         let nodes = here.zip(array.members());
         let devices = nodes.filter_map(|(here, node)| match node {
             Some(Node::Device(device)) if here => Some(*device),

@@ -465,7 +465,7 @@ impl Traffic {
                     Failure::NoSpace => MemberError::NoSpace,
                     _ => MemberError::Gone,
                 };
-                let worst = operating.error.filter(|it| *it == MemberError::Gone);
+                let worst = operating.error.filter(|error| *error == MemberError::Gone);
                 operating.error = Some(worst.unwrap_or(error));
             }
         }

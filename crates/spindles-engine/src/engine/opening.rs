@@ -71,7 +71,10 @@ impl Engine {
             return Err(OpenError::BeyondTolerance { missing: lost });
         }
         let parity = geometry.parity_chunks() > 0;
-        let array = config.persistence.as_ref().map(|it| &*it.array);
+        let array = config
+            .persistence
+            .as_ref()
+            .map(|persistence| &*persistence.array);
         let sums = array.is_some_and(|array| array.checksum != ChecksumKind::None);
         // True if a crash may leave something to recover.
         let delicate = geometry.redundancy() > 0 || sums;
@@ -112,7 +115,10 @@ impl Engine {
         };
         let stored = array.is_some_and(|array| array.region_groups > 0);
         let (part, older) = growth::parts(array, &geometry);
-        let extends = config.persistence.as_ref().and_then(|it| it.extends);
+        let extends = config
+            .persistence
+            .as_ref()
+            .and_then(|persistence| persistence.extends);
         let region_count = Regions::count(&part, older.as_ref())
             .max(extends.as_ref().map_or(0, Extent::regions_end));
         let bitmaps = BITMAPS.map(|_| {
@@ -313,7 +319,8 @@ impl Engine {
         engine.load_bad_blocks();
         if engine.metadata.persistence().is_some() && !engine.read_only {
             engine.flush_at_opening();
-            let changed = (engine.metadata.persistence()).is_some_and(|it| it.changed);
+            let changed =
+                (engine.metadata.persistence()).is_some_and(|persistence| persistence.changed);
             let begins = changed || engine.grow.begins();
             // True if the engine writes by itself, before any client asks.
             let unfinished = !clean || !rebuilding.is_empty() || engine.geometry.older().is_some();

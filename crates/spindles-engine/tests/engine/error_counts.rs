@@ -10,7 +10,7 @@ use spindles_format::{ErrorCounts, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
 fn stored(world: &World, member: usize) -> ErrorCounts {
     let slots = SLOT_BYTES.map(|at| usize::try_from(at).unwrap());
     let bytes = slots.map(|at| &world.members[member][at..at + SUPERBLOCK_BYTES]);
-    let records = bytes.into_iter().filter_map(|it| decode(it).ok());
+    let records = bytes.into_iter().filter_map(|byte| decode(byte).ok());
     let newest = records.max_by_key(|(array, _)| array.generation);
     newest.expect("a superblock").1.errors
 }

@@ -52,7 +52,8 @@ const WAYS: [Way; 5] = [
 
 fn setup(record: Option<&ArrayRecord>, way: &Way, seed: u64) -> Setup {
     // The last chunk of a concatenation is a partial one.
-    let rows = |member: usize| record.map_or(SMALL_ROWS - 1, |it| it.member[member].data_blocks);
+    let rows =
+        |member: usize| record.map_or(SMALL_ROWS - 1, |record| record.member[member].data_blocks);
     let mut setup = Setup::new(Spec {
         level: Level::by_name(way.level).unwrap(),
         layout: None,

@@ -985,7 +985,7 @@ fn what_has_no_space_in_its_place_is_not_answered_from_it() {
         let stops = world
             .events
             .iter()
-            .filter(|it| **it == Event::WritingStopped);
+            .filter(|event| **event == Event::WritingStopped);
         assert_eq!(stops.count(), 1, "{members:?}");
         let mut world = world.reopen(&setup);
         world.without_space.clear();

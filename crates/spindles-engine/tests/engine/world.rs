@@ -240,7 +240,8 @@ impl Setup {
                 member[at..at + bytes.len()].copy_from_slice(&bytes);
             }
         }
-        let clean = (persistence.as_ref()).map_or(self.clean, |it| it.array.clean);
+        let clean =
+            (persistence.as_ref()).map_or(self.clean, |persistence| persistence.array.clean);
         let members = held.unwrap_or(members);
         let engine = Engine::open(
             Instant(0),

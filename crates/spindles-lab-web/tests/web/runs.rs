@@ -222,7 +222,10 @@ fn two_runs_are_compared_in_order_of_time() {
     let mut other = records(3, 5);
     for record in &mut other {
         match record {
-            Record::Experiment(it) => it.workloads.iter_mut().for_each(|it| it.in_flight_max += 7),
+            Record::Experiment(it) => it
+                .workloads
+                .iter_mut()
+                .for_each(|workload| workload.in_flight_max += 7),
             Record::Run(run) => run.workload.in_flight_max += 7,
             _ => {}
         }

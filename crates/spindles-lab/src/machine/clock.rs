@@ -211,7 +211,7 @@ mod tests {
         };
         let used = std::thread::scope(|scope| {
             let threads = [scope.spawn(compute), scope.spawn(compute)];
-            threads.map(|it| it.join().expect("it only computes"))
+            threads.map(|thread| thread.join().expect("it only computes"))
         });
         // The thread that ends last has the CPU for itself at the end.
         let waited_ns = used.iter().filter_map(|it| it.run_delay_ns).max();

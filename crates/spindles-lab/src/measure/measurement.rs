@@ -184,7 +184,11 @@ pub(crate) fn machine_ns(ticks: MachineTicks, idle_permille: u64) -> u64 {
 /// Removes the warm-up's share from figures that are only known for the whole window: bytes below
 /// by the workload's bytes, CPU time by its operations.
 pub(crate) fn without_warm_up(run: &mut Run) {
-    let Some(series) = run.series.as_ref().filter(|it| it.warm_up_slots > 0) else {
+    let Some(series) = run
+        .series
+        .as_ref()
+        .filter(|series| series.warm_up_slots > 0)
+    else {
         return;
     };
     let kept_of = |amount: fn(&Slot) -> u64| {

@@ -15,7 +15,7 @@ use std::time::Instant;
 pub(crate) fn watched(exported: &Exported, devices: &[String]) -> Watched {
     let members = devices
         .iter()
-        .filter_map(|it| physical_device_of(Path::new(it)));
+        .filter_map(|device| physical_device_of(Path::new(device)));
     Watched {
         devices: members.map(|name| (name, true)).collect(),
         processes: exported.process.into_iter().collect(),

@@ -191,7 +191,7 @@ impl<'a> Crew<'a> {
         let hellos = self.nodes.iter().filter_map(|node| node.hello);
         let addresses: Vec<_> = hellos.map(|hello| hello.controller).collect();
         match addresses[..] {
-            [Some(first), ref others @ ..] if others.iter().all(|it| *it == Some(first)) => {
+            [Some(first), ref others @ ..] if others.iter().all(|other| *other == Some(first)) => {
                 Ok(first)
             }
             _ => {
@@ -235,7 +235,11 @@ impl<'a> Crew<'a> {
         }
         self.hear_all(|reply| matches!(reply, Reply::Armed).then_some(()))?;
         self.compare_clocks()?;
-        let slowest = self.nodes.iter().map(|it| it.moment.uncertainty_ns).max();
+        let slowest = self
+            .nodes
+            .iter()
+            .map(|node| node.moment.uncertainty_ns)
+            .max();
         let lead = LEAD + Duration::from_nanos(slowest.unwrap_or(0).saturating_mul(8));
         let start = Instant::now() + lead;
         let start_ns = clock::duration_ns(start - self.base);

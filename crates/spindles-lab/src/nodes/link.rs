@@ -127,7 +127,7 @@ fn speed(folder: &Path, name: &str, depth: u32) -> Option<u64> {
     let said = fs::read_to_string(own.join("speed")).ok()?;
     let megabits = said.trim().parse::<u64>().ok().filter(|it| *it > 0);
     // A driver that does not know the speed reports the largest number.
-    let megabits = megabits.filter(|it| *it < u64::from(u32::MAX));
+    let megabits = megabits.filter(|megabit| *megabit < u64::from(u32::MAX));
     megabits
         .filter(|_| has_hardware || lies_on_some)
         .map(|megabits| megabits * 1_000_000)

@@ -48,7 +48,7 @@ pub(super) fn merge(
     }
     evidence
         .threads
-        .sort_by_key(|it| std::cmp::Reverse(it.cpu_ns));
+        .sort_by_key(|thread| std::cmp::Reverse(thread.cpu_ns));
     evidence.threads.truncate(THREADS_MAX);
     run.series = Some(series);
     run.evidence = Some(evidence);

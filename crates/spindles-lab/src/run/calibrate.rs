@@ -156,7 +156,8 @@ impl Parts<'_> {
                 ..Orders::new(self.interrupt)
             };
             let measured = execute::run(target.as_mut(), &plan, &orders);
-            let rate = measured.map(|it| float(per_second(it.run.counted, it.run.elapsed_ns)));
+            let rate = measured
+                .map(|measured| float(per_second(measured.run.counted, measured.run.elapsed_ns)));
             return rate.map_or_else(|_| Vec::new(), |rate| vec![(spec.full_name(), rate)]);
         }
         let Some(plan) = spec.files() else {

@@ -50,7 +50,11 @@ impl Runner<'_> {
             // One device is no array.
             let members = system.devices();
             if members.len() > 1 {
-                beneath.extend(members.iter().map(|it| physical_device_of(Path::new(it))));
+                beneath.extend(
+                    members
+                        .iter()
+                        .map(|member| physical_device_of(Path::new(member))),
+                );
             }
             let ended = system.end();
             ended.map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
@@ -127,7 +131,7 @@ impl Runner<'_> {
             .progress(0, self.total, "laying out the members");
         let interrupt = self.options.interrupt;
         let named = preflight::named_members(self.experiment).into_iter();
-        let named: Vec<String> = named.filter(|it| it.1).map(|it| it.0).collect();
+        let named: Vec<String> = named.filter(|named| named.1).map(|named| named.0).collect();
         let go_on = || go_on(interrupt);
         let laid_out = self.pool.lay_out(&go_on);
         let laid_out = laid_out.and_then(|()| pool::fill_holes(&named, &go_on));

@@ -192,7 +192,11 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
         capacity_bytes: facts.bytes(),
         ..System::default()
     };
-    if let Some(made) = spec.commands.as_ref().filter(|it| it.members > 1) {
+    if let Some(made) = spec
+        .commands
+        .as_ref()
+        .filter(|commands| commands.members > 1)
+    {
         System::OF_COMMANDS.clone_into(&mut system.level);
         system.members = u32::try_from(made.members).expect("few");
     }
@@ -254,7 +258,10 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
     let rate = spec
         .rebuild_rate
         .map(|rate| SizeBytes(rate).typed().to_string());
-    let mkfs = spec.mounting.as_ref().map(|it| it.mkfs.join(" "));
+    let mkfs = spec
+        .mounting
+        .as_ref()
+        .map(|mounting| mounting.mkfs.join(" "));
     let mkfs = mkfs.unwrap_or_default();
     let mount = spec.mounting.as_ref().map(Mounting::mount_options);
     let mount = mount.unwrap_or_default();
@@ -265,10 +272,16 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         ("rebuild rate", rate.as_deref()),
         ("flushes", spec.ignore_flushes.then_some("ignored")),
         ("read policy", spec.read_policy.map(|policy| policy.name)),
-        ("file system", spec.mounting.as_ref().map(|it| it.kind.name)),
+        (
+            "file system",
+            spec.mounting.as_ref().map(|mounting| mounting.kind.name),
+        ),
         ("mkfs", Some(mkfs.as_str()).filter(|it| !it.is_empty())),
         ("mount", Some(mount.as_str()).filter(|it| !it.is_empty())),
-        ("made by", spec.commands.as_ref().map(|it| it.up.as_str())),
+        (
+            "made by",
+            spec.commands.as_ref().map(|commands| commands.up.as_str()),
+        ),
     ];
     let chosen = chosen.into_iter();
     chosen

@@ -173,7 +173,7 @@ fn rates(experiment: &Experiment, count: usize, open: &OpenOptions) -> ((f64, f6
     let assumed = ((IN_ORDER_PER_S, RANDOM_PER_S), false);
     let mut names: Vec<(String, bool)> = preflight::named_members(experiment);
     if let Members::Devices(paths) = &experiment.members {
-        names.extend(paths.iter().take(count).map(|it| (it.clone(), false)));
+        names.extend(paths.iter().take(count).map(|path| (path.clone(), false)));
     }
     if names.is_empty() {
         return assumed;
@@ -198,12 +198,12 @@ fn rates(experiment: &Experiment, count: usize, open: &OpenOptions) -> ((f64, f6
         .collect();
     let in_order = members
         .iter()
-        .map(|it| it.read_bytes_per_s)
+        .map(|member| member.read_bytes_per_s)
         .filter(|it| *it > 0)
         .min();
     let random = members
         .iter()
-        .map(|it| it.random_reads_per_s)
+        .map(|member| member.random_reads_per_s)
         .filter(|it| *it > 0)
         .min();
     in_order.zip(random).map_or(assumed, |(in_order, random)| {

@@ -112,7 +112,11 @@ pub(crate) fn named_by(spec: &SystemSpec) -> Result<Vec<String>, String> {
 /// lab creates the array, so that the device may be written before the first run.
 pub(crate) fn named_members(experiment: &Experiment) -> Vec<(String, bool)> {
     let mut members: Vec<(String, bool)> = Vec::new();
-    for spec in experiment.systems.iter().filter(|it| it.commands.is_none()) {
+    for spec in experiment
+        .systems
+        .iter()
+        .filter(|system| system.commands.is_none())
+    {
         let is_made = !systems::kind_of(&spec.target).exists;
         let named = named_by(spec).unwrap_or_default();
         // A device by itself is the whole system, and no member.
@@ -152,7 +156,9 @@ pub(crate) fn check_devices(
             check(name).map_err(|why| wrong(0, why))?;
         }
     }
-    let named = named_members(experiment).into_iter().filter(|it| it.1);
+    let named = named_members(experiment)
+        .into_iter()
+        .filter(|named_member| named_member.1);
     let devices = match &experiment.members {
         Members::Devices(_) => members,
         Members::Files | Members::Fresh(_) => &[],
@@ -160,7 +166,7 @@ pub(crate) fn check_devices(
     let filled: Vec<String> = devices
         .iter()
         .cloned()
-        .chain(named.map(|it| it.0))
+        .chain(named.map(|named| named.0))
         .collect();
     check_holes(&filled).map_err(|why| wrong(0, why))?;
     for spec in &experiment.systems {
@@ -417,11 +423,16 @@ fn device_of_kernel_for<'a>(
     if let Some(mounting) = &spec.mounting {
         return Some(format!("a file system ({})", mounting.kind.name));
     }
-    if spec.commands.as_ref().is_some_and(|it| it.members > 0) {
+    if spec
+        .commands
+        .as_ref()
+        .is_some_and(|commands| commands.members > 0)
+    {
         return Some("`up`".to_owned());
     }
-    let tool = workloads
-        .find(|it| it.on_nodes.is_none() && matches!(it.work, Work::Newfs(_) | Work::Fio(_)));
+    let tool = workloads.find(|workload| {
+        workload.on_nodes.is_none() && matches!(workload.work, Work::Newfs(_) | Work::Fio(_))
+    });
     tool.map(|tool| tool.name.clone())
 }
 

@@ -41,7 +41,9 @@ impl Planned {
         pair: u32,
         changed: bool,
     ) -> impl Iterator<Item = Run> {
-        let names = workload_records(workload).into_iter().map(|it| it.name);
+        let names = workload_records(workload)
+            .into_iter()
+            .map(|workload_record| workload_record.name);
         let recorded = runs.into_iter().zip(names).enumerate();
         let asked = recorded.filter(|(at, _)| self.records.contains(at));
         asked.map(move |(_, (run, of))| Run {
@@ -106,7 +108,11 @@ impl Runner<'_> {
                 if is_control || is_elsewhere || !spec.runs_on(workloads_as(&it.spec)) {
                     continue;
                 }
-                for (record, name) in workload_records(spec).iter().map(|it| &it.name).enumerate() {
+                for (record, name) in workload_records(spec)
+                    .iter()
+                    .map(|workload_record| &workload_record.name)
+                    .enumerate()
+                {
                     let cell = analysis.cell(&it.spec.name, name);
                     let verdicts = cell.and_then(|cell| cell.verdicts.as_ref());
                     let changes = verdicts.map(|verdicts| verdicts.interventions());
@@ -166,7 +172,7 @@ impl Runner<'_> {
         // The parameter may affect only another phase.
         let actors = |spec: &WorkloadSpec| {
             let records = workload_records(spec);
-            records.get(record).map(|it| it.in_flight_max)
+            records.get(record).map(|record| record.in_flight_max)
         };
         let is_other = *change == Intervention::FsyncOff || actors(&changed) != actors(spec);
         is_other.then(|| How::Workload(Box::new(changed)))

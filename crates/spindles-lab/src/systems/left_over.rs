@@ -93,8 +93,11 @@ fn servers_of(folders: &[PathBuf]) -> Vec<u32> {
         let number: u32 = process.file_name().to_str()?.parse().ok()?;
         let environment = fs::read(process.path().join("environ")).ok()?;
         let mut variables = environment.split(|byte| *byte == 0);
-        let runtime =
-            variables.find_map(|it| it.strip_prefix(RUNTIME.as_bytes())?.strip_prefix(b"="))?;
+        let runtime = variables.find_map(|variable| {
+            variable
+                .strip_prefix(RUNTIME.as_bytes())?
+                .strip_prefix(b"=")
+        })?;
         let runtime = Path::new(std::ffi::OsStr::from_bytes(runtime));
         folders
             .iter()

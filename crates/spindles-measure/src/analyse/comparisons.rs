@@ -77,7 +77,7 @@ fn compared_with<'a>(
                 continue;
             };
             let quantities = quantities_of(workload, cells).iter();
-            all.extend(quantities.map(|&it| compared(experiment, cell, other, it)));
+            all.extend(quantities.map(|&quantity| compared(experiment, cell, other, quantity)));
         }
     }
     all
@@ -91,7 +91,7 @@ fn correct(
     is_asked: impl Fn(&Comparison) -> bool,
 ) -> usize {
     let pair = |it: &Comparison| (it.system.clone(), it.baseline.clone(), question(it));
-    let asked = comparisons.iter().filter(|it| is_asked(it));
+    let asked = comparisons.iter().filter(|comparison| is_asked(comparison));
     let asked = asked.map(|comparison| {
         let p_value = match errors.get(&question(comparison)) {
             Some(error) => error.p_value(comparison.log_ratio.value),
@@ -102,7 +102,10 @@ fn correct(
     let (pairs, p_values): (Vec<_>, Vec<f64>) =
         asked.collect::<BTreeMap<_, _>>().into_iter().unzip();
     let corrected: BTreeMap<_, f64> = pairs.into_iter().zip(holm(&p_values)).collect();
-    for comparison in comparisons.iter_mut().filter(|it| is_asked(it)) {
+    for comparison in comparisons
+        .iter_mut()
+        .filter(|comparison| is_asked(comparison))
+    {
         comparison.p_corrected = corrected[&pair(comparison)];
     }
     corrected.len()

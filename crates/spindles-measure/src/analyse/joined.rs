@@ -26,13 +26,19 @@ impl Offsets {
     fn after(runs: &[Run], trials: &[Run]) -> Self {
         let next = |of: fn(&Run) -> u32| {
             let numbers = runs.iter().map(of);
-            numbers.map(|it| it.saturating_add(1)).max().unwrap_or(0)
+            numbers
+                .map(|number| number.saturating_add(1))
+                .max()
+                .unwrap_or(0)
         };
         let pairs = trials.iter().filter_map(|run| run.trial.as_ref());
         Self {
             block: next(|run| run.repetition_block),
             order: next(|run| run.order),
-            pair: pairs.map(|it| it.pair.saturating_add(1)).max().unwrap_or(0),
+            pair: pairs
+                .map(|pair| pair.pair.saturating_add(1))
+                .max()
+                .unwrap_or(0),
         }
     }
 }

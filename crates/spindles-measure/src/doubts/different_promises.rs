@@ -36,7 +36,9 @@ pub(super) static KIND: Kind = Kind {
         the promise.",
     find: |analysis| {
         let promises = PROMISES.iter();
-        promises.filter_map(|it| differing(analysis, it)).collect()
+        promises
+            .filter_map(|promise| differing(analysis, promise))
+            .collect()
     },
 };
 

@@ -128,7 +128,7 @@ static OF_THE_END: &[&Kind] = &[&missing_runs::KIND, &stopped_early::KIND];
 /// Removes doubts that don't apply to a running experiment, because runs and blocks are still to
 /// come.
 pub fn retain_while_going(findings: &mut Vec<Finding>) {
-    findings.retain(|it| OF_THE_END.iter().all(|kind| kind.name != it.kind));
+    findings.retain(|finding| OF_THE_END.iter().all(|kind| kind.name != finding.kind));
 }
 
 /// Returns the kind of this name.

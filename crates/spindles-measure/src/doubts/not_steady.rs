@@ -16,7 +16,7 @@ pub(super) static KIND: Kind = Kind {
         by_workload(analysis, |cell| {
             (!analysis.rate_was_set(cell)).then_some(())?;
             let fails = |steady: Option<Steady>| steady.filter(|steady| !steady.holds());
-            let between = fails(cell.steady).map(|it| format!("range {}", percent(it.range)));
+            let between = fails(cell.steady).map(|fails| format!("range {}", percent(fails.range)));
             let runs = analysis.runs_of(cell);
             let within: Vec<Steady> = runs
                 .filter(|run| run.workload.duration_ns > 0)

@@ -62,7 +62,7 @@ fn shares_disk(analysis: &Analysis, member: &str) -> bool {
     let calibrated = analysis.calibration.iter();
     let mut members = calibrated.flat_map(|it| &it.members);
     let own = members.clone().find(|it| it.name == member);
-    if own.is_some_and(|it| it.failed.is_some()) {
+    if own.is_some_and(|own| own.failed.is_some()) {
         return false;
     }
     analysis.experiment.shared_device
@@ -78,7 +78,9 @@ fn alone(analysis: &Analysis) -> Vec<(String, String)> {
         return Vec::new();
     };
     let groups = groups(analysis, calibration);
-    let far = groups.iter().flat_map(|it| it.far_from_peers(calibration));
+    let far = groups
+        .iter()
+        .flat_map(|group| group.far_from_peers(calibration));
     far.collect()
 }
 
@@ -95,10 +97,10 @@ fn groups<'a>(analysis: &'a Analysis, calibration: &'a Calibration) -> Vec<Group
     for run in &analysis.runs {
         let journal = run.system.journal();
         let members = run.evidence.iter().flat_map(|it| &it.members);
-        let names = members.map(|it| &*it.name);
-        let members: Vec<&str> = names.filter(|it| journal != Some(it)).collect();
+        let names = members.map(|member| &*member.name);
+        let members: Vec<&str> = names.filter(|name| journal != Some(name)).collect();
         let is_known = |group: &Group<'_>| {
-            group.journal == journal && members.iter().all(|it| group.members.contains(it))
+            group.journal == journal && members.iter().all(|member| group.members.contains(member))
         };
         if members.len() > 1 && !groups.iter().any(is_known) {
             groups.push(Group { members, journal });
@@ -106,7 +108,11 @@ fn groups<'a>(analysis: &'a Analysis, calibration: &'a Calibration) -> Vec<Group
     }
     if groups.is_empty() {
         groups.push(Group {
-            members: calibration.members.iter().map(|it| &*it.name).collect(),
+            members: calibration
+                .members
+                .iter()
+                .map(|member| &*member.name)
+                .collect(),
             journal: None,
         });
     }
@@ -116,13 +122,15 @@ fn groups<'a>(analysis: &'a Analysis, calibration: &'a Calibration) -> Vec<Group
 impl Group<'_> {
     fn far_from_peers(&self, calibration: &Calibration) -> Vec<(String, String)> {
         let members = self.members.iter();
-        let rates: Vec<&MemberRate> = members.filter_map(|it| calibration.member(it)).collect();
+        let rates: Vec<&MemberRate> = members
+            .filter_map(|member| calibration.member(member))
+            .collect();
         let mut details = Vec::new();
         for name in &self.members {
             let Some(own) = calibration.member(name) else {
                 continue;
             };
-            let others = rates.iter().copied().filter(|it| it.name != own.name);
+            let others = rates.iter().copied().filter(|rate| rate.name != own.name);
             let others: Vec<&MemberRate> = others.collect();
             let far_below = RATES.iter().filter_map(|rate| rate.far_below(own, &others));
             let said: Vec<String> = far_below.chain(own.failed.clone()).collect();
@@ -131,7 +139,7 @@ impl Group<'_> {
                 details.push(((*name).to_owned(), detail));
             }
         }
-        let journal = self.journal.and_then(|it| calibration.member(it));
+        let journal = self.journal.and_then(|journal| calibration.member(journal));
         if let Some(said) = journal.and_then(|own| WRITES.far_below(own, &rates)) {
             let name = self.journal.unwrap_or_default();
             let detail = format!("{name}, the device of a journal, alone: {said}");
@@ -173,7 +181,10 @@ impl RateOf {
     /// Compares a member with its peers. `None` unless its rate is far below their median.
     fn far_below(&self, own: &MemberRate, others: &[&MemberRate]) -> Option<String> {
         let own = to_f64((self.of)(own));
-        let mut others: Vec<f64> = others.iter().map(|it| to_f64((self.of)(it))).collect();
+        let mut others: Vec<f64> = others
+            .iter()
+            .map(|other| to_f64((self.of)(other)))
+            .collect();
         others.retain(|&rate| rate > 0.0);
         others.sort_by(f64::total_cmp);
         let ends = [*others.first()?, *others.last()?];
@@ -200,7 +211,9 @@ impl RateOf {
 /// Reports a member that the actors of a cell waited for, with its name.
 fn late(analysis: &Analysis, cell: &Cell) -> Option<(String, String)> {
     let facts = Facts::of(analysis, cell)?;
-    let straggler = facts.straggler().filter(|it| it.share >= SHARE_MIN)?;
+    let straggler = facts
+        .straggler()
+        .filter(|straggler| straggler.share >= SHARE_MIN)?;
     let name = straggler.member.name.clone();
     let detail = format!(
         "{name} in {} of {} ({})",

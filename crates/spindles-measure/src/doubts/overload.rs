@@ -13,7 +13,7 @@ pub(super) static KIND: Kind = Kind {
         time): find out what.",
     find: |analysis| {
         by_workload(analysis, |cell| {
-            analysis.overload(cell).map(|it| it.words())
+            analysis.overload(cell).map(|overload| overload.words())
         })
     },
 };

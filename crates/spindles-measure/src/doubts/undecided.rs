@@ -18,18 +18,18 @@ pub(super) static KIND: Kind = Kind {
         let unresolved = analysis.unresolved(HALF_WIDTH_TARGET);
         let wide = unresolved.iter().filter(|it| {
             let comparison = analysis.comparison(&it.system, &it.workload);
-            comparison.is_some_and(|it| it.verdict == Verdict::NoDifferenceShown)
+            comparison.is_some_and(|comparison| comparison.verdict == Verdict::NoDifferenceShown)
                 && it.half_width.is_finite()
         });
         let wide: Vec<_> = wide.collect();
         let of = |workload: &crate::Workload| {
             let mine = wide.iter().filter(|it| it.workload == workload.name);
             let said: Vec<String> = mine
-                .map(|it| match it.blocks_needed {
+                .map(|mine| match mine.blocks_needed {
                     Some(needed) if needed <= BLOCKS_MAX => {
-                        format!("{} (about {needed} blocks)", it.system)
+                        format!("{} (about {needed} blocks)", mine.system)
                     }
-                    _ => format!("{} (over {BLOCKS_MAX} blocks)", it.system),
+                    _ => format!("{} (over {BLOCKS_MAX} blocks)", mine.system),
                 })
                 .collect();
             (!said.is_empty()).then(|| format!("{}: {}", workload.name, listed(&said)))

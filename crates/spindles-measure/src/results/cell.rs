@@ -117,8 +117,8 @@ impl Repetition {
         let per_second = |ns: u64| 1e9 / to_f64(ns);
         match quantity {
             Quantity::Rate | Quantity::Time => Some(self.per_second),
-            Quantity::ResponseP99 => self.response.map(|it| per_second(it.p99_ns)),
-            Quantity::ResponseP50 => self.response.map(|it| per_second(it.p50_ns)),
+            Quantity::ResponseP99 => self.response.map(|response| per_second(response.p99_ns)),
+            Quantity::ResponseP50 => self.response.map(|response| per_second(response.p50_ns)),
         }
     }
 }
@@ -176,15 +176,15 @@ impl Cell {
     /// Returns the speeds of the repetitions.
     pub(crate) fn speeds(&self, quantity: Quantity) -> impl Iterator<Item = f64> {
         let repetitions = self.repetitions.iter();
-        repetitions.filter_map(move |it| it.speed(quantity))
+        repetitions.filter_map(move |repetition| repetition.speed(quantity))
     }
 
     /// Returns true if its figure measures a cache more than the disks.
     pub fn is_cached(&self) -> bool {
-        let verdicts = self.verdicts.iter().flat_map(|it| &it.cache);
+        let verdicts = self.verdicts.iter().flat_map(|verdict| &verdict.cache);
         verdicts
             .into_iter()
-            .any(|it| it.grade == Grade::CacheFigure)
+            .any(|verdict| verdict.grade == Grade::CacheFigure)
     }
 }
 

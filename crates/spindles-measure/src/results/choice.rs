@@ -116,13 +116,15 @@ impl Choice {
     /// The rankings that count and have a winner.
     pub fn counting(&self) -> impl Iterator<Item = &Ranking> {
         let rankings = self.workloads.iter();
-        rankings.filter(|it| it.not_counted.is_none() && it.best().next().is_some())
+        rankings.filter(|ranking| ranking.not_counted.is_none() && ranking.best().next().is_some())
     }
 
     /// Returns why a workload does not count, if so.
     pub fn not_counted(&self, workload: &str) -> Option<Reason> {
         let mut rankings = self.workloads.iter();
-        rankings.find(|it| it.workload == workload)?.not_counted
+        rankings
+            .find(|ranking| ranking.workload == workload)?
+            .not_counted
     }
 
     /// Number of counting rankings in which a system is among the best.
@@ -140,7 +142,9 @@ impl Ranking {
 
     /// Returns the rank of a system.
     pub fn standing(&self, system: &str) -> Option<&Standing> {
-        self.standings.iter().find(|it| it.system == system)
+        self.standings
+            .iter()
+            .find(|standing| standing.system == system)
     }
 }
 
@@ -152,6 +156,8 @@ impl Weighted {
 }
 
 fn best(standings: &[Standing]) -> impl Iterator<Item = &str> {
-    let best = standings.iter().filter(|it| it.place == Place::Best);
-    best.map(|it| &*it.system)
+    let best = standings
+        .iter()
+        .filter(|standing| standing.place == Place::Best);
+    best.map(|best| &*best.system)
 }

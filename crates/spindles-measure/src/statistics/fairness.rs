@@ -15,7 +15,8 @@ mod tests {
 
     #[test]
     fn equal_shares_are_fair_and_one_taker_is_not() {
-        let rounded = |rates: &[f64]| fairness(rates).map(|it| (it * 1000.0).round() / 1000.0);
+        let rounded =
+            |rates: &[f64]| fairness(rates).map(|fairness| (fairness * 1000.0).round() / 1000.0);
         assert_eq!(rounded(&[5.0; 8]), Some(1.0));
         assert_eq!(rounded(&[7.0, 0.0, 0.0, 0.0]), Some(0.25));
         // (1 + 2 + 3)² ÷ (3 × (1 + 4 + 9)).

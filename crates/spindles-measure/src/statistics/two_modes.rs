@@ -54,9 +54,15 @@ pub fn two_modes(histogram: &Histogram) -> Option<TwoModes> {
         is_one.then(|| (bins[valley] / lower, valley, low, high))
     });
     let valleys: Vec<(f64, usize, usize, usize)> = valleys.collect();
-    let least = valleys.iter().map(|it| it.0).min_by(f64::total_cmp)?;
+    let least = valleys
+        .iter()
+        .map(|valley| valley.0)
+        .min_by(f64::total_cmp)?;
     // Take the middle of a broad valley.
-    let deepest: Vec<_> = valleys.iter().filter(|it| it.0 <= least + 1e-9).collect();
+    let deepest: Vec<_> = valleys
+        .iter()
+        .filter(|valley| valley.0 <= least + 1e-9)
+        .collect();
     let &&(_, valley, low, high) = deepest.get(deepest.len() / 2)?;
     let antimode = value_of(valley);
     let below: u64 = histogram
@@ -87,7 +93,12 @@ fn binned(histogram: &Histogram) -> Vec<f64> {
 /// Smooths each bin with its neighbours, 1 : 2 : 1, twice, so that sparse peaks become smooth.
 fn smoothed(bins: &[f64]) -> Vec<f64> {
     let once = |bins: &[f64]| -> Vec<f64> {
-        let at = |index: Option<usize>| index.and_then(|it| bins.get(it)).copied().unwrap_or(0.0);
+        let at = |index: Option<usize>| {
+            index
+                .and_then(|index| bins.get(index))
+                .copied()
+                .unwrap_or(0.0)
+        };
         (0..bins.len())
             .map(|index| {
                 let beside = at(index.checked_sub(1)) + at(index.checked_add(1));

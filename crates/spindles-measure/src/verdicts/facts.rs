@@ -217,7 +217,11 @@ impl MemberFacts {
     /// calibration decides, otherwise the kernel's flag. The kernel also sets that flag for most
     /// virtual disks, so a disk that is faster than an arm does not count.
     pub fn seeks(&self) -> bool {
-        match self.alone.as_ref().map_or(0, |it| it.random_reads_per_s) {
+        match self
+            .alone
+            .as_ref()
+            .map_or(0, |alone| alone.random_reads_per_s)
+        {
             0 => self.rotational && self.requests_per_s <= SEEKS_PER_S_MAX * self.busy,
             measured => to_f64(measured) < SEEKS_PER_S_MAX,
         }
@@ -225,7 +229,10 @@ impl MemberFacts {
 
     /// Smallest share of the time that the member needs for these bytes: sequential access only.
     pub fn demand_min(&self) -> Option<f64> {
-        let alone = self.alone.as_ref().filter(|it| it.read_bytes_per_s > 0)?;
+        let alone = self
+            .alone
+            .as_ref()
+            .filter(|alone| alone.read_bytes_per_s > 0)?;
         let read = to_f64(alone.read_bytes_per_s);
         // If writing is not allowed, assume that writes are as fast as reads.
         let write = match alone.write_bytes_per_s {
@@ -237,7 +244,10 @@ impl MemberFacts {
 
     /// Largest share of the time that it needs: every request random, one at a time.
     pub fn demand_max(&self) -> Option<f64> {
-        let alone = self.alone.as_ref().filter(|it| it.random_reads_per_s > 0)?;
+        let alone = self
+            .alone
+            .as_ref()
+            .filter(|alone| alone.random_reads_per_s > 0)?;
         Some(self.demand_min()? + self.requests_per_s / to_f64(alone.random_reads_per_s))
     }
 
@@ -311,7 +321,7 @@ impl MemberFacts {
 /// Load of a member relative to the mean of others: the larger ratio of bytes and requests.
 pub(super) fn asked(member: &MemberFacts, others: &[&MemberFacts]) -> f64 {
     let beside = |of: fn(&MemberFacts) -> f64| {
-        let others: Vec<f64> = others.iter().map(|it| of(it)).collect();
+        let others: Vec<f64> = others.iter().map(|other| of(other)).collect();
         of(member) / crate::statistics::mean(&others).max(f64::MIN_POSITIVE)
     };
     beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s))
@@ -322,11 +332,11 @@ pub(super) fn asked(member: &MemberFacts, others: &[&MemberFacts]) -> f64 {
 fn beside_peers(each: &[MemberFacts], name: &str) -> Option<[f64; 2]> {
     let member = each.iter().find(|it| it.name == name)?;
     let others = each.iter().filter(|it| it.name != name);
-    let peers: Vec<&MemberFacts> = others.filter(|it| member.compares_with(it)).collect();
+    let peers: Vec<&MemberFacts> = others.filter(|other| member.compares_with(other)).collect();
     if peers.is_empty() || asked(member, &peers) >= HOT {
         return None;
     }
-    let times: Vec<f64> = peers.iter().map(|it| it.answer_s).collect();
+    let times: Vec<f64> = peers.iter().map(|peer| peer.answer_s).collect();
     Some([member.answer_s, median(&times)])
 }
 
@@ -355,7 +365,7 @@ impl Facts {
         let window_ns: f64 = runs.iter().map(|(run, it)| watched_ns(run, it)).sum();
         let experiment = &analysis.experiment;
         let mut systems = experiment.systems.iter();
-        let system = systems.find(|it| it.name == cell.system);
+        let system = systems.find(|system| system.name == cell.system);
         let mut facts = Self {
             rate: cell.rate,
             per_second: cell.geometric_mean,
@@ -432,14 +442,15 @@ impl Facts {
     fn add_devices(&mut self, analysis: &Analysis, runs: &[(&Run, &Evidence)], window_ns: f64) {
         let calibration = analysis.calibration.as_ref();
         self.together_bytes_per_s = calibration
-            .map(|it| to_f64(it.together_bytes_per_s))
+            .map(|calibration| to_f64(calibration.together_bytes_per_s))
             .filter(|&rate| rate > 0.0);
         let all: Vec<&DeviceUse> = runs.iter().flat_map(|(_, it)| carriers(it)).collect();
         let names = names(all.iter().map(|it| &*it.name));
         for (place, name) in names.iter().enumerate() {
             let mine = all.iter().filter(|it| it.name == *name);
-            let sums = Sums::of(mine.map(|&it| (it.clone().into(), it.flush_ns)));
-            let alone = calibration.and_then(|it| alone(it, name, place, names.len()));
+            let sums = Sums::of(mine.map(|&mine| (mine.clone().into(), mine.flush_ns)));
+            let alone =
+                calibration.and_then(|calibration| alone(calibration, name, place, names.len()));
             let mut known = analysis.environment.devices.iter();
             let rotational = known.any(|it| it.name == *name && it.rotational);
             let member = sums.member(name, window_ns, alone);
@@ -452,8 +463,10 @@ impl Facts {
         let each: Vec<&MemberUse> = runs.iter().flat_map(|(_, it)| &it.members).collect();
         for name in self::names(each.iter().map(|it| &*it.name)) {
             let mine = each.iter().filter(|it| it.name == name);
-            let sums = Sums::of(mine.map(|&it| (it.clone(), None)));
-            let alone = calibration.and_then(|it| it.member(name)).cloned();
+            let sums = Sums::of(mine.map(|&mine| (mine.clone(), None)));
+            let alone = calibration
+                .and_then(|calibration| calibration.member(name))
+                .cloned();
             let member = sums.member(name, window_ns, alone);
             if journal == Some(name) {
                 self.journal = Some(member);
@@ -463,7 +476,7 @@ impl Facts {
         }
         let any_member = runs
             .iter()
-            .any(|(_, it)| it.devices.iter().any(|it| it.member));
+            .any(|(_, it)| it.devices.iter().any(|device| device.member));
         if self.each.is_empty() && any_member {
             self.each.clone_from(&self.members);
         }
@@ -498,8 +511,9 @@ impl Facts {
                 |bits: Option<u64>| bits.map(|bits| to_f64(bits) / 8.0).filter(|&it| it > 0.0);
             let receives_max = bytes(sums.bits_per_s);
             let shaped = bytes(sums.sent_bits_per_s);
-            let sends_max =
-                receives_max.map_or(shaped, |most| Some(shaped.map_or(most, |it| it.min(most))));
+            let sends_max = receives_max.map_or(shaped, |most| {
+                Some(shaped.map_or(most, |shaped| shaped.min(most)))
+            });
             let ways = [(sums.received, receives_max), (sums.sent, sends_max)];
             let share =
                 |(bytes, most): (f64, Option<f64>)| Some((bytes * 1e9 / window_ns / most?, most));
@@ -511,8 +525,10 @@ impl Facts {
                 name: name.to_owned(),
                 // A higher share means that a queue let a burst pass: the rate says nothing about
                 // such a short time.
-                busy: busiest.map(|it| it.0).filter(|share| *share <= BURST),
-                bytes_per_s_max: busiest.and_then(|it| it.1),
+                busy: busiest
+                    .map(|busiest| busiest.0)
+                    .filter(|share| *share <= BURST),
+                bytes_per_s_max: busiest.and_then(|busiest| busiest.1),
                 held_back: sums.held_back * PACKET_BYTES / sums.received.max(sums.sent).max(1.0),
             });
         }
@@ -550,9 +566,9 @@ impl Facts {
 
     /// Sum of the members' rates alone. `None` if one is unknown.
     pub fn sum_alone(&self, of: fn(&MemberRate) -> u64) -> Option<f64> {
-        let alone = self.members.iter().map(|it| it.alone.as_ref());
+        let alone = self.members.iter().map(|member| member.alone.as_ref());
         let sum = alone
-            .map(|it| it.map(|it| to_f64(of(it))))
+            .map(|alone| alone.map(|alone| to_f64(of(alone))))
             .sum::<Option<f64>>();
         sum.filter(|&sum| sum > 0.0)
     }
@@ -616,8 +632,12 @@ impl Facts {
 
     /// Lower bound for the mean number of actors that wait at members (Little's law).
     pub fn actors_at_members(&self) -> f64 {
-        let in_flight: f64 = self.members.iter().map(|it| it.in_flight).sum();
-        let requests: f64 = self.members.iter().map(|it| it.requests_per_s).sum();
+        let in_flight: f64 = self.members.iter().map(|member| member.in_flight).sum();
+        let requests: f64 = self
+            .members
+            .iter()
+            .map(|member| member.requests_per_s)
+            .sum();
         // An operation may issue several requests at once, but has one actor.
         let at_once = requests / self.operations_per_s.max(f64::MIN_POSITIVE);
         in_flight / at_once.max(1.0)
@@ -628,7 +648,7 @@ impl Facts {
     /// waits for resources without counters.
     pub fn actors_seen(&self) -> f64 {
         let elsewhere = self.actors * (self.sync_share() + self.metadata_share());
-        let links: f64 = self.links.iter().filter_map(|it| it.busy).sum();
+        let links: f64 = self.links.iter().filter_map(|link| link.busy).sum();
         self.actors_at_members() + links + self.cpu_busy * self.cpus + elsewhere
     }
 
@@ -640,7 +660,11 @@ impl Facts {
         }
         let mut loads = vec![("the CPUs".to_owned(), self.cpu_busy)];
         // A thread that waits for a CPU is short of CPU time, not idle.
-        loads.extend(self.threads.iter().map(|it| (it.name.clone(), it.ready())));
+        loads.extend(
+            self.threads
+                .iter()
+                .map(|thread| (thread.name.clone(), thread.ready())),
+        );
         for member in &self.members {
             loads.push((member.name.clone(), member.load(self.direct)?));
         }
@@ -737,15 +761,18 @@ fn watched_ns(run: &Run, evidence: &Evidence) -> f64 {
 
 /// The devices that carry a run: the known members, or else all devices.
 fn carriers(evidence: &Evidence) -> impl Iterator<Item = &DeviceUse> {
-    let any_member = evidence.devices.iter().any(|it| it.member);
+    let any_member = evidence.devices.iter().any(|device| device.member);
     let devices = evidence.devices.iter();
-    devices.filter(move |it| it.member || !any_member)
+    devices.filter(move |device| device.member || !any_member)
 }
 
 /// Bytes moved at the lowest layer that was counted, in the run without its warm-up. `None` if
 /// nothing was counted.
 fn moved(run: &Run) -> Option<Traffic> {
-    let evidence = run.evidence.as_ref().filter(|it| !it.devices.is_empty());
+    let evidence = run
+        .evidence
+        .as_ref()
+        .filter(|evidence| !evidence.devices.is_empty());
     let Some(evidence) = evidence else {
         let members =
             (!run.each_member.is_empty() || run.members.total() > 0).then_some(run.members);
@@ -770,7 +797,11 @@ fn moved(run: &Run) -> Option<Traffic> {
 /// Returns why no bottleneck can be found in a cell, if so.
 fn not_sought(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
     let is_open = |it: &&Workload| it.name == cell.workload && it.arrivals_per_s > 0;
-    let is_open = analysis.experiment.workloads.iter().any(|it| is_open(&it));
+    let is_open = analysis
+        .experiment
+        .workloads
+        .iter()
+        .any(|workload| is_open(&workload));
     if is_open && analysis.rate_was_set(cell) {
         return Some("operations came at a set rate, and most runs kept up with it".to_owned());
     }
@@ -827,11 +858,14 @@ fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Opti
         return Some(known.clone());
     }
     let members = &calibration.members;
-    let on_it: Vec<&MemberRate> = members.iter().filter(|it| it.device == name).collect();
+    let on_it: Vec<&MemberRate> = members
+        .iter()
+        .filter(|member| member.device == name)
+        .collect();
     if let [only] = on_it[..] {
         return Some(only.clone());
     }
-    if members.len() == of && members.iter().all(|it| it.device.is_empty()) {
+    if members.len() == of && members.iter().all(|member| member.device.is_empty()) {
         return members.get(place).cloned();
     }
     let most = |of: fn(&MemberRate) -> u64| members.iter().map(of).max();
@@ -866,7 +900,7 @@ fn alike<'a>(
 fn same_but_for_size(a: &Workload, b: &Workload) -> bool {
     !a.kind.is_empty()
         && a.kind == b.kind
-        && a.part.as_ref().map(|it| &it.phase) == b.part.as_ref().map(|it| &it.phase)
+        && a.part.as_ref().map(|part| &part.phase) == b.part.as_ref().map(|part| &part.phase)
         && a.operation_bytes == b.operation_bytes
         && a.rate == b.rate
 }

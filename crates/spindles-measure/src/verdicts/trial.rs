@@ -18,7 +18,7 @@ pub(crate) fn tried(trials: &[Run], system: &str, workload: &str) -> Vec<Tried> 
         .filter(|run| run.failed.is_none())
     {
         let Some(trial) = &run.trial else { continue };
-        let at = changes.iter().position(|it| *it == trial.change);
+        let at = changes.iter().position(|change| *change == trial.change);
         let at = at.unwrap_or_else(|| {
             changes.push(trial.change.clone());
             pairs.push(BTreeMap::new());

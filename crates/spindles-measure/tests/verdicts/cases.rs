@@ -701,30 +701,30 @@ impl Case {
             sent: noisy(counters.sent, random),
             ..LinkUse::default()
         });
-        let devices = counters.devices.iter().map(|it| DeviceUse {
+        let devices = counters.devices.iter().map(|device| DeviceUse {
             // Other programs read and write a little too.
-            busy_ns: noisy(it.busy_ns, random).min(counters.window_ns),
-            queue_ns: noisy(it.queue_ns, random),
-            flush_ns: it.flush_ns.filter(|_| !self.lacks.flush_time),
+            busy_ns: noisy(device.busy_ns, random).min(counters.window_ns),
+            queue_ns: noisy(device.queue_ns, random),
+            flush_ns: device.flush_ns.filter(|_| !self.lacks.flush_time),
             bytes: Traffic {
-                read: noisy(it.bytes.read, random),
-                written: noisy(it.bytes.written, random),
+                read: noisy(device.bytes.read, random),
+                written: noisy(device.bytes.written, random),
             },
-            ..it.clone()
+            ..device.clone()
         });
         let devices: Vec<DeviceUse> = devices.collect();
         let members = devices.iter().filter(|_| !self.lacks.members);
-        let members = members.map(|it| MemberUse {
-            name: it.name.clone(),
-            busy_ns: it.busy_ns,
-            in_flight_ns: it.queue_ns,
-            requests: it.requests,
-            bytes: it.bytes,
+        let members = members.map(|member| MemberUse {
+            name: member.name.clone(),
+            busy_ns: member.busy_ns,
+            in_flight_ns: member.queue_ns,
+            requests: member.requests,
+            bytes: member.bytes,
             errors: 0,
         });
-        let threads = counters.threads.iter().map(|it| ThreadUse {
-            run_delay_ns: it.run_delay_ns.filter(|_| !self.lacks.run_delay),
-            ..it.clone()
+        let threads = counters.threads.iter().map(|thread| ThreadUse {
+            run_delay_ns: thread.run_delay_ns.filter(|_| !self.lacks.run_delay),
+            ..thread.clone()
         });
         Evidence {
             window_ns: 0,

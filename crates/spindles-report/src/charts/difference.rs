@@ -37,7 +37,9 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     let frame_of = |is_time: bool| {
         let all = analysis.comparisons.iter().chain(&analysis.overall);
         let mine = all.filter(move |it| it.quantity.is_time() == is_time);
-        let logs = mine.clone().map(|it| logs(it.quantity, &it.log_ratio));
+        let logs = mine
+            .clone()
+            .map(|mine| logs(mine.quantity, &mine.log_ratio));
         Frame::of(logs, mine.map(figure))
     };
     let (of_rates, of_times) = (frame_of(false), frame_of(true));
@@ -151,7 +153,7 @@ impl Frame {
         logs: impl Iterator<Item = (f64, f64, f64)> + Clone,
         figures: impl Iterator<Item = String>,
     ) -> Self {
-        let longest = figures.map(|it| it.chars().count()).max();
+        let longest = figures.map(|figure| figure.chars().count()).max();
         Self {
             range: range(logs),
             figures_wide: (float(longest.unwrap_or(0)) * FIGURE_WIDE).max(52.0),
@@ -181,7 +183,7 @@ fn draw(workload: &str, rows: &[&Comparison], frame: Frame, baseline: &str) -> S
         .iter()
         .filter_map(|comparison| comparison.noise_floor)
         .fold(0.0, f64::max);
-    let bars: Vec<Bar> = rows.iter().map(|it| bar(workload, it)).collect();
+    let bars: Vec<Bar> = rows.iter().map(|row| bar(workload, row)).collect();
     let words = format!("{workload}, difference from {baseline}");
     draw_bars(&words, &bars, frame, floor)
 }

@@ -54,7 +54,7 @@ fn value(repetition: &Repetition, quantity: Quantity) -> f64 {
 fn draw(workload: &str, quantity: Quantity, cells: &[&Cell]) -> String {
     let values = || {
         let repetitions = cells.iter().flat_map(|cell| &cell.repetitions);
-        repetitions.map(|it| value(it, quantity))
+        repetitions.map(|repetition| value(repetition, quantity))
     };
     let low = values().fold(f64::INFINITY, f64::min);
     let high = values().fold(0.0, f64::max);

@@ -48,8 +48,8 @@ pub(super) fn drawn(
     };
     let ratios = singles.rows.iter().filter_map(of);
     let frame = Frame::of(
-        ratios.clone().map(|it| logs(Quantity::Rate, it)),
-        ratios.map(|it| figure(it, large)),
+        ratios.clone().map(|ratios| logs(Quantity::Rate, ratios)),
+        ratios.map(|ratio| figure(ratio, large)),
     );
     let names = singles.names();
     let workloads = analysis.experiment.workloads.iter();

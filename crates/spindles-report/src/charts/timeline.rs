@@ -79,7 +79,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
 /// Rates after the warm-up, or all rates if the run has nothing else.
 fn timed(run: &Run) -> Vec<f64> {
     let rates = run.rates_over_time();
-    let warm_up = run.series.as_ref().map_or(0, |it| it.warm_up_slots);
+    let warm_up = run.series.as_ref().map_or(0, |series| series.warm_up_slots);
     let warm_up = usize::try_from(warm_up).unwrap_or(usize::MAX);
     match rates.get(warm_up..) {
         Some(timed) if !timed.is_empty() => timed.to_vec(),
@@ -95,7 +95,11 @@ fn panel(workload: &str, lanes: &[Lane]) -> Panel {
     if lanes.iter().any(|lane| lane.runs.len() > 1) {
         swatches.push(("faint", "the others"));
     }
-    let warm = |run: &&Run| run.series.as_ref().is_some_and(|it| it.warm_up_slots > 0);
+    let warm = |run: &&Run| {
+        run.series
+            .as_ref()
+            .is_some_and(|series| series.warm_up_slots > 0)
+    };
     let mut note = format!("each lane from 0 to {}", figures::rate(most, rate));
     if runs().any(warm) {
         swatches.push(("warm-up", "warm-up"));
@@ -195,7 +199,7 @@ fn points(run: &Run, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     let slot_ns = run
         .series
         .as_ref()
-        .map_or(0.0, |it| figures::float(it.slot_ns));
+        .map_or(0.0, |series| figures::float(series.slot_ns));
     let points = rates.chunks(each).enumerate().map(|(at, chunk)| {
         let mean = chunk.iter().sum::<f64>() / super::float(chunk.len());
         let middle = super::float(at * each) + super::float(chunk.len()) / 2.0;

@@ -128,7 +128,7 @@ pub(crate) fn wholes<'a>(
     let of = u32::try_from(analysis.blocks()).unwrap_or(u32::MAX);
     let mut names: Vec<&str> = Vec::new();
     let workloads = analysis.experiment.workloads.iter();
-    for workload in workloads.filter(|it| kinds.contains(&&*it.kind)) {
+    for workload in workloads.filter(|workload| kinds.contains(&&*workload.kind)) {
         let (name, _) = whole_and_phase(workload);
         if !names.contains(&name) {
             names.push(name);

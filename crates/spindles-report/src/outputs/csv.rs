@@ -104,7 +104,7 @@ fn ratios<'a>(analysis: &'a Analysis, run: &Run) -> Vec<(Quantity, &'a str, f64)
     let speed = |system: &str, quantity: Quantity| {
         let cell = analysis.cell(system, &run.workload.name)?;
         let mut repetitions = cell.repetitions.iter();
-        let mine = repetitions.find(|it| it.block == run.repetition_block)?;
+        let mine = repetitions.find(|repetition| repetition.block == run.repetition_block)?;
         mine.speed(quantity)
     };
     let quantities = analysis.quantities(&run.workload).iter();

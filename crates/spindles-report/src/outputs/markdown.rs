@@ -60,17 +60,17 @@ fn which(analysis: &Analysis, text: &mut String) {
         line(text, &format!("**{}**\n", cell(sentence)));
     }
     line(text, &format!("{}\n", cell(&matrix.legend(analysis))));
-    let systems = matrix.systems.iter().map(|it| cell(&it.name));
+    let systems = matrix.systems.iter().map(|system| cell(&system.name));
     let titles: Vec<String> = std::iter::once(String::new()).chain(systems).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     table_head(text, &titles);
     for (name, texts) in &matrix.facts {
-        let texts: Vec<String> = texts.iter().map(|it| cell(it)).collect();
+        let texts: Vec<String> = texts.iter().map(|text| cell(text)).collect();
         line(text, &format!("| {name} | {} |", texts.join(" | ")));
     }
     for row in &matrix.rows {
         let places = row.places.iter();
-        let places = places.map(|it| it.map_or(String::new(), choice::cell));
+        let places = places.map(|place| place.map_or(String::new(), choice::cell));
         let places: Vec<String> = places.collect();
         line(
             text,
@@ -120,12 +120,15 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
 }
 
 fn table_of(columns: &[Column], text: &mut String) {
-    let titles: Vec<String> = columns.iter().map(|it| cell(&it.title)).collect();
+    let titles: Vec<String> = columns.iter().map(|column| cell(&column.title)).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     table_head(text, &titles);
-    let rows = columns.first().map_or(0, |it| it.texts.len());
+    let rows = columns.first().map_or(0, |column| column.texts.len());
     for row in 0..rows {
-        let cells: Vec<String> = columns.iter().map(|it| cell(&it.texts[row])).collect();
+        let cells: Vec<String> = columns
+            .iter()
+            .map(|column| cell(&column.texts[row]))
+            .collect();
         line(text, &format!("| {} |", cells.join(" | ")));
     }
 }

@@ -155,7 +155,8 @@ fn first_screen(analysis: &Analysis, matrix: &choice::Matrix<'_>, options: &Opti
     if !options.all_doubts {
         let room = FIRST_SCREEN_LINES_MAX.saturating_sub(used(&text) + used(&after));
         let with_remedies = (0..=words::DOUBTS_SHOWN).rev();
-        let mut drawn = with_remedies.map(|it| brief_doubts(&analysis.findings, options, it));
+        let mut drawn =
+            with_remedies.map(|with_remedy| brief_doubts(&analysis.findings, options, with_remedy));
         doubts_text = drawn.find(|it| used(it) <= room).unwrap_or(brief);
     }
     text + &doubts_text + &after
@@ -204,7 +205,10 @@ fn drawn_matrix(
 /// Writes the verdict on every pair of systems, by workload.
 fn all_pairs(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     let choice = &analysis.choice;
-    let rankings = choice.workloads.iter().filter(|it| it.pairs.len() > 1);
+    let rankings = choice
+        .workloads
+        .iter()
+        .filter(|workload| workload.pairs.len() > 1);
     for (at, ranking) in rankings.enumerate() {
         if at == 0 {
             let title = format!(
@@ -218,7 +222,7 @@ fn all_pairs(analysis: &Analysis, options: &Options, tables: &mut Tables) {
         let (systems, rows) = choice::pairs(ranking);
         let first = Column {
             title: ranking.workload.clone(),
-            texts: systems.iter().map(|it| (*it).to_owned()).collect(),
+            texts: systems.iter().map(|system| (*system).to_owned()).collect(),
             figures: false,
             expendable: 0,
         };
@@ -254,7 +258,7 @@ fn against_own_baselines(analysis: &Analysis, options: &Options, tables: &mut Ta
         && let Some(verdicts) = columns.last_mut()
     {
         let marks = analysis.own_comparisons.iter();
-        let marks = marks.map(|it| figures::mark(it.verdict).to_owned());
+        let marks = marks.map(|mark| figures::mark(mark.verdict).to_owned());
         verdicts.texts = marks.collect();
     }
     tables.captioned(own_baselines::TABLE.caption(), columns, options);
@@ -357,9 +361,13 @@ fn systems_across(
     questions: &[Question<'_>],
 ) -> Vec<Column> {
     let baseline = analysis.experiment.baseline.as_str();
-    let names = questions.iter().map(|it| question_name(*it)).collect();
+    let names = questions
+        .iter()
+        .map(|question| question_name(*question))
+        .collect();
     let figures = questions.iter().map(|question| {
-        let figure = question.and_then(|it| comparisons::baseline_figure(analysis, baseline, it));
+        let figure = question
+            .and_then(|question| comparisons::baseline_figure(analysis, baseline, question));
         figure.unwrap_or_default()
     });
     let mut columns = vec![
@@ -367,7 +375,9 @@ fn systems_across(
         overview_column(baseline, figures.collect(), true),
     ];
     columns.extend(systems.iter().map(|system| {
-        let texts = questions.iter().map(|it| difference(analysis, system, *it));
+        let texts = questions
+            .iter()
+            .map(|question| difference(analysis, system, *question));
         overview_column(system, texts.collect(), true)
     }));
     columns
@@ -382,7 +392,9 @@ fn questions_across(
     let names = systems.iter().map(|&system| system.to_owned()).collect();
     let mut columns = vec![overview_column("", names, false)];
     columns.extend(questions.iter().map(|question| {
-        let texts = systems.iter().map(|it| difference(analysis, it, *question));
+        let texts = systems
+            .iter()
+            .map(|system| difference(analysis, system, *question));
         overview_column(&question_name(*question), texts.collect(), true)
     }));
     columns
@@ -409,7 +421,8 @@ fn difference(analysis: &Analysis, system: &str, question: Question<'_>) -> Stri
         None => analysis.overall.iter().find(|c| c.system == system),
         Some(question) => comparisons::comparison_of(analysis, system, question),
     };
-    if let Some(figure) = question.and_then(|it| comparisons::baseline_figure(analysis, system, it))
+    if let Some(figure) =
+        question.and_then(|question| comparisons::baseline_figure(analysis, system, question))
     {
         return figure;
     }

@@ -61,13 +61,15 @@ impl Page {
         };
         let served = self.served.as_ref();
         let policy = served.map_or(POLICY, |_| "");
-        let nonce = served.map_or(String::new(), |it| format!(" nonce=\"{}\"", it.nonce));
-        let style = served.map_or("", |it| it.style);
-        let script = served.map_or(SCRIPT, |it| it.script);
-        let above = served.map_or("", |it| &it.above);
+        let nonce = served.map_or(String::new(), |served| {
+            format!(" nonce=\"{}\"", served.nonce)
+        });
+        let style = served.map_or("", |served| served.style);
+        let script = served.map_or(SCRIPT, |served| served.script);
+        let above = served.map_or("", |served| &served.above);
         let brand = format!("{LOGO}<b>Spindles</b> <span>lab report</span>");
-        let brand = served.map_or(brand.clone(), |it| {
-            format!("<a href=\"{}\">{brand}</a>", escape(&it.home))
+        let brand = served.map_or(brand.clone(), |served| {
+            format!("<a href=\"{}\">{brand}</a>", escape(&served.home))
         });
         let promise = served.map_or(
             "Nothing in this page asks the network for anything.",

@@ -27,7 +27,7 @@ fn body(analysis: &Analysis) -> String {
 }
 
 fn drawn(matrix: &Matrix<'_>) -> String {
-    let names: Vec<&str> = matrix.systems.iter().map(|it| &*it.name).collect();
+    let names: Vec<&str> = matrix.systems.iter().map(|system| &*system.name).collect();
     let head: String = names
         .iter()
         .map(|name| format!("<th scope=\"col\" class=\"n\">{}</th>", escape(name)))
@@ -86,8 +86,8 @@ fn weighted(analysis: &Analysis) -> String {
         .map(|standing| {
             let of = |text: fn(Quantity, &_, &str) -> String| {
                 let behind = standing.behind.as_ref();
-                behind.map_or(String::new(), |it| {
-                    text(Quantity::Rate, it, words::TIMES_IN_TABLES)
+                behind.map_or(String::new(), |behind| {
+                    text(Quantity::Rate, behind, words::TIMES_IN_TABLES)
                 })
             };
             let place = match standing.place {
@@ -115,11 +115,11 @@ fn weighted(analysis: &Analysis) -> String {
         |at| (1..3).contains(&at),
         &rows,
     );
-    let shares = weighted.shares.iter().map(|it| {
-        let percent = it.share * 100.0;
+    let shares = weighted.shares.iter().map(|share| {
+        let percent = share.share * 100.0;
         format!(
             "{} {} %",
-            it.workload,
+            share.workload,
             figures::round(&figures::three_digits(percent))
         )
     });

@@ -135,7 +135,12 @@ impl TextTable {
             return String::new();
         };
         let titles: Vec<&str> = columns.iter().map(|column| column.title.as_str()).collect();
-        let row = |at: usize| columns.iter().map(|it| it.texts[at].clone()).collect();
+        let row = |at: usize| {
+            columns
+                .iter()
+                .map(|column| column.texts[at].clone())
+                .collect()
+        };
         let rows: Vec<Vec<String>> = (0..first.texts.len()).map(row).collect();
         let is_figure = |column: usize| columns[column].figures;
         let class = (self.class)(titles.len());

@@ -14,7 +14,7 @@ pub(super) static SECTION: Section = Section {
 
 fn body(analysis: &Analysis) -> String {
     let rankings = analysis.choice.workloads.iter();
-    let panels: Vec<String> = (rankings.filter(|it| it.pairs.len() > 1))
+    let panels: Vec<String> = (rankings.filter(|ranking| ranking.pairs.len() > 1))
         .map(panel)
         .collect();
     if panels.is_empty() {

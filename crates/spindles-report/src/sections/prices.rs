@@ -34,8 +34,8 @@ const GB: f64 = 1e9;
 fn priced(analysis: &Analysis) -> Vec<(&System, f64)> {
     let systems = analysis.experiment.systems.iter();
     systems
-        .filter(|it| Some(&it.name) != analysis.experiment.control.as_ref())
-        .filter_map(|system| Some((system, system.price.filter(|it| it.is_finite())?)))
+        .filter(|system| Some(&system.name) != analysis.experiment.control.as_ref())
+        .filter_map(|system| Some((system, system.price.filter(|price| price.is_finite())?)))
         .collect()
 }
 
@@ -69,7 +69,7 @@ fn rows(analysis: &Analysis) -> Vec<Vec<String>> {
     ];
     let workloads = analysis.experiment.workloads.iter();
     // A rate set in advance is the same for all systems, and a single operation has a time instead.
-    for workload in workloads.filter(|it| analysis.quantities(it) == [Quantity::Rate]) {
+    for workload in workloads.filter(|workload| analysis.quantities(workload) == [Quantity::Rate]) {
         let (unit, words) = match workload.rate {
             Rate::Bytes => (MB, "MB/s"),
             Rate::Operations => (1000.0, "1,000 op/s"),

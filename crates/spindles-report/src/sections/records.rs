@@ -14,13 +14,14 @@ pub(super) static SECTION: Section = Section {
 fn body(analysis: &Analysis) -> String {
     // Totals are derived from runs, so they are not records.
     let mut experiment = analysis.experiment.clone();
-    experiment.workloads.retain(|it| !it.is_total());
+    experiment.workloads.retain(|workload| !workload.is_total());
     let head = [
         Record::Experiment(experiment),
         Record::Environment(analysis.environment.clone()),
     ];
     let calibration = analysis.calibration.iter();
-    let calibration = calibration.map(|it| Record::Calibration(Box::new(it.clone())));
+    let calibration =
+        calibration.map(|calibration| Record::Calibration(Box::new(calibration.clone())));
     let runs = analysis
         .runs
         .iter()

@@ -80,7 +80,9 @@ pub static METRICS: &[Metric] = &[
             for array in &facts.arrays {
                 for state in MEMBER_STATES {
                     let members = array.status.members.iter();
-                    let count = members.filter(|it| member_state(it.state) == state).count();
+                    let count = members
+                        .filter(|member| member_state(member.state) == state)
+                        .count();
                     let count = u64::try_from(count).expect("64 bits");
                     samples(&[&array.name, state], count);
                 }

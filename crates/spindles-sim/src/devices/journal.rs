@@ -82,8 +82,8 @@ impl JournalDisk {
         let contents = self.disk.contents();
         let device = JournalDevice::decode(&contents[PAGE_BYTES])
             .or_else(|_| JournalDevice::decode(&contents[OTHER_PAGE_BYTES]));
-        let log = device.map_or(0, |it| {
-            it.first_block(block_size).0 * u64::from(block_size.bytes())
+        let log = device.map_or(0, |device| {
+            device.first_block(block_size).0 * u64::from(block_size.bytes())
         });
         let sector_bytes = u64::try_from(self.disk.sector_bytes()).expect("small");
         let log = log / sector_bytes..self.disk.bytes() / sector_bytes;

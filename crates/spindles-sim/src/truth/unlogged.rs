@@ -143,7 +143,7 @@ impl Stack {
                 }
                 Below::Array(_) => None,
             };
-            !this.lost.contains(member) && newest.is_some_and(|it| !it.missing().is_empty())
+            !this.lost.contains(member) && newest.is_some_and(|newest| !newest.missing().is_empty())
         })
     }
 

@@ -67,7 +67,7 @@ impl Layout {
 
     /// Returns the bytes of a file; `None` if it does not exist.
     pub fn bytes(&self, file: FileId) -> Option<u64> {
-        self.files.get(&file).map(|it| it.bytes)
+        self.files.get(&file).map(|file| file.bytes)
     }
 
     /// Makes a file at least this long.

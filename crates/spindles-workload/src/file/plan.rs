@@ -206,7 +206,10 @@ impl Choices {
     }
 
     fn place(&self, name: &str) -> usize {
-        let place = self.parameters.iter().position(|it| it.name == name);
+        let place = self
+            .parameters
+            .iter()
+            .position(|parameter| parameter.name == name);
         place.unwrap_or_else(|| panic!("{} has no {name}", self.kind))
     }
 
@@ -365,7 +368,11 @@ impl FilePlan {
 
     /// Returns how long endless phases run, in seconds; 0 if the kind has none.
     pub fn seconds(&self) -> u64 {
-        let timed = self.kind.parameters.iter().any(|it| it.name == SECONDS);
+        let timed = self
+            .kind
+            .parameters
+            .iter()
+            .any(|parameter| parameter.name == SECONDS);
         if timed { self.value(SECONDS) } else { 0 }
     }
 

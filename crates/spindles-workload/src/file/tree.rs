@@ -142,12 +142,16 @@ mod tests {
         assert_eq!(folders.count(), 1010);
         let mean = tree.bytes() / FILES;
         assert!((13_000..20_000).contains(&mean), "{mean}");
-        let mut bytes: Vec<u64> = tree.entries.iter().filter_map(|it| it.bytes).collect();
+        let mut bytes: Vec<u64> = tree
+            .entries
+            .iter()
+            .filter_map(|entry| entry.bytes)
+            .collect();
         bytes.sort_unstable();
         let median = bytes[bytes.len() / 2];
         assert!((3_600..4_200).contains(&median), "{median}");
         let files = tree.entries.iter().filter(|entry| entry.bytes.is_some());
-        let depth: usize = files.map(|it| it.path.matches('/').count()).sum();
+        let depth: usize = files.map(|file| file.path.matches('/').count()).sum();
         let tenths = depth * 10 / usize::try_from(FILES).unwrap();
         assert!((41..=50).contains(&tenths), "{tenths}");
         // A folder comes before its contents, and no name occurs twice.

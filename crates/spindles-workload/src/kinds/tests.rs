@@ -368,7 +368,7 @@ fn mixed_and_endless() {
     let issues = oldest_first(&plan);
     let reads = issues
         .iter()
-        .filter(|it| it.operation == Operation::Read)
+        .filter(|issue| issue.operation == Operation::Read)
         .count();
     assert_eq!(issues.len(), 8192);
     assert!((1900..2200).contains(&reads), "{reads}");

@@ -284,7 +284,7 @@ mod tests {
         words.retain(|word| !word.is_empty());
         let end = words
             .iter()
-            .position(|it| matches!(&**it, "&" | "&&" | "|" | "||" | ">" | "<" | "#"));
+            .position(|word| matches!(&**word, "&" | "&&" | "|" | "||" | ">" | "<" | "#"));
         words.truncate(end.unwrap_or(words.len()));
         words
     }
@@ -302,15 +302,19 @@ mod tests {
             let folder = std::fs::read_dir(std::path::Path::new(docs).join(folder)).unwrap();
             pages.extend(folder.map(|entry| entry.unwrap().path()));
         }
-        pages.retain(|page| page.extension().is_some_and(|it| it == "md" || it == "txt"));
+        pages.retain(|page| {
+            page.extension()
+                .is_some_and(|extension| extension == "md" || extension == "txt")
+        });
         let mut tried = 0;
         for page in &pages {
             let text = std::fs::read_to_string(page).unwrap();
             let is_help = page.ends_with("help.txt");
             for line in text.lines() {
                 let line = line.strip_prefix("$ ").or(is_help.then_some(line));
-                let line =
-                    line.filter(|it| it.starts_with("spindles ") && !it.contains(['\\', '$', '…']));
+                let line = line.filter(|line| {
+                    line.starts_with("spindles ") && !line.contains(['\\', '$', '…'])
+                });
                 // A remark may follow the command.
                 let line = line.and_then(|line| line.split("  ").next());
                 let Some(line) = line else { continue };

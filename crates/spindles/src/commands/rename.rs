@@ -58,7 +58,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 impl Perform for Rename {
     fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
         let to = &self.to;
-        if ui.serving().is_some_and(|it| it.is_other_export(to)) {
+        if ui
+            .serving()
+            .is_some_and(|serving| serving.is_other_export(to))
+        {
             bail!(
                 "clients of this server find another array by the name '{to}', even if that was \
                  renamed: choose another name, or stop serving that array first"

@@ -105,7 +105,10 @@ fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
     }
     let examined = examine(old).ok()?;
     let (record, _) = examined.found.record().ok()?;
-    let active = record.members().iter().filter(|it| it.state.takes_part());
+    let active = record
+        .members()
+        .iter()
+        .filter(|member| member.state.takes_part());
     if record.parent == Uuid::NIL && active.count() <= 1 {
         return None;
     }

@@ -232,8 +232,9 @@ fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec
         .flat_map(|_| survey.reports.iter().flat_map(moved_away));
     warnings.extend(moved);
     warnings.extend(serving.map(Serving::losses).unwrap_or_default());
-    let may_rebuild = serving.is_some_and(|it| {
-        it.refuses(&Operation::Rebuild(Rebuild::default()))
+    let may_rebuild = serving.is_some_and(|serving| {
+        serving
+            .refuses(&Operation::Rebuild(Rebuild::default()))
             .is_none()
     });
     match &survey.needs_force {
@@ -771,7 +772,7 @@ impl View<'_> {
         if let Some(numbers) = self.numbers {
             line(format!("  {}", numbers_line(numbers)));
             let clients = numbers.clients.iter();
-            clients.for_each(|it| line(format!("  {}", client_line(it))));
+            clients.for_each(|client| line(format!("  {}", client_line(client))));
             for address in self.addresses {
                 line(format!("  clients find it at {address}"));
             }
@@ -817,7 +818,7 @@ impl View<'_> {
                 line(format!(
                     "  member {index}: {name}, {state}{onto}{lacks}{lagging}"
                 ));
-                if let Some(left) = device.and_then(|it| it.left_bytes) {
+                if let Some(left) = device.and_then(|device| device.left_bytes) {
                     line(format!(
                         "    writes found no space where it lies; {} is left there now",
                         arrays::size(left)

@@ -57,7 +57,7 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    if let Some(fresh) = arguments.devices.iter().find(|it| is_fresh(it)) {
+    if let Some(fresh) = arguments.devices.iter().find(|device| is_fresh(device)) {
         return Err(end_of_server(fresh, &servers_given(fresh)));
     }
     let several = arrays::several(&arguments.devices)?;

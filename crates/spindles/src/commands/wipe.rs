@@ -77,7 +77,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         }
         if let Some(users) = device.users.as_ref().filter(|_| !arguments.force) {
             let command = freed_by(name).map(|it| words::errors::releases(&it, name));
-            let command = command.map_or_else(String::new, |it| format!(", as by `{it}`"));
+            let command =
+                command.map_or_else(String::new, |command| format!(", as by `{command}`"));
             ui.line(format!("  in use by {users}: stop that first{command}"));
         }
     }

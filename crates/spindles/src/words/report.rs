@@ -70,7 +70,10 @@ pub(crate) fn warnings_before(added: &Added) -> Vec<String> {
 /// These devices do not affect commands on the array. For arrays that lack members, `warnings`
 /// lists them.
 pub(crate) fn replaced_texts(report: &ArrayReport) -> Vec<String> {
-    let whole = report.arrays().into_iter().filter(|it| !it.is_degraded());
+    let whole = report
+        .arrays()
+        .into_iter()
+        .filter(|array| !array.is_degraded());
     let replaced = whole.flat_map(|it| &it.replaced);
     replaced.map(|text| format!("left out: {text}")).collect()
 }

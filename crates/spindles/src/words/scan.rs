@@ -41,7 +41,7 @@ fn role(forgotten: &Forgotten) -> String {
 /// again.
 pub(crate) fn former(given: &Given, are_replaced: bool) -> Vec<String> {
     let former = given.former.iter();
-    let former = former.filter(|it| it.is_replaced == are_replaced);
+    let former = former.filter(|former| former.is_replaced == are_replaced);
     former.map(left_out).collect()
 }
 

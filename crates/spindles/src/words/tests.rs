@@ -25,7 +25,9 @@ use std::error::Error;
 /// Checks that the text names these commands, and that the command line accepts each.
 fn names(text: &str, commands: &[&str]) {
     let quoted = text.split('`').skip(1).step_by(2);
-    let named: Vec<&str> = quoted.filter(|it| it.starts_with("spindles ")).collect();
+    let named: Vec<&str> = quoted
+        .filter(|quoted| quoted.starts_with("spindles "))
+        .collect();
     assert_eq!(named, commands, "{text}");
     for command in named {
         // The texts name these without arguments.

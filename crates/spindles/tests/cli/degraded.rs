@@ -150,7 +150,12 @@ fn a_member_returning_after_a_crash_restores_all_writes() {
         };
         let left_out = json["left_out"].as_array().expect("a list").iter();
         let left_out: Vec<_> = left_out
-            .map(|it| (number(&it["offset_bytes"]), number(&it["bytes"])))
+            .map(|left_out| {
+                (
+                    number(&left_out["offset_bytes"]),
+                    number(&left_out["bytes"]),
+                )
+            })
             .collect();
         is_old_or_new(&folder.read("out"), &left_out);
     }

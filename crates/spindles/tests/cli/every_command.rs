@@ -105,8 +105,9 @@ fn every_command_has_a_manual_page() {
         let options = options
             .split_whitespace()
             .filter(|word| word.starts_with("--"));
-        for option in options.filter(|it| {
-            it.trim_start_matches("--")
+        for option in options.filter(|option| {
+            option
+                .trim_start_matches("--")
                 .chars()
                 .all(|c| c.is_ascii_lowercase())
         }) {

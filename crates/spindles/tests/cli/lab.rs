@@ -681,7 +681,7 @@ fn the_next_lab_removes_mounts_and_servers_of_a_killed_one() {
             .into_iter()
             .flatten()
             .flatten()
-            .map(|it| it.file_name());
+            .map(|entry| entry.file_name());
         names.any(|name| name != "lost+found")
     };
     while !has_files() {

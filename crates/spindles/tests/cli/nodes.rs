@@ -222,7 +222,7 @@ fn a_link_of_1_gbit_is_seen() {
     assert!(
         links
             .iter()
-            .all(|it| it.sent_bits_per_s == Some(1_000_000_000))
+            .all(|link| link.sent_bits_per_s == Some(1_000_000_000))
     );
 }
 
@@ -281,7 +281,10 @@ fn nodes_run_copies_on_files_and_fio() {
     assert_eq!(write.latency["fsync"].total(), 2);
     let cp = of("cp nodes 2 write");
     assert_eq!(cp.application.written, 2 * 2 * (2 << 20));
-    assert_eq!(cp.evidence.as_ref().map(|it| it.actors), Some(4));
+    assert_eq!(
+        cp.evidence.as_ref().map(|evidence| evidence.actors),
+        Some(4)
+    );
     let slots = &cp.series.as_ref().expect("a series").slots;
     let in_slots: u64 = slots.iter().map(|slot| slot.operations).sum();
     assert_eq!(in_slots, cp.operations);

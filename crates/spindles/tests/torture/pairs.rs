@@ -275,16 +275,21 @@ impl Pair {
 
     fn contents(&self, used: &[String]) -> BTreeMap<&'static str, Vec<u8>> {
         let others = MEMBERS.into_iter().chain(OTHERS);
-        let others = others.filter(|it| !used.iter().any(|used| used == it));
+        let others = others.filter(|other| !used.iter().any(|used| used == other));
         others
-            .map(|it| (it, fs::read(self.place.path(it)).expect("it is there")))
+            .map(|other| {
+                (
+                    other,
+                    fs::read(self.place.path(other)).expect("it is there"),
+                )
+            })
             .collect()
     }
 
     fn come_to(&self, stage: Stage, first: &mut Running) {
         let is_there = |done: Option<f64>| match stage {
             Stage::Accepted => done.is_some(),
-            Stage::Middle => done.is_some_and(|it| it >= 0.5),
+            Stage::Middle => done.is_some_and(|done| done >= 0.5),
             Stage::Ended => false,
         };
         while !first.has_ended() && !is_there(self.jobs_done()) {
@@ -335,7 +340,7 @@ impl Pair {
         self.does(&format!("scrub {} --restart", self.name))?;
         let status = self.status()?;
         let members = status["members"].as_array().ok_or("no members")?;
-        let is_healthy = members.iter().all(|it| it["state"] == "active");
+        let is_healthy = members.iter().all(|member| member["state"] == "active");
         self.stop()?;
         if !is_healthy {
             self.serve(" --degraded")?;

@@ -42,7 +42,7 @@ fn create(place: &World, level: &str, devices: &[&str], checksum: &str) {
     let members: Vec<&str> = devices
         .iter()
         .copied()
-        .filter(|it| *it != JOURNAL)
+        .filter(|device| *device != JOURNAL)
         .collect();
     let journal = if members.len() < devices.len() {
         " --journal journal"

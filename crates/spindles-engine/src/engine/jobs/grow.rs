@@ -584,7 +584,10 @@ impl Engine {
     /// Forgets the old map: everything is moved.
     fn grown(&mut self) {
         self.geometry = self.geometry.clone().grown();
-        let array = self.metadata.persistence().map(|it| &*it.array);
+        let array = self
+            .metadata
+            .persistence()
+            .map(|persistence| &*persistence.array);
         let (part, older) = parts(array, &self.geometry);
         self.regions.set_parts(part, older);
         self.shape = Shape::whole(&self.geometry);

@@ -27,7 +27,11 @@ impl Engine {
         let journal = self.journal.as_ref();
         let lost = journal.is_some_and(|journal| journal.placement.is_lost());
         let group = self.ranges[id].group.0;
-        let is_unplaced = || self.unplaced.as_ref().is_none_or(|it| it.contains(&group));
+        let is_unplaced = || {
+            self.unplaced
+                .as_ref()
+                .is_none_or(|unplaced| unplaced.contains(&group))
+        };
         asks && (lost || !self.read_only && is_unplaced())
     }
 

@@ -648,7 +648,7 @@ impl Engine {
         let works = self
             .journal
             .as_ref()
-            .is_some_and(|it| it.placement.device_works());
+            .is_some_and(|journal| journal.placement.device_works());
         match (record.device == Uuid::NIL, works) {
             (true, _) => JournalStatus::Members,
             (false, true) => JournalStatus::Device,
@@ -697,7 +697,7 @@ impl Engine {
         let lost = self
             .journal
             .as_ref()
-            .is_some_and(|it| it.placement.is_lost());
+            .is_some_and(|journal| journal.placement.is_lost());
         if lost && !self.mutated(Mutation::TrustLostJournal) {
             return self.batch_lost();
         }

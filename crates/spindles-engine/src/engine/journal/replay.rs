@@ -279,7 +279,7 @@ impl Engine {
         if self
             .journal
             .as_ref()
-            .is_some_and(|it| it.placement.is_lost())
+            .is_some_and(|journal| journal.placement.is_lost())
         {
             return self.replay_lost();
         }

@@ -123,7 +123,7 @@ impl Engine {
         }
         if journal
             .device
-            .is_some_and(|it| it.nonce != journal.record.nonce)
+            .is_some_and(|device| device.nonce != journal.record.nonce)
         {
             // The device was stamped since, and superblocks do not count on the stamp yet: every
             // logged block is in place.

@@ -139,7 +139,9 @@ impl FioWork {
 
     /// Returns true if it runs for a time, whatever its work.
     fn is_timed(&self) -> bool {
-        self.options.get("time_based").is_some_and(|it| it != "0")
+        self.options
+            .get("time_based")
+            .is_some_and(|option| option != "0")
     }
 
     /// Returns the kind of I/O: `randread` of `randread:8`.

@@ -64,7 +64,11 @@ impl Reader<'_> {
     /// Checks that the scale is large enough for the figures to be meaningful.
     pub(super) fn check_scale(&self, raw: &RawFile) -> Result<(), ExperimentError> {
         let scale = self.tuning.scale;
-        let Some(least) = raw.scale_min.as_ref().filter(|it| scale < *it.get_ref()) else {
+        let Some(least) = raw
+            .scale_min
+            .as_ref()
+            .filter(|scale_min| scale < *scale_min.get_ref())
+        else {
             return Ok(());
         };
         let what = format!(

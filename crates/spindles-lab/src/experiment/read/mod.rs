@@ -72,7 +72,10 @@ impl Experiment {
         let weights = reader.keep(reader.weights(raw.weights.as_ref(), &workload_names));
         reader.check_systems_of(&raw_workloads, &names);
         let first = names.first().copied().unwrap_or_default();
-        let baseline = raw.baseline.as_ref().map_or(first, |it| it.get_ref());
+        let baseline = raw
+            .baseline
+            .as_ref()
+            .map_or(first, |baseline| baseline.get_ref());
         let nodes = reader.keep(reader.nodes(&raw)).flatten();
         let count = nodes.as_ref().map_or(0, |nodes| nodes.names.len());
         let (workloads, left_out) = reader.with_enough_nodes(workloads, count);
@@ -89,7 +92,7 @@ impl Experiment {
             warmup_operations: repetitions.warmup_operations,
             empty_caches,
             confirm: raw.confirm.unwrap_or(false),
-            scale_min: raw.scale_min.as_ref().map(|it| *it.get_ref()),
+            scale_min: raw.scale_min.as_ref().map(|scale_min| *scale_min.get_ref()),
             time_limit: repetitions.time_limit,
             scaled_how: scaled_how(raw.scaled.unwrap_or_default(), reader.tuning),
             members,

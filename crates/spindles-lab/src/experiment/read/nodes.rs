@@ -125,7 +125,7 @@ impl Reader<'_> {
         };
         Ok(Some(OnNodes {
             count: u32::try_from(count).expect("checked"),
-            device: raw.device.as_ref().map(|it| it.get_ref().clone()),
+            device: raw.device.as_ref().map(|device| device.get_ref().clone()),
         }))
     }
 

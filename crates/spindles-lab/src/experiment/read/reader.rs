@@ -41,7 +41,7 @@ impl Reader<'_> {
         let mut mistakes = self.mistakes.take();
         mistakes.sort_by_key(|mistake| mistake.line);
         let mut seen = BTreeSet::new();
-        mistakes.retain(|it| seen.insert((it.line, it.what.clone())));
+        mistakes.retain(|mistake| seen.insert((mistake.line, mistake.what.clone())));
         match read {
             Some(read) if mistakes.is_empty() => Ok(read),
             _ => Err(ExperimentError {
@@ -248,7 +248,7 @@ impl Reader<'_> {
 
 /// Refuses a key of workloads on blocks for a workload on files, which has parameters instead.
 pub(super) fn not_for_files(kind: &str, parameters: &[file::Parameter], key: &str) -> String {
-    let names: Vec<_> = parameters.iter().map(|it| it.name).collect();
+    let names: Vec<_> = parameters.iter().map(|parameter| parameter.name).collect();
     format!(
         "{kind} works on files, and `{key}` is for workloads on blocks: give `parameters = {{ .. \
          }}` with any of {}",

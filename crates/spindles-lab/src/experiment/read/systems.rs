@@ -119,7 +119,8 @@ impl Reader<'_> {
             chunk_bytes: own.or(chunk).filter(|_| means(&options::CHUNK)),
             consistency: consistency.filter(|_| means(&options::CONSISTENCY)),
             checksum: checksum.filter(|_| means(&options::CHECKSUM)),
-            journal: (journal.filter(|_| means(&options::JOURNAL))).map(|it| it.get_ref().clone()),
+            journal: (journal.filter(|_| means(&options::JOURNAL)))
+                .map(|journal| journal.get_ref().clone()),
             rebuild_rate: rebuild_rate.filter(|_| means(&options::REBUILD_RATE)),
             price: self.keep(self.price(raw.price.as_ref())).flatten(),
             read_policy: read_policy.filter(|_| means(&options::READ_POLICY)),
@@ -127,7 +128,10 @@ impl Reader<'_> {
             is_served: is_served && means(&options::THROUGH),
             mounting: self.keep(self.mounting(raw)).flatten(),
             commands,
-            baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
+            baseline: raw
+                .baseline
+                .as_ref()
+                .map(|baseline| baseline.get_ref().clone()),
             line: self.line_of(&span),
         })
     }
@@ -263,9 +267,9 @@ impl Reader<'_> {
         };
         Ok(Some(Commands {
             up: up.get_ref().clone(),
-            down: raw.down.as_ref().map(|it| it.get_ref().clone()),
+            down: raw.down.as_ref().map(|down| down.get_ref().clone()),
             members: usize::try_from(members.unwrap_or(0)).expect("few"),
-            loops: raw.loops.as_ref().is_none_or(|it| *it.get_ref()),
+            loops: raw.loops.as_ref().is_none_or(|loops| *loops.get_ref()),
         }))
     }
 }

@@ -47,7 +47,11 @@ impl Reader<'_> {
                 ));
             }
         };
-        if let Some(systems) = raw.systems.as_ref().filter(|it| it.get_ref().is_empty()) {
+        if let Some(systems) = raw
+            .systems
+            .as_ref()
+            .filter(|systems| systems.get_ref().is_empty())
+        {
             let what = "`systems` names none: name some, or leave it out for all".to_owned();
             self.keep::<()>(Err(self.at(&systems.span(), what)));
         }
@@ -208,7 +212,10 @@ impl Reader<'_> {
             chosen.insert(name.clone(), self.parameter(name, value)?);
         }
         let span = raw.span_of_parameters();
-        let timed = kind.parameters.iter().any(|it| it.name == file::SECONDS);
+        let timed = kind
+            .parameters
+            .iter()
+            .any(|parameter| parameter.name == file::SECONDS);
         let mut plan = kind.plan(&chosen, self.tuning.scale, 0);
         if let (Ok(scaled), Some(seconds), true) = (&plan, self.tuning.seconds, timed) {
             plan = Ok(scaled.clone().with_seconds(seconds));
@@ -318,12 +325,12 @@ impl Reader<'_> {
         self.refuse(keys_of_blocks(raw), |key| not_for_programs(raw, key))?;
         let span = raw.span_of_parameters();
         let parameters = raw.parameters.as_ref().map(Spanned::get_ref);
-        let command = parameters.and_then(|it| it.get("command"));
+        let command = parameters.and_then(|parameters| parameters.get("command"));
         let words: Vec<String> = command
-            .and_then(|it| it.get_ref().as_str())
+            .and_then(|command| command.get_ref().as_str())
             .map(|text| text.split_whitespace().map(str::to_owned).collect())
             .unwrap_or_default();
-        let others = parameters.is_some_and(|it| it.len() > 1);
+        let others = parameters.is_some_and(|parameters| parameters.len() > 1);
         if words.is_empty() || others {
             let what = "newfs takes one parameter, the command that gets the device as its last \
                 argument: parameters = { command = \"mkfs.ext4 -q -F\" }";

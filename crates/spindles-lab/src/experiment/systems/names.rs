@@ -37,7 +37,8 @@ pub(crate) fn check(target: &str, members: usize) -> Result<(), String> {
 pub(crate) fn check_without_commands(target: &str) -> Result<(), String> {
     let is_ours = |name: &str| {
         let number = name.strip_prefix("MEMBER");
-        name == "DIR" || number.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_digit()))
+        name == "DIR"
+            || number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let first = parts(target).find_map(|part| match part {
         Part::Name(name, text) if is_ours(name) => Some(text),

@@ -277,7 +277,7 @@ mod tests {
         ] {
             let subject = Subject::new(target, members);
             let found = all.iter().filter(|it| (it.means_something)(&subject));
-            let found: Vec<_> = found.map(|it| it.name).collect();
+            let found: Vec<_> = found.map(|found| found.name).collect();
             assert_eq!(found.join(" "), expected, "{target}");
         }
         let mut single = Subject::new("single", &Members::Files);

@@ -56,7 +56,7 @@ fn parse_only(job: &str) -> io::Result<std::process::Output> {
     let written = child
         .stdin
         .take()
-        .map(|mut it| it.write_all(job.as_bytes()));
+        .map(|mut stdin| stdin.write_all(job.as_bytes()));
     let output = child.wait_with_output()?;
     // fio may exit at the first wrong line: then its message counts.
     match written {

@@ -63,7 +63,7 @@ pub(crate) fn read(said: &str, run: &mut Run) -> Result<(), String> {
     let percent = |key: &str| job[key].as_f64().unwrap_or(0.0);
     let share = (percent("usr_cpu") + percent("sys_cpu")) / 100.0;
     let jobs = run.workload.parameters.get("numjobs");
-    let jobs = jobs.and_then(|it| it.parse::<u64>().ok()).unwrap_or(1);
+    let jobs = jobs.and_then(|jobs| jobs.parse::<u64>().ok()).unwrap_or(1);
     run.cpu_ns.workload = spindles_workload::file::times(elapsed_ns * jobs, share);
     run.cpu_ns.machine = run
         .cpu_ns

@@ -108,7 +108,11 @@ fn run(
             let process_ns = measured.window.process_ns();
             engine_ns = process_ns.saturating_sub(measured.run.cpu_ns.workload);
         }
-        let own = measured.run.evidence.as_ref().map(|it| it.members.clone());
+        let own = measured
+            .run
+            .evidence
+            .as_ref()
+            .map(|evidence| evidence.members.clone());
         let own = own.filter(|members| !members.is_empty());
         let cache = CacheUse {
             file_bytes: plan.bytes(),

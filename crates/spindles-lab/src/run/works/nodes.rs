@@ -62,7 +62,11 @@ impl<'a> UnderTest<'a> {
     {
         Home {
             watched,
-            listen: self.experiment.nodes.as_ref().and_then(|it| it.listen),
+            listen: self
+                .experiment
+                .nodes
+                .as_ref()
+                .and_then(|nodes| nodes.listen),
             empty_caches: self.empty_caches,
             idle_permille: self.idle_permille,
             interrupt: self.options.interrupt,

@@ -96,7 +96,7 @@ impl System for Mounted {
         let exported = &mount.exported;
         let members = devices
             .iter()
-            .filter_map(|it| physical_device_of(Path::new(it)));
+            .filter_map(|device| physical_device_of(Path::new(device)));
         let mut watched: Vec<(String, bool)> = members.map(|name| (name, true)).collect();
         let carrier = exported.device.strip_prefix("/dev/").unwrap_or_default();
         if !watched.iter().any(|(name, _)| name == carrier) {
@@ -130,7 +130,10 @@ impl System for Mounted {
         let Some((program, arguments)) = self.how.kind.check.split_first() else {
             return Ok(());
         };
-        let mut arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let mut arguments: Vec<String> = arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect();
         arguments.push(exported.device.clone());
         let checked = undo::run(program, &arguments);
         checked.map(drop).map_err(|why| {

@@ -23,14 +23,16 @@ pub(super) static RULE: Rule = Rule {
     read: |facts| {
         let threads = facts.threads.iter();
         let longest = threads.max_by(|a, b| level(a).total_cmp(&level(b)));
-        let waited = longest.filter(|it| it.waits > 0.0).map(|it| {
-            format!(
-                ", {} was on one in {} of the time and waited for one in {}",
-                it.name,
-                percent(it.on_cpu),
-                percent(it.waits)
-            )
-        });
+        let waited = longest
+            .filter(|longest| longest.waits > 0.0)
+            .map(|longest| {
+                format!(
+                    ", {} was on one in {} of the time and waited for one in {}",
+                    longest.name,
+                    percent(longest.on_cpu),
+                    percent(longest.waits)
+                )
+            });
         (facts.cpus > 0.0).then(|| Reading {
             level: (facts.cpu_busy / BUSY).max(longest.map_or(0.0, level)),
             certain: facts.cpu_busy >= BUSY,

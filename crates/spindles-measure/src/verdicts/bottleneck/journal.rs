@@ -23,7 +23,10 @@ pub(super) static RULE: Rule = Rule {
     ],
     refuses: false,
     read: |facts| {
-        let journal = facts.journal.as_ref().filter(|it| it.answers > 0.0)?;
+        let journal = facts
+            .journal
+            .as_ref()
+            .filter(|journal| journal.answers > 0.0)?;
         let share = facts.share_for(journal, 0.0);
         Some(Reading {
             level: share / SHARE,

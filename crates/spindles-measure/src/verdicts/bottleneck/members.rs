@@ -38,7 +38,7 @@ pub(super) static RULE: Rule = Rule {
         let levels: Option<Vec<f64>> = facts.members.iter().map(level).collect();
         let rate = mean_of(facts, |it| it.demand_min().unwrap_or(0.0));
         let level = crate::statistics::mean(&levels?).max(queues(facts));
-        let known = facts.members.iter().all(|it| it.alone.is_some());
+        let known = facts.members.iter().all(|member| member.alone.is_some());
         let most = if known || facts.members.len() == 1 {
             f64::MAX
         } else {
@@ -47,7 +47,11 @@ pub(super) static RULE: Rule = Rule {
         let of_rate = known.then(|| format!(", at {:.0} % of their rate alone", rate * 100.0));
         Some(Reading {
             level: level.min(most),
-            certain: rate >= RATE && !facts.members.iter().any(|it| fills_a_link(facts, it)),
+            certain: rate >= RATE
+                && !facts
+                    .members
+                    .iter()
+                    .any(|member| fills_a_link(facts, member)),
             stands_out: false,
             evidence: format!(
                 "members were {} busy with {:.1} requests of all programs in flight at each{}",
@@ -70,7 +74,7 @@ fn queues(facts: &Facts) -> f64 {
     let longest = facts
         .members
         .iter()
-        .map(|it| it.in_flight)
+        .map(|member| member.in_flight)
         .fold(0.0, f64::max);
     // Data also queues behind flushes, and behind one slow or hot member.
     let is_even = longest <= EVEN * mean_of(facts, |it| it.in_flight);
@@ -84,8 +88,11 @@ fn queues(facts: &Facts) -> f64 {
 
 /// Returns true if a member alone was as fast as a link, which may have limited the measurement.
 fn fills_a_link(facts: &Facts, member: &MemberFacts) -> bool {
-    let alone = member.alone.as_ref().map_or(0, |it| it.read_bytes_per_s);
-    let mut links = facts.links.iter().filter_map(|it| it.bytes_per_s_max);
+    let alone = member
+        .alone
+        .as_ref()
+        .map_or(0, |alone| alone.read_bytes_per_s);
+    let mut links = facts.links.iter().filter_map(|link| link.bytes_per_s_max);
     links.any(|most| crate::histogram::to_f64(alone) >= 0.8 * most)
 }
 

@@ -61,7 +61,11 @@ fn replace(member: &MemberFacts) -> Intervention {
 
 /// Describes the odd member in words.
 pub(super) fn evidence(facts: &Facts, member: &MemberFacts) -> String {
-    let all: f64 = facts.members.iter().map(|it| it.requests_per_s).sum();
+    let all: f64 = facts
+        .members
+        .iter()
+        .map(|member| member.requests_per_s)
+        .sum();
     format!(
         "{} was {} busy, all {} members {} on average, and it had {} of the requests",
         member.name,
@@ -82,7 +86,7 @@ pub(super) fn odd_one(members: &[MemberFacts]) -> Option<(&MemberFacts, f64, f64
         return None;
     }
     let mean = |of: fn(&MemberFacts) -> f64, members: &[&MemberFacts]| {
-        let all: Vec<f64> = members.iter().map(|it| of(it)).collect();
+        let all: Vec<f64> = members.iter().map(|member| of(member)).collect();
         crate::statistics::mean(&all).max(f64::MIN_POSITIVE)
     };
     let ratio = member.busy / mean(|it| it.busy, &members.iter().collect::<Vec<_>>());

@@ -39,7 +39,7 @@ fn in_order(facts: &Facts) -> Option<String> {
     let links = facts
         .links
         .iter()
-        .filter_map(|it| it.bytes_per_s_max)
+        .filter_map(|link| link.bytes_per_s_max)
         .reduce(|a, b| a + b);
     let ceilings = [
         ("the devices may read in sum", members),

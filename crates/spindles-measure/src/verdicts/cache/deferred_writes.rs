@@ -17,7 +17,7 @@ pub(super) static RULE: CacheRule = CacheRule {
         let due = written * facts.write_amplification_min;
         let missing = facts
             .moved
-            .map(|it| (1.0 - to_f64(it.written) / due.max(1.0)).max(0.0));
+            .map(|moved| (1.0 - to_f64(moved.written) / due.max(1.0)).max(0.0));
         // Pages in memory decide only if the devices were not counted. Otherwise they are a note,
         // since an array may write more than it must.
         let by_memory = grade(facts.waiting_share);

@@ -66,7 +66,7 @@ impl Watched for Mount {
         match (word, &mut self.place, &self.mounted) {
             (MOUNTED, Some(place), None) => {
                 let mounted = mounted_on(place.path())?;
-                let mounted = mounted.filter(|it| it.file_system == FILE_SYSTEM);
+                let mounted = mounted.filter(|mounted| mounted.file_system == FILE_SYSTEM);
                 let not_there = || io::Error::other("it is not there");
                 self.mounted = Some(mounted.ok_or_else(not_there)?);
                 reply(())

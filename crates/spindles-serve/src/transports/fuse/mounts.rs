@@ -136,7 +136,7 @@ mod tests {
             32 22 0:42 / /with\\040space\\134n rw shared:9 - fuse.other x rw\n";
         let found = |path: &str| {
             let found = find(table, Path::new(path)).map(|row| row.mounted);
-            found.map(|it| (it.device, it.file_system))
+            found.map(|found| (found.device, found.file_system))
         };
         let is = |device: &str, kind: &str| Some((device.to_owned(), kind.to_owned()));
         for (path, expected) in [

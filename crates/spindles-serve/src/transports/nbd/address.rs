@@ -100,7 +100,7 @@ fn reachable(address: SocketAddr, certificates: Option<&Certificates>) -> String
     let own = uname();
     match own.nodename().to_str() {
         Ok(name) if address.ip().is_unspecified() && !name.is_empty() => {
-            let name = certificates.map_or(name, |it| it.host(name));
+            let name = certificates.map_or(name, |certificates| certificates.host(name));
             format!("{name}:{}", address.port())
         }
         _ => address.to_string(),

@@ -76,7 +76,10 @@ struct BlockDevice {
 impl Listener for BlockDevice {
     fn address(&self, _: &str) -> String {
         let leaving = self.leaving.as_ref();
-        leaving.map_or_else(|| self.asked.to_string(), |it| block_device(it.number()))
+        leaving.map_or_else(
+            || self.asked.to_string(),
+            |leaving| block_device(leaving.number()),
+        )
     }
 
     /// Creates the device, which no program can open yet, or takes it over.

@@ -280,7 +280,7 @@ fn bonnie_transfers_its_size_each_phase_and_seeks_4000_times() {
             "size=4194304"
         };
         let plan = plan(name, text);
-        let names: Vec<String> = plan.phases().into_iter().map(|it| it.name).collect();
+        let names: Vec<String> = plan.phases().into_iter().map(|phase| phase.name).collect();
         assert_eq!(names, order);
         let all = run_all(&plan, u64::MAX);
         let size = 4 << 20;

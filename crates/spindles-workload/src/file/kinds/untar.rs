@@ -131,7 +131,7 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
             let tree = tree(plan);
             let entry = |bytes: u64| HEADER + bytes.next_multiple_of(HEADER);
             let each = tree.entries.iter();
-            let bytes = each.map(|it| entry(it.bytes.unwrap_or(0))).sum();
+            let bytes = each.map(|each| entry(each.bytes.unwrap_or(0))).sum();
             let script = super::phases::fill(Script::new(), ARCHIVE, bytes, 1 << 20);
             // Flush the archive: writeback to another disk must not overlap with reading it.
             let open = FileIssue::new(Action::Open(ARCHIVE, ONE, Access::ReadWrite));

@@ -179,7 +179,10 @@ impl Arguments {
 
     fn file_work(&self, kind: &'static FileKind) -> anyhow::Result<FilePlan> {
         // `--seconds` sets the parameter of that name.
-        let goes_on = kind.parameters.iter().any(|it| it.name == file::SECONDS);
+        let goes_on = kind
+            .parameters
+            .iter()
+            .any(|parameter| parameter.name == file::SECONDS);
         let of_blocks = [
             ("--size", self.size.is_some()),
             ("--operation", self.operation.is_some()),
@@ -190,7 +193,11 @@ impl Arguments {
             ("--arrivals", self.arrivals.is_some()),
         ];
         if let Some((option, _)) = of_blocks.iter().find(|(_, given)| *given) {
-            let names: Vec<_> = kind.parameters.iter().map(|it| it.name).collect();
+            let names: Vec<_> = kind
+                .parameters
+                .iter()
+                .map(|parameter| parameter.name)
+                .collect();
             return Err(Usage::error(format!(
                 "{option} is for workloads on blocks, and {} works on files: use --set with any of \
                  {}",

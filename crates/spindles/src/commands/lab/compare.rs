@@ -86,8 +86,8 @@ fn nothing_in_common(before: &Analysis, after: &Analysis) -> anyhow::Error {
     let of = |analysis: &Analysis| {
         let systems = analysis.experiment.systems.iter();
         let workloads = analysis.experiment.workloads.iter();
-        let systems: Vec<&str> = systems.map(|it| &*it.name).collect();
-        let workloads: Vec<&str> = workloads.map(|it| &*it.name).collect();
+        let systems: Vec<&str> = systems.map(|system| &*system.name).collect();
+        let workloads: Vec<&str> = workloads.map(|workload| &*workload.name).collect();
         format!("{} with {}", listed(&systems), listed(&workloads))
     };
     anyhow::anyhow!(

@@ -119,7 +119,7 @@ fn show(arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
         )));
     }
     if !ui.wants_json() {
-        for folder in arguments.folders.iter().filter(|it| it.is_dir()) {
+        for folder in arguments.folders.iter().filter(|folder| folder.is_dir()) {
             measuring::check_page(folder, "choose --format html, which prints it")?;
         }
     }

@@ -113,7 +113,7 @@ fn serve(
     let mut listeners = Listeners::bind(matches, &options, whats.len())?;
     let exports = open_all(whats, arguments)?;
     begin_log();
-    let handles: Vec<ServerHandle> = exports.iter().map(|it| it.handle.clone()).collect();
+    let handles: Vec<ServerHandle> = exports.iter().map(|export| export.handle.clone()).collect();
     let page = metrics.as_ref().map(MetricsServer::url);
     let prepared = listeners.prepare(&handles).map_err(anyhow::Error::from);
     let prepared = prepared.and_then(|()| prepare(&exports, &listeners, arguments, ui));
@@ -145,12 +145,14 @@ fn serve(
             for remark in remarks(&beginnings, &listeners, page.as_deref(), certificates) {
                 ui.note(remark);
             }
-            for alarm in beginnings.iter().flat_map(|it| &it.alarms) {
+            for alarm in beginnings.iter().flat_map(|beginning| &beginning.alarms) {
                 reporter.report(alarm);
             }
             readiness.ready(&states.to_string());
         }
-        Err(_) => beginnings.iter().for_each(|it| it.stopper.stop()),
+        Err(_) => beginnings
+            .iter()
+            .for_each(|beginning| beginning.stopper.stop()),
     }
     hand_over(listeners, gives);
     let ended = until_all_end(&events, states, &mut reporter, readiness);
@@ -433,7 +435,10 @@ fn prepare(
             sockets.open(serving).map(Some)
         });
     let commands: Vec<Option<Commands>> = commands.collect::<anyhow::Result<_>>()?;
-    let stoppers: Vec<_> = exports.iter().map(|it| it.stopper.clone()).collect();
+    let stoppers: Vec<_> = exports
+        .iter()
+        .map(|export| export.stopper.clone())
+        .collect();
     interrupt::call(move || stoppers.iter().for_each(Stopper::stop))?;
     Ok(Prepared {
         commands,

@@ -110,9 +110,9 @@ pub(super) struct States {
 impl States {
     pub(super) fn new(exports: &[Export]) -> Self {
         Self {
-            names: exports.iter().map(|it| it.name.clone()).collect(),
-            called: exports.iter().map(|it| it.called.clone()).collect(),
-            now: exports.iter().map(|it| it.state.clone()).collect(),
+            names: exports.iter().map(|export| export.name.clone()).collect(),
+            called: exports.iter().map(|export| export.called.clone()).collect(),
+            now: exports.iter().map(|export| export.state.clone()).collect(),
             at: exports.iter().map(|_| String::new()).collect(),
             served: exports.len(),
         }

@@ -60,7 +60,7 @@ pub(super) fn name(what: &What, arguments: &Arguments) -> anyhow::Result<String>
         What::Scratch(Expression::Array { level, .. }, _) => level.name.to_owned(),
         What::AsIs(device) => {
             let file = Path::new(device).file_name();
-            file.map_or_else(|| device.clone(), |it| it.to_string_lossy().into())
+            file.map_or_else(|| device.clone(), |file| file.to_string_lossy().into())
         }
     })
 }

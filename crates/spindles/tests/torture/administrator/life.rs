@@ -158,7 +158,11 @@ impl Life {
                 current: Current::Yes,
             });
         }
-        let names: Vec<String> = self.members.iter().map(|it| self.name(it.device)).collect();
+        let names: Vec<String> = self
+            .members
+            .iter()
+            .map(|member| self.name(member.device))
+            .collect();
         let expression = self.shape.expression(&mut names.iter().map(String::as_str));
         let chunk = *self.random.choose(&["4K", "16K", "64K"]);
         let checksum = if self.checksums { "crc32c" } else { "none" };
@@ -298,11 +302,11 @@ impl Life {
     }
 
     pub(crate) fn run_until(&mut self, arguments: &[String], kill: Option<Duration>) -> Run {
-        let quoted = arguments.iter().map(|it| {
-            if it.contains([' ', '(']) {
-                format!("'{it}'")
+        let quoted = arguments.iter().map(|argument| {
+            if argument.contains([' ', '(']) {
+                format!("'{argument}'")
             } else {
-                it.clone()
+                argument.clone()
             }
         });
         let quoted: Vec<String> = quoted.collect();
@@ -545,7 +549,7 @@ impl Life {
                 }
                 continue;
             };
-            let Some(device) = self.devices.iter().position(|it| it.name == name) else {
+            let Some(device) = self.devices.iter().position(|device| device.name == name) else {
                 self.wrong("it names an unknown device", &run);
             };
             self.spares.retain(|spare| *spare != device);

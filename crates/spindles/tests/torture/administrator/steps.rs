@@ -62,7 +62,10 @@ fn moment(life: &mut Life) -> Duration {
 /// were present when a writer was killed, the command must ask for --degraded and is repeated with
 /// it.
 fn command(life: &mut Life, arguments: &[&str], kill: Option<Duration>) -> Option<i32> {
-    let mut arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+    let mut arguments: Vec<String> = arguments
+        .iter()
+        .map(|argument| (*argument).to_owned())
+        .collect();
     let run = life.run_until(&arguments, kill);
     if run.status == 1 && run.error.contains("--degraded") {
         // In an inner array, they may be a half that was written alone.
@@ -90,7 +93,7 @@ fn went_on_with(life: &mut Life, new: Option<usize>) {
         life.members[place].current = Current::No;
     }
     life.crashed = false;
-    let new = new.filter(|new| life.members.iter().all(|it| it.device != *new));
+    let new = new.filter(|new| life.members.iter().all(|member| member.device != *new));
     life.spares.extend(new);
     life.adopt();
     life.spares.retain(|spare| Some(*spare) != new);
@@ -183,7 +186,7 @@ fn adopt_after_kill(life: &mut Life, new: Option<usize>) {
     let before: Vec<(usize, Current)> = life
         .members
         .iter()
-        .map(|it| (it.device, it.current))
+        .map(|member| (member.device, member.current))
         .collect();
     life.adopt();
     for (place, (device, current)) in before.into_iter().enumerate() {
@@ -239,7 +242,7 @@ fn catch_up(life: &mut Life) -> bool {
     if !life
         .places(true)
         .iter()
-        .any(|it| life.members[*it].current != Current::Yes)
+        .any(|place| life.members[*place].current != Current::Yes)
     {
         return true;
     }
@@ -349,7 +352,7 @@ fn rebuild(life: &mut Life) -> bool {
             life.weaken(place, Current::Maybe);
         }
         adopt_after_kill(life, Some(new));
-        let is_member = life.members.iter().any(|it| it.device == new);
+        let is_member = life.members.iter().any(|member| member.device == new);
         let arguments: Vec<&str> = if is_member {
             [&["rebuild"][..], &devices, &[&new_name]].concat()
         } else {
@@ -364,7 +367,7 @@ fn rebuild(life: &mut Life) -> bool {
     if !life
         .members
         .iter()
-        .any(|it| it.device == new && it.current == Current::Yes)
+        .any(|member| member.device == new && member.current == Current::Yes)
     {
         life.fail("the new device should be active");
     }
@@ -375,7 +378,7 @@ fn rebuild(life: &mut Life) -> bool {
 /// by a new array or a single device.
 fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
     let sizes = places.clone();
-    let sizes = sizes.map(|it| life.devices[life.members[it].device].bytes);
+    let sizes = sizes.map(|size| life.devices[life.members[size].device].bytes);
     let whole_bytes: u64 = sizes.sum();
     let lacks: Vec<usize> = life.places(false);
     let mut devices = life.devices_here();
@@ -421,7 +424,10 @@ fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
         life.goes_on_after_crash();
         arguments.push("--degraded");
         arguments.extend((!is_array).then_some("--force"));
-        let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let arguments: Vec<String> = arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect();
         let run = life.run(&arguments);
         let is_through = run.error.contains("of array 'ark'; take another device");
         status = if is_through { Some(0) } else { run.code() };
@@ -436,7 +442,7 @@ fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
     went_on(life);
     let is_active = |new: &usize| {
         let mut members = life.members.iter();
-        members.any(|it| it.device == *new && it.current == Current::Yes)
+        members.any(|member| member.device == *new && member.current == Current::Yes)
     };
     if !new.iter().all(is_active) {
         life.fail("what is new should be active");
@@ -514,7 +520,10 @@ fn grow_to_room(life: &mut Life) -> bool {
         return false;
     }
     let level = life.shape.level();
-    let sizes = life.members.iter().map(|it| life.devices[it.device].bytes);
+    let sizes = life
+        .members
+        .iter()
+        .map(|member| life.devices[member.device].bytes);
     let least = sizes.min().expect("members");
     let before = life.bytes();
     // Small, because everything is read after each step.
@@ -568,7 +577,10 @@ fn grow(life: &mut Life) -> bool {
     if !grows || life.shape.is_nested() || !life.is_whole() || life.crashed || parts.len() > 6 {
         return false;
     }
-    let largest = life.members.iter().map(|it| life.devices[it.device].bytes);
+    let largest = life
+        .members
+        .iter()
+        .map(|member| life.devices[member.device].bytes);
     let bytes = largest.max().expect("members");
     let new = life.buy(bytes);
     let new_name = life.name(new);
@@ -685,7 +697,10 @@ fn add_spare(life: &mut Life) -> bool {
     if !life.is_whole() || life.crashed || !life.spares.is_empty() {
         return false;
     }
-    let largest = life.members.iter().map(|it| life.devices[it.device].bytes);
+    let largest = life
+        .members
+        .iter()
+        .map(|member| life.devices[member.device].bytes);
     let bytes = largest.max().expect("members");
     let spare = life.buy(bytes);
     let name = life.name(spare);

@@ -105,7 +105,12 @@ impl Client {
         let lines = self.process.output();
         let complete = lines.rsplit_once('\n').map_or("", |(lines, _)| lines);
         let fields: Vec<&str> = complete.lines().last().unwrap_or("").split(';').collect();
-        let number = |at: usize| fields.get(at).and_then(|it| it.parse().ok()).unwrap_or(0);
+        let number = |at: usize| {
+            fields
+                .get(at)
+                .and_then(|field| field.parse().ok())
+                .unwrap_or(0)
+        };
         let done_kib = (number(READ_FIELD), number(WRITTEN_FIELD));
         let still = self.since.elapsed();
         self.stood_still_max = self.stood_still_max.max(still);

@@ -73,7 +73,10 @@ impl Group {
     /// of this process and those above.
     fn of_version_2(own: &Path, limit_bytes: u64) -> Result<Self, String> {
         let mut why = String::new();
-        for above in own.ancestors().take_while(|it| it.starts_with(MOUNTED)) {
+        for above in own
+            .ancestors()
+            .take_while(|ancestor| ancestor.starts_with(MOUNTED))
+        {
             // The controller may be on already; if it can't be turned on, creating the group fails.
             drop(fs::write(above.join("cgroup.subtree_control"), "+memory"));
             match Self::below(above, &V2, limit_bytes) {
@@ -123,7 +126,9 @@ impl Group {
         // Old kernels do not record a peak.
         let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
         let value = text.lines().find_map(|it| it.strip_prefix(line));
-        value.and_then(|it| it.trim().parse().ok()).unwrap_or(0)
+        value
+            .and_then(|value| value.trim().parse().ok())
+            .unwrap_or(0)
     }
 
     /// How often processes had to wait for memory because of the limit.
