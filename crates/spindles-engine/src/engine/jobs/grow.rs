@@ -112,8 +112,8 @@ impl Engine {
     }
 
     /// Returns true if a stripe range is a write of staged blocks in a window that can't be moved.
-    /// Their checksums are durable only as they were staged: after a crash the write would look
-    /// like rot.
+    /// Members keep the checksums of the staged contents, so a later write would look like rot
+    /// after a crash.
     pub(crate) fn refuses_staged_write(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         range.ask == Ask::Write

@@ -27,9 +27,9 @@ pub(super) fn with_options(command: clap::Command) -> clap::Command {
 /// The listeners of several exports.
 #[derive(Debug)]
 pub(super) struct Listeners {
-    /// Listeners of all exports.
+    /// Listeners that serve all exports.
     shared: Vec<Box<dyn Listener>>,
-    /// Listeners of each export alone.
+    /// Listeners that serve one export, by export.
     own: Vec<Vec<Box<dyn Listener>>>,
 }
 
