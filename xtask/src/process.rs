@@ -40,7 +40,8 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
 /// Runs a program and collects its output.
 pub(crate) fn capture(program: &str, arguments: &[&str]) -> Result<Finished, String> {
     // One file for both streams keeps their order, and no pipe can fill up.
-    let path = std::env::temp_dir().join(format!("xtask-{}.log", std::process::id()));
+    let (process, thread) = (std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(format!("xtask-{process}-{thread:?}.log"));
     let log = std::fs::File::create(&path).map_err(|error| format!("{error}"))?;
     let log_too = log.try_clone().map_err(|error| format!("{error}"))?;
     let status = command(program, arguments)

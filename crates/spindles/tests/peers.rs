@@ -550,7 +550,7 @@ fn an_array_of_failed_arrays_is_reported_failed() {
     world.at("none", "status stack").ends(4);
     assert!(metrics().contains(&format!("{failed}1")));
     let scrub = world.at("none", "scrub stack");
-    scrub.says("'stack' has failed, and");
+    scrub.says("'stack' has failed, so");
     // After writes, one inner array fails, then all.
     for (half, lost) in [("member 0 of 2 missing", 0..2), ("2 missing", 3..5)] {
         for peer in &mut peers[lost] {

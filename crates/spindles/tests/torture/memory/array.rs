@@ -61,6 +61,11 @@ impl<'a> Array<'a> {
         self.place.path(name)
     }
 
+    /// The address of the array's NBD export.
+    pub(crate) fn uri(&self) -> String {
+        self.place.uri()
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.way
     }
@@ -94,7 +99,7 @@ impl<'a> Array<'a> {
         let run = Running::begin(command).end(None);
         let done = run.status == 0;
         assert!(done, "{}: {line}: {}{}", self.way, run.out, run.error);
-        run.out
+        self.place.plain(&run.out)
     }
 
     /// Lets members fail, return, be replaced and be scrubbed, until `end`. Returns the server's

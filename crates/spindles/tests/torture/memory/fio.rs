@@ -15,7 +15,7 @@ const WRITTEN_FIELD: usize = 46;
 /// How a client reaches the array.
 pub(crate) enum Engine {
     /// A separate NBD connection, to the data from this offset on.
-    Nbd { socket: PathBuf, offset: u64 },
+    Nbd { uri: String, offset: u64 },
     /// A file on a file system on the array, written through the page cache.
     Buffered(PathBuf),
     /// Such a file, mapped into memory.
@@ -25,9 +25,9 @@ pub(crate) enum Engine {
 impl Engine {
     fn arguments(&self) -> Vec<String> {
         match self {
-            Self::Nbd { socket, offset } => vec![
+            Self::Nbd { uri, offset } => vec![
                 "--ioengine=nbd".to_owned(),
-                format!("--uri=nbd+unix:///pool?socket={}", socket.display()),
+                format!("--uri={uri}"),
                 format!("--offset={offset}"),
                 "--iodepth=16".to_owned(),
             ],

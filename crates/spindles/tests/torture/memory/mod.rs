@@ -146,7 +146,7 @@ fn servers_survive_a_memory_shortage() {
     let mut clients = Vec::new();
     for part in 0..CONNECTIONS {
         let engine = Engine::Nbd {
-            socket: disk.path("socket"),
+            uri: disk.uri(),
             offset: part * PART_BYTES,
         };
         clients.push((format!("connection {part}"), engine, PART_BYTES));
