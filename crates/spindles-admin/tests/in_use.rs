@@ -30,6 +30,14 @@ fn at_once(read_only: bool) -> AssembleOptions {
     }
 }
 
+/// For openings that must succeed: a process that another test starts keeps the lock of a closed
+/// device for a moment.
+fn in_time(read_only: bool) -> AssembleOptions {
+    let mut options = at_once(read_only);
+    options.open.busy_timeout = Duration::from_mins(1);
+    options
+}
+
 /// A mirror on two files.
 #[expect(clippy::unwrap_used, reason = "tests")]
 fn mirror() -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -68,7 +76,7 @@ fn a_file_and_a_loop_device_on_it_are_not_opened_together() {
         vec![again_a.0.as_str(), again_b.0.as_str()],
     ];
     for first in &names {
-        let writer = assemble(first, &at_once(false)).unwrap();
+        let writer = assemble(first, &in_time(false)).unwrap();
         for second in names.iter().filter(|second| *second != first) {
             for read_only in [false, true] {
                 let refused = assemble(second, &at_once(read_only)).unwrap_err();
@@ -83,7 +91,7 @@ fn a_file_and_a_loop_device_on_it_are_not_opened_together() {
     // Readers share.
     let readers: Vec<_> = names
         .iter()
-        .map(|names| assemble(names, &at_once(true)).unwrap())
+        .map(|names| assemble(names, &in_time(true)).unwrap())
         .collect();
     for reader in readers {
         reader.target.close().unwrap();

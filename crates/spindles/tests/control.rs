@@ -1390,11 +1390,17 @@ fn commands_report_only_what_they_met() {
     world.put("data", vec![7; 6 << 20]);
     world.does("copy data array:pool");
     let rot = |world: &World, back: usize| {
-        let mut bytes = world.read("a");
-        let filled = |block: &[u8]| block.iter().all(|byte| *byte == 7);
-        let mut block = bytes.chunks_mut(4096).rev().filter(|it| filled(it));
-        block.nth(back).expect("data")[..100].fill(0xee);
-        world.put("a", bytes);
+        let bytes = world.read("a");
+        let is_filled = |block: &[u8]| block.iter().all(|byte| *byte == 7);
+        let blocks = (0..).step_by(4096).zip(bytes.chunks(4096));
+        let filled = blocks.filter(|(_, block)| is_filled(block));
+        let (offset, _) = filled
+            .collect::<Vec<_>>()
+            .into_iter()
+            .nth_back(back)
+            .expect("data");
+        // Nothing else: the server may write to the file now.
+        world.write("a", offset, &[0xee; 100]);
     };
     rot(&world, 1);
     world.serve("");

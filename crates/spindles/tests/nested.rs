@@ -44,12 +44,13 @@ fn write(nest: &World) {
 
 /// Damages the last block of a file that `write` filled.
 fn rot(nest: &World, name: &str) {
-    let mut bytes = nest.read(name);
+    let bytes = nest.read(name);
     let is_data = |block: &[u8]| block[0] != 0 && block.iter().all(|byte| *byte == block[0]);
-    let blocks = bytes.chunks_mut(4096);
-    let last = blocks.rev().find(|block| is_data(block)).expect("data");
-    last[100..200].fill(0xee);
-    nest.put(name, bytes);
+    let blocks = bytes.chunks(4096).collect::<Vec<_>>();
+    let last = blocks.iter().rposition(|block| is_data(block));
+    let offset = 4096 * u64::try_from(last.expect("data")).expect("64 bits");
+    // Nothing else: the server may write to the file now.
+    nest.write(name, offset + 100, &[0xee; 100]);
 }
 
 /// Damages both superblocks of a file.
