@@ -30,7 +30,7 @@ const FOR_DEVELOPERS: &[&str] = &[
     "panic",
     "unreachable",
 ];
-/// Crates whose strings reach no user, or only one who reads their source.
+/// Crates whose strings reach no user.
 const INTERNAL: &[&str] = &["isal-bench", "spindles-browser", "xtask"];
 
 fn run(arguments: &[String]) -> Result<(), String> {

@@ -265,7 +265,7 @@ pub(super) fn not_for_programs(raw: &RawWorkload, key: &str) -> String {
     )
 }
 
-/// Returns the keys of workloads on blocks, with the places of those that are given.
+/// Returns the keys of workloads on blocks, and where the text gives each.
 pub(super) fn keys_of_blocks(raw: &RawWorkload) -> [(&'static str, Option<Range<usize>>); 7] {
     [
         ("size", &raw.size),
