@@ -75,9 +75,13 @@ impl fmt::Display for GeometryError {
                     return f.write_str("it has only one way to lie on its members");
                 }
                 f.write_str("it has ")?;
-                list(f, level.layouts.iter().map(|row| row.name))?;
+                let rows = level.layouts.iter().filter(|row| !row.name.is_empty());
+                for (index, row) in rows.enumerate() {
+                    f.write_str(if index == 0 { "" } else { ", " })?;
+                    f.write_str(&level.written(row))?;
+                }
                 if level.redundancy == Redundancy::Copies {
-                    f.write_str(", each followed by the number of copies, as 'far 3'")?;
+                    f.write_str(" (N: a number of copies, as in 'far 3')")?;
                 }
                 Ok(())
             }

@@ -305,13 +305,18 @@ impl Geometry {
 fn shape_of(level: &'static Level, layout: Layout, members: u8) -> Result<Shape, GeometryError> {
     let copies = match level.redundancy {
         Redundancy::CopyOnEveryMember => members,
-        Redundancy::Copies => layout.copies,
+        Redundancy::Copies => layout.copies(),
         Redundancy::None | Redundancy::Parity(_) => 1,
     };
     if level.redundancy == Redundancy::Copies && !(2..=members).contains(&copies) {
         return Err(GeometryError::WrongCopies { copies, members });
     }
-    Ok(Shape { members, copies })
+    Ok(Shape {
+        members,
+        copies,
+        sections: layout.counts[1],
+        first_chunk: 0,
+    })
 }
 
 fn zones(
@@ -329,8 +334,11 @@ fn zones(
             None => (0, 0),
             Some(zone) => (zone.end_block, zone.end_group),
         };
+        let of_zone = u8::try_from(members.len()).expect("at most all");
+        let first_chunk = first_block / chunk_blocks % u64::from(of_zone);
         let shape = Shape {
-            members: u8::try_from(members.len()).expect("at most all"),
+            members: of_zone,
+            first_chunk: u8::try_from(first_chunk).expect("less than the members"),
             ..shape
         };
         let bounds = Bounds {

@@ -1,5 +1,8 @@
 //! The rows of the level table, and the layouts to choose from.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use spindles_block::MemberIndex;
 
@@ -54,10 +57,12 @@ pub(crate) enum Sizes {
 /// A layout: one period of the way roles move over the members from group to group.
 #[derive(Debug)]
 pub struct LayoutRow {
-    /// The name for users, without the number of copies.
+    /// The name for users. Numbers of copies follow its words, if redundancy is copies.
     pub name: &'static str,
     /// One line for help.
     pub summary: &'static str,
+    /// False for a layout whose only use is to read and continue arrays of other systems.
+    pub usual: bool,
     pub(crate) period: fn(Shape) -> Period,
     pub(crate) place: fn(Shape, u32, u8) -> ChunkPlace,
 }
@@ -68,6 +73,10 @@ pub(crate) struct Shape {
     pub(crate) members: u8,
     /// Copies of each data chunk, the first included.
     pub(crate) copies: u8,
+    /// Sections that hold copies, if the layout has both near and far copies; otherwise 0.
+    pub(crate) sections: u8,
+    /// The number of the zone's first chunk in the array, modulo the members.
+    pub(crate) first_chunk: u8,
 }
 
 /// The number of groups, and of rows of chunks on the members, after which a layout repeats.
@@ -89,15 +98,15 @@ pub(crate) struct ChunkPlace {
     pub(crate) code_index: u8,
 }
 
-/// A selected layout: a row and, if the row leaves it open, the number of copies.
+/// A selected layout: a row and the numbers of copies that the row leaves open.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub(crate) row: &'static LayoutRow,
-    /// 0 if the row does not leave it open.
-    pub(crate) copies: u8,
+    /// The number after each word of the row's name, 0 where there is none.
+    pub(crate) counts: [u8; 2],
 }
 
-const COPIES_DEFAULT: u8 = 2;
+pub(crate) const COPIES_DEFAULT: u8 = 2;
 
 impl Level {
     /// Returns true if arrays of this level can grow: by members, or to another level. Growth needs
@@ -111,13 +120,63 @@ impl Level {
 
     /// The default layout.
     pub fn layout_default(&'static self) -> Layout {
-        Layout {
-            row: &self.layouts[0],
-            copies: match self.redundancy {
-                Redundancy::Copies => COPIES_DEFAULT,
-                _ => 0,
-            },
+        self.layout_of(&self.layouts[0])
+    }
+
+    /// Returns the layout of a row with the default numbers of copies.
+    pub(crate) fn layout_of(&self, row: &'static LayoutRow) -> Layout {
+        let counts = match (self.redundancy, row.words()) {
+            (Redundancy::Copies, 1) => [COPIES_DEFAULT, 0],
+            (Redundancy::Copies, _) => [COPIES_DEFAULT; 2],
+            _ => [0; 2],
+        };
+        Layout { row, counts }
+    }
+
+    /// Returns the name of a layout as users write it, with `N` for each number: `near N far N`.
+    pub fn written(&self, row: &LayoutRow) -> String {
+        match self.redundancy {
+            Redundancy::Copies => row.name.replace(' ', " N ") + " N",
+            _ => row.name.to_owned(),
         }
+    }
+
+    /// Returns every layout on this many members, with every number of copies.
+    pub fn layouts_on(&'static self, members: u8) -> impl Iterator<Item = Layout> {
+        let counts = move |row: &LayoutRow| match (self.redundancy, row.words()) {
+            (Redundancy::Copies, 1) => (2..=members).map(|copies| [copies, 0]).collect(),
+            (Redundancy::Copies, _) => (2..=members / 2)
+                .flat_map(|near| (2..=members / near).map(move |far| [near, far]))
+                .collect(),
+            _ => Vec::from([[0; 2]]),
+        };
+        let with_counts = move |row: &'static LayoutRow| {
+            let counts = counts(row).into_iter();
+            counts.map(move |counts| Layout { row, counts })
+        };
+        self.layouts.iter().flat_map(with_counts)
+    }
+}
+
+impl LayoutRow {
+    /// The number of words of the name.
+    fn words(&self) -> usize {
+        self.name.split(' ').count()
+    }
+}
+
+impl Layout {
+    /// Copies of each data chunk, the first included; 0 unless the layout says their number.
+    pub fn copies(&self) -> u8 {
+        match self.counts {
+            [copies, 0] => copies,
+            [near, far] => near.saturating_mul(far),
+        }
+    }
+
+    /// True for a layout that new arrays have a use for.
+    pub fn is_usual(&self) -> bool {
+        self.row.usual
     }
 }
 
@@ -138,7 +197,7 @@ impl fmt::Display for Level {
 
 impl PartialEq for Layout {
     fn eq(&self, other: &Self) -> bool {
-        self.row.name == other.row.name && self.copies == other.copies
+        self.row.name == other.row.name && self.counts == other.counts
     }
 }
 
@@ -146,9 +205,13 @@ impl Eq for Layout {}
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.copies {
-            0 => f.write_str(self.row.name),
-            copies => write!(f, "{} {copies}", self.row.name),
+        for (index, (word, count)) in self.row.name.split(' ').zip(self.counts).enumerate() {
+            f.write_str(if index == 0 { "" } else { " " })?;
+            match count {
+                0 => f.write_str(word)?,
+                count => write!(f, "{word} {count}")?,
+            }
         }
+        Ok(())
     }
 }

@@ -1,9 +1,10 @@
 //! Levels, layouts and chunk sizes by what users type.
 
 use crate::error::GeometryError;
-use crate::level::{Layout, Level, Redundancy};
+use crate::level::{Layout, Level};
 use crate::levels::LEVELS;
 use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
 use spindles_block::BlockSize;
 
 /// The largest chunk.
@@ -34,19 +35,29 @@ impl Level {
             level: self,
             name: name.to_owned(),
         };
-        let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let digits = &name[word.len()..];
-        let word = word.trim_end_matches([' ', '-']);
-        let mut rows = self.layouts.iter();
-        let row = rows
-            .find(|row| !row.name.is_empty() && row.name == word)
-            .ok_or_else(unknown)?;
-        let copies = match (self.redundancy, digits) {
-            (_, "") => default.copies,
-            (Redundancy::Copies, digits) => digits.parse().map_err(|_| unknown())?,
-            _ => return Err(unknown()),
-        };
-        Ok(Layout { row, copies })
+        let is_digit = |c: char| c.is_ascii_digit();
+        let words = name.split(|c| c == ' ' || is_digit(c));
+        let words = words.map(|word| word.trim_end_matches('-'));
+        let words = words.filter(|word| !word.is_empty());
+        let mut rows = self.layouts.iter().filter(|row| !row.name.is_empty());
+        let row = rows.find(|row| row.name.split(' ').eq(words.clone()));
+        let mut layout = self.layout_of(row.ok_or_else(unknown)?);
+        let counts = name.split(|c| !is_digit(c));
+        let counts: Vec<&str> = counts.filter(|count| !count.is_empty()).collect();
+        if counts.is_empty() {
+            return Ok(layout);
+        }
+        let open = layout.counts.iter_mut().filter(|count| **count > 0);
+        if name.starts_with(is_digit) || open.count() != counts.len() {
+            return Err(unknown());
+        }
+        for (count, digits) in layout.counts.iter_mut().zip(counts) {
+            *count = digits.parse().map_err(|_| unknown())?;
+        }
+        match layout.counts {
+            [_, 0] if row.is_some_and(|row| row.name.contains(' ')) => Err(unknown()),
+            _ => Ok(layout),
+        }
     }
 }
 

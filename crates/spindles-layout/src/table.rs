@@ -178,10 +178,11 @@ fn product(expression: &Expression, of: &dyn Fn(Period, &Level) -> u64) -> u64 {
         return 1;
     };
     let layout = layout.unwrap_or_else(|| level.layout_default());
-    let copies = layout.copies.max(1);
     let period = (layout.row.period)(Shape {
         members: u8::try_from(members.len()).unwrap_or(u8::MAX),
-        copies,
+        copies: layout.copies().max(1),
+        sections: layout.counts[1],
+        first_chunk: 0,
     });
     let inner = members.iter().map(|member| product(member, of)).max();
     of(period, level) * inner.unwrap_or(1)

@@ -65,12 +65,9 @@ fn levels() -> String {
 fn layouts() -> String {
     let mut text = "| level | layout | |\n|---|---|---|\n".to_owned();
     for level in LEVELS {
-        let copies = match level.redundancy {
-            Redundancy::Copies => " N",
-            _ => "",
-        };
         for row in level.layouts.iter().filter(|row| !row.name.is_empty()) {
-            let line = format!("| `{level}` | `{}{copies}` | {} |", row.name, row.summary);
+            let (layout, summary) = (level.written(row), row.summary);
+            let line = format!("| `{level}` | `{layout}` | {summary} |");
             writeln!(text, "{line}").expect("strings take everything");
         }
     }

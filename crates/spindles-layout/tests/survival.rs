@@ -127,20 +127,9 @@ fn check(level: &'static Level, layout: Layout, sizes: &[u64]) {
 fn survival_equals_recoverability() {
     for level in LEVELS.iter().copied() {
         for members in level.members_min..=10 {
-            for row in level.layouts {
-                let copies = match level.redundancy {
-                    Redundancy::Copies => 2..=members,
-                    _ => 0..=0,
-                };
-                for copies in copies {
-                    let name = match copies {
-                        0 => row.name.to_owned(),
-                        _ => format!("{} {copies}", row.name),
-                    };
-                    let layout = level.layout(&name).unwrap();
-                    let rows = u64::from(members) + 1;
-                    check(level, layout, &vec![rows; usize::from(members)]);
-                }
+            for layout in level.layouts_on(members) {
+                let rows = u64::from(members) + 1;
+                check(level, layout, &vec![rows; usize::from(members)]);
             }
         }
     }

@@ -16,6 +16,7 @@ const FURTHER: &[(&str, u32)] = &[
     ("raid10:near3(4)", 4),
     ("raid10:far2(4)", 3),
     ("raid10:far3(5)", 2),
+    ("raid10:near2far2(4)", 3),
     ("raid10:offset2(4)", 4),
     ("raid10:offset3(4)", 7),
     ("raid5(2)", 4),

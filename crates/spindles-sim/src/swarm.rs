@@ -9,9 +9,14 @@ use crate::random::Random;
 use crate::sizes;
 use spindles_block::{BlockSize, MemberSet};
 use spindles_engine::{FaultLimits, POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
-use spindles_layout::{LEVELS, Level, Redundancy};
+use spindles_layout::{LEVELS, Layout, Level};
 use spindles_workload::KINDS;
 use spindles_workload::history::Initial;
+
+/// The most copies of each chunk in usual layouts.
+const COPIES_MAX: u8 = 3;
+/// How often an array has a layout of other systems, if its level has one.
+const RARE_PERCENT: u32 = 10;
 
 /// The parts of a run that the caller fixes.
 #[derive(Clone, Debug, Default)]
@@ -276,19 +281,19 @@ fn array(
     let more = u8::try_from(random.weighted(&[4, 3, 2, 1])).expect("below 4");
     let least = level.members_min.max(2);
     let members = members.unwrap_or(least + more).max(level.members_min);
-    let layouts: Vec<String> = match level.redundancy {
-        Redundancy::Copies => (level.layouts.iter())
-            .flat_map(|row| (2..=members.min(3)).map(|k| format!("{} {k}", row.name)))
-            .collect(),
-        Redundancy::None | Redundancy::CopyOnEveryMember | Redundancy::Parity(_) => level
-            .layouts
-            .iter()
-            .map(|row| row.name.to_owned())
-            .collect(),
-    };
+    let layouts = level.layouts_on(members);
+    let (usual, rare): (Vec<Layout>, Vec<Layout>) = layouts.partition(Layout::is_usual);
+    let usual: Vec<Layout> = (usual.into_iter())
+        .filter(|layout| layout.copies() <= COPIES_MAX)
+        .collect();
+    // Drawn apart, so that recorded seeds keep their other draws.
+    let mut apart = random.clone();
+    let usual = *random.choose(&usual);
+    let is_rare = !rare.is_empty() && apart.percent(RARE_PERCENT);
+    let layout = if is_rare { *apart.choose(&rare) } else { usual };
     Tree::Array {
         level,
-        layout: random.choose(&layouts).clone(),
+        layout: layout.to_string(),
         chunk_blocks: *random.choose(match block_size {
             BlockSize::B512 => &[1, 2, 3, 4, 4, 8],
             BlockSize::B4096 => &[1, 1, 2, 3],

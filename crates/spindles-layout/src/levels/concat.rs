@@ -16,6 +16,7 @@ pub(super) static LEVEL: Level = Level {
     layouts: &[LayoutRow {
         name: "",
         summary: "",
+        usual: true,
         period: |_| Period {
             groups: 1,
             rows: 1,

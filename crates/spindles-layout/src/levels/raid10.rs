@@ -17,28 +17,14 @@ pub(super) static LEVEL: Level = Level {
         LayoutRow {
             name: "near",
             summary: "copies side by side on neighbouring members",
-            period: |shape| {
-                // Copies straddle rows if their number does not divide that of the members.
-                let common = common_divisor(shape.members, shape.copies);
-                Period {
-                    groups: u32::from(shape.members / common),
-                    rows: u32::from(shape.copies / common),
-                    sections: 1,
-                }
-            },
-            place: |shape, chunk, copy| {
-                let position = chunk * u32::from(shape.copies) + u32::from(copy);
-                ChunkPlace {
-                    member: member(shape, position),
-                    row: position / u32::from(shape.members),
-                    section: 0,
-                    code_index: 0,
-                }
-            },
+            usual: true,
+            period: |shape| near_period(shape, shape.copies, 1),
+            place: |shape, chunk, copy| near_place(shape, shape.copies, chunk, copy),
         },
         LayoutRow {
             name: "far",
             summary: "as raid0, the copies again in further sections, one member on",
+            usual: true,
             period: |shape| Period {
                 groups: u32::from(shape.members),
                 rows: 1,
@@ -54,6 +40,7 @@ pub(super) static LEVEL: Level = Level {
         LayoutRow {
             name: "offset",
             summary: "each row of chunks again in the rows below it, one member on",
+            usual: true,
             period: |shape| Period {
                 groups: u32::from(shape.members),
                 rows: u32::from(shape.copies),
@@ -66,8 +53,41 @@ pub(super) static LEVEL: Level = Level {
                 code_index: 0,
             },
         },
+        LayoutRow {
+            name: "near far",
+            summary: "near copies, all of them again in further sections, on the members after them",
+            usual: false,
+            period: |shape| near_period(shape, shape.copies / shape.sections, shape.sections),
+            place: |shape, chunk, copy| {
+                let near = shape.copies / shape.sections;
+                near_place(shape, near, chunk, copy)
+            },
+        },
     ],
 };
+
+/// Copies straddle rows if their number does not divide that of the members.
+fn near_period(shape: Shape, near: u8, sections: u8) -> Period {
+    let common = common_divisor(shape.members, near);
+    Period {
+        groups: u32::from(shape.members / common),
+        rows: u32::from(near / common),
+        sections,
+    }
+}
+
+/// Places the first `near` copies side by side, and each further set of as many in the next section
+/// and on the members after it.
+fn near_place(shape: Shape, near: u8, chunk: u32, copy: u8) -> ChunkPlace {
+    let (section, nth) = (copy / near, copy % near);
+    let position = chunk * u32::from(near) + u32::from(nth);
+    ChunkPlace {
+        member: member(shape, position + u32::from(section * near)),
+        row: position / u32::from(shape.members),
+        section,
+        code_index: 0,
+    }
+}
 
 fn member(shape: Shape, position: u32) -> MemberIndex {
     let member = position % u32::from(shape.members);

@@ -1,6 +1,6 @@
 //! Parity that steps from member to member with every stripe.
 
-use crate::level::{LayoutRow, Level, Redundancy, Sizes};
+use crate::level::{LayoutRow, Level, Period, Redundancy, Shape, Sizes};
 use crate::rotation::{self, Order, left, right};
 
 pub(super) static LEVEL: Level = Level {
@@ -20,6 +20,7 @@ pub(super) static LEVEL: Level = Level {
         LayoutRow {
             name: "left-symmetric",
             summary: "parity steps towards member 0, data starts right after it",
+            usual: true,
             period: rotation::period,
             place: |shape, stripe, slot| {
                 let first = left(shape.members, stripe);
@@ -29,6 +30,7 @@ pub(super) static LEVEL: Level = Level {
         LayoutRow {
             name: "left-asymmetric",
             summary: "parity steps towards member 0, data starts on member 0",
+            usual: true,
             period: rotation::period,
             place: |shape, stripe, slot| {
                 let first = left(shape.members, stripe);
@@ -38,6 +40,7 @@ pub(super) static LEVEL: Level = Level {
         LayoutRow {
             name: "right-symmetric",
             summary: "parity steps away from member 0, data starts right after it",
+            usual: true,
             period: rotation::period,
             place: |shape, stripe, slot| {
                 let first = right(shape.members, stripe);
@@ -47,11 +50,40 @@ pub(super) static LEVEL: Level = Level {
         LayoutRow {
             name: "right-asymmetric",
             summary: "parity steps away from member 0, data starts on member 0",
+            usual: true,
             period: rotation::period,
             place: |shape, stripe, slot| {
                 let first = right(shape.members, stripe);
                 rotation::place(shape.members, 1, first, Order::Asymmetric, stripe, slot)
             },
         },
+        LayoutRow {
+            name: "parity-first",
+            summary: "parity always on member 0",
+            usual: false,
+            period: in_place,
+            place: |shape, stripe, slot| {
+                rotation::place(shape.members, 1, 0, Order::Symmetric, stripe, slot)
+            },
+        },
+        LayoutRow {
+            name: "parity-last",
+            summary: "parity always on the last member, as raid4",
+            usual: false,
+            period: in_place,
+            place: |shape, stripe, slot| {
+                let last = shape.members - 1;
+                rotation::place(shape.members, 1, last, Order::Symmetric, stripe, slot)
+            },
+        },
     ],
 };
+
+/// Parity that stays in place repeats with every stripe.
+fn in_place(_: Shape) -> Period {
+    Period {
+        groups: 1,
+        rows: 1,
+        sections: 1,
+    }
+}

@@ -17,6 +17,7 @@ pub(super) static LEVEL: Level = Level {
         LayoutRow {
             name: "left-symmetric",
             summary: "parity steps towards member 0, data starts right after it",
+            usual: true,
             period: rotation::period,
             place: |shape, stripe, slot| {
                 let first = left(shape.members, stripe);
@@ -26,6 +27,7 @@ pub(super) static LEVEL: Level = Level {
         LayoutRow {
             name: "left-asymmetric",
             summary: "parity steps towards member 0, data starts on member 0",
+            usual: true,
             period: rotation::period,
             place: |shape, stripe, slot| {
                 let first = left(shape.members, stripe);

@@ -16,6 +16,7 @@ pub(super) static LEVEL: Level = Level {
     layouts: &[LayoutRow {
         name: "",
         summary: "",
+        usual: true,
         period: rotation::period,
         place: |shape, stripe, slot| {
             let first = left(shape.members, stripe);

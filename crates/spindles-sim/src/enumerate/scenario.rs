@@ -284,13 +284,20 @@ fn arrays(level: &'static Level, larger: bool) -> Vec<(Geometry, Vec<DeviceRecor
         // At least two data chunks: with one, parity is a copy.
         Redundancy::Parity(chunks) => chunks + 2..=chunks + 2 + u8::from(larger),
     };
-    let mut all = Vec::new();
+    let mut all: Vec<(Geometry, _, _)> = Vec::new();
     for members in members {
-        for (index, layout) in level.layouts.iter().enumerate() {
+        for (index, row) in level.layouts.iter().enumerate() {
+            let layout = level.layout(row.name).expect("it is one of the level's");
+            let members = members.max(layout.copies());
+            let is_known =
+                |geometry: &Geometry| geometry.layout() == layout && geometry.members() == members;
+            if all.iter().any(|(geometry, ..)| is_known(geometry)) {
+                continue;
+            }
             let devices: Vec<_> = (0..members).map(MemberIndex).map(device).collect();
             let spec = Spec {
                 level,
-                layout: Some(level.layout(layout.name).expect("it is one of the level's")),
+                layout: Some(layout),
                 chunk_blocks: CHUNK_BLOCKS,
                 member_blocks: devices.iter().map(DeviceRecord::data_blocks).collect(),
             };

@@ -150,15 +150,10 @@ static WORDS: &[Words] = &[
 fn layouts() -> Vec<&'static str> {
     let mut all = Vec::new();
     for level in LEVELS {
-        let names = level.layouts.iter().map(|row| row.name);
-        for name in names.filter(|name| !name.is_empty()) {
-            let name = match level.redundancy {
-                // Leaks once per process.
-                Redundancy::Copies => format!("{name}2").leak(),
-                _ => name,
-            };
-            if !all.contains(&name) {
-                all.push(name);
+        for row in level.layouts.iter().filter(|row| !row.name.is_empty()) {
+            let name = level.written(row).replace(" N", "2").replace(' ', "");
+            if !all.contains(&name.as_str()) {
+                all.push(name.leak()); // Once per process.
             }
         }
     }

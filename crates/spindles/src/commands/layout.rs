@@ -22,12 +22,14 @@ pub(crate) static COMMAND: Command = Command {
     hidden: false,
     arguments: |command| {
         let levels = LEVELS.iter().map(|level| {
-            let layouts = level.layouts.iter().map(|row| row.name);
-            let layouts: Vec<&str> = layouts.filter(|name| !name.is_empty()).collect();
-            let layouts = match (layouts.as_slice(), level.redundancy) {
-                ([], _) => String::new(),
-                (names, Redundancy::Copies) => format!("; N copies as {}N", names.join("N, ")),
-                (names, _) => format!("; {}", names.join(", ")),
+            let rows = level.layouts.iter().filter(|row| !row.name.is_empty());
+            let names: Vec<String> = rows
+                .map(|row| level.written(row).replace(' ', ""))
+                .collect();
+            let layouts = match (names.join(", "), level.redundancy) {
+                (names, _) if names.is_empty() => names,
+                (names, Redundancy::Copies) => format!("; N copies as {names}"),
+                (names, _) => format!("; {names}"),
             };
             format!("\n  {:<7} {}{layouts}", level.name, level.summary)
         });

@@ -23,16 +23,17 @@ pub(crate) struct Shape {
 }
 
 /// Returns a level with a random layout over these members, such as `raid5:left-symmetric(a,b,c)`.
-fn level_of(level: &Level, members: &[String], random: &mut Random) -> String {
-    let layout = random.choose(level.layouts).name;
-    let copies = match level.redundancy {
-        Redundancy::Copies if members.len() > 2 && random.percent(25) => "3",
-        Redundancy::Copies => "2",
-        _ => "",
-    };
-    let layout = match layout {
+fn level_of(level: &'static Level, members: &[String], random: &mut Random) -> String {
+    let count = u8::try_from(members.len()).expect("few");
+    let layouts: Vec<_> = level.layouts_on(count).collect();
+    let layout = match random
+        .choose(&layouts)
+        .to_string()
+        .replace(' ', "")
+        .as_str()
+    {
         "" => String::new(),
-        name => format!(":{name}{copies}"),
+        name => format!(":{name}"),
     };
     format!("{}{layout}({})", level.name, members.join(","))
 }
