@@ -137,7 +137,7 @@ fn to_open(
     options: &RebuildOptions,
 ) -> Result<Option<Vec<String>>, ChangeError> {
     let device = match &options.onto {
-        Some(Expression::Array { .. }) => return Ok(Some(Vec::new())),
+        Some(Expression::Array { .. } | Expression::Slice { .. }) => return Ok(Some(Vec::new())),
         Some(Expression::Leaf(_)) if options.overwrite => return Ok(None),
         Some(Expression::Leaf(device)) => Some(device.as_str()),
         None => None,
@@ -172,7 +172,7 @@ fn while_server_waits(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
     let options = options.clone();
-    let is_new_array = matches!(options.onto, Some(Expression::Array { .. }));
+    let is_new_array = !matches!(options.onto, Some(Expression::Leaf(_)) | None);
     // Subscribe first, so that no event is lost.
     let target = served.managed();
     let made = while_closed(served, Restructure::default(), move |devices, assemble| {
@@ -443,7 +443,9 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
     let Opened { target, report, .. } = Opened::served(served);
     let uuids = report.uuids();
     let (devices, replacement) = match &options.onto {
-        Some(Expression::Array { .. }) => unreachable!("the server closes the array for that"),
+        Some(Expression::Array { .. } | Expression::Slice { .. }) => {
+            unreachable!("the server closes the array for that")
+        }
         Some(Expression::Leaf(onto)) => {
             let host = Host::Served(served);
             // Close the device if it is open: its contents may have changed since the member went
@@ -490,7 +492,7 @@ fn look_with<'a>(
     new: &[&'a str],
     options: &RebuildOptions,
 ) -> Result<(Vec<&'a str>, Build), ChangeError> {
-    let is_array = matches!(options.onto, Some(Expression::Array { .. }));
+    let is_array = !matches!(options.onto, Some(Expression::Leaf(_)) | None);
     let is_other = |device: &&str| !is_array || !new.iter().any(|new| share_bytes(new, device));
     let (devices, of_both): (Vec<&str>, Vec<&str>) = devices.iter().copied().partition(is_other);
     attach::look_at_new(
@@ -568,7 +570,7 @@ fn look_at(
     // The array created last comes first.
     lost.sort_by_key(|lost| Reverse(lost.record.created_s));
     let expression = match onto {
-        Expression::Array { .. } => Some(onto.clone()),
+        Expression::Array { .. } | Expression::Slice { .. } => Some(onto.clone()),
         Expression::Leaf(device) => lost.iter().find_map(|lost| with_new_device(lost, device)),
     };
     let Some(expression) = expression else {

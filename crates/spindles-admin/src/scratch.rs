@@ -56,6 +56,18 @@ pub enum ScratchError {
     /// It could not be created.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// A slice of an array does not fit.
+    #[error("{slice} {why}: the array has {bytes} bytes in blocks of {block_bytes}")]
+    Slice {
+        /// The slice, as in the expression.
+        slice: String,
+        /// What is wrong.
+        why: &'static str,
+        /// The block size.
+        block_bytes: u64,
+        /// The size of the array.
+        bytes: u64,
+    },
     /// All members of an array are missing.
     #[error("{array} has no member that is there: name at least one device")]
     Empty {
@@ -124,22 +136,65 @@ pub fn is_scratch(expression: &Expression) -> bool {
 /// each device of `raid5(4)`.
 #[must_use]
 pub fn on_each_leaf(expression: &Expression, device: &str) -> Expression {
-    match expression {
-        Expression::Leaf(name) if name == MISSING => expression.clone(),
-        Expression::Leaf(_) => Expression::Leaf(device.to_owned()),
-        Expression::Array {
-            level,
-            layout,
-            members,
-        } => Expression::Array {
-            level,
-            layout: *layout,
-            members: members
-                .iter()
-                .map(|member| on_each_leaf(member, device))
-                .collect(),
-        },
+    expression.with_leaves(&mut |name| if name == MISSING { name } else { device }.to_owned())
+}
+
+/// A member of an array: a node, or part of it.
+struct Member {
+    node: NodeId,
+    start: BlockIndex,
+    blocks: u64,
+}
+
+/// Adds the nodes of a member; `None` if it is missing.
+fn member(
+    stack: &mut Stack,
+    expression: &Expression,
+    options: &ScratchOptions,
+) -> Result<Option<Member>, ScratchError> {
+    let Some(node) = add(stack, expression.uncut(), options)? else {
+        return Ok(None);
+    };
+    let has_blocks = stack.blocks(node);
+    let Expression::Slice {
+        start_bytes,
+        length_bytes,
+        ..
+    } = expression
+    else {
+        return Ok(Some(Member {
+            node,
+            start: BlockIndex(0),
+            blocks: has_blocks,
+        }));
+    };
+    let block_bytes = u64::from(stack.block_size().bytes());
+    let start = start_bytes / block_bytes;
+    let blocks = match length_bytes {
+        None => has_blocks.saturating_sub(start),
+        Some(bytes) => bytes / block_bytes,
+    };
+    let why = if !start_bytes.is_multiple_of(block_bytes) {
+        Some("does not begin at a block of the arrays")
+    } else if blocks == 0 || start + blocks > has_blocks {
+        Some("goes beyond the end of its array")
+    } else {
+        None
+    };
+    if let Some(why) = why {
+        return Err(ScratchError::Slice {
+            slice: expression.to_string(),
+            why,
+            block_bytes,
+            bytes: has_blocks * block_bytes,
+        });
     }
+    let start = BlockIndex(start);
+    Ok(Some(Member {
+        node,
+        start,
+        blocks,
+    }))
 }
 
 /// Adds the nodes of an expression, from the leaves up; expressions are at most eight arrays deep.
@@ -151,6 +206,7 @@ fn add(
     let (level, layout, members) = match expression {
         Expression::Leaf(name) if name == MISSING => return Ok(None),
         Expression::Leaf(name) => return Ok(Some(stack.add_device(name)?)),
+        Expression::Slice { of, .. } => return add(stack, of, options),
         Expression::Array {
             level,
             layout,
@@ -158,11 +214,11 @@ fn add(
         } => (*level, *layout, members),
     };
     let array = || expression.to_string();
-    let nodes = members
+    let members = members
         .iter()
-        .map(|member| add(stack, member, options))
+        .map(|one| member(stack, one, options))
         .collect::<Result<Vec<_>, _>>()?;
-    let sizes = nodes.iter().map(|node| node.map(|node| stack.blocks(node)));
+    let sizes = members.iter().map(|it| it.as_ref().map(|it| it.blocks));
     let smallest = sizes
         .clone()
         .flatten()
@@ -183,7 +239,11 @@ fn add(
         array: array(),
         source,
     })?;
-    let config = plain_config(geometry, &nodes, stack.block_size(), options);
+    let config = plain_config(geometry, &members, stack.block_size(), options);
+    let nodes: Vec<_> = members
+        .iter()
+        .map(|member| member.as_ref().map(|it| it.node))
+        .collect();
     stack
         .add_array(&array(), config, &nodes)
         .map(Some)
@@ -193,23 +253,26 @@ fn add(
         })
 }
 
-/// Returns the configuration of an array over `nodes` without superblocks, log or checksums.
+/// Returns the configuration of an array without superblocks, log or checksums.
 fn plain_config(
     geometry: Geometry,
-    nodes: &[Option<NodeId>],
+    members: &[Option<Member>],
     block_size: BlockSize,
     options: &ScratchOptions,
 ) -> Config {
     let missing: MemberSet = (0..geometry.members())
         .map(spindles_block::MemberIndex)
-        .filter(|member| nodes[usize::from(member.0)].is_none())
+        .filter(|member| members[usize::from(member.0)].is_none())
         .collect();
     Config {
         block_size,
         missing,
         zeroes_without_moving_bytes: MemberSet::EMPTY,
         thin: MemberSet::EMPTY,
-        data_start: vec![BlockIndex(0); nodes.len()],
+        data_start: members
+            .iter()
+            .map(|member| member.as_ref().map_or(BlockIndex(0), |it| it.start))
+            .collect(),
         persistence: None,
         clean: true,
         read_only: options.open.read_only,

@@ -49,24 +49,10 @@ fn name_leaves(
     next: &mut usize,
     name: &mut dyn FnMut(usize) -> String,
 ) -> Expression {
-    match expression {
-        Expression::Leaf(_) => {
-            *next += 1;
-            Expression::Leaf(name(*next - 1))
-        }
-        Expression::Array {
-            level,
-            layout,
-            members,
-        } => Expression::Array {
-            level,
-            layout: *layout,
-            members: members
-                .iter()
-                .map(|member| name_leaves(member, next, name))
-                .collect(),
-        },
-    }
+    expression.with_leaves(&mut |_| {
+        *next += 1;
+        name(*next - 1)
+    })
 }
 
 fn open(

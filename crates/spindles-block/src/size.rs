@@ -1,4 +1,5 @@
-//! Sizes as people write them: `4096`, `64K`, `1M`, `10G`, `2T`, in powers of 1024.
+//! Sizes as people write them: `4096`, `64K`, `1M`, `10G`, `2T`, in powers of 1024, and `265s` in
+//! sectors of 512 bytes.
 
 use core::fmt;
 use core::str::FromStr;
@@ -16,6 +17,8 @@ pub enum SizeError {
     TooLarge,
 }
 
+/// A sector has 512 bytes.
+const SECTOR_SHIFT: u32 = 9;
 const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
 
 impl FromStr for SizeBytes {
@@ -28,6 +31,7 @@ impl FromStr for SizeBytes {
         let (digits, unit) = text.split_at(digits_end);
         let shift = match unit {
             "" | "B" => 0,
+            "s" => SECTOR_SHIFT,
             "K" | "k" | "KiB" => 10,
             "M" | "m" | "MiB" => 20,
             "G" | "g" | "GiB" => 30,
@@ -112,8 +116,8 @@ impl fmt::Display for SizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotASize => {
-                "not a size: give a whole number, with K, M, G or T (powers of 1024) after it, \
-                 for example 64K"
+                "not a size: give a whole number, with K, M, G or T (powers of 1024) or s (sectors \
+                 of 512 bytes) after it, for example 64K"
             }
             Self::TooLarge => "too large: sizes end below 16777216T",
         })
@@ -157,6 +161,8 @@ mod tests {
             ("1025K", 1025 << 10, "1025K", "1025 KiB"),
             ("1024M", 1 << 30, "1G", "1 GiB"),
             ("2T", 2 << 40, "2T", "2 TiB"),
+            ("265s", 265 * 512, "135680", "135680 bytes"),
+            ("2048s", 1 << 20, "1M", "1 MiB"),
         ] {
             let size: SizeBytes = text.parse().expect(text);
             assert_eq!(size, SizeBytes(bytes), "{text}");
@@ -193,7 +199,12 @@ mod tests {
                 "{text:?}"
             );
         }
-        for text in ["16777216T", "18446744073709551616", "99999999999999999999G"] {
+        for text in [
+            "16777216T",
+            "18446744073709551616",
+            "99999999999999999999G",
+            "36028797018963968s",
+        ] {
             assert_eq!(
                 text.parse::<SizeBytes>(),
                 Err(SizeError::TooLarge),

@@ -1,6 +1,6 @@
 //! Array expressions as users type them: `raid5(a.img,b.img,c.img)`. They nest, and a layout
 //! follows its level: `raid0(raid10:far2(a,b,c),raid10:far2(d,e,f))`. Also lists of devices, whose
-//! names are quoted the same way.
+//! names are quoted the same way. A device or an array may be cut: `slice(a.img,64s,1000M)`.
 
 use crate::{GeometryError, Level};
 use alloc::borrow::{Cow, ToOwned};
@@ -9,13 +9,22 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use spindles_block::MEMBERS_MAX;
+use spindles_block::{MEMBERS_MAX, SizeBytes, SizeError};
 
 /// A device, or an array of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
-    /// A device, by the name that the user gave.
+    /// A device, by the name that the user gave. Part of a device is the text of its [`Slice`].
     Leaf(String),
+    /// Part of an array.
+    Slice {
+        /// The array.
+        of: Box<Expression>,
+        /// Where the part begins, in whole sectors.
+        start_bytes: u64,
+        /// Its length in whole sectors; `None` for the rest of the array.
+        length_bytes: Option<u64>,
+    },
     /// An array.
     Array {
         /// Its level.
@@ -27,6 +36,57 @@ pub enum Expression {
     },
 }
 
+/// Part of a device. Its text is `slice(DEV,START)` or `slice(DEV,START,LENGTH)`, in sectors; this
+/// text is the name of the part wherever a device has a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The device.
+    pub device: String,
+    /// Where the part begins, in whole sectors.
+    pub start_bytes: u64,
+    /// Its length in whole sectors; `None` for the rest of the device.
+    pub length_bytes: Option<u64>,
+}
+
+impl Slice {
+    /// The unit of a start and a length.
+    pub const SECTOR_BYTES: u64 = 512;
+
+    /// Returns true if a device's name is the text of a slice, right or wrong. A file of such a
+    /// name is `./NAME`.
+    pub fn is_text(name: &str) -> bool {
+        name.starts_with(SLICE) && name[SLICE.len()..].starts_with('(')
+    }
+
+    /// Parses the text of a slice of a device.
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        Parser::new(text, Kind::Slice).only_slice()
+    }
+}
+
+impl fmt::Display for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = quoted(&self.device);
+        print_slice(f, &of, self.start_bytes, self.length_bytes)
+    }
+}
+
+fn print_slice(
+    f: &mut fmt::Formatter<'_>,
+    of: &dyn fmt::Display,
+    start_bytes: u64,
+    length_bytes: Option<u64>,
+) -> fmt::Result {
+    let sectors = |bytes| bytes / Slice::SECTOR_BYTES;
+    write!(f, "{SLICE}({of},{}s", sectors(start_bytes))?;
+    if let Some(length_bytes) = length_bytes {
+        write!(f, ",{}s", sectors(length_bytes))?;
+    }
+    f.write_str(")")
+}
+
+/// The word before the parentheses of a slice. No level has this name.
+const SLICE: &str = "slice";
 /// The deepest nest of arrays: more makes no sense, and a limit keeps the stack small.
 const DEPTH_MAX: usize = 8;
 /// Characters that a device name may have only within double quotes.
@@ -34,8 +94,11 @@ const SPECIAL: [char; 4] = ['(', ')', ',', '"'];
 
 /// Returns a name as written in an expression or a list. A name is put in double quotes if it has a
 /// comma, a parenthesis, a double quote, or a space at either end. A double quote in it is doubled.
+/// A slice has no quotes around it.
 pub fn quoted(name: &str) -> Cow<'_, str> {
-    if name.contains(SPECIAL) || name.trim() != name || name.is_empty() {
+    if Slice::is_text(name) && Slice::parse(name).is_ok() {
+        name.into()
+    } else if name.contains(SPECIAL) || name.trim() != name || name.is_empty() {
         format!("\"{}\"", name.replace('"', "\"\"")).into()
     } else {
         name.into()
@@ -43,23 +106,23 @@ pub fn quoted(name: &str) -> Cow<'_, str> {
 }
 
 /// Parses a list of devices: `a.img,b.img,"odd,name.img"`, quoted as in expressions. A list has no
-/// arrays, so a parenthesis needs no quotes.
+/// arrays, so a parenthesis needs no quotes, except in a slice.
 pub fn parse_devices(text: &str) -> Result<Vec<String>, ExpressionError> {
-    Parser::new(text, false).devices()
+    Parser::new(text, Kind::List).devices()
 }
 
 impl Expression {
     /// Parses an expression that names its devices. A name with a parenthesis or a comma goes in
     /// double quotes, and a double quote in it is doubled.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
-        Parser::new(text, false).parse()
+        Parser::new(text, Kind::Array).parse()
     }
 
     /// Parses an expression that may give the number of devices instead of their names, such as
     /// `raid5(4)` or `raid0(raid5(3),raid5(3))`. Their names are then numbers, counted through the
     /// whole expression.
     pub fn parse_counted(text: &str) -> Result<Self, ExpressionError> {
-        Parser::new(text, true).parse()
+        Parser::new(text, Kind::Counted).parse()
     }
 
     /// Sets the layout of every array that supports it and does not specify its own.
@@ -74,13 +137,14 @@ impl Expression {
     }
 
     fn set_layout(&mut self, name: &str, taken: &mut bool, refused: &mut Option<GeometryError>) {
-        let Self::Array {
-            level,
-            layout,
-            members,
-        } = self
-        else {
-            return;
+        let (level, layout, members) = match self {
+            Self::Leaf(_) => return,
+            Self::Slice { of, .. } => return of.set_layout(name, taken, refused),
+            Self::Array {
+                level,
+                layout,
+                members,
+            } => (level, layout, members),
         };
         match level.layout(name) {
             Ok(given) if layout.is_none() => {
@@ -99,8 +163,10 @@ impl Expression {
 
     /// Notes for the creator of arrays that are legal but rarely intended.
     pub fn notes(&self) -> Vec<&'static str> {
-        let Self::Array { level, members, .. } = self else {
-            return Vec::new();
+        let (level, members) = match self {
+            Self::Leaf(_) => return Vec::new(),
+            Self::Slice { of, .. } => return of.notes(),
+            Self::Array { level, members, .. } => (level, members),
         };
         let own = level
             .note
@@ -109,10 +175,46 @@ impl Expression {
         own.map(|(_, note)| note).into_iter().chain(inner).collect()
     }
 
+    /// Returns the array of which this is a slice; itself if it is no slice of an array.
+    pub fn uncut(&self) -> &Self {
+        match self {
+            Self::Slice { of, .. } => of,
+            Self::Leaf(_) | Self::Array { .. } => self,
+        }
+    }
+
+    /// Returns the expression with other devices: `rename` gets each name, from left to right.
+    pub fn with_leaves(&self, rename: &mut dyn FnMut(&str) -> String) -> Self {
+        match self {
+            Self::Leaf(name) => Self::Leaf(rename(name)),
+            Self::Slice {
+                of,
+                start_bytes,
+                length_bytes,
+            } => Self::Slice {
+                of: Box::new(of.with_leaves(rename)),
+                start_bytes: *start_bytes,
+                length_bytes: *length_bytes,
+            },
+            Self::Array {
+                level,
+                layout,
+                members,
+            } => Self::Array {
+                level,
+                layout: *layout,
+                members: (members.iter())
+                    .map(|member| member.with_leaves(rename))
+                    .collect(),
+            },
+        }
+    }
+
     /// The devices, from left to right.
     pub fn leaves(&self) -> Vec<&str> {
         match self {
             Self::Leaf(name) => [name.as_str()].into(),
+            Self::Slice { of, .. } => of.leaves(),
             Self::Array { members, .. } => members.iter().flat_map(Self::leaves).collect(),
         }
     }
@@ -122,6 +224,11 @@ impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Leaf(name) => f.write_str(&quoted(name)),
+            Self::Slice {
+                of,
+                start_bytes,
+                length_bytes,
+            } => print_slice(f, of, *start_bytes, *length_bytes),
             Self::Array {
                 level,
                 layout,
@@ -147,8 +254,20 @@ pub struct ExpressionError {
     /// The position, in characters.
     at: usize,
     what: What,
-    /// True if the text is a list of devices.
-    list: bool,
+    kind: Kind,
+}
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// An expression that names its devices.
+    Array,
+    /// An expression that may count its devices.
+    Counted,
+    /// A list of devices, without arrays.
+    List,
+    /// A slice of a device.
+    Slice,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,14 +284,21 @@ enum What {
     CountForDevices,
     TwoOfAName(String),
     Geometry(Box<GeometryError>),
+    StartExpected,
+    SliceOfSlice,
+    SliceOfArray,
+    SliceOfAll,
+    Size(SizeError),
+    NotSectors,
+    LengthZero,
 }
 
 impl fmt::Display for ExpressionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.list {
-            "the list of devices "
-        } else {
-            "the array expression "
+        f.write_str(match self.kind {
+            Kind::Array | Kind::Counted => "the array expression ",
+            Kind::List => "the list of devices ",
+            Kind::Slice => "the device ",
         })?;
         match &self.what {
             What::DeviceExpected => f.write_str(
@@ -200,6 +326,24 @@ impl fmt::Display for ExpressionError {
             ),
             What::TwoOfAName(name) => write!(f, "names '{name}' twice: take different devices"),
             What::Geometry(error) => write!(f, "is wrong: {error}"),
+            What::StartExpected => f.write_str(
+                "lacks the start of a slice here: write slice(DEV,START) or \
+                 slice(DEV,START,LENGTH), as slice(a.img,64s)",
+            ),
+            What::SliceOfSlice => f.write_str("cuts a slice of a slice: cut the device once"),
+            What::SliceOfArray => {
+                f.write_str("cuts a slice of an array where a slice of a device is wanted")
+            }
+            What::SliceOfAll => f.write_str(
+                "is a slice of an array: put an array around it, as concat(slice(raid1(a,b),64s))",
+            ),
+            What::Size(error) => write!(f, "has a wrong size: {error}"),
+            What::NotSectors => {
+                f.write_str("has a size that is not a whole number of sectors of 512 bytes")
+            }
+            What::LengthZero => {
+                f.write_str("has a slice of length 0: leave its length out for all")
+            }
         }?;
         write!(
             f,
@@ -217,32 +361,31 @@ struct Parser<'text> {
     text: &'text str,
     /// The number of bytes parsed.
     at: usize,
-    counted: bool,
-    /// True if the text is a list of devices, without arrays.
-    list: bool,
+    kind: Kind,
     /// The names so far.
     names: Vec<String>,
 }
 
 impl<'text> Parser<'text> {
-    fn new(text: &'text str, counted: bool) -> Self {
+    fn new(text: &'text str, kind: Kind) -> Self {
         Self {
             text,
             at: 0,
-            counted,
-            list: false,
+            kind,
             names: Vec::new(),
         }
     }
 
     fn devices(mut self) -> Result<Vec<String>, ExpressionError> {
-        self.list = true;
         let mut devices = Vec::new();
         loop {
             let start = self.skip_spaces();
             let rest = self.rest();
             let name = if rest.starts_with('"') {
-                self.quoted_name(start)?
+                let name = self.quoted_name(start)?;
+                self.canonical(name, start)?
+            } else if Slice::is_text(rest) {
+                self.device_slice()?.to_string()
             } else {
                 let word = &rest[..rest.find([',', '"']).unwrap_or(rest.len())];
                 self.at += word.len();
@@ -260,15 +403,28 @@ impl<'text> Parser<'text> {
         }
     }
 
+    fn only_slice(mut self) -> Result<Slice, ExpressionError> {
+        let slice = self.device_slice()?;
+        self.end()?;
+        Ok(slice)
+    }
+
     fn parse(mut self) -> Result<Expression, ExpressionError> {
         let start = self.skip_spaces();
         let expression = self.expression(0)?;
-        if !self.rest().is_empty() {
-            return Err(self.error(self.at, What::Trailing));
-        }
+        self.end()?;
         match expression {
             Expression::Leaf(_) => Err(self.error(start, What::LevelExpected)),
+            Expression::Slice { .. } => Err(self.error(start, What::SliceOfAll)),
             array @ Expression::Array { .. } => Ok(array),
+        }
+    }
+
+    fn end(&self) -> Result<(), ExpressionError> {
+        if self.rest().is_empty() {
+            Ok(())
+        } else {
+            Err(self.error(self.at, What::Trailing))
         }
     }
 
@@ -282,12 +438,113 @@ impl<'text> Parser<'text> {
         self.at += word.len();
         let word = word.trim_end();
         if self.rest().starts_with('(') {
-            return self.array(word, start, depth);
+            return if word == SLICE {
+                self.slice(depth)
+            } else {
+                self.array(word, start, depth)
+            };
         }
         if word.is_empty() {
             return Err(self.error(start, What::MemberExpected));
         }
-        self.leaf(word, start)
+        Ok(Expression::Leaf(word.to_owned()))
+    }
+
+    fn slice(&mut self, depth: usize) -> Result<Expression, ExpressionError> {
+        let (of, start_bytes, length_bytes) = self.cut(depth)?;
+        Ok(match of {
+            Expression::Leaf(device) => {
+                let slice = Slice {
+                    device,
+                    start_bytes,
+                    length_bytes,
+                };
+                Expression::Leaf(slice.to_string())
+            }
+            of => Expression::Slice {
+                of: Box::new(of),
+                start_bytes,
+                length_bytes,
+            },
+        })
+    }
+
+    /// Parses a slice of a device.
+    fn device_slice(&mut self) -> Result<Slice, ExpressionError> {
+        let start = self.skip_spaces();
+        if !Slice::is_text(self.rest()) {
+            return Err(self.error(start, What::StartExpected));
+        }
+        self.at += SLICE.len();
+        match self.cut(0)? {
+            (Expression::Leaf(device), start_bytes, length_bytes) => Ok(Slice {
+                device,
+                start_bytes,
+                length_bytes,
+            }),
+            _ => Err(self.error(start, What::SliceOfArray)),
+        }
+    }
+
+    /// Parses a slice from its parenthesis on, and the spaces after it: what is cut, the start, and
+    /// the length.
+    fn cut(&mut self, depth: usize) -> Result<(Expression, u64, Option<u64>), ExpressionError> {
+        self.at += 1;
+        let start = self.skip_spaces();
+        let of = self.expression(depth)?;
+        let is_slice = match &of {
+            Expression::Leaf(name) => Slice::is_text(name),
+            Expression::Slice { .. } => true,
+            Expression::Array { .. } => false,
+        };
+        if is_slice {
+            return Err(self.error(start, What::SliceOfSlice));
+        }
+        if !self.rest().starts_with(',') {
+            return Err(self.error(self.at, What::StartExpected));
+        }
+        let (_, start_bytes) = self.sectors()?;
+        let mut length_bytes = None;
+        if self.rest().starts_with(',') {
+            let (at, bytes) = self.sectors()?;
+            if bytes == 0 {
+                return Err(self.error(at, What::LengthZero));
+            }
+            if start_bytes.checked_add(bytes).is_none() {
+                return Err(self.error(at, What::Size(SizeError::TooLarge)));
+            }
+            length_bytes = Some(bytes);
+        }
+        if !self.rest().starts_with(')') {
+            return Err(self.error(self.at, What::CommaOrEndExpected));
+        }
+        self.at += 1;
+        self.skip_spaces();
+        Ok((of, start_bytes, length_bytes))
+    }
+
+    /// Parses a comma and a size after it, and the size's position.
+    fn sectors(&mut self) -> Result<(usize, u64), ExpressionError> {
+        self.at += 1;
+        let start = self.skip_spaces();
+        let rest = self.rest();
+        let word = &rest[..rest.find(SPECIAL).unwrap_or(rest.len())];
+        let size = word.trim_end().parse();
+        let SizeBytes(bytes) = size.map_err(|error| self.error(start, What::Size(error)))?;
+        if !bytes.is_multiple_of(Slice::SECTOR_BYTES) {
+            return Err(self.error(start, What::NotSectors));
+        }
+        self.at += word.len();
+        Ok((start, bytes))
+    }
+
+    /// Returns a quoted name, which may be the text of a slice.
+    fn canonical(&self, name: String, start: usize) -> Result<String, ExpressionError> {
+        if Slice::is_text(&name) {
+            let slice = Slice::parse(&name).map_err(|error| self.error(start, error.what))?;
+            return Ok(slice.to_string());
+        }
+        Ok(name)
     }
 
     fn quoted(&mut self, start: usize) -> Result<Expression, ExpressionError> {
@@ -295,7 +552,7 @@ impl<'text> Parser<'text> {
         if name.is_empty() {
             return Err(self.error(start, What::MemberExpected));
         }
-        self.leaf(&name, start)
+        Ok(Expression::Leaf(self.canonical(name, start)?))
     }
 
     /// Parses a name in double quotes and the spaces after it.
@@ -316,14 +573,19 @@ impl<'text> Parser<'text> {
         }
     }
 
-    fn leaf(&mut self, name: &str, start: usize) -> Result<Expression, ExpressionError> {
+    /// Refuses a second member of the same name.
+    fn check_name(&mut self, member: &Expression, start: usize) -> Result<(), ExpressionError> {
+        let Expression::Leaf(name) = member else {
+            return Ok(());
+        };
         // Memory devices have no identity: two equal names stand for two devices.
-        let scratch = name.starts_with("mem:") || name.starts_with("null:");
-        if !scratch && self.names.iter().any(|other| other == name) {
-            return Err(self.error(start, What::TwoOfAName(name.to_owned())));
+        let device = name.strip_prefix("slice(").unwrap_or(name);
+        let scratch = device.starts_with("mem:") || device.starts_with("null:");
+        if !scratch && self.names.contains(name) {
+            return Err(self.error(start, What::TwoOfAName(name.clone())));
         }
-        self.names.push(name.to_owned());
-        Ok(Expression::Leaf(name.to_owned()))
+        self.names.push(name.clone());
+        Ok(())
     }
 
     fn array(
@@ -370,7 +632,10 @@ impl<'text> Parser<'text> {
     fn members(&mut self, depth: usize) -> Result<Vec<Expression>, ExpressionError> {
         let mut members = Vec::new();
         loop {
-            members.push(self.expression(depth + 1)?);
+            let start = self.skip_spaces();
+            let member = self.expression(depth + 1)?;
+            self.check_name(&member, start)?;
+            members.push(member);
             self.skip_spaces();
             let end = match self.rest().chars().next() {
                 Some(',') => false,
@@ -395,7 +660,7 @@ impl<'text> Parser<'text> {
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(None);
         }
-        if !self.counted {
+        if self.kind != Kind::Counted {
             return Err(self.error(start, What::CountForDevices));
         }
         self.at += inside.len() + 1;
@@ -428,7 +693,7 @@ impl<'text> Parser<'text> {
             text: self.text.to_owned(),
             at: self.text[..at].chars().count(),
             what,
-            list: self.list,
+            kind: self.kind,
         }
     }
 }
@@ -447,6 +712,9 @@ mod tests {
             "concat(\"odd,name(1).img\",mem:64M,mem:64M)",
             "raid1(\"a\"\"quoted\"\".img\",\" b \")",
             "raid0(raid1(raid0(a),b))",
+            "raid1(slice(a,64s),slice(a,1064s,1000s))",
+            "concat(slice(\"odd,name(1).img\",0s),slice(mem:1M,8s,8s),slice(mem:1M,8s,8s))",
+            "raid0(slice(raid5:right-symmetric(a,b,c),64s,128s),d,\"./slice(d,64s)\")",
         ] {
             let parsed = Expression::parse(text);
             let parsed = parsed.unwrap_or_else(|error| panic!("{error}"));
@@ -454,6 +722,18 @@ mod tests {
         }
         let spaced = Expression::parse(" raid10 : far 3 ( a , b ,c ) ").unwrap();
         assert_eq!(spaced.to_string(), "raid10:far3(a,b,c)");
+        let sliced = "raid1( slice ( a.img , 1M ) ,\"slice(b,32K,2T)\", slice(\"c\", 0,512))";
+        let sliced = Expression::parse(sliced).unwrap();
+        let names = [
+            "slice(a.img,2048s)",
+            "slice(b,64s,4294967296s)",
+            "slice(c,0s,1s)",
+        ];
+        assert_eq!(sliced.leaves(), names);
+        assert_eq!(sliced.to_string(), format!("raid1({})", names.join(",")));
+        for name in names {
+            assert_eq!(Slice::parse(name).unwrap().to_string(), name);
+        }
         let counted = Expression::parse_counted("raid0(raid5(3), raid5( 3 ))").unwrap();
         assert_eq!(counted.to_string(), "raid0(raid5(0,1,2),raid5(3,4,5))");
         assert_eq!(counted.leaves(), ["0", "1", "2", "3", "4", "5"]);
@@ -468,6 +748,15 @@ mod tests {
             (
                 "\"a\"\"b\",\" c \" ,/dev/disk/by-id/x:0",
                 &["a\"b", " c ", "/dev/disk/by-id/x:0"],
+            ),
+            (
+                "slice(a,32K),slice(\"b (1)\",0s,8s) ,\"./slice(c,64s)\",slice (1).img",
+                &[
+                    "slice(a,64s)",
+                    "slice(\"b (1)\",0s,8s)",
+                    "./slice(c,64s)",
+                    "slice (1).img",
+                ],
             ),
         ] {
             assert_eq!(parse_devices(text).unwrap(), devices, "{text}");
@@ -485,6 +774,13 @@ mod tests {
             ("a,\"b", 2, "lacks the quote that ends this name"),
             ("a,\"b\"c", 5, "lacks a ',' here"),
             ("a\"b,c", 1, "a name with a comma or a double quote goes"),
+            ("a,slice(b,64s)c", 14, "lacks a ',' here"),
+            ("a,slice(b,64s", 13, "lacks a ',' or a ')' here"),
+            (
+                "slice(raid1(a,b),64s)",
+                0,
+                "the list of devices cuts a slice of an array where",
+            ),
         ] {
             let error = parse_devices(text).expect_err(text);
             assert_eq!(error.at, at, "{text}: {error}");
@@ -540,6 +836,49 @@ mod tests {
                 48,
                 "nests more than 8",
             ),
+            ("slice(raid1(a,b),64s)", 0, "is a slice of an array: put"),
+            ("slice(a,64s)", 0, "lacks a level with its members here"),
+            ("raid1(slice(a),b)", 13, "lacks the start of a slice here"),
+            (
+                "raid1(slice(,64s),b)",
+                12,
+                "lacks a device or an array here",
+            ),
+            ("raid1(slice(a,),b)", 14, "has a wrong size: not a size"),
+            ("raid1(slice(a,64x),b)", 14, "has a wrong size: not a size"),
+            (
+                "raid1(slice(a,100),b)",
+                14,
+                "not a whole number of sectors of 512 bytes",
+            ),
+            (
+                "raid1(slice(a,100000000000000000000s),b)",
+                14,
+                "has a wrong size: too large",
+            ),
+            (
+                "raid1(slice(a,36028797018963967s,1s),b)",
+                33,
+                "has a wrong size: too large",
+            ),
+            ("raid1(slice(a,0s,0s),b)", 17, "has a slice of length 0"),
+            (
+                "raid1(slice(a,0s,1s,2s),b)",
+                19,
+                "lacks a ',' or a ')' here",
+            ),
+            ("raid1(slice(a,0s,1s", 19, "lacks a ',' or a ')' here"),
+            (
+                "raid1(slice(slice(a,0s),0s),b)",
+                12,
+                "cuts a slice of a slice",
+            ),
+            ("raid1(\"slice(a,1x)\",b)", 6, "has a wrong size"),
+            (
+                "raid1(slice(a,8s),slice( a ,4K))",
+                18,
+                "names 'slice(a,8s)' twice",
+            ),
         ] {
             let error = Expression::parse(text).expect_err(text);
             assert_eq!(error.at, at, "{text}: {error}");
@@ -561,8 +900,33 @@ mod tests {
     #[test]
     fn any_text_is_parsed_or_refused() {
         let parts = [
-            "raid5", "raid10", "concat", ":far2", ":near", "(", ")", ",", "a", "b.img", " ", "\"",
-            "3", "0", "65", "é", "mem:1M", "c", "d", "(", ")", ",",
+            "raid5",
+            "raid10",
+            "concat",
+            ":far2",
+            ":near",
+            "(",
+            ")",
+            ",",
+            "a",
+            "b.img",
+            " ",
+            "\"",
+            "3",
+            "0",
+            "65",
+            "é",
+            "mem:1M",
+            "c",
+            "d",
+            "(",
+            ")",
+            ",",
+            "slice(",
+            "slice(a,64s)",
+            ",1K",
+            ",8s)",
+            "slice(e,1M,4K),",
         ];
         let mut random = 1_u32;
         let mut read = 0;

@@ -173,7 +173,7 @@ fn product(expression: &Expression, of: &dyn Fn(Period, &Level) -> u64) -> u64 {
         level,
         layout,
         members,
-    } = expression
+    } = expression.uncut()
     else {
         return 1;
     };
@@ -188,13 +188,13 @@ fn product(expression: &Expression, of: &dyn Fn(Period, &Level) -> u64) -> u64 {
     of(period, level) * inner.unwrap_or(1)
 }
 
-/// In these maps a block is a chunk.
+/// In these maps a block is a chunk, and a slice of an array is all of it.
 fn node(expression: &Expression, rows: u64) -> Result<Node, GeometryError> {
     let Expression::Array {
         level,
         layout,
         members,
-    } = expression
+    } = expression.uncut()
     else {
         return Ok(Node::Device);
     };

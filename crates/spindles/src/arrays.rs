@@ -18,7 +18,7 @@ use spindles_device::is_address;
 use spindles_device::utc;
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::ErrorCounts;
-use spindles_layout::{Expression, Level, Redundancy};
+use spindles_layout::{Expression, Level, Redundancy, Slice};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -260,21 +260,7 @@ impl Found {
 
     /// Returns devices that are new to the array, in the form in which they were given.
     pub(crate) fn new_devices(&self, expression: &Expression) -> Expression {
-        match expression {
-            Expression::Leaf(device) => Expression::Leaf(self.new_device(device)),
-            Expression::Array {
-                level,
-                layout,
-                members,
-            } => Expression::Array {
-                level,
-                layout: *layout,
-                members: members
-                    .iter()
-                    .map(|member| self.new_devices(member))
-                    .collect(),
-            },
-        }
+        expression.with_leaves(&mut |device| self.new_device(device))
     }
 }
 
@@ -469,7 +455,10 @@ pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Opt
 
 /// Parses a device, or an array of devices.
 pub(crate) fn expression(text: &str) -> anyhow::Result<Expression> {
-    if text.contains('(') && !Path::new(text).exists() {
+    if Slice::is_text(text) {
+        let slice = Slice::parse(text).map_err(Usage::error)?;
+        Ok(Expression::Leaf(slice.to_string()))
+    } else if text.contains('(') && !Path::new(text).exists() {
         Expression::parse(text).map_err(Usage::error)
     } else {
         Ok(Expression::Leaf(text.to_owned()))

@@ -215,7 +215,9 @@ impl From<&Expression> for Onto {
     fn from(expression: &Expression) -> Self {
         match expression {
             Expression::Leaf(device) => Self::Device(device.clone()),
-            Expression::Array { .. } => Self::Array(expression.to_string()),
+            Expression::Array { .. } | Expression::Slice { .. } => {
+                Self::Array(expression.to_string())
+            }
         }
     }
 }

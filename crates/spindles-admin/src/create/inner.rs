@@ -200,7 +200,7 @@ impl Wanted<'_> {
         options.open = open.clone();
         let is_level = |expression: &Expression| match expression {
             Expression::Array { level, .. } => level.name == like.level.as_str(),
-            Expression::Leaf(_) => false,
+            Expression::Leaf(_) | Expression::Slice { .. } => false,
         };
         options.chunk_bytes = is_level(self.expression)
             .then(|| u64::from(like.chunk_blocks) * u64::from(like.block_size.bytes()));

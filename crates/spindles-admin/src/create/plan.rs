@@ -156,6 +156,11 @@ impl<'a> Planner<'a> {
                     device: device.clone(),
                 });
             }
+            Expression::Slice { .. } => {
+                return Err(CreateError::SliceOfArray {
+                    slice: expression.to_string(),
+                });
+            }
             Expression::Array {
                 level,
                 layout,
@@ -217,7 +222,7 @@ impl<'a> Planner<'a> {
                 let bytes = self.sizes.next().expect("a device for every leaf");
                 (Member::Device, device.clone(), *bytes)
             }
-            Expression::Array { .. } => {
+            Expression::Array { .. } | Expression::Slice { .. } => {
                 let name = format!("{array}.{index}");
                 let inner = self.array(member, &name, parent, around_keeps)?;
                 let bytes = inner.geometry.blocks() * u64::from(block_size.bytes());
@@ -386,8 +391,8 @@ fn keeps_checksums(level: &Level, members: &[Expression], around_keeps: bool) ->
 }
 
 fn covered(of: &Expression) -> Covered {
-    match of {
-        Expression::Leaf(_) => Covered::Device,
+    match of.uncut() {
+        Expression::Leaf(_) | Expression::Slice { .. } => Covered::Device,
         Expression::Array { level, members, .. } => level.covered(members.iter().map(covered)),
     }
 }

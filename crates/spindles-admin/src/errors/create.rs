@@ -31,6 +31,12 @@ pub enum CreateError {
         /// The device.
         device: String,
     },
+    /// A member is part of an array.
+    #[error("{slice}: the members of a new array are devices, their slices, or whole arrays")]
+    SliceOfArray {
+        /// The member.
+        slice: String,
+    },
     /// The word names an existing array instead of a device.
     #[error(
         "{device} means an array that there is, and only devices can be given here: an array \

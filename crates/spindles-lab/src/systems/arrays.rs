@@ -80,7 +80,7 @@ fn lost_with(expression: &Expression) -> u32 {
         level,
         layout,
         members,
-    } = expression
+    } = expression.uncut()
     else {
         return 1;
     };

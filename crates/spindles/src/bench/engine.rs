@@ -247,6 +247,7 @@ fn open(case: &Case, effort: &Effort) -> Result<Box<dyn Target>, ScratchError> {
 fn lose_first(expression: &mut Expression) {
     match expression {
         Expression::Leaf(name) => scratch::MISSING.clone_into(name),
+        Expression::Slice { of, .. } => lose_first(of),
         Expression::Array { members, .. } => {
             if let Some(first) = members.first_mut() {
                 lose_first(first);

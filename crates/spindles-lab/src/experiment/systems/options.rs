@@ -65,7 +65,7 @@ impl Subject {
         }
         let level = match &expression {
             Some(Expression::Array { level, .. }) => Some(*level),
-            Some(Expression::Leaf(_)) | None => None,
+            Some(Expression::Leaf(_) | Expression::Slice { .. }) | None => None,
         };
         Self {
             kind,
@@ -110,7 +110,7 @@ impl Subject {
 }
 
 fn gather(expression: &Expression, into: &mut Vec<Redundancy>) {
-    if let Expression::Array { level, members, .. } = expression {
+    if let Expression::Array { level, members, .. } = expression.uncut() {
         into.push(level.redundancy);
         for member in members {
             gather(member, into);

@@ -60,22 +60,13 @@ fn filled_in<'a>(
     expression: &Expression,
     members: &mut impl Iterator<Item = &'a String>,
 ) -> Expression {
-    match expression {
-        Expression::Leaf(leaf) if is_number(leaf) => {
+    expression.with_leaves(&mut |leaf| {
+        if is_number(leaf) {
             let name = members.next().expect("as many as the target needs");
-            Expression::Leaf(name.clone())
+            return name.clone();
         }
-        Expression::Leaf(leaf) => Expression::Leaf(leaf.clone()),
-        Expression::Array {
-            level,
-            layout,
-            members: inner,
-        } => Expression::Array {
-            level,
-            layout: *layout,
-            members: inner.iter().map(|one| filled_in(one, members)).collect(),
-        },
-    }
+        leaf.to_owned()
+    })
 }
 
 struct Array {

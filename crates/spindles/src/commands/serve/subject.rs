@@ -58,6 +58,7 @@ pub(super) fn name(what: &What, arguments: &Arguments) -> anyhow::Result<String>
         }
         What::Scratch(Expression::Leaf(device), _) => device.clone(),
         What::Scratch(Expression::Array { level, .. }, _) => level.name.to_owned(),
+        What::Scratch(slice @ Expression::Slice { .. }, _) => slice.to_string(),
         What::AsIs(device) => {
             let file = Path::new(device).file_name();
             file.map_or_else(|| device.clone(), |file| file.to_string_lossy().into())

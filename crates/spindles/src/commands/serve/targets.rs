@@ -44,7 +44,7 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
     match arrays::expression(target)? {
         expression if scratch::is_scratch(&expression) => Ok(Kind::Fresh(expression)),
         Expression::Leaf(_) => Ok(Kind::Array),
-        Expression::Array { .. } => Err(Usage::error(format!(
+        Expression::Array { .. } | Expression::Slice { .. } => Err(Usage::error(format!(
             "{target}: serve does not create arrays of files and devices: use spindles create, \
              then serve the array by its name"
         ))),

@@ -125,31 +125,14 @@ impl Shape {
 
     /// Returns the parameters to create it on these files, in the order of `disks`.
     pub(crate) fn creation(&self, files: &[String]) -> Creation {
-        let expression = self.renamed(&self.expression, files);
+        let expression = self.expression.with_leaves(&mut |name| {
+            let place = self.disks.iter().position(|disk| disk.0 == *name);
+            files[place.expect("a leaf is a disk")].clone()
+        });
         Creation {
             expression: expression.to_string(),
             journal: self.has_journal.then(|| files[self.members()].clone()),
             ..self.creation.clone()
-        }
-    }
-
-    fn renamed(&self, expression: &Expression, files: &[String]) -> Expression {
-        match expression {
-            Expression::Leaf(name) => {
-                let place = self.disks.iter().position(|disk| disk.0 == *name);
-                Expression::Leaf(files[place.expect("a leaf is a disk")].clone())
-            }
-            Expression::Array {
-                level,
-                layout,
-                members,
-            } => Expression::Array {
-                level,
-                layout: *layout,
-                members: (members.iter())
-                    .map(|member| self.renamed(member, files))
-                    .collect(),
-            },
         }
     }
 
@@ -212,10 +195,10 @@ impl Shape {
 
 /// Returns true if `is_match` holds for the array or for one inside it.
 fn any_array(expression: &Expression, is_match: &dyn Fn(&Expression) -> bool) -> bool {
-    match expression {
-        Expression::Leaf(_) => false,
+    match expression.uncut() {
+        Expression::Leaf(_) | Expression::Slice { .. } => false,
         Expression::Array { members, .. } => {
-            is_match(expression) || members.iter().any(|member| any_array(member, is_match))
+            is_match(expression.uncut()) || members.iter().any(|member| any_array(member, is_match))
         }
     }
 }
@@ -223,6 +206,7 @@ fn any_array(expression: &Expression, is_match: &dyn Fn(&Expression) -> bool) ->
 fn survives(expression: &Expression, is_missing: &dyn Fn(&str) -> bool) -> bool {
     match expression {
         Expression::Leaf(name) => !is_missing(name),
+        Expression::Slice { of, .. } => survives(of, is_missing),
         Expression::Array {
             level,
             layout,
