@@ -78,6 +78,7 @@ pub(crate) static PURE_TESTS: Step = Step {
     run: || {
         cargo_test(&[
             "--quiet",
+            "--package=spindles-dialects",
             "--package=spindles-engine",
             "--package=spindles-format",
             "--package=spindles-layout",
@@ -117,6 +118,7 @@ const NO_STD: &[&str] = &[
     "spindles-block",
     "spindles-parity",
     "spindles-layout",
+    "spindles-dialects",
     "spindles-format",
     "spindles-engine",
     "spindles-nbd",

@@ -16,6 +16,7 @@ const NO_STD_ATTRIBUTES: [&str; 2] = ["#![no_std]", "#![cfg_attr(not(test), no_s
 /// Crates without the standard library.
 const NO_STD: &[&str] = &[
     "spindles-block",
+    "spindles-dialects",
     "spindles-engine",
     "spindles-format",
     "spindles-layout",
@@ -45,6 +46,7 @@ const NEVER: &[(&str, &[&str])] = &[
     ),
     ("spindles-block", &["extern crate std"]),
     ("spindles-layout", &["extern crate std", "HashMap"]),
+    ("spindles-dialects", &["extern crate std", "HashMap"]),
     ("spindles-format", &["extern crate std", "HashMap"]),
     ("spindles-workload", &["extern crate std", "HashMap"]),
     (

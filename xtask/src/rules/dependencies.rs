@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-block", &[], &[]),
     ("spindles-parity", &[], &[]),
     ("spindles-layout", &["block"], &[]),
+    ("spindles-dialects", &["block", "layout"], &[]),
     ("spindles-format", &["block"], &["crc-fast"]),
     ("spindles-engine", &["block", "layout", "format"], &[]),
     ("spindles-nbd", &[], &[]),

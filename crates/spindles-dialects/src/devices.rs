@@ -1,0 +1,73 @@
+//! The devices that a text names, each once.
+
+use crate::fault::Fault;
+use crate::text::Word;
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+
+/// The longest name of a device in bytes.
+const NAME_BYTES_MAX: usize = 4095;
+
+/// The use of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Member,
+    Spare,
+    Journal,
+}
+
+impl Use {
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Member => "a member",
+            Self::Spare => "a spare",
+            Self::Journal => "the journal",
+        }
+    }
+}
+
+/// The devices of one array, or of several that can't share any.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    seen: BTreeMap<String, Use>,
+}
+
+impl Devices {
+    /// Takes a device and returns its name. Returns an error if the name is invalid or taken.
+    pub(crate) fn add(&mut self, word: &Word<'_>, new: Use) -> Result<String, Fault> {
+        let name = device_name(word)?;
+        match self.seen.insert(name.clone(), new) {
+            None => Ok(name),
+            Some(old) if old == new => {
+                Err(word.fault(format!("{name} is named twice: take different devices")))
+            }
+            Some(old) => Err(word.fault(format!(
+                "{name} is {} already and can't be {} too",
+                old.noun(),
+                new.noun()
+            ))),
+        }
+    }
+}
+
+/// Returns the name of a device, or an error if it can't be one.
+pub(crate) fn device_name(word: &Word<'_>) -> Result<String, Fault> {
+    if word.is_empty() {
+        return Err(word.fault("the name of a device is missing here"));
+    }
+    if word.len() > NAME_BYTES_MAX {
+        let message = format!("the name of a device has more than {NAME_BYTES_MAX} bytes");
+        return Err(word.fault(message));
+    }
+    if word.contains(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
+        let shown = word.escape_debug();
+        return Err(word.fault(format!("'{shown}' is no text: no device has such a name")));
+    }
+    if word.contains(['*', '?', '[', ']', '{', '}']) {
+        let message = format!("'{}' is a pattern: name each device", &**word);
+        return Err(word.fault(message));
+    }
+    Ok((**word).to_owned())
+}

@@ -1,0 +1,278 @@
+//! Dialects, the texts that they read, and the arrays that they return.
+
+use crate::expressions::{Tree, renamed};
+use crate::fault::Fault;
+use crate::sizes::SECTOR_BYTES;
+use alloc::borrow::{Cow, ToOwned};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use spindles_layout::Expression;
+
+/// The words of one system: a row of the table.
+#[derive(Debug)]
+pub struct Dialect {
+    /// The name for users.
+    pub name: &'static str,
+    /// One line for help.
+    pub summary: &'static str,
+    /// What it reads, for help: a file or a command.
+    pub reads: &'static str,
+    /// Variants with the same words and another meaning, the default first; empty if there is one.
+    pub flavours: &'static [&'static str],
+    pub(crate) recognises: fn(&str) -> bool,
+    pub(crate) read: fn(&Source<'_>) -> Result<Draft, Fault>,
+    /// Writes the array of a shape; `None` if the dialect is only read.
+    pub write: Option<fn(&Shape) -> Result<String, Unsayable>>,
+}
+
+/// A text and what is known of its devices.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The text; see [`decode`].
+    pub text: &'a str,
+    /// Returns the size of a device in bytes, if known. Some arrays need it to be exact.
+    pub bytes_of: &'a dyn Fn(&str) -> Option<u64>,
+    /// One of the dialect's flavours; `None` for the first.
+    pub flavour: Option<&'a str>,
+}
+
+impl Source<'_> {
+    /// Returns the whole sectors of a device, if known.
+    pub(crate) fn sectors_of(&self, device: &str) -> Option<u64> {
+        (self.bytes_of)(device).map(|bytes| bytes / SECTOR_BYTES)
+    }
+}
+
+impl fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Source");
+        debug.field("text", &self.text);
+        debug.field("flavour", &self.flavour);
+        debug.finish_non_exhaustive()
+    }
+}
+
+/// Returns the text of a file. Bytes that are no UTF-8 become replacement characters: harmless in
+/// comments, refused in names.
+pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// The arrays that a text describes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Translation {
+    /// In the order of the text; at least one.
+    pub arrays: Vec<Translated>,
+    /// Words that are understood and have no effect here.
+    pub notes: Vec<Note>,
+    /// Names in the expressions that stand for devices, if the text defines such.
+    pub devices: BTreeMap<String, String>,
+}
+
+impl Translation {
+    /// Returns an expression with the names of [`devices`](Self::devices) replaced.
+    pub fn on_devices(&self, expression: &Expression) -> Expression {
+        renamed(expression, &|name| {
+            let device = self.devices.get(name);
+            device.map_or(name, String::as_str).to_owned()
+        })
+    }
+}
+
+/// A translation whose notes still have bytes instead of lines.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) arrays: Vec<Translated>,
+    /// The bytes that the notes are about, and their texts.
+    pub(crate) notes: Vec<(usize, String)>,
+    pub(crate) devices: BTreeMap<String, String>,
+}
+
+impl Draft {
+    /// Adds an array. `at` is the offset for errors.
+    pub(crate) fn add(&mut self, shape: Shape, tree: &Tree, at: usize) -> Result<(), Fault> {
+        let expression = tree.in_place(at)?;
+        self.arrays.push(Translated { expression, shape });
+        Ok(())
+    }
+
+    pub(crate) fn note(&mut self, at: usize, text: impl Into<String>) {
+        self.notes.push((at, text.into()));
+    }
+
+    fn finish(mut self, text: &str) -> Translation {
+        self.notes.sort_by_key(|(at, _)| *at);
+        let (mut line, mut done) = (1, 0);
+        let notes = self.notes.into_iter().map(|(at, text_of_note)| {
+            line += newlines(&text[done..at]);
+            done = at;
+            Note {
+                line,
+                text: text_of_note,
+            }
+        });
+        Translation {
+            arrays: self.arrays,
+            notes: notes.collect(),
+            devices: self.devices,
+        }
+    }
+}
+
+/// An array of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Translated {
+    /// The array where it lies, with slices of its devices.
+    pub expression: Expression,
+    /// The same levels on whole devices, for a new array.
+    pub shape: Shape,
+}
+
+/// An array as a dialect can write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its levels and devices.
+    pub expression: Expression,
+    /// Its chunk size; `None` if it has none or the text does not say it.
+    pub chunk_bytes: Option<u64>,
+    /// Its spares.
+    pub spares: Vec<String>,
+    /// The device of its journal.
+    pub journal: Option<String>,
+}
+
+impl Shape {
+    /// Creates the shape of an array. `at` is the offset for errors.
+    pub(crate) fn new(tree: &Tree, chunk_bytes: Option<u64>, at: usize) -> Result<Self, Fault> {
+        Ok(Self {
+            name: None,
+            expression: tree.shape(at)?,
+            chunk_bytes,
+            spares: Vec::new(),
+            journal: None,
+        })
+    }
+}
+
+/// Words that are understood and have no effect here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The line, from 1.
+    pub line: usize,
+    /// What they say there and what happens here.
+    pub text: String,
+}
+
+/// The first error of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialectError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What was expected, or what can't be done, by its name in that dialect.
+    pub message: String,
+}
+
+impl fmt::Display for DialectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            line,
+            column,
+            message,
+        } = self;
+        write!(f, "line {line}, column {column}: {message}")
+    }
+}
+
+impl core::error::Error for DialectError {}
+
+/// A shape that a dialect has no words for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsayable {
+    /// The part that can't be said.
+    pub what: String,
+}
+
+/// Returns a name as one word without quotes.
+pub(crate) fn plain_word(name: &str) -> Result<&str, Unsayable> {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"*?[]{}'\"\\".contains(c);
+    if !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('#') {
+        return Ok(name);
+    }
+    Err(Unsayable::new(format!(
+        "the name '{}'",
+        name.escape_debug()
+    )))
+}
+
+impl Unsayable {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into() }
+    }
+}
+
+impl fmt::Display for Unsayable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl core::error::Error for Unsayable {}
+
+impl Dialect {
+    /// Returns true if a text looks like this dialect.
+    pub fn recognises(&self, text: &str) -> bool {
+        (self.recognises)(text)
+    }
+
+    /// Reads a text.
+    pub fn read(&self, source: &Source<'_>) -> Result<Translation, DialectError> {
+        let checked = self.check(source);
+        let draft = checked.and_then(|()| (self.read)(source));
+        let translation = draft.map(|draft| draft.finish(source.text));
+        translation.map_err(|fault| {
+            let (line, column) = position(source.text, fault.at);
+            DialectError {
+                line,
+                column,
+                message: fault.message,
+            }
+        })
+    }
+
+    fn check(&self, source: &Source<'_>) -> Result<(), Fault> {
+        if let Some(flavour) = source.flavour
+            && !self.flavours.contains(&flavour)
+        {
+            let message = match self.flavours {
+                [] => format!("{} has no flavours", self.name),
+                flavours => format!("{} is {}, not {flavour}", self.name, flavours.join(" or ")),
+            };
+            return Err(Fault::new(0, message));
+        }
+        match source.text.find('\0') {
+            None => Ok(()),
+            Some(at) => Err(Fault::new(at, "this is no text: it has a byte 0")),
+        }
+    }
+}
+
+/// Returns line and column of a byte of a text, both from 1.
+fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (
+        newlines(before) + 1,
+        before[line_start..].chars().count() + 1,
+    )
+}
+
+fn newlines(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
+}

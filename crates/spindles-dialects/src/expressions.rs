@@ -1,0 +1,155 @@
+//! The expressions that dialects build.
+
+use crate::fault::Fault;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use spindles_block::MEMBERS_MAX;
+use spindles_layout::{Expression, GeometryError, Level, quoted};
+
+/// The leaf of an absent member.
+pub(crate) const MISSING: &str = "missing";
+
+/// A member before it becomes an expression: a part of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) device: String,
+    pub(crate) start_sectors: u64,
+    /// `None` for all up to the device's end.
+    pub(crate) length_sectors: Option<u64>,
+}
+
+impl Part {
+    /// The whole of a device.
+    pub(crate) fn whole(device: String) -> Self {
+        Self {
+            device,
+            start_sectors: 0,
+            length_sectors: None,
+        }
+    }
+
+    /// The leaf of this part in place.
+    pub(crate) fn leaf(&self) -> Expression {
+        let Self {
+            device,
+            start_sectors,
+            length_sectors,
+        } = self;
+        Expression::Leaf(match length_sectors {
+            _ if device == MISSING => device.clone(),
+            None if *start_sectors == 0 => device.clone(),
+            None => format!("slice({},{start_sectors}s)", quoted(device)),
+            Some(length) => format!("slice({},{start_sectors}s,{length}s)", quoted(device)),
+        })
+    }
+}
+
+/// An array of parts before it becomes an expression in place and one over whole devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tree {
+    Part(Part),
+    Array {
+        level: &'static str,
+        /// Empty for the level's default.
+        layout: &'static str,
+        members: Vec<Tree>,
+    },
+}
+
+impl Tree {
+    /// Creates an array of a level of our table.
+    pub(crate) fn array(level: &'static str, layout: &'static str, members: Vec<Tree>) -> Self {
+        Self::Array {
+            level,
+            layout,
+            members,
+        }
+    }
+
+    /// Creates an array whose members are parts.
+    pub(crate) fn of(
+        level: &'static str,
+        layout: &'static str,
+        parts: impl IntoIterator<Item = Part>,
+    ) -> Self {
+        Self::array(level, layout, parts.into_iter().map(Self::Part).collect())
+    }
+
+    /// The expression of the array where it lies.
+    pub(crate) fn in_place(&self, at: usize) -> Result<Expression, Fault> {
+        self.expression(at, &Part::leaf)
+    }
+
+    /// The expression of a new array of this shape on whole devices.
+    pub(crate) fn shape(&self, at: usize) -> Result<Expression, Fault> {
+        self.expression(at, &|part| Expression::Leaf(part.device.clone()))
+    }
+
+    /// Returns an error at `at` if our levels don't allow the array.
+    fn expression(
+        &self,
+        at: usize,
+        leaf: &dyn Fn(&Part) -> Expression,
+    ) -> Result<Expression, Fault> {
+        let (level, layout, members) = match self {
+            Self::Part(part) => return Ok(leaf(part)),
+            Self::Array {
+                level,
+                layout,
+                members,
+            } => (level, layout, members),
+        };
+        let wrong = |error: GeometryError| Fault::new(at, error.to_string());
+        let level = Level::named(level).map_err(wrong)?;
+        let count = u8::try_from(members.len()).unwrap_or(u8::MAX);
+        if count > MEMBERS_MAX {
+            return Err(wrong(GeometryError::TooManyMembers(members.len())));
+        }
+        if count < level.members_min {
+            return Err(wrong(GeometryError::TooFewMembers {
+                level,
+                members: count,
+            }));
+        }
+        let layout = match *layout {
+            "" => None,
+            name => Some(level.layout(name).map_err(wrong)?),
+        };
+        let members = members.iter().map(|member| member.expression(at, leaf));
+        Ok(Expression::Array {
+            level,
+            layout,
+            members: members.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Returns the canonical text of an expression with the devices renamed.
+pub(crate) fn renamed(expression: &Expression, rename: &dyn Fn(&str) -> String) -> Expression {
+    match expression {
+        Expression::Leaf(name) => Expression::Leaf(renamed_leaf(name, rename)),
+        Expression::Array {
+            level,
+            layout,
+            members,
+        } => Expression::Array {
+            level,
+            layout: *layout,
+            members: members
+                .iter()
+                .map(|member| renamed(member, rename))
+                .collect(),
+        },
+    }
+}
+
+fn renamed_leaf(name: &str, rename: &dyn Fn(&str) -> String) -> String {
+    let slice = name.strip_prefix("slice(").and_then(|rest| {
+        let device = spindles_layout::parse_devices(rest).ok()?.first()?.clone();
+        let rest = rest.strip_prefix(quoted(&device).as_ref())?;
+        Some(format!("slice({}{rest}", quoted(&rename(&device))))
+    });
+    slice.unwrap_or_else(|| rename(name).to_owned())
+}

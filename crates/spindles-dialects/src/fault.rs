@@ -1,0 +1,22 @@
+//! Errors inside a dialect: a byte of the text and a message.
+
+use alloc::string::String;
+
+/// An error at a byte of the text. [`Dialect::read`](crate::Dialect::read) converts the byte to
+/// line and column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The offset in bytes.
+    pub(crate) at: usize,
+    /// What was expected, or what can't be done.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
+        Self {
+            at,
+            message: message.into(),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Array configurations in the words of other systems. A [`Dialect`] reads a text and returns our
+//! expressions; some write one too. Text in, values out: no files, no devices.
+
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod devices;
+mod dialect;
+mod dialects;
+mod expressions;
+mod fault;
+mod sizes;
+mod text;
+
+pub use dialect::{
+    Dialect, DialectError, Note, Shape, Source, Translated, Translation, Unsayable, decode,
+};
+pub use dialects::DIALECTS;
+
+/// Returns the dialect that recognises a text.
+pub fn recognise(text: &str) -> Option<&'static Dialect> {
+    let mut dialects = DIALECTS.iter().copied();
+    dialects.find(|dialect| dialect.recognises(text))
+}
+
+/// Returns the dialect of this name.
+pub fn named(name: &str) -> Option<&'static Dialect> {
+    DIALECTS
+        .iter()
+        .copied()
+        .find(|dialect| dialect.name == name)
+}
+
+// The tests of the public items are in the same executable as the unit tests: linking each takes
+// longer than running it.
+#[cfg(test)]
+extern crate self as spindles_dialects;
+#[cfg(test)]
+#[path = "../tests/dialects/main.rs"]
+mod public;
