@@ -1,5 +1,6 @@
 //! The devices that a text names, each once.
 
+use crate::expressions::MISSING;
 use crate::fault::Fault;
 use crate::text::Word;
 use alloc::borrow::ToOwned;
@@ -65,9 +66,17 @@ pub(crate) fn device_name(word: &Word<'_>) -> Result<String, Fault> {
         let shown = word.escape_debug();
         return Err(word.fault(format!("'{shown}' is no text: no device has such a name")));
     }
+    if word.starts_with(['"', '\'']) {
+        return Err(word.fault("a name in quotes can't be said here"));
+    }
     if word.contains(['*', '?', '[', ']', '{', '}']) {
         let message = format!("'{}' is a pattern: name each device", &**word);
         return Err(word.fault(message));
+    }
+    if &**word == MISSING {
+        return Err(
+            word.fault("no device can have the name 'missing': it stands for an absent one")
+        );
     }
     Ok((**word).to_owned())
 }

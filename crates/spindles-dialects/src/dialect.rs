@@ -9,7 +9,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use spindles_layout::Expression;
+use spindles_block::BlockSize;
+use spindles_layout::{Expression, Layout, Level, chunk_blocks};
 
 /// The words of one system: a row of the table.
 #[derive(Debug)]
@@ -157,6 +158,37 @@ impl Shape {
             journal: None,
         })
     }
+
+    /// Returns the chunk size in sectors, by default the level's.
+    pub(crate) fn chunk_sectors(&self, level: &Level) -> Result<u64, Unsayable> {
+        let bytes = self.chunk_bytes.unwrap_or(level.chunk_bytes.into());
+        match chunk_blocks(bytes, BlockSize::B512) {
+            Ok(sectors) => Ok(sectors.into()),
+            Err(_) => Err(Unsayable::new(format!("a chunk of {bytes} bytes"))),
+        }
+    }
+
+    /// Returns an error if the shape has a journal.
+    pub(crate) fn without_journal(&self) -> Result<(), Unsayable> {
+        match &self.journal {
+            None => Ok(()),
+            Some(_) => Err(Unsayable::new("a journal")),
+        }
+    }
+
+    /// Returns an error if the shape has spares.
+    pub(crate) fn without_spares(&self) -> Result<(), Unsayable> {
+        match self.spares.first() {
+            None => Ok(()),
+            Some(_) => Err(Unsayable::new("a spare")),
+        }
+    }
+
+    /// Returns the name as a comment line, for dialects without names.
+    pub(crate) fn name_comment(&self) -> String {
+        let name = self.name.as_ref();
+        name.map_or_else(String::new, |name| format!("# {}\n", name.escape_debug()))
+    }
 }
 
 /// Words that are understood and have no effect here.
@@ -214,6 +246,17 @@ pub(crate) fn plain_word(name: &str) -> Result<&str, Unsayable> {
 impl Unsayable {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into() }
+    }
+
+    /// Names an array by its level, its layout and its members.
+    pub(crate) fn array(level: &Level, layout: Option<Layout>, members: usize) -> Self {
+        let layout = layout.map(|layout| format!(":{layout}").replace(' ', ""));
+        let layout = layout.unwrap_or_default();
+        let plural = if members == 1 { "" } else { "s" };
+        Self::new(format!(
+            "{}{layout} of {members} member{plural}",
+            level.name
+        ))
     }
 }
 

@@ -46,6 +46,34 @@ impl Part {
     }
 }
 
+/// The note of an array that ends at its smallest member, if a size is not known.
+pub(crate) const SIZES_UNKNOWN: &str = "the smallest member ends this array, and the size of one is \
+                                        not known: members are taken to be of one size";
+
+/// The members' usable lengths, for arrays that end at the smallest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Smallest {
+    /// A length is not known.
+    Unknown,
+    /// All are equal.
+    Even,
+    /// The smallest of different lengths.
+    Uneven(u64),
+}
+
+impl Smallest {
+    pub(crate) fn of(lengths: &[Option<u64>]) -> Self {
+        let known: Option<Vec<u64>> = lengths.iter().copied().collect();
+        let Some(known) = known else {
+            return Self::Unknown;
+        };
+        match (known.iter().min(), known.iter().max()) {
+            (Some(min), Some(max)) if min < max => Self::Uneven(*min),
+            _ => Self::Even,
+        }
+    }
+}
+
 /// An array of parts before it becomes an expression in place and one over whole devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tree {

@@ -13,6 +13,7 @@ mod expressions;
 mod fault;
 mod sizes;
 mod text;
+mod vinum;
 
 pub use dialect::{
     Dialect, DialectError, Note, Shape, Source, Translated, Translation, Unsayable, decode,

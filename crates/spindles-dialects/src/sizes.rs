@@ -3,9 +3,14 @@
 use crate::fault::Fault;
 use crate::text::Word;
 use alloc::format;
+use spindles_block::BlockSize;
+use spindles_layout::chunk_blocks;
 
 /// The bytes of a sector.
 pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// The sectors whose bytes can be counted in 64 bits.
+pub(crate) const SECTORS_MAX: u64 = u64::MAX / SECTOR_BYTES;
 
 /// Suffixes in lower case and their bytes. Both cases are read.
 pub(crate) type Suffixes = &'static [(&'static str, u64)];
@@ -51,4 +56,12 @@ pub(crate) fn size(
     let count = word[..digits].parse::<u64>().ok();
     let bytes = count.and_then(|count| count.checked_mul(unit_bytes));
     bytes.ok_or_else(|| word.fault(format!("{} is too large for {expected}", &**word)))
+}
+
+/// Returns an error if a chunk can't have this size. `noun` is the dialect's word for a chunk.
+pub(crate) fn check_chunk(word: &Word<'_>, bytes: u64, noun: &str) -> Result<(), Fault> {
+    match chunk_blocks(bytes, BlockSize::B512) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(word.fault(format!("{noun} of {}: {error}", &**word))),
+    }
 }

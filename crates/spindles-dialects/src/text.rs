@@ -95,11 +95,12 @@ impl<'text> Statement<'text> {
     }
 }
 
-/// Returns the statements of a text.
+/// Returns the statements of a text, after a byte order mark.
 pub(crate) fn statements(text: &str, grammar: Grammar) -> Statements<'_> {
+    let mark = text.starts_with('\u{feff}').then(|| '\u{feff}'.len_utf8());
     Statements {
         text,
-        at: 0,
+        at: mark.unwrap_or_default(),
         grammar,
     }
 }
@@ -152,7 +153,7 @@ impl<'text> Statements<'text> {
         let mut text = String::new();
         let mut quote: Option<(char, usize)> = None;
         while let Some(c) = self.rest().chars().next() {
-            if let Some(bytes) = self.continuation(self.rest()) {
+            if let ('\\', Some(bytes)) = (c, self.continuation(self.rest())) {
                 self.at += bytes;
                 continue;
             }

@@ -2,7 +2,9 @@
 
 use crate::dialect::Dialect;
 
+mod ccd;
 mod raidctl;
+mod vinum;
 
 /// All dialects.
-pub static DIALECTS: &[&Dialect] = &[&raidctl::DIALECT];
+pub static DIALECTS: &[&Dialect] = &[&ccd::DIALECT, &raidctl::DIALECT, &vinum::DIALECT];

@@ -5,17 +5,16 @@
 
 use crate::devices::{Devices, Use};
 use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, plain_word};
-use crate::expressions::{MISSING, Part, Tree};
+use crate::expressions::{MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
-use crate::sizes::{SECTOR_BYTES, number};
+use crate::sizes::{SECTOR_BYTES, check_chunk, number};
 use crate::text::{Grammar, Statement, Word, statements};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
-use spindles_block::BlockSize;
-use spindles_layout::{Expression, chunk_blocks};
+use spindles_layout::Expression;
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "raidctl",
@@ -29,6 +28,9 @@ pub(super) static DIALECT: Dialect = Dialect {
 
 /// The sectors before the data of a component.
 const LABEL_SECTORS: u64 = 64;
+
+/// The lines of a section at most.
+const LINES_MAX: usize = 4096;
 
 const GRAMMAR: Grammar = Grammar {
     continuation: false,
@@ -49,6 +51,8 @@ const SECTIONS: [(&str, bool); 6] = [
 enum Letter {
     /// A level of ours and its layout.
     Array(&'static str, &'static str),
+    /// Stripes up to the end of the smallest component.
+    Stripes,
     /// One mirror, or stripes over mirrored pairs.
     Pairs,
     /// Each chunk again on the next component, half a component further on.
@@ -59,7 +63,7 @@ enum Letter {
 
 /// The level letters with RAIDframe's names.
 const LETTERS: [(&str, &str, Letter); 14] = [
-    ("0", "level 0", Letter::Array("raid0", "")),
+    ("0", "level 0", Letter::Stripes),
     ("1", "level 1", Letter::Pairs),
     ("4", "level 4", Letter::Array("raid4", "")),
     ("5", "level 5", Letter::Array("raid5", "")),
@@ -161,6 +165,10 @@ fn sections(text: &str) -> Result<Vec<Section<'_>>, Fault> {
             let section = section.ok_or_else(|| {
                 first.fault(format!("START array is expected here, not '{}'", &**first))
             })?;
+            if section.lines.len() == LINES_MAX {
+                let message = format!("START {} has more than {LINES_MAX} lines", section.name);
+                return Err(first.fault(message));
+            }
             section.lines.push(statement);
             continue;
         }
@@ -240,7 +248,7 @@ fn components(
         .iter()
         .all(|component| component.device == MISSING)
     {
-        let message = "all components are absent: at least one must be there";
+        let message = "no component is there";
         return Err(Fault::new(section.start.words[0].at, message));
     }
     Ok(components)
@@ -293,9 +301,7 @@ impl Layout {
         let chunk = line.word(0, "sectPerSU")?;
         let chunk_sectors = number(chunk, "sectPerSU, a number of sectors")?;
         let bytes = chunk_sectors.saturating_mul(SECTOR_BYTES);
-        if let Err(error) = chunk_blocks(bytes, BlockSize::B512) {
-            return Err(chunk.fault(format!("a stripe unit of {chunk_sectors} sectors: {error}")));
-        }
+        check_chunk(chunk, bytes, "a stripe unit")?;
         for (index, name) in [(1, "SUsPerParityUnit"), (2, "SUsPerReconUnit")] {
             let word = line.word(index, name)?;
             match number(word, name)? {
@@ -323,30 +329,19 @@ impl Layout {
         draft: &mut Draft,
     ) -> Result<Tree, Fault> {
         let units = self.units(components, source)?;
-        let smallest = units.iter().flatten().min().copied();
-        let all_known = units.iter().all(Option::is_some);
         let count = components.len();
         let (level, layout, units_used) = match *self.letter {
-            Letter::Array("raid0", layout) => {
-                let is_even = units.iter().flatten().all(|units| Some(*units) == smallest);
-                ("raid0", layout, smallest.filter(|_| !is_even))
-            }
             Letter::Array(level, layout) => (level, layout, None),
+            Letter::Stripes => ("raid0", "", self.stripes(&units, draft)),
             Letter::Pairs if count % 2 == 1 => {
                 let message = format!("level 1 needs an even number of components, not {count}");
                 return Err(Fault::new(self.at, message));
             }
             Letter::Pairs if count == 2 => ("raid1", "", None),
             Letter::Pairs => ("raid10", "", None),
-            Letter::Chained => ("raid10", "far2", self.chained(count, smallest)?),
+            Letter::Chained => ("raid10", "far2", self.chained(count, &units, draft)?),
             Letter::Refused => unreachable!("refused when read"),
         };
-        let depends = matches!(self.letter, Letter::Array("raid0", _) | Letter::Chained);
-        if depends && !all_known {
-            let text = "the end of the array depends on the smallest component, and the size of \
-                        one is not known: the array here may end elsewhere";
-            draft.note(self.at, text);
-        }
         let parts = components.iter().map(|component| Part {
             device: component.device.clone(),
             start_sectors: LABEL_SECTORS,
@@ -383,22 +378,41 @@ impl Layout {
         units.collect()
     }
 
-    /// Returns the stripe units of each component that chained declustering uses, if that is less
-    /// than there are: it works in regions of `2 * (components - 1)`.
-    fn chained(&self, components: usize, smallest: Option<u64>) -> Result<Option<u64>, Fault> {
+    /// Returns the stripe units of each component that level 0 uses, if some have more.
+    fn stripes(&self, units: &[Option<u64>], draft: &mut Draft) -> Option<u64> {
+        match Smallest::of(units) {
+            Smallest::Even => None,
+            Smallest::Uneven(units) => Some(units),
+            Smallest::Unknown => {
+                draft.note(self.at, SIZES_UNKNOWN);
+                None
+            }
+        }
+    }
+
+    /// Returns the stripe units of each component that chained declustering uses, if some have
+    /// more: it works in regions of `2 * (components - 1)`.
+    fn chained(
+        &self,
+        components: usize,
+        units: &[Option<u64>],
+        draft: &mut Draft,
+    ) -> Result<Option<u64>, Fault> {
         let region = u64::try_from(components.saturating_sub(1) * 2).expect("at most a text");
-        let Some(units) = smallest.filter(|_| region > 0) else {
+        let smallest = units.iter().flatten().min().copied().unwrap_or_default();
+        if Smallest::of(units) == Smallest::Unknown || region == 0 {
+            draft.note(self.at, SIZES_UNKNOWN);
             return Ok(None);
-        };
-        match units - units % region {
+        }
+        match smallest - smallest % region {
             0 => {
                 let message = format!(
                     "chained declustering needs {region} stripe units of each component, and the \
-                     smallest has {units}"
+                     smallest has {smallest}"
                 );
                 Err(Fault::new(self.at, message))
             }
-            used => Ok((used != units).then_some(used)),
+            used => Ok((used != smallest).then_some(used)),
         }
     }
 }
@@ -432,23 +446,11 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
         ("raid10", "far 2", _) => "C",
         ("raid4", "", _) => "4",
         ("raid5", "" | "left-symmetric", _) => "5",
-        (level, "", count) => return Err(Unsayable::new(format!("{level} of {count} members"))),
-        (level, layout, count) => {
-            let what = format!("{level}, {layout}, of {count} members");
-            return Err(Unsayable::new(what));
-        }
+        _ => return Err(Unsayable::array(level, *layout, members.len())),
     };
-    if shape.journal.is_some() {
-        return Err(Unsayable::new("a journal"));
-    }
-    let chunk_bytes = shape.chunk_bytes.unwrap_or(level.chunk_bytes.into());
-    if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(SECTOR_BYTES) {
-        return Err(Unsayable::new(format!("a chunk of {chunk_bytes} bytes")));
-    }
-    let mut text = match &shape.name {
-        None => String::new(),
-        Some(name) => format!("# {}\n", name.escape_debug()),
-    };
+    shape.without_journal()?;
+    let chunk_sectors = shape.chunk_sectors(level)?;
+    let mut text = shape.name_comment();
     let (components, spares) = (members.len(), shape.spares.len());
     writeln!(text, "START array\n{components} {spares}\nSTART disks").expect("a string");
     for member in members {
@@ -468,7 +470,6 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
     for spare in &shape.spares {
         writeln!(text, "{}", plain_word(spare)?).expect("a string");
     }
-    let chunk_sectors = chunk_bytes / SECTOR_BYTES;
     writeln!(
         text,
         "START layout\n{chunk_sectors} 1 1 {letter}\nSTART queue\nfifo 100"

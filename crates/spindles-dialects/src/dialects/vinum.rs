@@ -1,0 +1,46 @@
+//! Vinum's configurations, read by `vinum create` and written by `vinum printconfig` of FreeBSD.
+//!
+//! A subdisk is a part of a drive, a plex an array of subdisks, a volume one plex or a mirror of
+//! several. The expressions name drives; [`Translation::devices`](crate::Translation::devices) has
+//! their devices.
+
+use crate::dialect::{Dialect, Draft, Source};
+use crate::fault::Fault;
+use crate::text::{Grammar, statements};
+use crate::vinum::{Config, arrays, write};
+
+pub(super) static DIALECT: Dialect = Dialect {
+    name: "vinum",
+    summary: "the volume manager of FreeBSD",
+    reads: "a description file for vinum create, with drives, volumes, plexes and subdisks",
+    flavours: &[],
+    recognises,
+    read,
+    write: Some(write),
+};
+
+const GRAMMAR: Grammar = Grammar {
+    continuation: true,
+    quotes: true,
+};
+
+fn recognises(text: &str) -> bool {
+    let lines = statements(text, GRAMMAR).map_while(Result::ok);
+    let mut keywords = lines.map(|line| {
+        let word = |index: usize| line.words.get(index).map(|word| &**word);
+        match (word(0), word(2)) {
+            (Some("drive"), Some("device")) | (Some("volume" | "vol"), _) => Some(true),
+            (Some("drive" | "plex" | "sd" | "subdisk"), _) => None,
+            _ => Some(false),
+        }
+    });
+    keywords.find_map(|decided| decided).unwrap_or(false)
+}
+
+fn read(source: &Source<'_>) -> Result<Draft, Fault> {
+    let mut config = Config::default();
+    for line in statements(source.text, GRAMMAR) {
+        config.line(&line?)?;
+    }
+    arrays(config, source)
+}

@@ -1,0 +1,284 @@
+//! The arrays of a configuration: one for each volume, and for each plex without one.
+
+use super::config::{Config, Organization, Plex};
+use super::drives::{Extent, place};
+use crate::dialect::{Draft, Shape, Source};
+use crate::expressions::{Part, Tree};
+use crate::fault::Fault;
+use crate::sizes::{SECTOR_BYTES, SECTORS_MAX};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Returns the arrays.
+pub(crate) fn arrays(config: Config, source: &Source<'_>) -> Result<Draft, Fault> {
+    if let Some((plex, volume)) = config.promised() {
+        let message = format!("plex {plex} of volume {} has no line", volume.name);
+        return Err(Fault::new(volume.at, message));
+    }
+    let extents = place(&config, source)?;
+    let mut draft = Draft::default();
+    let spares = config.drives.iter().filter(|drive| drive.is_spare);
+    let spares: Vec<String> = spares.map(|drive| drive.name.clone()).collect();
+    let arrays = Arrays {
+        config: &config,
+        extents: &extents,
+    };
+    let plexes = config.plexes.iter().filter(|plex| !plex.has_volume);
+    for plex in plexes {
+        let array = arrays.plex(plex)?;
+        arrays.add(&mut draft, &plex.name, plex.at, &array, &[])?;
+    }
+    let is_one = config.volumes.len() == 1;
+    for volume in &config.volumes {
+        let array = arrays.volume(volume.name.as_str(), volume.at, &volume.plexes)?;
+        let spares = if is_one { spares.as_slice() } else { &[] };
+        arrays.add(&mut draft, &volume.name, volume.at, &array, spares)?;
+    }
+    if let Some(spare) = config.drives.iter().find(|drive| drive.is_spare)
+        && !is_one
+    {
+        let text = "hotspare has no effect here: the text has several volumes";
+        draft.note(spare.at, text);
+    }
+    if draft.arrays.is_empty() {
+        return Err(Fault::new(source.text.len(), "a volume is missing"));
+    }
+    draft.notes.extend(config.notes);
+    let devices = config.drives.into_iter();
+    draft.devices = devices.map(|drive| (drive.name, drive.device)).collect();
+    Ok(draft)
+}
+
+/// An array: its tree, chunk and size.
+struct Array {
+    tree: Tree,
+    /// 0 if no chunks are dealt.
+    chunk_sectors: u64,
+    /// `None` if not known.
+    sectors: Option<u64>,
+}
+
+struct Arrays<'a> {
+    config: &'a Config,
+    extents: &'a [Extent],
+}
+
+impl Arrays<'_> {
+    fn add(
+        &self,
+        draft: &mut Draft,
+        name: &str,
+        at: usize,
+        array: &Array,
+        spares: &[String],
+    ) -> Result<(), Fault> {
+        let chunk_sectors = Some(array.chunk_sectors).filter(|sectors| *sectors > 0);
+        let chunk_bytes = chunk_sectors.map(|sectors| sectors * SECTOR_BYTES);
+        let shape = Shape {
+            name: Some(name.into()),
+            spares: spares.into(),
+            ..Shape::new(&array.tree, chunk_bytes, at)?
+        };
+        let mut drives = BTreeSet::new();
+        if let Some(twice) = shape
+            .expression
+            .leaves()
+            .into_iter()
+            .find(|leaf| !drives.insert(*leaf))
+        {
+            let text = format!("{name} has several parts of drive {twice}: a new array can't");
+            draft.note(at, text);
+        }
+        if array.sectors.is_none() {
+            let text = format!(
+                "{name} fills a drive whose size is not known: it is taken to end with the drive"
+            );
+            draft.note(at, text);
+        }
+        draft.add(shape, &array.tree, at)
+    }
+
+    fn volume(&self, name: &str, at: usize, plexes: &[usize]) -> Result<Array, Fault> {
+        let plexes = plexes.iter().map(|plex| &self.config.plexes[*plex]);
+        let mut arrays: Vec<(&Plex, Array)> = plexes
+            .map(|plex| Ok((plex, self.plex(plex)?)))
+            .collect::<Result<_, Fault>>()?;
+        let Some((first_plex, first)) = arrays.first() else {
+            return Err(Fault::new(at, format!("volume {name} has no plex")));
+        };
+        if arrays.len() == 1 {
+            return Ok(arrays.remove(0).1);
+        }
+        let sectors = first.sectors;
+        let mut chunk: Option<(&Plex, u64)> = None;
+        for (plex, array) in &arrays {
+            if let (Some(one), Some(other)) = (sectors, array.sectors)
+                && one != other
+            {
+                let message = format!(
+                    "plexes {} and {} differ in size, {one} and {other} sectors: mirrors of \
+                     unequal plexes can't be said here",
+                    first_plex.name, plex.name
+                );
+                return Err(Fault::new(plex.at, message));
+            }
+            match chunk {
+                _ if array.chunk_sectors == 0 => {}
+                Some((other, sectors)) if sectors != array.chunk_sectors => {
+                    let message = format!(
+                        "plexes {} and {} differ in stripe size, {sectors} and {} sectors: one \
+                         array here has one chunk size",
+                        other.name, plex.name, array.chunk_sectors
+                    );
+                    return Err(Fault::new(plex.at, message));
+                }
+                _ => chunk = Some((plex, array.chunk_sectors)),
+            }
+        }
+        let chunk_sectors = match (chunk, sectors) {
+            (Some((_, sectors)), _) => sectors,
+            (None, Some(sectors)) => chunk_of(sectors),
+            (None, None) => 0,
+        };
+        let unknown = arrays.iter().any(|(_, array)| array.sectors.is_none());
+        let members = arrays.into_iter().map(|(_, array)| only(array.tree));
+        Ok(Array {
+            tree: Tree::array("raid1", "", members.collect()),
+            chunk_sectors,
+            sectors: sectors.filter(|_| !unknown),
+        })
+    }
+
+    fn plex(&self, plex: &Plex) -> Result<Array, Fault> {
+        let count = plex.subdisks.len();
+        let (level, layout, subdisks_min) = match plex.organization {
+            Organization::Concat => ("concat", "", 1),
+            Organization::Striped => ("raid0", "", 2),
+            Organization::Raid4 => ("raid4", "", 3),
+            Organization::Raid5 => ("raid5", "left-asymmetric", 3),
+        };
+        if count < subdisks_min {
+            let message = format!(
+                "plex {} needs at least {subdisks_min} subdisks, and there are {count}",
+                plex.name
+            );
+            return Err(Fault::new(plex.at, message));
+        }
+        self.check_offsets(plex)?;
+        let mut parts = Vec::new();
+        let mut lengths = Vec::new();
+        for subdisk in &plex.subdisks {
+            let extent = &self.extents[*subdisk];
+            let length = extent
+                .length
+                .map(|length| length - length.checked_rem(plex.stripe_sectors).unwrap_or_default());
+            if length == Some(0) {
+                let message = format!(
+                    "sd {} is shorter than a stripe of {} sectors",
+                    self.config.subdisks[*subdisk].name, plex.stripe_sectors
+                );
+                return Err(Fault::new(self.config.subdisks[*subdisk].at, message));
+            }
+            lengths.push(length);
+            parts.push(Part {
+                device: self.config.drives[extent.drive].name.clone(),
+                start_sectors: extent.start,
+                length_sectors: length,
+            });
+        }
+        if plex.organization != Organization::Concat {
+            self.check_equal(plex)?;
+        }
+        let data = match plex.organization {
+            Organization::Concat | Organization::Striped => count,
+            Organization::Raid4 | Organization::Raid5 => count - 1,
+        };
+        let sectors = match lengths.into_iter().take(data).collect::<Option<Vec<u64>>>() {
+            None => None,
+            Some(lengths) => Some(total(&lengths).ok_or_else(|| {
+                Fault::new(
+                    plex.at,
+                    format!("plex {} is larger than 2^64 bytes", plex.name),
+                )
+            })?),
+        };
+        Ok(Array {
+            tree: Tree::of(level, layout, parts),
+            chunk_sectors: plex.stripe_sectors,
+            sectors,
+        })
+    }
+
+    /// Returns an error if given offsets in the plex leave holes or overlap.
+    fn check_offsets(&self, plex: &Plex) -> Result<(), Fault> {
+        let mut expected = Some(0_u64);
+        for subdisk in &plex.subdisks {
+            let (subdisk, extent) = (&self.config.subdisks[*subdisk], &self.extents[*subdisk]);
+            if let (Some(given), Some(expected)) = (subdisk.plex_offset, expected)
+                && given != expected
+            {
+                let message = format!(
+                    "sd {} is at {given} sectors of plex {}, and {expected} is expected: holes \
+                     and overlaps can't be said here",
+                    subdisk.name, plex.name
+                );
+                return Err(Fault::new(subdisk.at, message));
+            }
+            let step = match plex.organization {
+                Organization::Concat => extent.length,
+                _ => Some(plex.stripe_sectors),
+            };
+            expected = expected
+                .zip(step)
+                .and_then(|(at, step)| at.checked_add(step));
+        }
+        Ok(())
+    }
+
+    fn check_equal(&self, plex: &Plex) -> Result<(), Fault> {
+        let known = plex.subdisks.iter().filter_map(|subdisk| {
+            let length = self.extents[*subdisk].length?;
+            Some((&self.config.subdisks[*subdisk], length))
+        });
+        let mut first = None;
+        for (subdisk, length) in known {
+            match first {
+                Some((name, other)) if other != length => {
+                    let message = format!(
+                        "plex {} needs subdisks of one size, and {name} has {other} sectors, {} \
+                         {length}",
+                        plex.name, subdisk.name
+                    );
+                    return Err(Fault::new(subdisk.at, message));
+                }
+                _ => first = Some((&subdisk.name, length)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the only member of a concatenation of one.
+fn only(tree: Tree) -> Tree {
+    match tree {
+        Tree::Array {
+            level: "concat",
+            mut members,
+            ..
+        } if members.len() == 1 => members.remove(0),
+        tree => tree,
+    }
+}
+
+/// Returns the largest chunk up to 64 KiB that divides a mirror, so that nothing of it is cut off.
+fn chunk_of(sectors: u64) -> u64 {
+    1 << sectors.trailing_zeros().min(7)
+}
+
+fn total(lengths: &[u64]) -> Option<u64> {
+    let mut lengths = lengths.iter();
+    let total = lengths.try_fold(0_u64, |total, length| total.checked_add(*length));
+    total.filter(|total| *total <= SECTORS_MAX)
+}

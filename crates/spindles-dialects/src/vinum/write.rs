@@ -1,0 +1,119 @@
+//! The configuration of a shape, over whole drives.
+
+use crate::dialect::{Shape, Unsayable, plain_word};
+use crate::expressions::MISSING;
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::Write as _;
+use spindles_layout::{Expression, Layout, Level};
+
+/// Writes a shape as drives and a volume. Every subdisk takes all of its drive.
+pub(crate) fn write(shape: &Shape) -> Result<String, Unsayable> {
+    shape.without_journal()?;
+    let mut writer = Writer {
+        shape,
+        drives: String::new(),
+        volume: String::new(),
+        count: 0,
+    };
+    let name = match &shape.name {
+        None => Cow::Borrowed("v0"),
+        Some(name) => Cow::Borrowed(plain_word(name)?),
+    };
+    writer.volume(&name)?;
+    for (index, spare) in shape.spares.iter().enumerate() {
+        let line = format!(
+            "drive spare{index} device {} hotspare\n",
+            plain_word(spare)?
+        );
+        writer.drives.push_str(&line);
+    }
+    Ok(writer.drives + &writer.volume)
+}
+
+struct Writer<'a> {
+    shape: &'a Shape,
+    drives: String,
+    volume: String,
+    count: usize,
+}
+
+impl Writer<'_> {
+    fn volume(&mut self, name: &str) -> Result<(), Unsayable> {
+        let Expression::Array { level, members, .. } = &self.shape.expression else {
+            return Err(Unsayable::new("a device without an array"));
+        };
+        if level.name != "raid1" {
+            writeln!(self.volume, "volume {name}").expect("a string");
+            return self.plex(&self.shape.expression);
+        }
+        if members.len() > 8 {
+            return Err(Unsayable::new(format!(
+                "{} copies: vinum makes 8",
+                members.len()
+            )));
+        }
+        writeln!(self.volume, "volume {name} setupstate").expect("a string");
+        for member in members {
+            match member {
+                Expression::Leaf(device) => {
+                    writeln!(self.volume, "  plex org concat").expect("a string");
+                    self.subdisk(device)?;
+                }
+                array @ Expression::Array { .. } => self.plex(array)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn plex(&mut self, array: &Expression) -> Result<(), Unsayable> {
+        let Expression::Array {
+            level,
+            layout,
+            members,
+        } = array
+        else {
+            return Err(Unsayable::new("a device without an array"));
+        };
+        let organization = organization(level, *layout, members.len())?;
+        let stripe = match organization {
+            "concat" => String::new(),
+            _ => format!(" {}b", self.shape.chunk_sectors(level)?),
+        };
+        writeln!(self.volume, "  plex org {organization}{stripe}").expect("a string");
+        for member in members {
+            match member {
+                Expression::Leaf(device) => self.subdisk(device)?,
+                Expression::Array { .. } => return Err(Unsayable::new("an array as a subdisk")),
+            }
+        }
+        Ok(())
+    }
+
+    fn subdisk(&mut self, device: &str) -> Result<(), Unsayable> {
+        if device == MISSING {
+            return Err(Unsayable::new("a missing subdisk"));
+        }
+        let (index, device) = (self.count, plain_word(device)?);
+        writeln!(self.drives, "drive d{index} device {device}").expect("a string");
+        writeln!(self.volume, "    sd length 0 drive d{index}").expect("a string");
+        self.count += 1;
+        Ok(())
+    }
+}
+
+fn organization(
+    level: &Level,
+    layout: Option<Layout>,
+    members: usize,
+) -> Result<&'static str, Unsayable> {
+    let layout_name = layout.map(|layout| layout.to_string()).unwrap_or_default();
+    match (level.name, layout_name.as_str(), members) {
+        ("concat", "", _) => Ok("concat"),
+        ("raid0", "", 2..) => Ok("striped"),
+        ("raid4", "", _) => Ok("raid4"),
+        ("raid5", "left-asymmetric", 3..) => Ok("raid5"),
+        _ => Err(Unsayable::array(level, layout, members)),
+    }
+}
