@@ -1,7 +1,7 @@
 //! P and Q side by side, stepping from member to member with every stripe.
 
 use crate::level::{LayoutRow, Level, Redundancy, Sizes};
-use crate::rotation::{self, Order, left};
+use crate::rotation::{self, Order, left, right};
 
 pub(super) static LEVEL: Level = Level {
     name: "raid6",
@@ -31,6 +31,26 @@ pub(super) static LEVEL: Level = Level {
             period: rotation::period,
             place: |shape, stripe, slot| {
                 let first = left(shape.members, stripe);
+                rotation::place(shape.members, 2, first, Order::Asymmetric, stripe, slot)
+            },
+        },
+        LayoutRow {
+            name: "right-symmetric",
+            summary: "parity steps away from member 0, data starts right after it",
+            usual: false,
+            period: rotation::period,
+            place: |shape, stripe, slot| {
+                let first = right(shape.members, stripe);
+                rotation::place(shape.members, 2, first, Order::Symmetric, stripe, slot)
+            },
+        },
+        LayoutRow {
+            name: "right-asymmetric",
+            summary: "parity steps away from member 0, data starts on member 0",
+            usual: false,
+            period: rotation::period,
+            place: |shape, stripe, slot| {
+                let first = right(shape.members, stripe);
                 rotation::place(shape.members, 2, first, Order::Asymmetric, stripe, slot)
             },
         },
