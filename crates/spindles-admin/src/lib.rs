@@ -4,6 +4,7 @@
 pub mod assemble;
 pub mod attach;
 mod away;
+pub mod configuration;
 pub mod copy;
 pub mod create;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::words::errors;
 use spindles_admin::assemble::AssembleError;
 use spindles_admin::attach::ChangeError;
+use spindles_admin::configuration::ConfigurationError;
 use spindles_admin::copy::CopyError;
 use spindles_admin::create::CreateError;
 use spindles_admin::scratch::ScratchError;
@@ -74,6 +75,9 @@ impl std::error::Error for Usage {}
 
 /// Returns true if an error is one of the command line, from whichever command.
 fn is_usage(error: &(dyn Error + 'static)) -> bool {
+    if error.is::<ConfigurationError>() {
+        return true;
+    }
     if let Some(error) = error.downcast_ref() {
         return matches!(error, AssembleError::SameDevice { .. });
     }

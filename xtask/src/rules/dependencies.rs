@@ -39,7 +39,9 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "spindles-admin",
-        &["array", "block", "device", "engine", "format", "layout"],
+        &[
+            "array", "block", "device", "dialects", "engine", "format", "layout",
+        ],
         &["libc", "rustix", "thiserror"],
     ),
     (

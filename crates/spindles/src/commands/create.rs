@@ -9,10 +9,12 @@ use crate::plan;
 use crate::served;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use spindles_admin::configuration::Configuration;
 use spindles_admin::create::{CreateError, CreateOptions, Created, Sync, check_rights, create};
 use spindles_admin::scan;
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_device::OpenOptions;
+use spindles_dialects::Shape;
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
 use spindles_layout::{Expression, chunk_blocks};
@@ -34,6 +36,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles create fast 'raid10:far2(a.img,b.img,c.img)' --chunk 512K\n\
               spindles create big 'raid0(raid5(a,b,c),raid5(d,e,f))'\n\
               spindles create far 'raid1(a.img,nbd://host/export)'\n\
+              spindles create big --from /etc/raid0.conf\n\
               spindles create --plan /dev/sdb /dev/sdc /dev/sdd 4T",
     hidden: false,
     arguments: |command| {
@@ -56,15 +59,20 @@ struct Arguments {
     #[arg(required_unless_present = "plan")]
     name: Option<String>,
     /// The array: raid5(a.img,b.img,c.img); arrays nest
-    #[arg(value_name = "EXPR", required_unless_present = "plan")]
+    #[arg(value_name = "EXPR", required_unless_present_any = ["plan", "from"])]
     expression: Option<String>,
+    /// The array is the one in this configuration of another system, or FILE#ARRAY if it has
+    /// several: a new array on the same devices, with the chunk, spares and journal of the file
+    #[arg(long, value_name = "FILE", conflicts_with = "expression")]
+    from: Option<String>,
     /// Create nothing: show the arrays that these devices can become, with the command for each. A
     /// size, such as 4T, stands for a device that is still to be bought
     #[arg(
         long,
         value_name = "DEV",
         num_args = 1..,
-        conflicts_with_all = ["name", "expression", "spares", "journal", "layout", "force"],
+        conflicts_with_all =
+            ["name", "expression", "from", "spares", "journal", "layout", "force"],
     )]
     plan: Vec<String>,
     /// With --plan: rate per second at which a new device is filled, to estimate rebuild times
@@ -123,13 +131,22 @@ pub(super) fn checksum(name: &str) -> anyhow::Result<ChecksumKind> {
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
-    let arguments = Arguments::from_arg_matches(matches)?;
+    let mut arguments = Arguments::from_arg_matches(matches)?;
+    let described = arguments.from.as_deref().map(shape_of).transpose()?;
+    if let Some(shape) = &described {
+        arguments.complete(shape);
+    }
     let options = options(&arguments)?;
     if !arguments.plan.is_empty() {
         return plan::show(&arguments.plan, arguments.rate, &options, ui);
     }
-    let expression = arguments.expression.as_deref().unwrap_or_default();
-    let mut expression = Expression::parse(expression).map_err(Usage::error)?;
+    let mut expression = match described {
+        Some(shape) => shape.expression,
+        None => {
+            let expression = arguments.expression.as_deref().unwrap_or_default();
+            Expression::parse(expression).map_err(Usage::error)?
+        }
+    };
     if let Some(layout) = &arguments.layout {
         expression = expression.with_layout(layout).map_err(Usage::error)?;
     }
@@ -154,6 +171,25 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     tell(&created, &expression, &arguments, ui);
     Ok(())
+}
+
+impl Arguments {
+    /// Adds what a configuration says and the command line does not.
+    fn complete(&mut self, shape: &Shape) {
+        self.chunk = self.chunk.or(shape.chunk_bytes.map(SizeBytes));
+        self.spares.extend(shape.spares.iter().cloned());
+        self.journal = self.journal.take().or_else(|| shape.journal.clone());
+    }
+}
+
+/// Returns the only array of a configuration.
+fn shape_of(file: &str) -> anyhow::Result<Shape> {
+    let configuration = Configuration::find(file)?.ok_or_else(|| {
+        Usage::error(format!(
+            "{file} is neither a file nor words of a dialect: see spindles translate"
+        ))
+    })?;
+    Ok(configuration.read(None, None)?.only()?.shape)
 }
 
 fn options(arguments: &Arguments) -> anyhow::Result<CreateOptions> {

@@ -5,6 +5,7 @@ use crate::documents::tools as documents;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
+use spindles_admin::configuration::Configuration;
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_layout::{Expression, LEVELS, Numbers, Redundancy, Table, chunk_blocks};
 
@@ -18,7 +19,8 @@ pub(crate) static COMMAND: Command = Command {
               spindles layout 'raid6(5)' --stripes 5\n\
               spindles layout 'raid10:far2(5)'\n\
               spindles layout 'raid5(4)' --layout left-asymmetric --numbers array\n\
-              spindles layout 'raid0(raid5(3),raid5(3))'",
+              spindles layout 'raid0(raid5(3),raid5(3))'\n\
+              spindles layout /etc/raid0.conf --stripes 8",
     hidden: false,
     arguments: |command| {
         let levels = LEVELS.iter().map(|level| {
@@ -45,8 +47,9 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The array: raid5(4) for four devices, or with their names, raid5(a,b,c,d)
-    #[arg(value_name = "EXPR")]
+    /// The array: raid5(4) for four devices, with their names, raid5(a,b,c,d), or the file of its
+    /// configuration by another system
+    #[arg(value_name = "EXPR|FILE")]
     expression: String,
     /// How many stripes to show; with a far layout, of each section [default: one rotation]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=STRIPES_MAX))]
@@ -73,8 +76,15 @@ enum NumbersFrom {
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
-    let arguments = Arguments::from_arg_matches(matches)?;
-    let mut expression = Expression::parse_counted(&arguments.expression).map_err(Usage::error)?;
+    let mut arguments = Arguments::from_arg_matches(matches)?;
+    let mut expression = match Configuration::find(&arguments.expression)? {
+        Some(configuration) => {
+            let shape = configuration.read(None, None)?.only()?.shape;
+            arguments.chunk = arguments.chunk.or(shape.chunk_bytes.map(SizeBytes));
+            shape.expression
+        }
+        None => Expression::parse_counted(&arguments.expression).map_err(Usage::error)?,
+    };
     if let Some(layout) = &arguments.layout {
         expression = expression.with_layout(layout).map_err(Usage::error)?;
     }

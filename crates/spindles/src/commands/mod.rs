@@ -28,6 +28,7 @@ mod sim;
 mod spare;
 mod status;
 mod stop;
+mod translate;
 mod wipe;
 
 use crate::arrays;
@@ -83,6 +84,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &scrub::COMMAND,
     &set::COMMAND,
     &layout::COMMAND,
+    &translate::COMMAND,
     &bench::COMMAND,
     &sim::COMMAND,
     &completions::COMMAND,

@@ -88,6 +88,7 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
     ("spindles.scrub", &[scrub::Scrubbed::json_schema]),
     ("spindles.set", &[changes::Settings::json_schema]),
     ("spindles.layout", &[tools::LayoutTable::json_schema]),
+    ("spindles.translate", &[tools::Translated::json_schema]),
     ("spindles.bench", &[tools::BenchRun::json_schema]),
     ("spindles.bench.engine", &[tools::EngineBench::json_schema]),
     ("spindles.bench.parity", &[tools::ParityBench::json_schema]),

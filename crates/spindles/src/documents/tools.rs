@@ -86,6 +86,48 @@ pub(crate) struct LayoutTable<'a> {
     pub notes: Vec<&'static str>,
 }
 
+/// The arrays of a text.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Translated<'a> {
+    /// Null for an expression of ours.
+    pub dialect: Option<&'static str>,
+    pub arrays: Vec<TranslatedArray>,
+    pub notes: Vec<Note<'a>>,
+}
+
+/// An array of a text.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct TranslatedArray {
+    /// Null if the text has none.
+    pub name: Option<String>,
+    /// As it lies on slices of its devices; null for an expression of ours.
+    pub expression: Option<String>,
+    /// The same levels on whole devices.
+    pub shape: String,
+    /// Null if the text says none.
+    pub chunk_bytes: Option<u64>,
+    pub spares: Vec<String>,
+    /// Its device, or null.
+    pub journal: Option<String>,
+    /// The command that opens it as it lies, or null.
+    pub opens: Option<String>,
+    /// The command that creates a new one.
+    pub creates: String,
+    /// In the words asked for with `--to`, or null.
+    pub words: Option<String>,
+}
+
+/// Words that are understood and have no effect here.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Note<'a> {
+    /// From 1.
+    pub line: usize,
+    pub text: &'a str,
+}
+
 /// The measured run, with the folder of its records.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]

@@ -1,0 +1,217 @@
+//! `spindles translate`: the configurations of other systems in our words, and ours in theirs.
+
+use super::Command;
+use crate::documents::tools as documents;
+use crate::failure::Usage;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use spindles_admin::configuration::{Configuration, dialect_named, names};
+use spindles_admin::scan::shell_word;
+use spindles_block::SizeBytes;
+use spindles_dialects::{DIALECTS, Dialect, Note, Shape, Translated};
+use spindles_layout::Expression;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "translate",
+    about: "Say in our words what a configuration of another system means, or ours in theirs",
+    details: "WHAT is a file, a quoted line or an expression of ours. Each array is shown twice: \
+              as it lies on its devices, and as a new array of that shape. The first line opens \
+              an existing array without writing to it. Reads the file, and the sizes of devices \
+              that exist; writes nothing.\n\n\
+              spindles translate /etc/raid0.conf\n\
+              spindles translate 'zpool create tank mirror sda sdb mirror sdc sdd'\n\
+              spindles translate vinum.conf --to mdadm\n\
+              spindles translate 'raid5(/dev/sda,/dev/sdb,/dev/sdc)' --to raidctl",
+    hidden: false,
+    arguments: |command| {
+        let dialects = DIALECTS.iter().map(|dialect| {
+            let writes = if dialect.write.is_some() {
+                "; also written"
+            } else {
+                ""
+            };
+            let Dialect { name, summary, .. } = dialect;
+            format!("\n  {name:<8} {summary}: {}{writes}", dialect.reads)
+        });
+        let details = format!(
+            "{}\n\nDialects:{}",
+            COMMAND.details,
+            dialects.collect::<String>()
+        );
+        Arguments::augment_args(command).after_help(details)
+    },
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// A file, FILE#ARRAY for one of its arrays, a quoted line, or an expression
+    #[arg(value_name = "WHAT")]
+    what: String,
+    /// The dialect of WHAT [default: the one that recognises it]
+    #[arg(long, value_name = "DIALECT")]
+    from: Option<String>,
+    /// The system whose habits differ, where two use the same words: freebsd or netbsd for ccd
+    #[arg(long, value_name = "SYSTEM")]
+    flavour: Option<String>,
+    /// Print the array in the words of this dialect
+    #[arg(long, value_name = "DIALECT")]
+    to: Option<String>,
+    /// With an expression: the chunk size [default: the level's]
+    #[arg(long, value_name = "SIZE")]
+    chunk: Option<SizeBytes>,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let to = arguments.to.as_deref().map(writer).transpose()?;
+    let Some(configuration) = Configuration::find(&arguments.what)? else {
+        return ours(&arguments, to, ui);
+    };
+    if arguments.chunk.is_some() {
+        return Err(Usage::error(
+            "--chunk goes with an expression: a configuration has its own",
+        ));
+    }
+    let read = configuration.read(arguments.from.as_deref(), arguments.flavour.as_deref())?;
+    let arrays = read.translation.arrays.iter();
+    let arrays: Vec<_> = arrays
+        .map(|array| in_our_words(&read.on_devices(array), to))
+        .collect::<Result<_, _>>()?;
+    for array in &arrays {
+        show(array, ui);
+    }
+    for Note { line, text } in &read.translation.notes {
+        ui.line(format!("note, line {line}: {text}"));
+    }
+    let notes = read.translation.notes.iter();
+    ui.json(&documents::Translated {
+        dialect: Some(read.dialect.name),
+        arrays,
+        notes: notes
+            .map(|note| documents::Note {
+                line: note.line,
+                text: &note.text,
+            })
+            .collect(),
+    });
+    Ok(())
+}
+
+/// Shows an expression of ours in the words of a dialect.
+fn ours(arguments: &Arguments, to: Option<Writer>, ui: &Ui) -> anyhow::Result<()> {
+    let what = &arguments.what;
+    let expression = Expression::parse(what).map_err(|error| {
+        let dialects = names(|_| true);
+        Usage::error(format!(
+            "'{what}' is neither a file nor words of a dialect ({dialects}), and as an expression:\n\
+             {error}"
+        ))
+    })?;
+    let to = to.ok_or_else(|| {
+        let dialects = names(|dialect| dialect.write.is_some());
+        Usage::error(format!("an expression needs --to, with one of {dialects}"))
+    })?;
+    let shape = Shape {
+        name: None,
+        expression,
+        chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
+        spares: Vec::new(),
+        journal: None,
+    };
+    let array = documents::TranslatedArray {
+        words: Some(written(&shape, to)?),
+        ..of_shape(&shape)
+    };
+    ui.line(array.words.as_deref().unwrap_or_default().trim_end());
+    ui.json(&documents::Translated {
+        dialect: None,
+        arrays: vec![array],
+        notes: Vec::new(),
+    });
+    Ok(())
+}
+
+/// A dialect with its printer.
+type Writer = (
+    &'static Dialect,
+    fn(&Shape) -> Result<String, spindles_dialects::Unsayable>,
+);
+
+fn writer(name: &str) -> anyhow::Result<Writer> {
+    let dialect = dialect_named(name)?;
+    let write = dialect.write.ok_or_else(|| {
+        let others = names(|dialect| dialect.write.is_some());
+        Usage::error(format!("--to {name}: {name} is only read; take {others}"))
+    })?;
+    Ok((dialect, write))
+}
+
+fn written(shape: &Shape, (dialect, write): Writer) -> anyhow::Result<String> {
+    write(shape)
+        .map_err(|unsayable| Usage::error(format!("{} has no words for {unsayable}", dialect.name)))
+}
+
+/// Returns an array of a text with the commands that open and create it.
+fn in_our_words(
+    array: &Translated,
+    to: Option<Writer>,
+) -> anyhow::Result<documents::TranslatedArray> {
+    let chunk = chunk_option(array.shape.chunk_bytes);
+    let plain = format!("plain:{}", array.expression);
+    Ok(documents::TranslatedArray {
+        expression: Some(array.expression.to_string()),
+        opens: Some(format!("spindles serve {}{chunk}", shell_word(&plain))),
+        words: to.map(|to| written(&array.shape, to)).transpose()?,
+        ..of_shape(&array.shape)
+    })
+}
+
+fn of_shape(shape: &Shape) -> documents::TranslatedArray {
+    let mut creates = format!(
+        "spindles create {} {}{}",
+        shell_word(shape.name.as_deref().unwrap_or("NAME")),
+        shell_word(&shape.expression.to_string()),
+        chunk_option(shape.chunk_bytes)
+    );
+    for spare in &shape.spares {
+        creates += " --spare ";
+        creates += &shell_word(spare);
+    }
+    if let Some(journal) = &shape.journal {
+        creates += " --journal ";
+        creates += &shell_word(journal);
+    }
+    documents::TranslatedArray {
+        name: shape.name.clone(),
+        expression: None,
+        shape: shape.expression.to_string(),
+        chunk_bytes: shape.chunk_bytes,
+        spares: shape.spares.clone(),
+        journal: shape.journal.clone(),
+        opens: None,
+        creates,
+        words: None,
+    }
+}
+
+fn chunk_option(chunk_bytes: Option<u64>) -> String {
+    chunk_bytes.map_or_else(String::new, |bytes| {
+        format!(" --chunk {}", SizeBytes(bytes).typed())
+    })
+}
+
+fn show(array: &documents::TranslatedArray, ui: &Ui) {
+    if let Some(words) = &array.words {
+        ui.line(words.trim_end());
+        return;
+    }
+    let name = array.name.as_deref().unwrap_or("array");
+    let expression = array.expression.as_deref().unwrap_or(&array.shape);
+    ui.line(format!("{name}: {expression}"));
+    if let Some(opens) = &array.opens {
+        ui.line(format!("  as it lies:  {opens}"));
+    }
+    ui.line(format!("  a new one:   {}", array.creates));
+    ui.line("");
+}
