@@ -57,7 +57,8 @@ impl Status {
 /// Fields of every head. No answer may be cached, because it may be outdated a moment later, and no
 /// page of another origin may use it.
 const FIELDS: &str = "Cache-Control: no-store\r\nConnection: close\r\n\
-    Cross-Origin-Resource-Policy: same-origin\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n";
+    Cross-Origin-Resource-Policy: same-origin\r\nReferrer-Policy: no-referrer\r\n\
+    X-Content-Type-Options: nosniff\r\n";
 /// The policy of everything but pages: no scripts, no resources, no frames.
 const NOTHING: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
@@ -94,14 +95,15 @@ impl Response {
     /// Returns the answer to a refused request; `None` if the client is gone.
     pub(crate) fn refusal(refusal: Refusal) -> Option<Self> {
         let (status, text) = match refusal {
-            Refusal::Malformed => (Status::BadRequest, "This is no request for this server."),
+            Refusal::Malformed => (Status::BadRequest, "This server does not understand the \
+                request."),
             Refusal::Method => (
                 Status::MethodNotAllowed,
                 "This server is read-only: use GET or HEAD.",
             ),
             Refusal::TooLarge => (
                 Status::HeadTooLarge,
-                "The head of the request is too large.",
+                "The header of the request is too large.",
             ),
             Refusal::Gone => return None,
         };

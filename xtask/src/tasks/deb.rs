@@ -378,7 +378,7 @@ pub(crate) fn check() -> Result<Option<&'static str>, String> {
     if !version.starts_with("spindles ") {
         return Err(format!("the installed binary says {version}"));
     }
-    // This is the tests' binary, which has them: so the mark is found where it is.
+    // The tests' binary contains canaries, so this checks that the search finds their mark.
     if !has_canaries(&path(&root.join("usr/bin/spindles")))? {
         return Err("the tests' binary lacks the mark of canaries".to_owned());
     }
