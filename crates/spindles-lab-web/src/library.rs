@@ -119,7 +119,7 @@ pub(crate) fn is_live(state: &RunState) -> bool {
 }
 
 /// The error of a folder without records.
-const NO_RECORD: &str = "there is no record in it";
+const NO_RECORD: &str = "it contains no record";
 /// Largest first record that is read, in bytes.
 const FIRST_BYTES_MAX: u64 = 4 << 20;
 

@@ -88,19 +88,19 @@ pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str)
         (0, _) => "No runs yet".to_owned(),
         (1, 0) => "One run".to_owned(),
         (runs, 0) => format!("{runs} runs"),
-        (1, _) => "One run, going now".to_owned(),
-        (runs, 1) => format!("{runs} runs, one of them going now"),
-        (runs, going) => format!("{runs} runs, {going} of them going now"),
+        (1, _) => "One run, in progress".to_owned(),
+        (runs, 1) => format!("{runs} runs, one of them in progress"),
+        (runs, going) => format!("{runs} runs, {going} of them in progress"),
     };
     let cut = if is_cut {
-        "<ul class=\"caveats\"><li>There are too many folders in it to look into them all: serve a \
-         folder further down.</li></ul>"
+        "<ul class=\"caveats\"><li>This folder contains too many folders to search them all: serve \
+         one of them.</li></ul>"
     } else {
         ""
     };
     let list = match readable {
-        0 => "<p class=\"caption\">Each run of the lab here puts its results into this \
-            folder, and appears in this list while it is going.</p>"
+        0 => "<p class=\"caption\">The lab writes the results of each run here into this folder. A \
+            run appears in this list as soon as it starts.</p>"
             .to_owned(),
         1 => format!("<ul class=\"frame runs\">{lines}</ul>"),
         _ => format!(
@@ -136,7 +136,7 @@ pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str)
     )
 }
 
-const SILENT: &str = "The server does not answer: this is what it said last.";
+const SILENT: &str = "The server does not answer: this page shows its last answer.";
 
 fn line(run: &Line<'_>, experiment: &Experiment) -> String {
     let count = |count: usize, what: &str| match count {
@@ -178,7 +178,7 @@ fn line(run: &Line<'_>, experiment: &Experiment) -> String {
             lead: Some(lead), ..
         }) => lead,
         Some(Findings { lead: None, .. }) => "Nothing is measured yet.",
-        None => "Not read yet: it comes in a moment, or when this page is loaded again.",
+        None => "Not read yet: it appears in a moment, or when you reload this page.",
     };
     let class = if findings.is_some() {
         "result"
@@ -244,7 +244,7 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
     let above = format!(
         "<div id=\"live\" data-page=\"{}\"{}>{ALL_RUNS}{}<p class=\"silent\" \
          hidden>{SILENT}</p><ul class=\"files\"><li>As a file:</li><li><a href=\"{RECORDS_FILE}\" \
-         download title=\"what all of it was drawn from\">records</a></li>{links}</ul></div>",
+         download title=\"the data behind this report\">records</a></li>{links}</ul></div>",
         escape(version),
         if live { " data-going" } else { "" },
         state(
@@ -264,9 +264,9 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
                     summary => summary,
                 },
                 if live {
-                    "Nothing is measured yet. The first result appears here as soon as it is there."
+                    "Nothing is measured yet. The first result appears here."
                 } else {
-                    "It ended before its first result."
+                    "The run ended before its first result."
                 },
             ),
             served: None,
@@ -291,10 +291,10 @@ pub(crate) fn comparison(before: &Stored, after: &Stored, change: &Change, all: 
     let work = match (change.different_work.is_empty(), all) {
         (true, _) => String::new(),
         (false, true) => {
-            format!("<li><a href=\"?{query}\">Only verdicts where both did the same work</a></li>")
+            format!("<li><a href=\"?{query}\">Verdicts only if both did the same work</a></li>")
         }
         (false, false) => format!(
-            "<li><a href=\"?{query}&amp;{DIFFERENT_WORK}=on\">Verdicts also where the work \
+            "<li><a href=\"?{query}&amp;{DIFFERENT_WORK}=on\">Verdicts also if the work \
              differs</a></li>"
         ),
     };

@@ -63,7 +63,7 @@ impl Site {
         if self.local && !is_this_machine(&request.host) {
             return Response::text(
                 Status::Forbidden,
-                "This server answers this machine alone: ask for localhost or 127.0.0.1.",
+                "This server answers only this machine: use localhost or 127.0.0.1.",
             );
         }
         match &*request.path {
@@ -76,8 +76,8 @@ impl Site {
                 found.unwrap_or_else(|| {
                     pages::message(
                         Status::NotFound,
-                        "Nothing is there",
-                        "The list has all runs there are.",
+                        "Not found",
+                        "The list has all runs.",
                     )
                 })
             }
@@ -193,7 +193,7 @@ impl Site {
     /// leak.
     fn records(&self, stored: &Stored, state: &RunState) -> Response {
         let (Ok(stamp), Some(_)) = (&stored.stamp, self.drawn(stored, state)) else {
-            return pages::unreadable(stored, "there is nothing in it that could be read");
+            return pages::unreadable(stored, "it contains no readable record");
         };
         match File::open(stored.folder.join(RECORDS_FILE)) {
             Ok(file) => {
@@ -210,12 +210,12 @@ impl Site {
         let output = OUTPUTS.iter().find(|it| it.file_name == file_name)?;
         let report = self.drawn(stored, state);
         let Some(analysis) = analysis_of(report.as_deref()) else {
-            let why = "nothing is measured yet of which a report could be made";
+            let why = "nothing is measured yet, so there is no report";
             return Some(pages::unreadable(stored, why));
         };
         if !(output.applies)(analysis) {
             let why = format!(
-                "its form {} is {}, and there are none",
+                "it has no runs for the format {}: {}",
                 output.name, output.summary
             );
             return Some(pages::unreadable(stored, &why));

@@ -100,7 +100,7 @@ fn a_run_locks_the_devices_beneath_its_target() {
     let ended = try_run(&experiment).map(|runs| runs.len());
     let error = ended.unwrap_err().to_string();
     assert!(
-        error.contains("or what it lies on, is in use by another run"),
+        error.contains("or the device below it, is in use by another run"),
         "{error}"
     );
     drop(other);

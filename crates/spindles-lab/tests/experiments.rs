@@ -79,13 +79,13 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             "name = \"a/b\"\n".to_owned() + SYSTEM + WORKLOAD,
-            "x.toml, line 1: \"a/b\" is no name: use letters, digits, '-', '_', '+', '.' and \
-             spaces, none of them at an end",
+            "x.toml, line 1: \"a/b\" is not a valid name: use letters, digits, '-', '_', '+', '.' \
+             and spaces, none of them at an end",
         ),
         (
             system("target = \"single\"\nname = \" \""),
-            "x.toml, line 5: \" \" is no name: use letters, digits, '-', '_', '+', '.' and spaces, \
-             none of them at an end",
+            "x.toml, line 5: \" \" is not a valid name: use letters, digits, '-', '_', '+', '.' \
+             and spaces, none of them at an end",
         ),
         (
             head("sise = 3"),
@@ -97,11 +97,11 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             format!("{HEAD}{SYSTEM}{WORKLOAD}systems = []\n"),
-            "x.toml, line 7: `systems` names none: name some, or leave it out for all",
+            "x.toml, line 7: `systems` is empty: name some systems, or leave it out for all",
         ),
         (
             head("weights = { seeks = 1 }"),
-            "x.toml, line 3: weight of \"seeks\": it is none of the workloads: use one of dd-read",
+            "x.toml, line 3: weight of \"seeks\": there is no such workload: use one of dd-read",
         ),
         (
             head("weights = { dd-read = 0 }"),
@@ -114,27 +114,26 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             format!("{HEAD}[[system]]\ntarget = \"/dev/sdb\"\nflushes = \"ignored\"\n{WORKLOAD}"),
-            "x.toml, line 5: `flushes` means nothing for system \"/dev/sdb\", it is for arrays \
-             that the lab makes without `up`, and `single`, if it is served or without `fs`: leave \
-             it out here; at the head of the file it is for all systems that it means something \
-             for",
+            "x.toml, line 5: `flushes` has no effect on system \"/dev/sdb\", it is for arrays that \
+             the lab makes without `up`, and `single`, if it is served or without `fs`: leave it \
+             out here, or set it at the head of the file for all such systems",
         ),
         (
             system("target = \"single\"\nread_policy = \"nearest\""),
-            "x.toml, line 5: `read_policy` means nothing for system \"single\", it is for arrays \
-             with copies (raid1, raid10), and `array:`: leave it out here; at the head of the file \
-             it is for all systems that it means something for",
+            "x.toml, line 5: `read_policy` has no effect on system \"single\", it is for arrays \
+             with copies (raid1, raid10), and `array:`: leave it out here, or set it at the head \
+             of the file for all such systems",
         ),
         (
             system("name = \"pair\"\ntarget = \"raid1(2)\"\njournal = \"x\""),
-            "x.toml, line 6: `journal` means nothing for system \"pair\", it is for arrays that \
-             the lab makes on files or devices with parity (raid4, raid5, raid6, raid7): leave it \
-             out here; at the head of the file it is for all systems that it means something for",
+            "x.toml, line 6: `journal` has no effect on system \"pair\", it is for arrays that the \
+             lab makes on files or devices with parity (raid4, raid5, raid6, raid7): leave it out \
+             here, or set it at the head of the file for all such systems",
         ),
         (
             head("read_policy = \"nearest\""),
-            "x.toml, line 3: `read_policy` means nothing for any of these systems, it is for \
-             arrays with copies (raid1, raid10), and `array:`: leave it out",
+            "x.toml, line 3: `read_policy` has no effect on any of these systems, it is for arrays \
+             with copies (raid1, raid10), and `array:`: leave it out",
         ),
         (
             system("target = \"$MEMBER0\""),
@@ -143,9 +142,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             system("target = \"$NOPE/x\"\nup = \"true\"\ntakes = 1"),
-            "x.toml, line 4: `$NOPE` in `target` stands for nothing: there are $DIR, $MEMBER0 \
-             (`takes` says how many members); a path with a `$` of its own can't be written here: \
-             link to it",
+            "x.toml, line 4: `$NOPE` in `target` is not defined: there are $DIR, $MEMBER0 (`takes` \
+             is the number of members); to name a path that contains `$`, make a link to it",
         ),
         (
             head("chunk = \"64Q\""),
@@ -175,15 +173,17 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             head("members = [\"/dev/sdb\", \"/dev/sdb\"]"),
-            "x.toml, line 3: /dev/sdb is twice among the members: name each device once",
+            "x.toml, line 3: /dev/sdb is listed twice among the members: name each device once",
         ),
         (
             head("baseline = \"raid0\""),
-            "x.toml, line 3: baseline \"raid0\" is none of the systems: use one of single",
+            "x.toml, line 3: baseline \"raid0\" is not a system of the experiment: use one of \
+             single",
         ),
         (
             system("target = \"single\"\nbaseline = \"raid0\""),
-            "x.toml, line 5: baseline \"raid0\" is none of the systems: use one of single",
+            "x.toml, line 5: baseline \"raid0\" is not a system of the experiment: use one of \
+             single",
         ),
         (
             system("target = \"single\"\nbaseline = \"single\""),
@@ -241,16 +241,16 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             system("target = \"single\"\nmount = \"noatime\""),
-            "x.toml, line 5: `mount` is of a file system: add `fs = \"ext4\"` to the system",
+            "x.toml, line 5: `mount` is for a file system: add `fs = \"ext4\"` to the system",
         ),
         (
             system("target = \"single\"\ndown = \"true\""),
-            "x.toml, line 5: `down` is of a system that a command makes: add `up = \"..\"`",
+            "x.toml, line 5: `down` is for a system made by commands: add `up = \"..\"`",
         ),
         (
             workload("kind = \"seeks\"\nchunk = 1000"),
-            "x.toml, line 6: seeks: a chunk of 1000 bytes can't be asked for: choose a multiple \
-             of 512",
+            "x.toml, line 6: seeks: a chunk of 1000 bytes is not possible: choose a multiple of \
+             512",
         ),
         (
             workload("kind = \"dd-read\"\nsize = \"16777215T\""),
@@ -258,8 +258,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"random-read\"\nsize = 1000001"),
-            "x.toml, line 6: random-read: a size of 1000001 bytes is no multiple of an operation's \
-             4096 bytes: choose 999424 or 1003520",
+            "x.toml, line 6: random-read: a size of 1000001 bytes is not a multiple of an \
+             operation's 4096 bytes: choose 999424 or 1003520",
         ),
         (
             workload("kind = \"dd-read\"\nsize = \"64K\""),
@@ -272,25 +272,25 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"dd-read\"\nsystems = [\"raid5\"]"),
-            "x.toml, line 7: system \"raid5\" is none of the systems: use one of single",
+            "x.toml, line 7: system \"raid5\" is not a system of the experiment: use one of single",
         ),
         (
             head("nodes = [\"10.0.0.2\", \"10.0.0.2:22\"]"),
-            "x.toml, line 3: \"10.0.0.2:22\" is no name of a node: give HOST or USER@HOST, and a \
-             port with ssh = \"ssh -p PORT\" or --ssh",
+            "x.toml, line 3: \"10.0.0.2:22\" is not the name of a node: give HOST or USER@HOST, \
+             and a port with ssh = \"ssh -p PORT\" or --ssh",
         ),
         (
             head("ssh = \"ssh -p 2222\"\nnodes = [\"10.0.0.2\", \"10.0.0.2\"]"),
-            "x.toml, line 4: node 10.0.0.2 is there twice: name each once",
+            "x.toml, line 4: node 10.0.0.2 is listed twice: name each once",
         ),
         (
             head("listen = \"eth0\""),
-            "x.toml, line 3: listen = \"eth0\" is no address: give the one of this machine that \
-             nodes reach, such as \"10.0.0.1\"",
+            "x.toml, line 3: listen = \"eth0\" is not an address: give the address at which nodes \
+             reach this machine, such as \"10.0.0.1\"",
         ),
         (
             workload("kind = \"cp\"\nnodes = 2"),
-            "x.toml, line 7: `nodes` is of workloads on nodes: add `on = \"nodes\"`",
+            "x.toml, line 7: `nodes` is for workloads on nodes: add `on = \"nodes\"`",
         ),
         (
             workload("kind = \"copy\"\nnodes = 2"),
@@ -316,11 +316,12 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             workload("kind = \"cp\"\non = \"nodes\""),
-            "x.toml, line 7: on how many nodes? add `nodes`, a number or a list such as [1, 2, 4]",
+            "x.toml, line 7: the number of nodes is missing: add `nodes`, a number or a list such \
+             as [1, 2, 4]",
         ),
         (
             workload("kind = \"seeks\"\non = \"nodes\"\nnodes = 2"),
-            "x.toml, line 7: on nodes run workloads on files, and fio: choose one of these",
+            "x.toml, line 7: nodes run only workloads on files, and fio: choose one of these",
         ),
         (
             workload("kind = \"cp\"\non = \"nodes\"\nnodes = 2\ndevice = \"/dev/sdb\""),
@@ -332,8 +333,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
                 "kind = \"fio\"\non = \"nodes\"\nnodes = 2\n\
                  parameters = { rw = \"read\", ioengine = \"splice\" }",
             ),
-            "x.toml, line 7: fio's ioengine splice is not for nodes: use one of io_uring, libaio, \
-             mmap, posixaio, psync, pvsync, pvsync2, sync, vsync",
+            "x.toml, line 7: fio's ioengine splice is not allowed on nodes: use one of io_uring, \
+             libaio, mmap, posixaio, psync, pvsync, pvsync2, sync, vsync",
         ),
         (
             workload(

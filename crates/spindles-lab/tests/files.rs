@@ -594,7 +594,7 @@ fn memory_targets_are_refused_as_kernel_devices() {
         let error = of(system, workload);
         for words in [
             what,
-            "needs a device of the kernel's",
+            "needs a kernel device",
             "members = \"files\"",
         ] {
             assert!(error.contains(words), "{error}");
@@ -666,7 +666,7 @@ fn targets_created_by_commands_need_not_exist_before() {
         ended.map(|outcome| (outcome.failed, kept.runs.len(), kept.troubles))
     };
     let error = run(false).unwrap_err().to_string();
-    assert!(error.contains("say --force"), "{error}");
+    assert!(error.contains("use --force"), "{error}");
     assert_eq!(run(true).unwrap(), (0, 1, Vec::new()));
     let found = fs::read_to_string(found).unwrap();
     let block = found

@@ -286,8 +286,8 @@ fn impossible_experiments_are_reported() {
             experiment("", &image.to_string(), "dd-write"),
             false,
             format!(
-                "x.toml, line 4: system \"{image}\": dd-write writes, and what {image} holds \
-                 would be lost: say --force if that may be"
+                "x.toml, line 4: system \"{image}\": dd-write writes, and the contents of {image} \
+                 would be lost: use --force to overwrite it"
             ),
         ),
         (
@@ -326,7 +326,7 @@ fn impossible_experiments_are_reported() {
         (
             experiment(&format!("members = [\"{image}\"]"), "single", "dd-read"),
             false,
-            format!("x.toml: the contents of {image} would be lost: say --force if that may be"),
+            format!("x.toml: the contents of {image} would be lost: use --force to overwrite them"),
         ),
         (
             experiment(&format!("members = [\"{image}\"]"), "raid1(2)", "dd-read"),
@@ -348,8 +348,8 @@ fn impossible_experiments_are_reported() {
         (
             experiment("", "folder:/no/such/folder", "dd-read"),
             false,
-            "x.toml, line 4: system \"folder:/no/such/folder\": /no/such/folder is no \
-             folder: make it, or name another"
+            "x.toml, line 4: system \"folder:/no/such/folder\": /no/such/folder is not a folder: \
+             make it, or name another"
                 .to_owned(),
         ),
         (
@@ -360,15 +360,14 @@ fn impossible_experiments_are_reported() {
             ),
             true,
             format!(
-                "x.toml, line 4: system \"x\": the shell would take {odd} in $MEMBERS for \
-                something else"
+                "x.toml, line 4: system \"x\": the shell would split or expand {odd} in $MEMBERS"
             ),
         ),
         (
             experiment("", "single\"\nname = \"s again", "dd-read"),
             false,
-            "x.toml, line 4: system \"s again\" is called as the baseline is when it runs \
-             again"
+            "x.toml, line 4: system \"s again\" has the name of the second measurement of the \
+             baseline"
                 .to_owned(),
         ),
         (
@@ -492,7 +491,7 @@ fn targets_in_use_are_refused_before_any_write() {
          [[workload]]\nkind = \"dd-read\"\n"
     );
     let error = Kept::default().run(&text, true).unwrap_err().to_string();
-    let expected = format!("{held}, or what it lies on, is in use by another run of the lab");
+    let expected = format!("{held}, or the device below it, is in use by another run of the lab");
     assert!(error.contains(&expected), "{error}");
     drop(other);
     Kept::default().run(&text, true).unwrap();
@@ -670,7 +669,7 @@ fn arrays_of_every_kind_are_targets() {
     assert!(
         refused
             .to_string()
-            .ends_with("would be lost: say --force if that may be")
+            .ends_with("would be lost: use --force to overwrite")
     );
 }
 

@@ -294,7 +294,7 @@ fn a_throttled_journal_device_is_named() {
     let analysis = analysis(&text, None);
     let doubt = first_doubt(&analysis);
     assert!(
-        doubt.contains(&format!("{journal}, the device of a journal, alone: ")),
+        doubt.contains(&format!("{journal}, a journal device, alone: ")),
         "{doubt}"
     );
     verdict_names(&analysis, "random-write", journal);

@@ -322,8 +322,8 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
         findings.push(Finding::new(
             "yardstick-moved",
             "The baseline itself changed",
-            "The machine was not the same both times, so a change of an array by as much \
-             says nothing about the array. Measure both again, one right after the other.",
+            "The machine differed between the two runs, so a change of an array by as much says \
+             nothing about the array. Measure both again, one right after the other.",
             moved,
         ));
     }
@@ -335,8 +335,8 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
         findings.push(Finding::new(
             "environment-changed",
             "The environment changed as well",
-            "More than one thing differs, so the cause is unknown. \
-             Repeat with everything else left alone.",
+            "More than one thing differs, so the cause is unknown. Repeat with everything else \
+             unchanged.",
             details,
         ));
     }
@@ -349,7 +349,7 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
             "Few repetitions",
             crate::doubts::by_name("few-blocks").map_or("", |kind| kind.remedy),
             vec![format!(
-                "one of the two has only {}",
+                "one of the two runs has only {}",
                 crate::doubts::blocks(fewest)
             )],
         ));

@@ -19,8 +19,8 @@ pub const SCHEMA: u32 = 1;
 pub enum ReadError {
     /// The file is from a later version.
     #[error(
-        "line {line}: records of schema {found}, this version of Spindles reads schema {SCHEMA}: \
-         use a newer one"
+        "line {line} has schema {found}, and this version of Spindles reads schema {SCHEMA}: use a \
+         newer version"
     )]
     Newer {
         /// Line.
@@ -29,7 +29,7 @@ pub enum ReadError {
         found: u64,
     },
     /// The line is not a record.
-    #[error("line {line} is not a record of spindles: {reason}")]
+    #[error("line {line} is not a record of Spindles: {reason}")]
     Malformed {
         /// Line.
         line: usize,
@@ -38,8 +38,8 @@ pub enum ReadError {
     },
     /// The same run occurs twice with different contents.
     #[error(
-        "lines {first} and {line} are the same run ({what}) with different contents: one of them \
-         was changed; remove the line that is not as it was measured"
+        "lines {first} and {line} are the same run ({what}) with different contents: remove the \
+         line that was changed"
     )]
     Differs {
         /// Line of the first run.
@@ -51,9 +51,8 @@ pub enum ReadError {
     },
     /// The file contains records of two experiments.
     #[error(
-        "lines {first} and {line} are of different experiments ({what}), and figures of different \
-         work have no mean: put the records of each in a file of its own, and compare them with \
-         each other"
+        "lines {first} and {line} belong to different experiments ({what}): put the records of \
+         each experiment into a file of its own, and compare these files"
     )]
     Mixed {
         /// Line of the first record.
@@ -253,7 +252,7 @@ mod tests {
             message.starts_with("lines 1 and 3 are the same run (, , block 1)"),
             "{message}"
         );
-        assert!(message.ends_with("remove the line that is not as it was measured"));
+        assert!(message.ends_with("remove the line that was changed"));
         // An identical run is accepted. Without a start time, the same run cannot be recognised.
         assert_eq!(read(&[record(5, 1), record(5, 1)]).unwrap().len(), 2);
         assert_eq!(read(&[record(0, 1), record(0, 2)]).unwrap().len(), 2);
@@ -271,8 +270,7 @@ mod tests {
         let error = from_lines("{\"schema\":2,\"record\":\"run\"}\n").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "line 1: records of schema 2, this version of Spindles reads schema 1: \
-             use a newer one"
+            "line 1 has schema 2, and this version of Spindles reads schema 1: use a newer version"
         );
     }
 

@@ -36,10 +36,7 @@ fn total(before: &Workload, end: &Workload) -> Option<Workload> {
     let name = before.name_of_total(end)?;
     Some(Workload {
         name,
-        summary: format!(
-            "{} and {} together: how long both took",
-            first.phase, last.phase
-        ),
+        summary: format!("{} and {} together: total time", first.phase, last.phase),
         rate: Rate::Operations,
         size_bytes: before.size_bytes,
         in_flight_max: before.in_flight_max.max(end.in_flight_max),

@@ -85,9 +85,9 @@ impl<'a> Matrix<'a> {
         let mut places = self.rows.iter().flat_map(|row| &row.places).flatten();
         let has = |place: Place| places.clone().any(|it| it.place == place);
         let mut said = format!(
-            "{BEST}: the fastest, and those ranked before the first that its own interval or a \
-             verdict among {} pairs sets apart; others: by how many percent, or times (×), they \
-             are slower",
+            "{BEST}: the fastest, and the next systems up to the first that is provably slower, by \
+             its own interval or a verdict among {} pairs; others: how much slower, in percent or \
+             times (×)",
             analysis.choice.pairs
         );
         for (place, words) in [
@@ -217,7 +217,7 @@ pub(crate) fn in_words(standing: &Standing) -> String {
         (Place::Best, Some(behind)) => format!("no difference shown: {behind}"),
         // Holm's correction over all pairs and the A/A pair require more than the interval.
         (Place::Unresolved, behind) => format!(
-            "{}, but no proof: identical systems, or a pair by chance, may differ as much",
+            "{}, but not proven: identical systems may differ as much, or chance explains it",
             behind.unwrap_or_default()
         ),
         (Place::Behind, behind) => behind.unwrap_or_default(),
@@ -236,15 +236,16 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
     if all == 0 {
         let of_one_block = (choice.workloads.iter()).any(|workload| workload.not_counted.is_none());
         let why = if of_one_block {
-            "no two systems have two repetition blocks in common. Ask for at least 5 blocks"
+            "no two systems have two repetition blocks in common. Use at least 5 blocks"
         } else {
-            "every figure is one of a cache or of the load generator. The doubts say what to do \
-             about it"
+            "every figure measures a cache or the load generator. The doubts say what to do about \
+             it"
         };
         return Some(format!("{TITLE} There is no answer: {why}."));
     }
     let (of_all, any_of) = match all {
         1 => ("the one workload".to_owned(), "the one workload".to_owned()),
+        2 => ("both workloads".to_owned(), "either workload".to_owned()),
         _ => (
             format!("all {all} workloads"),
             format!("any of {all} workloads"),
@@ -255,7 +256,7 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
         .collect();
     if counts.iter().all(|(_, best)| *best == all) {
         return Some(format!(
-            "{TITLE} No system differs provably from the fastest in {any_of}: choose by \
+            "{TITLE} No system is provably slower than the fastest in {any_of}: choose by \
              redundancy, capacity and cost."
         ));
     }
@@ -281,10 +282,12 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
         return Some(said + ".");
     }
     said += &match (of_first.as_slice(), most(&safe)) {
-        ([], None | Some((_, 0))) => "; none of those that survive a loss is in any".to_owned(),
+        ([], None | Some((_, 0))) => "; no system that survives a loss is among the best in \
+            any"
+        .to_owned(),
         ([], Some((names, best))) => {
             format!(
-                "; of those that survive a loss, {} in {best}",
+                "; of the systems that survive a loss, {} among the best in {best}",
                 named(&names)
             )
         }

@@ -9,10 +9,10 @@ use spindles_measure::verdicts::{
 use crate::charts;
 
 /// Explains how to read the verdicts.
-pub(crate) const CAPTION: &str = "What limited each system, inferred from the counters read during \
-    the workload, with the evidence and a change that would confirm it. \
-    Undetermined: nothing was seen at its limit, or more than one cause was near it. A cache \
-    figure says more of a cache than of the disks. Workloads with a named bottleneck come first.";
+pub(crate) const CAPTION: &str = "The limit of each system, inferred from counters read during the \
+    workload, with its evidence and a change that would confirm it. Undetermined: no cause reached \
+    its limit, or more than one came near. A cache figure measures a cache more than the disks. \
+    Workloads with a named bottleneck come first.";
 
 /// Number of reasons given for an undetermined bottleneck, the strongest first.
 const REASONS_SHOWN: usize = 2;
@@ -148,13 +148,13 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
                 more => format!("; and {more} more"),
             };
             let evidence = match (near.len(), strongest.first()) {
-                (0, None) => "nothing that was watched says".to_owned(),
+                (0, None) => "no cause was measured".to_owned(),
                 (0, Some(look)) => {
-                    format!("nothing was seen at its limit; nearest: {}", look.evidence)
+                    format!("no cause reached its limit; nearest: {}", look.evidence)
                 }
                 _ if *refuted => format!("refuted by trial: {first}"),
-                (1, _) => format!("near its limit, not at it: {first}"),
-                _ => format!("more than one near its limit: {first}{more}"),
+                (1, _) => format!("near its limit, but not at it: {first}"),
+                _ => format!("more than one cause near its limit: {first}{more}"),
             };
             (evidence, None)
         }

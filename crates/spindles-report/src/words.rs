@@ -39,13 +39,13 @@ pub fn headline(analysis: &Analysis) -> Headline {
 /// Explains the scaling, which every reader of the figures must know. `None` for full size.
 pub fn scaled(experiment: &Experiment) -> Option<String> {
     let how = match experiment.scaled_how.trim_end_matches('.') {
-        "" => "sizes are smaller than the workloads define them",
+        "" => "sizes are smaller than the workloads define",
         how => how,
     };
     let names_size =
         (experiment.workloads.iter()).any(|workload| workload.name.split(' ').any(is_size));
     let of_names = if names_size {
-        "; a size in the name of a workload is the unscaled one"
+        "; sizes in names of workloads are unscaled"
     } else {
         ""
     };
@@ -62,7 +62,7 @@ fn is_size(word: &str) -> bool {
 fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
     if asked.is_empty() && cached > 0 {
         let of = plural(cached, "comparison");
-        return format!("All of {of} are of figures of a cache, which count nowhere.");
+        return format!("All of {of} are of cache figures, which count nowhere.");
     }
     if asked.is_empty() {
         let runs = plural(analysis.runs.len(), "run");
@@ -91,7 +91,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
             format!("Against {}: ", others.join(" or "))
         }
         others => format!(
-            "Against {}, and {} where that did not run: ",
+            "Against {}, or {} for workloads it did not run: ",
             baseline_name(analysis),
             others.join(" or ")
         ),
@@ -120,7 +120,7 @@ fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
         lead += &format!("; {failed} failed");
     }
     if cached > 0 {
-        lead += &format!("; {cached} of figures of a cache count nowhere");
+        lead += &format!("; {cached} of cache figures count nowhere");
     }
     lead + "."
 }
@@ -159,7 +159,7 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
         let some = of(&|it| is_first(it, quantity));
         if !some.is_empty() {
             said += &format!(
-                " Of {} it is that of {what}: less is faster.",
+                " For {}, {what} is compared: less is faster.",
                 some.join(", ")
             );
         }
@@ -167,8 +167,8 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
     let others = of(&|it| other_baseline(analysis, it).is_some());
     if !others.is_empty() {
         said += &format!(
-            " Of {}, not run by {}, it is that from the first system that ran it, whose figure is \
-             given.",
+            " For {}, not run by {}, the difference is from the first system that ran it, whose \
+             figure is shown.",
             others.join(", "),
             baseline_name(analysis)
         );
@@ -181,12 +181,12 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
 pub(crate) fn how_compared(analysis: &Analysis, workload: &Workload) -> Option<String> {
     let of_times = match analysis.quantities(workload).first() {
         Some(Quantity::ResponseP99 | Quantity::ResponseP50) => Some(format!(
-            "Operations come at a set rate, {} a second: response times are compared, from when an \
-             operation was due, and less is faster.",
+            "Operations arrive at a set rate, {} a second: response times are compared, from when \
+             an operation was due; less is faster.",
             figures::thousands(figures::float(workload.arrivals_per_s)),
         )),
         Some(Quantity::Time) => {
-            Some("A run is one operation: its time is compared, and less is faster.".to_owned())
+            Some("A run is one operation: its time is compared; less is faster.".to_owned())
         }
         Some(Quantity::Rate) | None => None,
     };
@@ -312,7 +312,7 @@ pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
         ),
         (
             !analysis.own_comparisons.is_empty(),
-            "with baselines of systems' own",
+            "with systems' own baselines",
         ),
     ];
     let others = others
@@ -321,7 +321,7 @@ pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let others: Vec<&str> = others.collect();
     Some(match others.as_slice() {
         [] => why,
-        others => format!("{why} Those {} are among them.", others.join(" and ")),
+        others => format!("{why} They include those {}.", others.join(" and ")),
     })
 }
 
@@ -333,9 +333,9 @@ pub(crate) fn change_not_shown_among(change: &Change) -> Option<String> {
 
 fn why_not_shown(among: usize) -> String {
     format!(
-        "Not shown among {among}: the interval alone shows a difference, but of {among} \
-         comparisons some do by chance, and the repetition blocks are too few to tell these \
-         (Holm's correction). Ask for more blocks, or compare less."
+        "Not shown among {among}: the interval alone shows a difference, but some of {among} \
+         comparisons do so by chance, and the repetition blocks are too few to rule that out \
+         (Holm's correction). Use more blocks, or compare less."
     )
 }
 
@@ -395,9 +395,9 @@ fn extremes(analysis: &Analysis, asked: &[&Comparison]) -> Vec<String> {
             let all = &analysis.comparisons;
             let is_faster = |it: &Comparison| it.verdict == Verdict::Faster;
             let what = if analysis.headlines().any(is_faster) {
-                "No gain was shown but in figures of a cache."
+                "The only gains shown are cache figures."
             } else if all.iter().any(|it| it.verdict == Verdict::Faster) {
-                "No gain was shown but in parts of totals."
+                "The only gains shown are in parts of totals."
             } else {
                 "No gain was shown in any single workload."
             };
@@ -445,8 +445,8 @@ pub(crate) fn overall(analysis: &Analysis) -> String {
         some => format!(" Left out: {}.", some.join("; ")),
     };
     format!(
-        "Geometric mean of the ratios to the baseline over {which}: each counts the same, however \
-         little it matters to you.{without}"
+        "Geometric mean of the ratios to the baseline over {which}: all have the same \
+         weight.{without}"
     )
 }
 
@@ -458,7 +458,7 @@ fn caveats(analysis: &Analysis) -> Vec<String> {
     let first = analysis.findings.iter().take(DOUBTS_SHOWN);
     let short = first.map(|finding| match &*finding.kind {
         "shared-device" => "All members share one physical device: this measures the cost of the \
-                            software, not the gain of the spindles."
+                            software, not the gain of more disks."
             .to_owned(),
         _ => short(finding),
     });
@@ -514,7 +514,7 @@ pub(crate) fn different_work(change: &Change) -> Option<&'static str> {
     if change.different_work.is_empty() {
         None
     } else if change.rows.iter().any(judged) {
-        Some("Before and after did different work: what changed may be due to that alone.")
+        Some("Before and after did different work: that alone may explain a change.")
     } else {
         Some("Before and after did different work. No verdict is given where it differs.")
     }
@@ -525,7 +525,7 @@ pub(crate) fn different_work_asked(change: &Change) -> Option<String> {
     let said = different_work(change)?;
     let is_left_out = change.rows.iter().any(|row| row.verdict.is_none());
     let option = if is_left_out {
-        " --different-work gives one all the same."
+        " Use --different-work to get one anyway."
     } else {
         ""
     };
@@ -568,7 +568,7 @@ pub(crate) fn change_sums(change: &Change) -> String {
     let times: BTreeSet<String> = times.map(ChangeRow::of).collect();
     let less = match times.into_iter().collect::<Vec<_>>().join("; ") {
         none if none.is_empty() => none,
-        times => format!(" Less is faster of {times}."),
+        times => format!(" For {times}, less is faster."),
     };
     format!(
         "{} faster, {} slower, {} without a difference \
@@ -672,10 +672,11 @@ pub(crate) fn describe(system: &System) -> String {
         bytes => format!(", holds {}", figures::bytes(figures::float(bytes))),
     };
     let survives = match (system.members, system.known_to_survive()) {
-        (_, None) => ", not known what it survives".to_owned(),
+        (_, None) => ", survives an unknown number of losses".to_owned(),
         (0 | 1, _) => String::new(),
         (_, Some(0)) => ", survives no loss".to_owned(),
-        (_, Some(losses)) => format!(", survives any {losses}"),
+        (_, Some(1)) => ", survives any 1 loss".to_owned(),
+        (_, Some(losses)) => format!(", survives any {losses} losses"),
     };
     let missing = match system.missing {
         0 => String::new(),
@@ -706,7 +707,7 @@ fn found_mounted(found: &str) -> String {
     }
 }
 
-/// Describes a system with its expression: `raid5(a,b,c), 3 members, survives any 1`.
+/// Describes a system with its expression: `raid5(a,b,c), 3 members, survives any 1 loss`.
 pub(crate) fn described(system: &System) -> String {
     joined(&[&system.expression, &describe(system)])
 }
@@ -859,8 +860,8 @@ mod tests {
         );
         assert_eq!(
             headline.caveats[0],
-            "All members share one physical device: this measures the cost of the software, \
-             not the gain of the spindles."
+            "All members share one physical device: this measures the cost of the software, not \
+             the gain of more disks."
         );
         let floor = headline.caveats.last().unwrap();
         assert!(floor.starts_with("Noise floor: single, measured twice"));
@@ -868,7 +869,7 @@ mod tests {
         // Eight workloads against the baseline, and one level against another in each.
         let among = &headline.caveats[DOUBTS_SHOWN];
         assert!(among.starts_with("Not shown among 56: "), "{among}");
-        let own = " Those with baselines of systems' own are among them.";
+        let own = " They include those with systems' own baselines.";
         assert!(among.ends_with(own), "{among}");
         // Phases with a total are compared too, but counted in no headline.
         let mut of_files = Analysis::of(&example::file_records(3)).unwrap();
@@ -1032,20 +1033,25 @@ mod tests {
         for (level, members, survives, expected) in [
             ("single", 1, 0, "1 member"),
             ("raid0", 4, 0, "4 members, holds 3.00 GiB, survives no loss"),
-            ("raid6", 6, 2, "6 members, survives any 2"),
+            ("raid6", 6, 2, "6 members, survives any 2 losses"),
             (
                 "made by commands",
                 4,
                 0,
-                "4 members, not known what it survives",
+                "4 members, survives an unknown number of losses",
             ),
             (
                 "made by the kernel",
                 2,
                 0,
-                "2 members, not known what it survives",
+                "2 members, survives an unknown number of losses",
             ),
-            ("folder", 1, 0, "1 member, not known what it survives"),
+            (
+                "folder",
+                1,
+                0,
+                "1 member, survives an unknown number of losses",
+            ),
         ] {
             let system = System {
                 level: level.to_owned(),
@@ -1069,8 +1075,8 @@ mod tests {
         ] {
             system.options.insert(name.to_owned(), value.to_owned());
         }
-        let expected = "raid5(3), 3 members, survives any 1, through FUSE and a loop device, ext4 \
-            mounted sync";
+        let expected = "raid5(3), 3 members, survives any 1 loss, through FUSE and a loop device, \
+            ext4 mounted sync";
         assert_eq!(described(&system), expected);
         let found = |mount: &str| System {
             expression: "$DIR/mnt".to_owned(),

@@ -201,12 +201,12 @@ fn reports_of_unusual_comparisons_equal_the_golden_files() {
     let page = (outputs::by_name("html").unwrap().report)(&analysis, &options);
     for text in [
         "Not run by single: compared with raid0, the first that ran it.",
-        "not run by single: raid0, the first that ran it, makes",
+        "not run by single: raid0, the first that ran it, reaches",
         "<th scope=\"col\" class=\"n\" title=\"4000 random reads of 8 KiB by 3 seekers, every 10th \
          written back\">seeks, p50 response time</th>",
         "p99 response time, left is faster: single takes",
         "time, left is faster: single takes",
-        "Did not keep up: raid5 (answered 80 % of what came).",
+        "Did not keep up: raid5 (answered 80 % of arrivals).",
     ] {
         assert!(page.contains(text), "{text}");
     }
@@ -240,7 +240,7 @@ fn a_change_keeps_its_intervals_on_narrow_terminals() {
     );
     for width in [60, 80] {
         let text = at(width);
-        assert!(text.contains("95 % interval") && !text.contains("left out for want of room: 95"));
+        assert!(text.contains("95 % interval") && !text.contains("left out for lack of space: 95"));
         assert!(text.contains("▲ faster, ▼ slower, · none shown."), "{text}");
         for line in text.lines() {
             assert!(
@@ -445,7 +445,7 @@ fn a_narrow_terminal_shows_every_system() {
             words.join(" ").contains("per 1,000 op/s in seeks"),
             "{prices}"
         );
-        let differences = between(&text, "Difference from", "The verdict on");
+        let differences = between(&text, "Difference from", "Each row's");
         for part in [prices, differences] {
             for system in analysis.compared() {
                 let words = part.split_whitespace();
@@ -554,7 +554,7 @@ fn rates_of_a_cache_have_no_price() {
         counted < all && lead.contains(&format!("of {counted} comparisons")),
         "{lead}"
     );
-    let left_out = format!("; {} of figures of a cache count nowhere.", all - counted);
+    let left_out = format!("; {} of cache figures count nowhere.", all - counted);
     assert!(lead.ends_with(&left_out), "{lead}");
     // Nor is it the largest gain.
     let rankings = analysis.choice.workloads.iter();

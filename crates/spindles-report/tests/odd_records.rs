@@ -217,8 +217,8 @@ fn trials_are_shown_but_count_in_no_result() {
     }
     let html = OUTPUTS.iter().find(|output| output.name == "html").unwrap();
     let page = (html.report)(&tried, &with_tables());
-    let badge = "<b class=\"badge\">confirmed</b> ask with twice as many actors: the rate should \
-        grow by at least 50 %, and it grew by 100 % (100 … 100 %)";
+    let badge = "<b class=\"badge\">confirmed</b> use twice as many actors: the rate should grow \
+        by at least 50 %, and it grew by 100 % (100 … 100 %)";
     assert!(page.contains(badge));
     let terminal = OUTPUTS.iter().find(|output| output.name == "terminal");
     let shown = (terminal.unwrap().report)(&tried, &with_tables());
@@ -243,8 +243,8 @@ fn a_short_doubt_counts_further_items_once() {
 /// Every output of a scaled experiment says so, as far as its format allows.
 #[test]
 fn every_output_states_that_it_is_scaled() {
-    let line = "Scaled: all sizes and times at a scale of 0.02; a size in the name of a workload \
-        is the unscaled one.";
+    let line = "Scaled: all sizes and times at a scale of 0.02; sizes in names of workloads are \
+        unscaled.";
     let without_size = "Scaled: all sizes and times at a scale of 0.02.";
     for (name, message) in [
         ("terminal", line),

@@ -287,7 +287,7 @@ impl Watch {
     pub fn begin(arrays: &[ArraySnapshot]) -> Vec<Alarm> {
         let degraded = arrays.iter().filter_map(|array| {
             let lacking = array.lacking();
-            let what = format!("it begins without {}", positions(lacking));
+            let what = format!("serving begins without {}", positions(lacking));
             (!lacking.is_empty()).then(|| alarm(&[&DEGRADED], &array.name, arrays, &what))
         });
         let grows = arrays.iter().filter_map(|array| growth(array, arrays));
@@ -515,7 +515,7 @@ impl Watch {
 /// Returns an alarm if the array is growing.
 fn growth(array: &ArraySnapshot, arrays: &[ArraySnapshot]) -> Option<Alarm> {
     array.status.growth.as_ref()?;
-    let what = "it grows: all of it is moved to the places of its new shape";
+    let what = "it grows: all data moves to its places in the new shape";
     Some(alarm(&[&GROWTH_STARTED], &array.name, arrays, what))
 }
 
@@ -633,28 +633,27 @@ fn failure(event: &Event, member: &str, has_failed: bool) -> Option<(Kinds, Stri
         }
         Event::ArrayFailed { missing } => {
             let what = format!(
-                "more is out than it survives, {}: the array has failed, and nothing more is \
-                 written",
+                "more members are out than it survives, {}: the array has failed and writes \
+                 nothing more",
                 positions(*missing)
             );
             (&[&ARRAY_FAILED], what)
         }
         Event::WritingStopped => {
-            let what = "the array has failed: what must be durable before more is written could \
-                not be written, for want of space or as devices failed: nothing more is written \
-                until that is mended and the array is served again; until then it can be served \
-                with --read-only";
+            let what = "the array has failed and writes nothing more: records that must be durable \
+                first could not be written, for lack of space or because devices failed. Mend that \
+                and serve the array again; until then, serve it with --read-only";
             (&[&WRITING_STOPPED], what.to_owned())
         }
         Event::JournalDeviceOut { error } => {
             let what = format!(
-                "the device of its journal is out: {error}; writes are logged on the members"
+                "the journal device is out: {error}; writes are logged on the members"
             );
             (&[&FAIL_JOURNAL], what)
         }
         Event::TooMuchLost => {
-            let what = "more blocks are lost than the list of bad blocks has room for: requests \
-                        for the others fail until it has";
+            let what = "more blocks are lost than the list of bad blocks can hold: requests for \
+                        the others fail until it has space";
             (&[&BLOCKS_LOST], what.to_owned())
         }
         Event::MemberSlow { slow: true, .. } => (
@@ -736,7 +735,7 @@ fn corruption(event: &Event, member: &str) -> Option<(Kinds, String)> {
             let (block, area) = (found.block, found.area.name());
             let blocks = counted(found.blocks, "block");
             let what = format!(
-                "{blocks} of the metadata ({area}) of {member} rotten and not repaired, from \
+                "{blocks} of the metadata ({area}) of {member} corrupt and not repaired, from \
                  block {block} on"
             );
             (&[&ROT_FOUND], what)
@@ -783,7 +782,7 @@ fn job(event: &Event) -> Option<(Kinds, String)> {
         Event::ResyncStarted => (&[&RESYNC_STARTED], "a resync begins".to_owned()),
         Event::ResyncDone { mismatches } => {
             let what = format!(
-                "a resync is done: members did not agree before in {}",
+                "a resync is done: members had disagreed in {}",
                 counted(*mismatches, "stripe range")
             );
             (&[&RESYNC_FINISHED], what)
@@ -798,7 +797,8 @@ fn job(event: &Event) -> Option<(Kinds, String)> {
         Event::Grown { .. } => (&[&GROWTH_FINISHED], "it has grown".to_owned()),
         Event::GrowthStuck { block } => {
             let what = format!(
-                "what begins at block {block} can't be moved: it grows on at the next opening"
+                "the data from block {block} on can't be moved: the growth continues at the next \
+                 opening"
             );
             (&[&GROWTH_STUCK], what)
         }

@@ -52,7 +52,7 @@ impl Certificates {
                 path: folder.to_owned(),
                 reason: format!(
                     "it has {CLIENT}, which is for clients, and no {SERVER}: give the folder with \
-                     the certificates of the server"
+                     the server's certificates"
                 ),
             });
         }
@@ -212,8 +212,8 @@ fn exposure(key: &Path) -> Option<String> {
     (mode & 0o044 != 0).then(|| {
         let key = key.display().to_string();
         format!(
-            "{key} has mode {mode:04o}, so that others than its owner may read the private key: \
-             `chmod 600 {}`",
+            "{key} has mode {mode:04o}, so other users may read the private key: run `chmod 600 \
+             {}`",
             shell_word(&key)
         )
     })

@@ -138,13 +138,13 @@ pub(crate) trait Client: Debug + Send {
 /// Describes a failed request in an error message.
 pub(crate) fn why(error: RequestError) -> &'static str {
     match error {
-        RequestError::OutOfRange => "it ends behind the export",
-        RequestError::ReadOnly => "the export is read only",
+        RequestError::OutOfRange => "it ends beyond the export",
+        RequestError::ReadOnly => "the export is read-only",
         RequestError::BeyondTolerance => "more of the array is lost than its level survives",
         RequestError::Corrupt => "the blocks are corrupt, and could not be repaired",
         RequestError::InDoubt => {
-            "a crash left the blocks in doubt, and the array is open read only"
+            "a crash left the blocks in doubt, and the array is open read-only"
         }
-        RequestError::NoSpace => "no space is left where the members lie",
+        RequestError::NoSpace => "the file system of the members has no space",
     }
 }

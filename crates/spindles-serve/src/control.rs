@@ -423,7 +423,7 @@ impl fmt::Display for Silent {
         match (self.reason, self.pid) {
             (SilentReason::Stopped, Some(pid)) => write!(
                 f,
-                "is stopped and does not answer: `kill -CONT {pid}` lets it go on"
+                "is stopped and does not answer: `kill -CONT {pid}` resumes it"
             ),
             (SilentReason::Stopped, None) => write!(f, "is stopped and does not answer"),
             (SilentReason::Late, _) => {
@@ -431,12 +431,12 @@ impl fmt::Display for Silent {
             }
             (SilentReason::Busy, _) => write!(
                 f,
-                "has been at the command for {} s, and has not answered",
+                "has run the command for {} s, and has not answered",
                 ANSWER_MAX.as_secs()
             ),
             (SilentReason::GoesOn, _) => write!(
                 f,
-                "has not ended the command within {} s, and goes on with it",
+                "has not finished the command within {} s, and continues it",
                 END_MAX.as_secs()
             ),
         }

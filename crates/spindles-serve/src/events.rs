@@ -145,11 +145,11 @@ impl ServerEvent {
         Some(match member {
             Some(member) => format!(
                 "array '{array}' was closed and opened again for a command, and member \
-                 {member}{device} is not there any more: the array is degraded"
+                 {member}{device} is missing now: the array is degraded"
             ),
             None => format!(
-                "array '{array}' was closed and opened again for a command, and the device of its \
-                 journal{device} is not there any more: writes are logged on the members"
+                "array '{array}' was closed and opened again for a command, and the journal \
+                 device{device} is missing now: writes are logged on the members"
             ),
         })
     }

@@ -139,8 +139,8 @@ impl Hook {
             Err(TrySendError::Full(words) | TrySendError::Disconnected(words)) => {
                 if self.dropped.0.is_empty() {
                     (self.complain)(&format!(
-                        "{}, which is run for events, hangs or is slow: {WAITING_MAX} events wait \
-                         for it, and it is not run for further ones, from {} on",
+                        "the event program {} hangs or is slow: {WAITING_MAX} events wait for it, \
+                         and it misses further ones, from {} on",
                         self.program,
                         words[0].display()
                     ));
@@ -154,7 +154,7 @@ impl Hook {
     fn tell_dropped(&mut self) {
         if let Some(dropped) = self.dropped.take() {
             (self.complain)(&format!(
-                "{}, which is run for events, was not run for {dropped}; too many waited",
+                "the event program {} missed {dropped}: too many waited",
                 self.program
             ));
         }
@@ -206,16 +206,16 @@ fn work(program: &OsString, alarms: &Receiver<Words>, limits: &Limits, complain:
         if let (Err(why), false) = (&result, fails) {
             let program = program.to_string_lossy();
             complain(&format!(
-                "{program}, which is run for events, {why}; it runs for later events, and \
-                 failures are not reported until it has worked"
+                "the event program {program} {why}; it runs for later events, and failures are not \
+                 reported until it has worked"
             ));
         }
         fails = result.is_err();
     }
     if let Some(dropped) = dropped.take() {
         complain(&format!(
-            "{}, which is run for events, was killed when its time after the end of serving was \
-             over, and did not do its work for {dropped}",
+            "the event program {} was killed when its time after the end of serving was over, and \
+             missed {dropped}",
             program.to_string_lossy()
         ));
     }

@@ -16,7 +16,7 @@ pub(crate) fn port_failed(address: SocketAddr, error: &io::Error) -> String {
             )
         }
         ErrorKind::AddrNotAvailable => {
-            ": this machine has no such address; `ip address` lists those that it has".to_owned()
+            ": this machine has no such address; `ip address` lists its addresses".to_owned()
         }
         ErrorKind::PermissionDenied if port < 1024 => {
             ": this user may not listen on a port below 1024; give another".to_owned()

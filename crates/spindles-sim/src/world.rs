@@ -299,7 +299,7 @@ impl World {
     /// Carries out one event. Returns false if the run exceeds its limit of steps.
     fn happen(&mut self, happening: Happening) -> bool {
         if self.clock.is_overrun() {
-            self.stalled("it does not come to an end");
+            self.stalled("it does not end");
             return false;
         }
         match happening {

@@ -315,7 +315,7 @@ impl fmt::Display for PlanError {
         match self {
             Self::Chunk { chunk_bytes } => write!(
                 f,
-                "a chunk of {chunk_bytes} bytes can't be asked for: choose a multiple of 512"
+                "a chunk of {chunk_bytes} bytes is not possible: choose a multiple of 512"
             ),
             Self::Size {
                 size_bytes,
@@ -334,8 +334,8 @@ impl fmt::Display for PlanError {
                 let above = below.saturating_add(chunk);
                 write!(
                     f,
-                    "a size of {size_bytes} bytes is no multiple of an operation's {chunk_bytes} \
-                     bytes: choose {below} or {above}"
+                    "a size of {size_bytes} bytes is not a multiple of an operation's \
+                     {chunk_bytes} bytes: choose {below} or {above}"
                 )
             }
             Self::NoOperations => {

@@ -861,7 +861,7 @@ fn a_mount_that_hides_contents_is_refused() {
     pool.put("mine", "mine");
     for (file, why) in [
         ("mine", "mine is not empty"),
-        (".", "this is no path of a file"),
+        (".", "this is not the path of a file"),
         ("/proc", "/proc is mounted already"),
         ("none/file", "none/file: No such file"),
     ] {

@@ -304,7 +304,7 @@ fn all_monitors_report_rot_that_a_client_met() {
         }
         let at = pool.plain(&pool.uri());
         pool.ends(&format!("copy {at} back"), 1);
-        served.says("rotten and not repaired, from block");
+        served.says("corrupt and not repaired, from block");
         let heard = || pool.text("log");
         until("the event", || heard().contains("RotFound pool degraded\n"));
         let json = pool.ends("status pool --json", 3).json();

@@ -59,8 +59,9 @@ fn a_run_is_shown_while_it_grows_and_when_it_ends() {
     wait_for(address, "/runs/now/", "id=\"overview\"");
     assert_ne!(version("/runs/now/state"), page);
     // Missing runs of a running experiment are no doubt.
-    let is_doubted =
-        |body: &str| body.contains("A block is not complete") || body.contains("Fewer repetitions");
+    let is_doubted = |body: &str| {
+        body.contains("A repetition block is incomplete") || body.contains("Fewer repetitions")
+    };
     let page = get(address, "/runs/now/").body;
     assert!(!is_doubted(&page));
     // Planned runs don't count as measured, and no other system replaces a baseline that is yet to
@@ -75,7 +76,7 @@ fn a_run_is_shown_while_it_grows_and_when_it_ends() {
     let mut half = OpenOptions::new().append(true).open(path).unwrap();
     half.write_all(b"{\"schema\":1,\"record\":\"ru").unwrap();
     wait_for(address, "/runs/now/", "2 repetition blocks");
-    get(address, "/").says(200, &["One run, going now", "2 of 2 blocks"]);
+    get(address, "/").says(200, &["One run, in progress", "2 of 2 blocks"]);
 
     // The end is visible at once.
     file.end(8, Ending::Finished);

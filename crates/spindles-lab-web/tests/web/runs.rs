@@ -49,7 +49,7 @@ fn the_list_has_all_runs_newest_first_with_their_states() {
     page.says(
         200,
         &[
-            "8 runs, one of them going now",
+            "8 runs, one of them in progress",
             "<b>Running</b> <span>block 1: raid5, seq-read, 5 of 8 runs done</span>",
             "<progress max=\"8\" value=\"5\">",
             "<b>Interrupted</b> <span>after 5 of 8 runs</span>",
@@ -163,10 +163,10 @@ fn unreadable_runs_are_listed_with_the_reason() {
             "<dt>song</dt>",
             "line 1 is not a record",
             "<dt>later</dt>",
-            "use a newer one",
+            "use a newer version",
             "<dt>bytes</dt>",
             "<dt>empty</dt>",
-            "there is no record in it",
+            "it contains no record",
             "larger than 1 GiB",
             "<dt>folder</dt><dd>records.jsonl is not a file",
             "<dt>pipe</dt><dd>records.jsonl is not a file",
@@ -249,7 +249,7 @@ fn two_runs_are_compared_in_order_of_time() {
     differs.says(200, &["not compared: different work", "different-work=on"]);
     assert!(!differs.body.contains("--different-work"));
     let asked = get(address, "/compare?run=b&run=deep&different-work=on");
-    asked.says(200, &["what changed may be due to that alone"]);
+    asked.says(200, &["that alone may explain a change"]);
     for pair in [
         "",
         "?run=a",
@@ -266,7 +266,7 @@ fn two_runs_are_compared_in_order_of_time() {
     let without = get(address, "/runs/a/report.bonnie++.csv");
     without.says(404, &["runs of the workload bonnie++, and there are none"]);
     get(address, "/compare?run=a&run=empty").says(404, &["no result to compare"]);
-    get(address, "/runs/empty/").says(200, &["It ended before its first result"]);
+    get(address, "/runs/empty/").says(200, &["The run ended before its first result"]);
     get(address, "/runs/empty/report.csv").says(404, &["nothing is measured yet"]);
     let text = fs::read_to_string(results.root().join("empty/records.jsonl")).unwrap();
     assert_eq!(text, to_line(&nothing[0]));

@@ -21,8 +21,8 @@ pub fn node_name(text: &str) -> Result<String, String> {
     let has_port = text.matches(':').count() == 1;
     if text.is_empty() || text.starts_with('-') || !text.chars().all(plain) || has_port {
         return Err(format!(
-            "\"{text}\" is no name of a node: give HOST or USER@HOST, and a port with \
-             ssh = \"ssh -p PORT\" or --ssh"
+            "\"{text}\" is not the name of a node: give HOST or USER@HOST, and a port with ssh = \
+             \"ssh -p PORT\" or --ssh"
         ));
     }
     Ok(text.to_owned())

@@ -18,7 +18,7 @@ pub const ARCHIVE_FOLDER: &str = "archive_folder";
 pub fn folder(name: &str) -> Result<String, String> {
     let path = std::fs::canonicalize(name).map_err(|error| error.to_string())?;
     if !path.is_dir() {
-        return Err("it is no folder".to_owned());
+        return Err("it is not a folder".to_owned());
     }
     let text = path.into_os_string().into_string();
     text.map_err(|_| "its name is not UTF-8".to_owned())
@@ -35,7 +35,7 @@ pub fn read(path: &Path) -> io::Result<Tree> {
     let mut folders = std::collections::BTreeSet::new();
     for entry in archive.entries()? {
         // For a file that is no archive, the reader's error repeats bytes of that file.
-        let entry = entry.map_err(|_| invalid("it is no tar file"))?;
+        let entry = entry.map_err(|_| invalid("it is not a tar file"))?;
         let path = entry.path()?;
         // Entries outside of the target folder are skipped.
         let parts: Option<Vec<&str>> = path
@@ -75,7 +75,7 @@ pub fn read(path: &Path) -> io::Result<Tree> {
         }
     }
     if tree.files() == 0 {
-        return Err(invalid("there is no file in it"));
+        return Err(invalid("it contains no file"));
     }
     Ok(tree)
 }

@@ -179,11 +179,11 @@ pub const NEWFS: &str = "newfs";
 pub static TOOLS: [(&str, &str); 2] = [
     (
         NEWFS,
-        "the time that a program of yours takes to make a file system on the whole",
+        "the time that your own program takes to make a file system on the whole system",
     ),
     (
         FIO,
-        "fio with any of its options, on the whole or on a file",
+        "fio with any of its options, on the whole system or on a file",
     ),
 ];
 

@@ -191,7 +191,7 @@ pub(crate) fn watched(facts: &TargetFacts) -> Watched {
 pub(crate) fn why(facts: &TargetFacts, error: RequestError) -> String {
     match (error, &facts.array) {
         (RequestError::BeyondTolerance, None) => {
-            "the file or device reports an error: dmesg may say more of it".to_owned()
+            "the file or device reports an error: dmesg may say more".to_owned()
         }
         (error, _) => error.to_string(),
     }
@@ -324,8 +324,7 @@ impl<'a> Executor<'a> {
         }
         if facts.bytes() < plan.size_bytes {
             return Err(Failure::Failed(format!(
-                "{name} holds {} bytes, less than the {} that {} is to work on: choose a smaller \
-                 size",
+                "{name} holds {} bytes, less than the {} that {} needs: choose a smaller size",
                 facts.bytes(),
                 plan.size_bytes,
                 plan.kind.name

@@ -28,7 +28,7 @@ pub struct AgentOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The folder does not exist.
-    #[error("{} is no folder: make it, or name another with --folder", .folder.display())]
+    #[error("{} is not a folder: make it, or name another with --folder", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
@@ -55,7 +55,7 @@ pub enum AgentError {
         device: String,
     },
     /// Something else uses a device.
-    #[error("{source}, or say --force if fio may disturb it")]
+    #[error("{source}, or use --force if fio may disturb it")]
     Busy {
         /// The error, which names the user.
         source: OpenError,

@@ -149,7 +149,8 @@ impl<'a> Crew<'a> {
             let agent = nodes.agent.as_deref().unwrap_or(agent);
             let started = Ssh::start(&nodes.ssh, agent, name);
             let (ssh, from, to) = started
-                .map_err(|error| Failure::Failed(format!("node {name}: no ssh: {error}")))?;
+                .map_err(|error| Failure::Failed(format!("node {name}: ssh can't be run: \
+                    {error}")))?;
             let voice = Voice(Arc::new(Mutex::new(Some(to))));
             let (said, answering) = (said.clone(), voice.clone());
             // This thread ends with ssh, which ends when the crew is dropped.
@@ -195,7 +196,7 @@ impl<'a> Crew<'a> {
                 Ok(first)
             }
             _ => {
-                let why = "nodes see no address of this machine, or several: say which with \
+                let why = "nodes see no address of this machine, or several: give one with \
                            `listen`";
                 Err(Failure::Failed(why.to_owned()))
             }
@@ -388,7 +389,7 @@ impl<'a> Crew<'a> {
     fn out_of_turn(&self, node: usize) -> Failure {
         let name = &self.nodes[node].name;
         Failure::Failed(format!(
-            "node {name}: its agent answers something that it was not asked: {SAME}"
+            "node {name}: its agent sent an unexpected answer: {SAME}"
         ))
     }
 
@@ -404,7 +405,7 @@ impl<'a> Crew<'a> {
                     match silent.position(|silent| silent > self.silence) {
                         Some(node) => {
                             let why =
-                                format!("nothing was heard of it for {} s", self.silence.as_secs());
+                                format!("it sent nothing for {} s", self.silence.as_secs());
                             return Err(self.lost(node, &why));
                         }
                         None => continue,

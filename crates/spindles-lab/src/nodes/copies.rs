@@ -39,7 +39,7 @@ impl Trouble {
     /// Describes the trouble at the server's end of the stream of a node.
     pub(super) fn at_server(&self, node: &str) -> String {
         match self {
-            Self::Place(why) => format!("the server's end of the copy of node {node}: {why}"),
+            Self::Place(why) => format!("copy of node {node}, server side: {why}"),
             Self::Connection(why) => format!("node {node}: {why}"),
         }
     }
@@ -197,7 +197,7 @@ pub(super) fn await_signal(mut stream: &TcpStream) -> Result<(), Trouble> {
         return Ok(());
     }
     Err(Trouble::Connection(format!(
-        "what comes over the data connection is not understood: {SAME}"
+        "the data connection carries something unknown: {SAME}"
     )))
 }
 
@@ -226,7 +226,7 @@ pub(super) fn connect(
     admitted.map_err(|trouble| {
         let why = trouble.why();
         Failure::Failed(format!(
-            "the server at {server} does not take our data: {why}"
+            "the server at {server} refuses the data: {why}"
         ))
     })?;
     let unlimited = stream.set_read_timeout(None);
@@ -246,15 +246,15 @@ impl Door {
     pub(super) fn open(address: IpAddr, streams: u32) -> Result<Self, String> {
         let listener = TcpListener::bind((address, 0)).map_err(|error| {
             format!(
-                "data connections can't be taken on {address}: {error}: give `listen` an \
-                address of this machine"
+                "can't listen for data connections on {address}: {error}: give `listen` an address \
+                of this machine"
             )
         })?;
         let ticket = |_| {
             let mut ticket = Ticket::default();
             // This few bytes are never returned partially.
             let drawn = getrandom(&mut ticket, GetRandomFlags::empty());
-            drawn.map_err(|error| format!("there are no random numbers: {error}"))?;
+            drawn.map_err(|error| format!("can't get random numbers: {error}"))?;
             Ok(ticket)
         };
         Ok(Self {

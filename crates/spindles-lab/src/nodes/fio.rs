@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &[String], interrupt: &AtomicBool) -> Result<String
         let why = complaints
             .next_back()
             .or_else(|| complained.lines().next_back());
-        let why = why.unwrap_or("it said nothing").to_owned();
+        let why = why.unwrap_or("it printed nothing").to_owned();
         Err(Failure::Failed(format!("{FIO} failed ({status}): {why}")))
     })
 }

@@ -101,9 +101,9 @@ impl Stage {
     const fn words(self) -> &'static str {
         match self {
             Self::Waiting => "it has no task yet",
-            Self::Preparing => "it makes ready for a task",
+            Self::Preparing => "it prepares for a task",
             Self::Prepared => "it waits for the next part of its task",
-            Self::Arming => "it makes ready for a part of its task",
+            Self::Arming => "it prepares for a part of its task",
             Self::Armed => "it waits for the start of a part",
             Self::Running => "a part of its task is running",
             Self::Ended => "it adds up what a part of its task did",
@@ -241,7 +241,7 @@ fn work(orders: &Receiver<Order>, events: &Sender<Event>, live: &Live, site: &Si
             Ok(Order::Arm(asked)) if asked == part => {}
             Ok(_) => {
                 let why = format!(
-                    "the controller asks for the parts of its task in another order: {SAME}"
+                    "the controller asks for the parts of its task in the wrong order: {SAME}"
                 );
                 return tell(Event::Failed(Failure::Failed(why)));
             }
@@ -271,7 +271,7 @@ fn work(orders: &Receiver<Order>, events: &Sender<Event>, live: &Live, site: &Si
 fn take_turn(site: &Site<'_>) -> Result<UnixDatagram, Failure> {
     let wrong = |error: std::io::Error| {
         let folder = site.folder.display();
-        Failure::Failed(format!("{folder}: no turn there: {error}"))
+        Failure::Failed(format!("{folder}: can't be reserved: {error}"))
     };
     let facts = fs::metadata(site.folder).map_err(wrong)?;
     let name = format!("spindles-lab-agent-{}-{}", facts.st_dev(), facts.st_ino());
@@ -322,7 +322,7 @@ impl Session<'_> {
         let (mut last_reported, mut last_heard) = (Instant::now(), Instant::now());
         loop {
             if shop.interrupt.load(Ordering::Relaxed) {
-                return Err("its agent was ended".to_owned());
+                return Err("its agent was stopped".to_owned());
             }
             if last_reported.elapsed() >= ALIVE {
                 last_reported = Instant::now();
@@ -359,8 +359,8 @@ impl Session<'_> {
                 Ok(Event::Failed(failure)) => return Err(failure.to_string()),
                 Err(RecvTimeoutError::Timeout) if last_heard.elapsed() > shop.silence => {
                     return Err(format!(
-                        "the controller is lost: nothing was heard of it for {} s: it has stopped, \
-                         or the network",
+                        "the controller is lost: it sent nothing for {} s: it or the network has \
+                         stopped",
                         shop.silence.as_secs()
                     ));
                 }
@@ -394,7 +394,7 @@ impl Session<'_> {
                     at.filter(|at| at.saturating_duration_since(Instant::now()) <= START_MAX);
                 Order::Start(soon.ok_or_else(|| {
                     let most_s = START_MAX.as_secs();
-                    format!("the controller starts it more than {most_s} s from now: {SAME}")
+                    format!("the controller's start time is more than {most_s} s away: {SAME}")
                 })?)
             }
         };

@@ -126,7 +126,7 @@ pub(super) fn prepare<'a>(task: &Task, site: &'a Site<'_>) -> Result<Box<dyn Job
             empty_caches,
         } => {
             let known = file::by_name(kind);
-            let known = known.ok_or_else(|| failed(format!("it knows no workload \"{kind}\"")))?;
+            let known = known.ok_or_else(|| failed(format!("it has no workload \"{kind}\"")))?;
             let chosen = parameters
                 .iter()
                 .map(|(name, text)| (name.clone(), parameter_of(text)));

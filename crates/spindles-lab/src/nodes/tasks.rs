@@ -199,7 +199,8 @@ impl Crew<'_> {
         let streams = (streams.into_iter().enumerate()).map(|(node, stream)| {
             stream.ok_or_else(|| {
                 let name = self.name(node);
-                let why = "its agent says that it is ready, and has not opened its data connection";
+                let why = "its agent reports that it is ready, but has not opened its data \
+                    connection";
                 Failure::Failed(format!("node {name}: {why}: {SAME}"))
             })
         });

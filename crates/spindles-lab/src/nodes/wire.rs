@@ -152,12 +152,11 @@ pub(super) enum WireError {
     Broken(io::Error),
     /// The frame is too long.
     #[error(
-        "what it says is not understood, {0} bytes at once where {FRAME_BYTES_MAX} are the most: \
-         {SAME}"
+        "it sent {0} bytes at once, more than {FRAME_BYTES_MAX}: {SAME}"
     )]
     TooLong(u32),
     /// The frame is no known message.
-    #[error("what it says is not understood, {0}: {SAME}")]
+    #[error("it sent an unknown message, {0}: {SAME}")]
     Unknown(serde_json::Error),
 }
 
@@ -174,7 +173,7 @@ pub(super) fn in_words(error: &io::Error) -> String {
         UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe | NotConnected => {
             "the other end closed it".to_owned()
         }
-        TimedOut | WouldBlock => "the other end does not answer any more".to_owned(),
+        TimedOut | WouldBlock => "the other end no longer answers".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -185,7 +184,7 @@ pub(super) fn send<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result
     serde_json::to_writer(&mut frame, message)?;
     let length = u32::try_from(frame.len() - 4).ok();
     let length = length.filter(|length| *length <= FRAME_BYTES_MAX);
-    let length = length.ok_or_else(|| io::Error::other("a frame is longer than may be"))?;
+    let length = length.ok_or_else(|| io::Error::other("a frame is too long"))?;
     frame[..4].copy_from_slice(&length.to_le_bytes());
     to.write_all(&frame)
 }

@@ -285,8 +285,8 @@ fn check_system(
     let wrong = |line, what| wrong(experiment, line, what);
     if spec.name.ends_with(CONTROL_SUFFIX) {
         let what = format!(
-            "system \"{}\" is called as the baseline is when it runs again, to show how far apart \
-             equals come out: choose a name that does not end in \"{}\"",
+            "system \"{}\" has the name of the second measurement of the baseline: choose a name \
+             that does not end in \"{}\"",
             spec.name,
             CONTROL_SUFFIX.trim()
         );
@@ -312,9 +312,9 @@ fn check_system(
         && is_in_memory(spec, &experiment.members)
     {
         return Err(system(format!(
-            "{what} needs a device of the kernel's, and what is in the memory of this program is \
-             none: take files (members = \"files\", --members files with bench), or devices, such \
-             as a RAM disk of the kernel's, /dev/ram0"
+            "{what} needs a kernel device, and members in the memory of this program are none: use \
+             files (members = \"files\", --members files with bench), or devices, such as the \
+             kernel's RAM disk /dev/ram0"
         )));
     }
     let named = named_by(spec).map_err(system)?;
@@ -324,7 +324,7 @@ fn check_system(
     if let (Some(why), Some(device), false) = (destroyed_by(experiment, spec), named.first(), force)
     {
         return Err(system(format!(
-            "{why}, and what {device} holds would be lost: say --force if that may be"
+            "{why}, and the contents of {device} would be lost: use --force to overwrite it"
         )));
     }
     Ok(members)
@@ -364,8 +364,8 @@ fn check_file_system(experiment: &Experiment, spec: &SystemSpec) -> Result<(), S
     let made_again = workloads_of(experiment, spec).find(makes_one);
     if let Some(newfs) = made_again.filter(|_| has_one) {
         return Err(format!(
-            "{} makes a file system, and there is one: leave out `fs` (--fs), or name other \
-             systems in the workload's `systems`",
+            "{} makes a file system, and there is one already: leave out `fs` (--fs), or name \
+             other systems in the workload's `systems`",
             newfs.name
         ));
     }
@@ -385,7 +385,8 @@ fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<()
         }
         if most > 0 && !force {
             let all = paths.join(", ");
-            let what = format!("the contents of {all} would be lost: say --force if that may be");
+            let what = format!("the contents of {all} would be lost: use --force to overwrite \
+                them");
             return Err(wrong(experiment, None, what));
         }
     }
@@ -456,7 +457,7 @@ fn is_there(name: &str) -> Result<(), String> {
         return Ok(());
     }
     let there = fs::metadata(name).map(drop);
-    there.map_err(|error| format!("{name}: {error}: name a device or file that is there"))
+    there.map_err(|error| format!("{name}: {error}: name a device or file that exists"))
 }
 
 /// Returns the size of the largest workload on blocks.

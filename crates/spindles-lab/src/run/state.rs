@@ -148,7 +148,7 @@ impl<'a> Runner<'a> {
                 continue;
             }
             if let Err(error) = spindles_admin::wipe::wipe(&[&device]) {
-                let why = format!("{error}: wipe it to take off what is left of the lab's array");
+                let why = format!("{error}: wipe it to remove what is left of the lab's array");
                 self.observer.trouble(&device, &why);
             }
         }
@@ -318,7 +318,7 @@ impl<'a> Runner<'a> {
 }
 
 /// Why a workload that ended without an error has no result.
-pub(super) const NOTHING_DONE: &str = "nothing was done in its time: let it go on longer";
+pub(super) const NOTHING_DONE: &str = "nothing was done in its time: let it run longer";
 
 /// Marks all runs without a result as failed. Returns their number.
 pub(super) fn fail(runs: &mut [Run], why: &str) -> u32 {

@@ -85,8 +85,8 @@ impl Runner<'_> {
             let ended = self.one_trial(number, trial, &which, shared_device);
             if ended.is_err() {
                 let said = format!(
-                    "{number} of {} changes were tried to the end: of the others the report says \
-                     less, or nothing",
+                    "{number} of {} trials were finished: the report says less about the others, \
+                     or nothing",
                     planned.len()
                 );
                 self.observer.trouble("confirm", &said);

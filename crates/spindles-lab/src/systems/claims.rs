@@ -28,8 +28,8 @@ impl Claims {
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     return Err(format!(
-                        "{path}, or what it lies on, is in use by another run of the lab: wait \
-                         until that has ended, or take another"
+                        "{path}, or the device below it, is in use by another run of the lab: wait \
+                         until that run ends, or use another device"
                     ));
                 }
                 Err(error) => return Err(format!("{path}: it can't be claimed: {error}")),

@@ -246,7 +246,7 @@ pub(crate) fn attach(file: &str, more: &[&str]) -> Result<(String, Undo), String
     };
     let device = with("--direct-io=on").or_else(|_| with("--direct-io=off"));
     let device = device.map_err(|why| {
-        format!("a loop device is needed, which takes root and the tool losetup: {why}")
+        format!("a loop device is needed, which needs root and the tool losetup: {why}")
     })?;
     let undo = Undo::new(What::Attached(device.clone()));
     Ok((device, undo))

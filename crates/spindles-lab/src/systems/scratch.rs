@@ -116,7 +116,7 @@ pub(crate) fn own_folder(what: &str) -> Result<(PathBuf, Scratch), String> {
     let made = Scratch::new(&place).and_then(|scratch| Ok((scratch.folder()?, scratch)));
     made.map_err(|error| {
         format!(
-            "no folder for {what} in {}: {error}; the variable TMPDIR names another place",
+            "can't make a folder for {what} in {}: {error}; set TMPDIR to another place",
             place.display()
         )
     })

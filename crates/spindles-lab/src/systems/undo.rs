@@ -283,7 +283,7 @@ fn said(output: &[u8]) -> String {
         .collect();
     let first = lines.len().saturating_sub(LINES);
     match &lines[first..] {
-        [] => "it said nothing".to_owned(),
+        [] => "it printed nothing".to_owned(),
         lines => lines.join("; "),
     }
 }
@@ -325,6 +325,6 @@ mod tests {
         let why = shell("echo no disk; exit 3", &[]).unwrap_err();
         assert!(why.ends_with("no disk"), "{why}");
         let why = run("false", &[]).unwrap_err();
-        assert!(why.ends_with("it said nothing"), "{why}");
+        assert!(why.ends_with("it printed nothing"), "{why}");
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnalysisError {
     /// The records contain no run.
-    #[error("there is no run among the records: nothing was measured yet")]
+    #[error("the records contain no run: nothing was measured yet")]
     NoRuns,
 }
 

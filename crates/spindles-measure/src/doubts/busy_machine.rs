@@ -7,7 +7,7 @@ pub(super) static KIND: Kind = Kind {
     name: "busy-machine",
     rank: Rank::Unsure,
     title: "The machine was busy",
-    remedy: "Other programs used the CPUs, and perhaps the disk, while this was measured. Stop \
-        them and measure again; until then read only what the intervals leave standing.",
+    remedy: "Other programs used the CPUs, and perhaps the disk, during the measurement. Stop them \
+        and measure again. Until then, trust only the differences that the intervals confirm.",
     find: |_| Vec::new(),
 };

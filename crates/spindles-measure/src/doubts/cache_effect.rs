@@ -14,10 +14,10 @@ pub(super) static KIND: Kind = Kind {
     name: "cache-effect",
     rank: Rank::Untrue,
     title: "A cache may have answered",
-    remedy: "These figures may be those of memory, not of a disk. Use members on a file system \
-        that supports O_DIRECT (ext4, xfs, btrfs; not tmpfs or overlayfs) or block devices, or \
-        sizes of at least twice the memory. An array also answers reads of blocks that were \
-        never written without its members: write them first, as with `bench dd-write`.",
+    remedy: "These figures may measure memory, not a disk. Use block devices, members on a file \
+        system that supports O_DIRECT (ext4, xfs, btrfs; not tmpfs or overlayfs), or sizes of at \
+        least twice the memory. An array also answers reads of never-written blocks without its \
+        members: write them first, for example with `dd-write`.",
     find: |analysis| found(analysis, |run| !is_on_files(run)),
 };
 
@@ -26,10 +26,10 @@ pub(super) static OF_FILES: Kind = Kind {
     name: "page-cache",
     rank: Rank::Untrue,
     title: "The page cache may have answered",
-    remedy: "Workloads on files go through the page cache on purpose, so these figures may be \
-        those of memory. Use files of at least twice the memory, and flush what is written within \
-        the time that counts. As root the lab empties the caches before each phase, unless `caches \
-        = \"keep\"` asks it not to.",
+    remedy: "Workloads on files use the page cache on purpose, so these figures may measure \
+        memory. Use files of at least twice the memory, and flush written data within the measured \
+        time. As root, the lab empties the caches before each phase, unless the experiment has \
+        `caches = \"keep\"`.",
     find: |analysis| found(analysis, is_on_files),
 };
 
@@ -50,10 +50,10 @@ fn found(analysis: &Analysis, is_meant: fn(&Run) -> bool) -> Vec<String> {
         .count();
     let mut found = Vec::new();
     if buffered > 0 && buffered == reads.len() {
-        found.push("every run that read went through the page cache".to_owned());
+        found.push("all runs that read used the page cache".to_owned());
     } else if buffered > 0 {
         found.push(format!(
-            "{buffered} of {} runs that read went through the page cache",
+            "{buffered} of {} runs that read used the page cache",
             reads.len()
         ));
     }
@@ -79,7 +79,12 @@ fn note(analysis: &Analysis, cell: &Cell) -> Option<String> {
 /// Reports bytes read that the members did not see.
 fn member_hits(cell: &Cell) -> Option<String> {
     let hit = hit_share(cell.application, cell.members)?;
-    (hit > HIT_MAX).then(|| format!("{} of the bytes were not read from members", percent(hit)))
+    (hit > HIT_MAX).then(|| {
+        format!(
+            "{} of the bytes read did not come from the members",
+            percent(hit)
+        )
+    })
 }
 
 /// Reports bytes of the members' reads that did not come from the physical devices.

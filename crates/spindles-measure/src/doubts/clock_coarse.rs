@@ -10,8 +10,8 @@ pub(super) static KIND: Kind = Kind {
     name: "clock-coarse",
     rank: Rank::Note,
     title: "The clock is coarse",
-    remedy: "These latencies are only a few ticks of the clock; their percentiles are steps of it. \
-             Rates are not affected.",
+    remedy: "These latencies last only a few ticks of the clock, so their percentiles move in \
+             whole ticks. Rates are not affected.",
     find: |analysis| {
         let tick = analysis.environment.clock_resolution_ns;
         by_workload(analysis, |cell| {

@@ -10,8 +10,8 @@ pub(super) static KIND: Kind = Kind {
     name: "cpu-bound",
     rank: Rank::Note,
     title: "The CPUs were the limit",
-    remedy: "Nearly all CPU time of the machine was used, so these figures are of the CPUs more \
-             than of the disks. More CPUs would give other figures, and so would other work.",
+    remedy: "Nearly all CPU time of the machine was used, so these figures measure the CPUs more \
+             than the disks. Repeat with more CPUs, or with fewer other programs.",
     find: |analysis| {
         let cpus = f64::from(analysis.environment.cpus);
         if cpus < 1.0 {

@@ -7,8 +7,8 @@ pub(super) static KIND: Kind = Kind {
     name: "debug-build",
     rank: Rank::Untrue,
     title: "Debug build",
-    remedy: "The program was built without optimisation, so everything that costs CPU is many \
-             times too slow. Run it with `cargo run --release`.",
+    remedy: "The program was built without optimisation, so all CPU work is many times too slow. \
+             Run it with `cargo run --release`.",
     find: |analysis| match &*analysis.environment.profile {
         "debug" => vec!["the records come from a debug build".to_owned()],
         _ => Vec::new(),

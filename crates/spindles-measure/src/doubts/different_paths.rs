@@ -10,9 +10,9 @@ pub(super) static KIND: Kind = Kind {
     name: "different-paths",
     rank: Rank::Unlike,
     title: "Reached by different paths",
-    remedy: "The path to a system takes time of its own: a server in user space more than a driver \
-        of the kernel. A difference between these systems has both in it. Have all of them served \
-        (`through = \"served\"`), or compare those that are reached in the same way.",
+    remedy: "The path to a system takes time: through a server in user space more than through a \
+        kernel driver. The differences between these systems include their paths. Serve all of \
+        them (`through = \"served\"`), or compare only systems with the same path.",
     find: |analysis| {
         let mut by_path: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for system in &analysis.experiment.systems {

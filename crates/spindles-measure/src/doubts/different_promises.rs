@@ -31,9 +31,9 @@ pub(super) static KIND: Kind = Kind {
     name: "different-promises",
     rank: Rank::Unlike,
     title: "Different promises",
-    remedy: "After a crash these systems do not keep the same, so one may be faster because it \
-        promises less. Compare those that promise the same, or read the difference as the price of \
-        the promise.",
+    remedy: "These systems do not keep the same data after a crash, so one may be faster because \
+        it promises less. Compare systems with the same promise, or read the difference as its \
+        price.",
     find: |analysis| {
         let promises = PROMISES.iter();
         promises

@@ -13,9 +13,9 @@ pub(super) static KIND: Kind = Kind {
     name: "drifting",
     rank: Rank::Unsure,
     title: "Drift",
-    remedy: "The machine itself changed while the experiment ran (heat, ageing of the device, \
-             other work). The random order within blocks keeps comparisons fair, but the absolute \
-             figures depend on when they were taken.",
+    remedy: "The machine itself changed during the experiment (heat, device wear, other work). The \
+             random order within blocks keeps comparisons fair, but absolute figures depend on the \
+             time of measurement. Compare systems only within this experiment.",
     find: |analysis| {
         // Each figure against the median of its own cell, in order of time.
         let points: Vec<(f64, f64)> = analysis
@@ -39,7 +39,7 @@ pub(super) static KIND: Kind = Kind {
                 let percent = drift.excursion.exp_m1() * 100.0;
                 let changed = signed(percent);
                 vec![format!(
-                    "from the first run to the last the rates changed by {changed} %"
+                    "the rates changed by {changed} % from the first run to the last"
                 )]
             }
             _ => Vec::new(),

@@ -7,8 +7,9 @@ pub(super) static KIND: Kind = Kind {
     name: "failed-runs",
     rank: Rank::Untrue,
     title: "Runs failed",
-    remedy: "They count nowhere else in this report. A comparison uses only the repetition blocks \
-             in which neither side failed, so it need not be the ratio of the rates next to it.",
+    remedy: "Failed runs count nowhere else in this report. A comparison uses only the repetition \
+             blocks in which neither side failed, so it may differ from the ratio of the rates \
+             next to it.",
     find: |analysis| {
         let mut found: Vec<String> = analysis
             .runs

@@ -14,8 +14,8 @@ pub(super) static KIND: Kind = Kind {
     name: "few-blocks",
     rank: Rank::Unsure,
     title: "Few repetitions",
-    remedy: "Intervals from so few repetitions assume well-behaved noise. Ask for at least 5 \
-             repetition blocks, better 8.",
+    remedy: "Intervals from few repetitions assume well-behaved noise. Use at least 5 repetition \
+             blocks, better 8.",
     find: |analysis| {
         let fewest = analysis
             .comparisons
@@ -25,7 +25,7 @@ pub(super) static KIND: Kind = Kind {
             .min();
         match fewest.unwrap_or_else(|| analysis.blocks()) {
             fewest if fewest < BOOTSTRAP_BLOCKS_MIN => {
-                vec![format!("some comparisons rest on {}", blocks(fewest))]
+                vec![format!("some comparisons have only {}", blocks(fewest))]
             }
             _ => Vec::new(),
         }

@@ -11,8 +11,8 @@ pub(super) static KIND: Kind = Kind {
     name: "fluctuating",
     rank: Rank::Unsure,
     title: "Fluctuates between repetitions",
-    remedy: "The fastest repetition is at least twice as fast as the slowest. Something else used \
-             the device or the CPUs: stop it, or ask for more repetition blocks.",
+    remedy: "The fastest repetition is at least twice as fast as the slowest. Other programs may \
+             have used the device or the CPUs: stop them, or use more repetition blocks.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             let rates: Vec<f64> = cell.repetitions.iter().map(|r| r.per_second).collect();
@@ -20,7 +20,10 @@ pub(super) static KIND: Kind = Kind {
             let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
             (rates.len() > 1 && most >= SPREAD * least).then(|| {
                 let variation = deviation(&rates) / mean(&rates) * 100.0;
-                format!("{:.1} times, deviation {variation:.0} %", most / least)
+                format!(
+                    "fastest {:.1} times the slowest, deviation {variation:.0} %",
+                    most / least
+                )
             })
         })
     },

@@ -7,10 +7,10 @@ pub(super) static KIND: Kind = Kind {
     name: "late-members",
     rank: Rank::Unsure,
     title: "Members answered late",
-    remedy: "A member kept reads waiting for much longer than its peers take (stalled), or took \
-        much longer than they do for seconds (slow). Where there is redundancy it was read around \
-        meanwhile, and a few of the reads that waited were asked of the others too (hedged). These \
-        figures tell of that device: look at its health, and at what else uses it.",
+    remedy: "A member answered a read much later than its peers do (stalled), or was much slower \
+        than they are for seconds (slow). With redundancy, the array then reads from the other \
+        members, and sends a few waiting reads to them too (hedged). These figures depend on that \
+        device: check its health, and what else uses it.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             let late = cell.late_members.iter();

@@ -7,9 +7,8 @@ pub(super) static KIND: Kind = Kind {
     name: "load-generator",
     rank: Rank::Untrue,
     title: "The load generator was the limit",
-    remedy: "These rates are above 70 % of what the harness itself does on a target that does \
-        nothing, so they are refused as results: no verdict is made of them. Ask for more per \
-        operation, or from more machines.",
+    remedy: "These rates exceed 70 % of the harness's own rate on a target that does nothing, so \
+        they are refused as results and get no verdict. Use larger operations, or more machines.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             let ceiling = analysis

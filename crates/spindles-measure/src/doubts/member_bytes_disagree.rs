@@ -8,9 +8,9 @@ pub(super) static KIND: Kind = Kind {
     name: "member-bytes-disagree",
     rank: Rank::Untrue,
     title: "Bytes at the members do not add up",
-    remedy: "Fewer bytes were written to the members than the workload wrote, or the members' \
-             counters contradict their sum. Please report this with the records: it is a fault \
-             of the measurement or of the array.",
+    remedy: "Fewer bytes reached the members than the workload wrote, or the members' counters \
+             contradict their sum. This is a bug of the measurement or of the array: please report \
+             it with the records.",
     find: |analysis| {
         // Data in the page cache may be overwritten or removed before it reaches a member.
         let on_files = |cell: &crate::Cell| {
@@ -23,7 +23,12 @@ pub(super) static KIND: Kind = Kind {
         };
         let mut found = by_workload(analysis, |cell| {
             let share = cell.write_amplification().filter(|_| !on_files(cell))?;
-            (share < 1.0).then(|| format!("{} of the bytes written arrived", percent(share)))
+            (share < 1.0).then(|| {
+                format!(
+                    "{} of the bytes written reached the members",
+                    percent(share)
+                )
+            })
         });
         let contradictions = analysis
             .runs

@@ -6,9 +6,9 @@ use super::{Kind, Rank};
 pub(super) static KIND: Kind = Kind {
     name: "missing-runs",
     rank: Rank::Partial,
-    title: "A block is not complete",
-    remedy: "The experiment ended in the middle of a repetition block. Rates are of all runs that \
-        finished, differences only of the blocks in which both sides did: they need not be the \
+    title: "A repetition block is incomplete",
+    remedy: "The experiment ended in the middle of a repetition block. Rates count all finished \
+        runs, differences only the blocks that both sides finished, so these may differ from the \
         ratios of the rates.",
     find: |analysis| {
         let begun = analysis.experiment.runs_per_block() * analysis.blocks();

@@ -7,13 +7,13 @@ pub(super) static KIND: Kind = Kind {
     name: "no-control",
     rank: Rank::Partial,
     title: "No A/A pair",
-    remedy: "Without the same system measured twice under two names, the difference that \
-             this machine shows where there is none is unknown. Add one to the experiment.",
+    remedy: "No system was measured twice under two names, so it is unknown how far identical \
+             systems differ on this machine. Set `control = true` in the experiment.",
     find: |analysis| {
         if analysis.comparisons.is_empty() || analysis.comparisons.iter().any(|c| c.control) {
             Vec::new()
         } else {
-            vec!["the experiment has no control".to_owned()]
+            vec!["the experiment has no control system".to_owned()]
         }
     },
 };

@@ -8,13 +8,13 @@ pub(super) static KIND: Kind = Kind {
     name: "no-disk",
     rank: Rank::Untrue,
     title: "No disk was involved",
-    remedy: "Members in memory show what the software costs at most, never what storage delivers. \
-             For that use files or block devices.",
+    remedy: "Members in memory show the cost of the software, never the speed of storage. To \
+             measure storage, use files or block devices.",
     find: |analysis| match analysis.runs.iter().filter(|run| without_disk(run)).count() {
         0 => Vec::new(),
         count if count == analysis.runs.len() => vec!["all members are in memory".to_owned()],
         count => vec![format!(
-            "{count} of {} runs used members in memory",
+            "{count} of {} runs have members in memory",
             analysis.runs.len()
         )],
     },

@@ -7,7 +7,7 @@ pub(super) static KIND: Kind = Kind {
     name: "no-io-uring",
     rank: Rank::Note,
     title: "Threads carried the I/O instead of io_uring",
-    remedy: "A pool of threads costs more CPU time for each operation. Where the system forbids \
+    remedy: "A pool of threads costs more CPU time for each operation. If the system forbids \
              io_uring, as many containers do, allow it for this program.",
     find: |_| Vec::new(),
 };

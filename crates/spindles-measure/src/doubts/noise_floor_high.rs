@@ -10,9 +10,9 @@ pub(super) static KIND: Kind = Kind {
     name: "noise-floor-high",
     rank: Rank::Unsure,
     title: "Identical systems came out different",
-    remedy: "The baseline was measured twice under two names. Where the two differ, so may \
-        everything else by as much: no verdict is given unless the whole interval lies beyond \
-        that. Quieten the machine or ask for more repetition blocks.",
+    remedy: "The baseline was measured twice under two names, and the two differ. Other \
+        differences of this size may be noise too, so a verdict needs an interval that lies wholly \
+        beyond it. Quieten the machine, or use more repetition blocks.",
     find: |analysis| {
         analysis
             .comparisons

@@ -10,8 +10,8 @@ pub(super) static KIND: Kind = Kind {
     rank: Rank::Partial,
     title: "Not steady",
     remedy: "Over the last five repetitions, or within a run after its warm-up, these figures \
-        range by more than 20 % of their mean or trend by more than 10 %. Their intervals say how \
-        much that matters; on a flash device run longer, or precondition it.",
+        range over more than 20 % of their mean, or trend by more than 10 %. Their intervals show \
+        how much this matters. On a flash device, run longer or precondition it.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             (!analysis.rate_was_set(cell)).then_some(())?;
@@ -28,7 +28,7 @@ pub(super) static KIND: Kind = Kind {
             let worst = within.iter().map(|it| it.range).fold(0.0, f64::max);
             let within = (!within.is_empty()).then(|| {
                 format!(
-                    "within {} of {} runs, range up to {}",
+                    "{} of {} runs, range up to {}",
                     within.len(),
                     cell.repetitions.len(),
                     percent(worst)

@@ -19,10 +19,10 @@ pub(super) static KIND: Kind = Kind {
     name: "outlier-member",
     rank: Rank::Untrue,
     title: "One member is out of line",
-    remedy: "A member is at least 3 times slower than its peers, or fails. These figures are of \
-        that device more than of the array: it holds back every level, and redundancy hides it in \
-        some workloads only. Look at its health, at the path to it and at what else uses it. \
-        Replace it, and measure again.",
+    remedy: "A member is at least 3 times slower than its peers, or fails. These figures measure \
+        that device more than the array: it slows down every level, and redundancy hides it in \
+        some workloads only. Check its health, its path and what else uses it. Mend or replace it, \
+        and measure again.",
     find: |analysis| {
         let mut details = slow(analysis, false);
         details.extend(by_workload(analysis, |cell| failed(analysis, cell)));
@@ -36,8 +36,8 @@ pub(super) static ON_A_SHARED_DISK: Kind = Kind {
     rank: Rank::Untrue,
     title: "One member on a shared disk is out of line",
     remedy: "A member is at least 3 times slower than its peers, but it is a file or partition on \
-        a disk that it shares with others. These figures are of the shared disk at that moment. \
-        Look at what else uses the disk and measure again, or give every member a disk of its own.",
+        a shared disk. These figures measure the shared disk at that moment. Check what else uses \
+        the disk and measure again, or give every member a disk of its own.",
     find: |analysis| slow(analysis, true),
 };
 
@@ -142,7 +142,7 @@ impl Group<'_> {
         let journal = self.journal.and_then(|journal| calibration.member(journal));
         if let Some(said) = journal.and_then(|own| WRITES.far_below(own, &rates)) {
             let name = self.journal.unwrap_or_default();
-            let detail = format!("{name}, the device of a journal, alone: {said}");
+            let detail = format!("{name}, a journal device, alone: {said}");
             details.push((name.to_owned(), detail));
         }
         details

@@ -7,9 +7,8 @@ pub(super) static KIND: Kind = Kind {
     name: "outliers",
     rank: Rank::Note,
     title: "Outliers",
-    remedy: "These repetitions lie far from their fellows (median ± 3.5 scaled median deviations); \
-             given is the distance from the median. \
-             They are kept in every figure.",
+    remedy: "These repetitions lie more than 3.5 scaled median deviations from the median; the \
+             percentage is their distance from it. They count in every figure.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             (!analysis.rate_was_set(cell)).then_some(())?;

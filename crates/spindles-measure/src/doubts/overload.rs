@@ -7,10 +7,10 @@ pub(super) static KIND: Kind = Kind {
     name: "overload",
     rank: Rank::Untrue,
     title: "Did not keep up",
-    remedy: "Operations came faster than they were answered, and response times have what piled up \
-        in them: which is slower holds, by how much does not. Where all runs fell behind, lower \
-        `arrivals`; where only some did, something stood still for a while (see the rate over \
-        time): find out what.",
+    remedy: "Operations arrived faster than they were answered, so response times include the \
+        backlog: they show which system is slower, but not by how much. If all runs fell behind, \
+        lower `arrivals`. If only some did, look for pauses in the rate over time, and find their \
+        cause.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             analysis.overload(cell).map(|overload| overload.words())

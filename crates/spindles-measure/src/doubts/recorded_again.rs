@@ -7,11 +7,11 @@ pub(super) static KIND: Kind = Kind {
     name: "recorded-again",
     rank: Rank::Partial,
     title: "Recorded more than once",
-    remedy: "The same runs are in the records again, as where files were put one after the other. \
-        Each counts once; leave the others out.",
+    remedy: "The records contain the same runs again, for example because files were concatenated. \
+        Each run counts once; remove its copies.",
     find: |analysis| match analysis.recorded_again {
         0 => Vec::new(),
-        1 => vec!["1 run was recorded once more".to_owned()],
-        count => vec![format!("{count} runs were recorded once more")],
+        1 => vec!["1 record is a copy".to_owned()],
+        count => vec![format!("{count} records are copies")],
     },
 };

@@ -7,11 +7,11 @@ pub(super) static KIND: Kind = Kind {
     name: "scaled",
     rank: Rank::Partial,
     title: "Scaled sizes",
-    remedy: "The workloads moved less data than they define, to be done sooner. Compare these \
-             figures with each other, not with figures of full size.",
+    remedy: "The workloads moved less data than they define, to finish sooner. Compare these \
+             figures with each other, not with full-size figures.",
     find: |analysis| match (analysis.experiment.scaled, &*analysis.experiment.scaled_how) {
         (false, _) => Vec::new(),
-        (true, "") => vec!["sizes are smaller than the workloads define them".to_owned()],
+        (true, "") => vec!["sizes are smaller than the workloads define".to_owned()],
         (true, how) => vec![how.to_owned()],
     },
 };

@@ -7,9 +7,9 @@ pub(super) static KIND: Kind = Kind {
     name: "shared-device",
     rank: Rank::Unlike,
     title: "All members share one physical device",
-    remedy: "This measures the cost of the software, not the gain of the spindles: more members \
-        are faster only as far as the device they share, such as a virtual disk, does more at \
-        once. For the gain, give every member a device of its own.",
+    remedy: "This measures the cost of the software, not the gain of more disks: more members help \
+        only if the shared device, such as a virtual disk, serves more requests at once. To \
+        measure the gain, give every member a device of its own.",
     find: |analysis| {
         if !analysis.experiment.shared_device {
             return Vec::new();

@@ -7,7 +7,7 @@ pub(super) static KIND: Kind = Kind {
     name: "short-runs",
     rank: Rank::Partial,
     title: "Short runs",
-    remedy: "A run of less than 0.1 s is over before caches, queues and the CPU's frequency have \
+    remedy: "A run of less than 0.1 s ends before caches, queues and the CPU's frequency have \
              settled. Give the workload more to do.",
     find: |analysis| {
         by_workload(analysis, |cell| {

@@ -7,7 +7,7 @@ pub(super) static KIND: Kind = Kind {
     name: "stolen-time",
     rank: Rank::Partial,
     title: "CPU time was stolen",
-    remedy: "The hypervisor gave CPU time of this virtual machine to others during these runs. \
-        They are kept; repeat at a quieter hour, or on a machine of your own.",
+    remedy: "The hypervisor gave CPU time of this virtual machine to others during these runs. The \
+        runs still count. Repeat them at a quieter hour, or on a dedicated machine.",
     find: |_| Vec::new(),
 };

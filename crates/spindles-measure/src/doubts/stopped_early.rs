@@ -6,8 +6,8 @@ use super::{Kind, Rank};
 pub(super) static KIND: Kind = Kind {
     name: "stopped-early",
     rank: Rank::Partial,
-    title: "Fewer repetitions than asked for",
-    remedy: "The experiment was ended before its last block, by its time limit or by hand, so \
+    title: "Fewer repetitions than planned",
+    remedy: "The experiment stopped before its last block, by its time limit or by hand, so \
         intervals are wider than planned. Raise the limit, or let it run to its end.",
     find: |analysis| {
         let asked = usize::try_from(analysis.experiment.repetition_blocks).unwrap_or(usize::MAX);

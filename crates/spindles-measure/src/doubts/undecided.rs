@@ -11,9 +11,9 @@ const BLOCKS_MAX: u32 = 100;
 pub(super) static KIND: Kind = Kind {
     name: "undecided",
     rank: Rank::Partial,
-    title: "Not resolvable here",
-    remedy: "The repetitions scatter more than the systems differ, so no winner is named. The \
-             number of repetition blocks that would narrow the interval to ± 5 % is given.",
+    title: "Too noisy to decide",
+    remedy: "The repetitions scatter more than the systems differ, so no winner is named. In \
+             parentheses: how many repetition blocks would narrow the interval to ± 5 %.",
     find: |analysis| {
         let unresolved = analysis.unresolved(HALF_WIDTH_TARGET);
         let wide = unresolved.iter().filter(|it| {

@@ -7,8 +7,9 @@ pub(super) static KIND: Kind = Kind {
     name: "virtual-machine",
     rank: Rank::Note,
     title: "Virtual machine",
-    remedy: "Neighbours on the same hardware may take CPU and disk time at any moment, and the \
-             host may cache. Intervals show the part of it that varied.",
+    remedy: "Other guests on the same hardware may take CPU and disk time at any moment, and the \
+             host may cache. Intervals include only the effects that varied. To exclude both, \
+             measure on a physical machine.",
     find: |analysis| match &*analysis.environment.virtualization {
         "" | "none" => Vec::new(),
         kind => vec![format!("measured under {kind}")],

@@ -44,9 +44,9 @@ impl Reason {
         match self {
             Self::SetRate => "its rate was set",
             Self::NoBaseline => "not run by the baseline",
-            Self::Refused => "a figure of the load generator",
-            Self::Cached => "a figure of a cache",
-            Self::InTotal => "counts as a part of its total",
+            Self::Refused => "the load generator's figure",
+            Self::Cached => "a cache figure",
+            Self::InTotal => "counted in its total",
             Self::TooShort => "took less than 0.1 s",
         }
     }

@@ -108,6 +108,6 @@ impl Overload {
             (runs, all) if runs == all => String::new(),
             (runs, all) => format!(" in {runs} of {all} runs"),
         };
-        format!("answered {percent} % of what came{runs}")
+        format!("answered {percent} % of arrivals{runs}")
     }
 }

@@ -153,13 +153,13 @@ impl Bottleneck {
                     .map(|look| &*look.evidence)
                     .collect();
                 let why = match contenders.len() {
-                    _ if *refuted => "a change that was tried speaks against what looks like it",
-                    0 => "nothing was seen at its limit",
-                    1 => "only one cause comes near its limit, and not quite",
-                    _ => "more than one cause is near its limit",
+                    _ if *refuted => "a trial refuted the likely cause",
+                    0 => "no cause reached its limit",
+                    1 => "one cause came near its limit, but did not reach it",
+                    _ => "more than one cause came near its limit",
                 };
                 format!(
-                    "The bottleneck is undetermined, {why}: {}.",
+                    "The bottleneck is undetermined, because {why}: {}.",
                     found.join("; ")
                 )
             }

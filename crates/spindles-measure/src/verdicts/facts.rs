@@ -344,8 +344,7 @@ impl Straggler<'_> {
     /// The straggler in words, with the figures.
     pub fn words(&self) -> String {
         format!(
-            "{} took {} to answer and the others {}, and {} of the actors' time passed with \
-             waiting for that",
+            "{} took {} to answer, the others {}; actors waited for it {} of their time",
             self.member.name,
             milliseconds(self.answer_s),
             milliseconds(self.peers_s),
@@ -803,11 +802,11 @@ fn not_sought(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
         .iter()
         .any(|workload| is_open(&workload));
     if is_open && analysis.rate_was_set(cell) {
-        return Some("operations came at a set rate, and most runs kept up with it".to_owned());
+        return Some("operations arrived at a set rate, and most runs kept up".to_owned());
     }
     (ran_ns < SHORT_NS).then(|| {
         format!(
-            "all repetitions together took {:.0} ms, too little for counters to show a busy part",
+            "all repetitions together took {:.0} ms, too short for counters to show a bottleneck",
             ran_ns / 1e6
         )
     })

@@ -105,22 +105,20 @@ impl Intervention {
     /// The change, in words: `ask with twice as many actors`.
     pub fn name(&self) -> String {
         let name = match self {
-            Self::DoubleActors => "ask with twice as many actors",
+            Self::DoubleActors => "use twice as many actors",
             Self::TwoStreams => "run the workload on two arrays at once",
             Self::LimitCpu => "allow a fifth less CPU time",
-            Self::ShapeLink => "let the link carry a fifth less",
+            Self::ShapeLink => "limit the link to a fifth less",
             Self::LeaveMemberOut => "leave one member out",
-            Self::ReplaceMember { member } => {
-                &format!("put a sound device in the place of {member}")
-            }
+            Self::ReplaceMember { member } => &format!("replace {member} with a healthy device"),
             Self::SpreadLoad => "spread the requests with another layout or chunk size",
             Self::DoubleMembers => "use twice as many members",
             Self::FsyncOff => "leave out the flushes",
-            Self::HalveActors => "ask with half as many actors",
-            Self::SecondGenerator => "ask from a second machine as well",
-            Self::WithoutCache => "empty the caches before, or pass them by",
-            Self::LargerFiles => "work on at least twice the memory",
-            Self::CountFlush => "count the time until everything is on the devices",
+            Self::HalveActors => "use half as many actors",
+            Self::SecondGenerator => "add load from a second machine",
+            Self::WithoutCache => "empty the caches first, or bypass them",
+            Self::LargerFiles => "use data of at least twice the memory",
+            Self::CountFlush => "count the time until all data is on the devices",
         };
         name.to_owned()
     }

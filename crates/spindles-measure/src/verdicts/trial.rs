@@ -91,8 +91,8 @@ mod tests {
         let words = of([1900, 1950, 1920]).words();
         assert!(
             words.starts_with(
-                "ask with twice as many actors: the rate should grow by at least \
-            50 %, and it grew by 92 % ("
+                "use twice as many actors: the rate should grow by at least 50 %, and it grew by \
+            92 % ("
             ),
             "{words}"
         );

@@ -9,11 +9,11 @@ pub(super) static CHART: Chart = Chart {
     name: "rates",
     entry: "Rates",
     title: "Rates",
-    caption: "Geometric means of all repetitions, the fastest first; the whisker is the 95 % \
-        interval over repetition blocks. What disturbs a whole block widens the whiskers of all \
-        systems alike, so two may overlap and differ all the same: their difference from the \
-        baseline says it. Each panel has its own scale. Where a run is one operation, bars are its \
-        time, where operations come at a set rate, the p99 response time: shorter is faster.",
+    caption: "Geometric means of all repetitions, fastest first; the whisker is the 95 % interval \
+        over repetition blocks. A disturbance of a whole block widens the whiskers of all systems, \
+        so systems may differ although their whiskers overlap: only the difference from the \
+        baseline decides. Each panel has its own scale. If a run is one operation, bars show its \
+        time; if operations arrive at a set rate, the p99 response time: shorter is then faster.",
     panels,
 };
 
@@ -125,7 +125,7 @@ fn draw(analysis: &Analysis, workload: &Workload, drawn: &Drawn, cells: &[&Cell]
         "rates"
     };
     chart.svg.finish(&format!(
-        "{}, {what}, the fastest first: {}",
+        "{}, {what}, fastest first: {}",
         workload.name,
         said.join(", ")
     ))

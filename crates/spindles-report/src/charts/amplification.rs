@@ -9,9 +9,9 @@ pub(super) static CHART: Chart = Chart {
     name: "amplification",
     entry: "Amplification",
     title: "Write amplification",
-    caption: "Bytes the members wrote for each byte the workload wrote, and the bytes that had to \
-        be read in addition to update parity. Copies and parity are the price of surviving a lost \
-        member; what exceeds them is the price of writing less than a whole stripe.",
+    caption: "Bytes written to the members for each byte the workload wrote, and bytes read in \
+        addition to update parity. Copies and parity are the price of surviving a lost member; the \
+        rest is the price of writing less than a whole stripe.",
     panels,
 };
 

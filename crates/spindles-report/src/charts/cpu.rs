@@ -9,10 +9,9 @@ pub(super) static CHART: Chart = Chart {
     name: "cpu",
     entry: "CPU",
     title: "CPU",
-    caption: "CPU time for each GiB or operation of the workload, all CPUs of the machine: what \
-        the workload itself took, what the array took, and what else the machine was busy with \
-        meanwhile (the kernel's share of the I/O, and other programs). Each panel has its own \
-        scale.",
+    caption: "CPU time for each GiB or operation, over all CPUs of the machine, in three parts: \
+        the workload itself, the array, and the rest of the machine (the kernel's share of the \
+        I/O, and other programs). Each panel has its own scale.",
     panels,
 };
 

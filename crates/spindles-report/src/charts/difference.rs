@@ -11,11 +11,11 @@ pub(super) static CHART: Chart = Chart {
     name: "difference",
     entry: "Difference",
     title: "Difference from the baseline",
-    caption: "Each bar is the ratio of the rate to that of the baseline, right is faster, or of a \
-        time where a panel says so; half of it lies as far from ×1 as twice of it. The whisker is \
-        the 95 % interval over repetition blocks, and goes on where it has no end. The band around \
-        ×1 is how far the baseline measured twice came out apart. One scale for all panels of \
-        rates, one for those of times.",
+    caption: "Each bar is the ratio of a rate to the baseline's rate, and right is faster; some \
+        panels show the ratio of a time, and say so. Half lies as far from ×1 as twice. The \
+        whisker is the 95 % interval over repetition blocks; it reaches the edge if it has no end. \
+        The band around ×1 shows how far two measurements of the baseline differed. All panels of \
+        rates have one scale, all panels of times another.",
     panels,
 };
 
@@ -61,7 +61,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
             Some(other) => format!("not run by {baseline}: {other}, the first that ran it,"),
         };
         let note = match quantity {
-            Quantity::Rate => format!("{said} makes {figure}"),
+            Quantity::Rate => format!("{said} reaches {figure}"),
             times => format!("{}, left is faster: {said} takes {figure}", times.words()),
         };
         let from = other.unwrap_or(baseline);

@@ -14,8 +14,8 @@ pub(super) static CHART: Chart = Chart {
     entry: "Grids",
     title: "Rate against two numbers",
     caption: "One field for each pair of numbers, with the geometric mean of its rate: the \
-        stronger its colour, the faster. All panels of a kind have the same shades, so that \
-        systems can be held against one another.",
+        stronger the colour, the faster. All panels of a kind use the same shades, so systems can \
+        be compared.",
     panels,
 };
 

@@ -14,11 +14,11 @@ pub(super) static CHART: Chart = Chart {
     name: "heat",
     entry: "Latency over time",
     title: "Latency over time",
-    caption: "One lane for each system, the repetition in the middle: time from left to right, \
-        latency upwards, each row twice the one below; the figures are where the lowest and the \
-        highest row begin. The stronger the colour of a field, the more operations took so long \
-        then; each shade is four times the next. What an average hides shows here: pauses, a \
-        second mode, a tail that comes and goes.",
+    caption: "One lane for each system, with its median repetition: time from left to right, \
+        latency upwards, each row twice the row below. The figures are where the lowest and the \
+        highest row begin. The stronger the colour of a field, the more operations had that \
+        latency at that time; each shade is four times the next. It shows what averages hide: \
+        pauses, a second mode, a tail that comes and goes.",
     panels,
 };
 
@@ -68,7 +68,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 .collect();
             (!lanes.is_empty()).then(|| Panel {
                 title: workload.name.clone(),
-                note: "operations by their latency, as time passed".to_owned(),
+                note: "operations by latency over time".to_owned(),
                 svg: draw(&workload.name, &lanes),
                 legend: legend_of(&lanes),
             })

@@ -13,12 +13,12 @@ pub(super) static CHART: Chart = Chart {
     name: "latency",
     entry: "Latency",
     title: "Latency",
-    caption: "The share of operations (upwards) that was answered within a time (rightwards); \
-        further left is faster. All runs of a system are one line. Each step up is another nine, \
-        so that the slowest few are seen as well; the third only from 10,000 operations on. In a \
-        closed loop the next request waits for an answer, so a slow system is also asked less. \
-        If operations arrive at a set rate (an open loop), the response time is shown too. It \
-        starts when an operation is due, so it includes the wait for earlier operations.",
+    caption: "The share of operations (upwards) answered within a time (rightwards); further left \
+        is faster. All runs of a system form one line. Each step up is another nine, so the \
+        slowest few are visible; the third needs 10,000 operations. In a closed loop the next \
+        request waits for an answer, so a slow system also gets fewer requests. If operations \
+        arrive at a set rate (an open loop), the response time is shown too. It starts when an \
+        operation is due, so it includes the wait for earlier operations.",
     panels,
 };
 

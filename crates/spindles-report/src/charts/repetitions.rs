@@ -9,8 +9,8 @@ pub(super) static CHART: Chart = Chart {
     name: "repetitions",
     entry: "Repetitions",
     title: "Every repetition",
-    caption: "One dot for each run, the stroke is their geometric mean. Rings are outliers; they \
-        are kept in every figure. Each panel has its own scale, which need not begin at zero.",
+    caption: "Each dot is a run; the stroke is their geometric mean. Rings are outliers, which \
+        count in every figure. Each panel has its own scale, which may not begin at zero.",
     panels,
 };
 

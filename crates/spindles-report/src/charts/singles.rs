@@ -11,10 +11,10 @@ pub(super) static CHART: Chart = Chart {
     name: "singles",
     entry: "Against singles",
     title: "Difference from the mean of the single devices",
-    caption: "Where the single devices differ, none of them is the yardstick: each rate is divided \
-        by the arithmetic mean of theirs in the same repetition block. Right is faster; the \
-        figures are the difference in percent and, in parentheses, the ratio, or from twice on a \
-        factor alone; the whisker is the 95 % interval. One scale for all panels.",
+    caption: "Single devices may differ, so each rate is divided by the arithmetic mean of their \
+        rates in the same repetition block. Right is faster. The figures are the difference in \
+        percent with the ratio in parentheses, or only the factor from 2 × on. The whisker is the \
+        95 % interval. One scale for all panels.",
     panels,
 };
 

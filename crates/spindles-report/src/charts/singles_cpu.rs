@@ -9,10 +9,10 @@ pub(super) static CHART: Chart = Chart {
     name: "singles-cpu",
     entry: "CPU against singles",
     title: "CPU time against the mean of the single devices",
-    caption: "CPU time of the whole machine for each byte or operation, divided by the mean of \
-        that of the single devices in the same repetition block; right is more. It is the time for \
-        equal work, not the share of a CPU: a faster system keeps a CPU busier for a shorter time. \
-        One scale for all panels.",
+    caption: "CPU time of the whole machine for each byte or operation, divided by the mean of the \
+        single devices in the same repetition block; right is more. This is CPU time for equal \
+        work, not CPU load: a faster system loads a CPU more, for a shorter time. One scale for \
+        all panels.",
     panels,
 };
 

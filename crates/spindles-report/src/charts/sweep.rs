@@ -11,10 +11,10 @@ pub(super) static CHART: Chart = Chart {
     name: "sweeps",
     entry: "Sweeps",
     title: "Rate against one number",
-    caption: "Workloads of one kind that are alike but for the number along the bottom; upwards is \
+    caption: "Workloads of one kind that differ only in the number along the bottom; upwards is \
         faster. Strokes through the points are 95 % intervals over repetition blocks; one that \
-        reaches the upper edge goes on. Numbers that span a factor of ten or more are on a \
-        logarithmic scale. Each panel begins at zero.",
+        reaches the upper edge continues beyond it. Numbers that span a factor of ten or more use \
+        a logarithmic scale. Each panel begins at zero.",
     panels,
 };
 

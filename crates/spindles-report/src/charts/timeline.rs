@@ -11,9 +11,9 @@ pub(super) static CHART: Chart = Chart {
     entry: "Over time",
     title: "Rate over time",
     caption: "One lane for each system, all from zero to the same rate. The strong line is the \
-        repetition in the middle, the faint ones are the others. What is shaded is warm-up and in \
-        no other figure. A run for a set time is steady when its timed window, in five rounds, \
-        passes the test of SNIA: they lie within 20 % of their mean, and the line through them \
+        median repetition, the faint lines are the others. The shaded part is warm-up, which \
+        counts in no other figure. A run of a set time is steady if five rounds of its timed \
+        window pass SNIA's test: they lie within 20 % of their mean, and the line through them \
         rises or falls by at most 10 % of it.",
     panels,
 };
@@ -91,7 +91,7 @@ fn panel(workload: &str, lanes: &[Lane]) -> Panel {
     let runs = || lanes.iter().flat_map(|lane| &lane.runs);
     let rate = lanes[0].runs[0].workload.rate;
     let most = runs().flat_map(|run| timed(run)).fold(0.0, f64::max);
-    let mut swatches = vec![("mean", "repetition in the middle")];
+    let mut swatches = vec![("mean", "median repetition")];
     if lanes.iter().any(|lane| lane.runs.len() > 1) {
         swatches.push(("faint", "the others"));
     }

@@ -7,10 +7,10 @@ use super::{Block, Format, Repetition, cpu_percent, k_per_second, size, wholes};
 
 pub(super) static FORMAT: Format = Format {
     title: "Bonnie",
-    remark: "K is 1024 bytes. A rewrite counts its bytes once though they move twice. %CPU is that \
-        of those who ask, without what the kernel does later or an array in a process of its own. \
-        With 3 seekers the last column shows at most threefold parallelism, however many members \
-        there are.",
+    remark: "K is 1024 bytes. A rewrite counts its bytes once though they move twice. %CPU counts \
+        only the requesting processes, not later work of the kernel or an array in a process of \
+        its own. With 3 seekers the last column shows at most threefold parallelism, with any \
+        number of members.",
     kinds: &["bonnie"],
     blocks,
 };

@@ -8,10 +8,10 @@ use crate::figures;
 
 pub(super) static FORMAT: Format = Format {
     title: "filebench",
-    remark: "The first line is that of versions 0.1.64 to 1.4.8, the second that since 2017. \
-        Operations are all on files, opening, closing and flushing too. The old latency is the \
-        time of all of them but asynchronous ones, divided by reads and writes alone, so it is \
-        larger than the mean that the new one is.",
+    remark: "The first line has the format of versions 0.1.64 to 1.4.8, the second the format \
+        since 2017. Operations include opening, closing and flushing files. The old latency is the \
+        time of all synchronous operations divided by reads and writes alone, so it exceeds the \
+        new latency, which is the mean.",
     kinds: &["varmail", "oltp", "multistreamread", "multistreamwrite"],
     blocks,
 };

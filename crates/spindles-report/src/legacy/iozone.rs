@@ -7,7 +7,7 @@ use crate::figures;
 
 pub(super) static FORMAT: Format = Format {
     title: "IOZONE 1.16",
-    remark: "Whole bytes a second. The clock of the write stops before the file is closed.",
+    remark: "Whole bytes a second. The write time ends before the file is closed.",
     kinds: &["iozone"],
     blocks,
 };
@@ -43,7 +43,7 @@ fn sizes(analysis: &Analysis) -> Vec<Block> {
             blocks.push(Block {
                 system: system.name.clone(),
                 workload: "iozone auto".to_owned(),
-                repetition: "each line of the repetition in the middle".to_owned(),
+                repetition: "each line of the median repetition".to_owned(),
                 text: auto(&rows_of(&mine)),
             });
         } else {

@@ -57,8 +57,8 @@ pub(crate) static FORMATS: &[&Format] = &[
 ];
 
 /// Shown above all blocks.
-pub(crate) const CAUTION: &str = "One repetition each, as the original tool would have printed it: \
-    no interval, no doubt, no verdict. Those are in the rest of the report.";
+pub(crate) const CAUTION: &str = "One repetition each, as the original tool would print it. \
+    Intervals, doubts and verdicts are in the rest of the report.";
 
 /// A workload on a system, with all its repetitions.
 pub(crate) struct Whole<'a> {
@@ -108,7 +108,7 @@ impl<'a> Whole<'a> {
     pub(crate) fn block(&self, text: impl FnOnce(&Repetition<'a>) -> String) -> Option<Block> {
         let middle = self.middle()?;
         let only = self.repetitions.len() == 1;
-        let which = if only { "" } else { ", the one in the middle" };
+        let which = if only { "" } else { ", the median" };
         Some(Block {
             system: self.system.name.clone(),
             workload: self.name.to_owned(),

@@ -7,9 +7,9 @@ use crate::figures;
 
 pub(super) static FORMAT: Format = Format {
     title: "time",
-    remark: "Real time, and CPU time of those who ask in user space and in the kernel. Where a \
-        record does not tell these two apart, their sum stands there, and nothing where it knows \
-        neither.",
+    remark: "Real time, and CPU time of the requesting processes in user space and in the kernel. \
+        If a record has only the sum of these two, the sum is printed; if it has neither, nothing \
+        is.",
     kinds: &["touch", "untar", "cp", "newfs"],
     blocks,
 };

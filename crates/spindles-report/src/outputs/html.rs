@@ -89,10 +89,10 @@ pub fn change_page(change: &Change) -> Page {
         "<section id=\"headline\"><h1>Before and after</h1>{}<p class=\"lead\">{}</p><ul \
          class=\"extremes\" style=\"margin-top:16px\"><li>Before: {}</li><li>After: \
          {}</li>{}</ul></section><section id=\"comparison\"><h2>Comparison</h2><p \
-         class=\"caption\">Rates and times are geometric means, and the change is their ratio, in \
-         percent or from twice on as a factor, with its 95 % interval; the repetitions before and \
-         after are no pairs, so each side is resampled on its own. Compare the change \
-         of an array with the change of the baseline.</p>{table}</section><section \
+         class=\"caption\">Rates and times are geometric means. The change is their ratio, in \
+         percent or as a factor from 2 × on, with its 95 % interval. Repetitions before and after \
+         are not paired, so each side is resampled separately. Compare the change of an array with \
+         the change of the baseline.</p>{table}</section><section \
          id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
         different,
         words::change_sums(change),
@@ -100,7 +100,7 @@ pub fn change_page(change: &Change) -> Page {
         after,
         list(environment),
         if change.findings.is_empty() {
-            "<p class=\"caption\">No doubt was found about these figures.</p>".to_owned()
+            "<p class=\"caption\">No doubts were found about these figures.</p>".to_owned()
         } else {
             sections::listed_doubts(&change.findings)
         },

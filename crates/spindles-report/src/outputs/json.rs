@@ -8,7 +8,7 @@ use super::{Options, Output};
 
 pub(super) static OUTPUT: Output = Output {
     name: "json",
-    summary: "everything that was drawn from the records, for programs",
+    summary: "all results computed from the records, for programs",
     file_name: "report.json",
     has_sections: false,
     applies: |_| true,

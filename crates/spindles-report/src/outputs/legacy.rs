@@ -8,8 +8,7 @@ use crate::words;
 
 pub(super) static OUTPUT: Output = Output {
     name: "legacy",
-    summary: "what Bonnie, bonnie++, IOZONE, time and filebench would have printed of the same \
-        runs",
+    summary: "the same runs in the output formats of Bonnie, bonnie++, IOZONE, time and filebench",
     file_name: "report.legacy.txt",
     has_sections: false,
     applies: |_| true,
@@ -34,7 +33,7 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     if text.is_empty() {
         let kinds: Vec<&str> = FORMATS.iter().flat_map(|it| it.kinds).copied().collect();
         return format!(
-            "# Nothing here is a workload of an original that prints: {}.\n",
+            "# No run is of a workload of these tools: {}.\n",
             kinds.join(", ")
         );
     }

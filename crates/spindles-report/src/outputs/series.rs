@@ -9,7 +9,7 @@ use super::{Options, Output};
 
 pub(super) static OUTPUT: Output = Output {
     name: "series",
-    summary: "tidy CSV: one row for each slot of time of each run",
+    summary: "tidy CSV: one row for each time slot of each run",
     file_name: "report.series.csv",
     has_sections: false,
     applies: |_| true,

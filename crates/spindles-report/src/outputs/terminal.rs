@@ -129,7 +129,7 @@ fn first_screen(analysis: &Analysis, matrix: &choice::Matrix<'_>, options: &Opti
         let said = if verdicts::sentences(analysis).is_empty() {
             "Tables for each workload"
         } else {
-            "Tables for each workload, and what the bottlenecks were"
+            "Tables and bottlenecks for each workload"
         };
         match &options.command {
             Some(command) => line(&mut after, &format!("{said}:\n  {command} --tables")),
@@ -212,8 +212,8 @@ fn all_pairs(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     for (at, ranking) in rankings.enumerate() {
         if at == 0 {
             let title = format!(
-                "The verdict on the system of each row against that of each column: {}. All {} \
-                 pairs are corrected together (Holm).",
+                "Each row's system compared with each column's: {}. Holm's correction covers all \
+                 {} pairs.",
                 choice::legend_of_pairs(analysis),
                 choice.pairs
             );
@@ -343,7 +343,7 @@ fn overview(analysis: &Analysis, options: &Options, tables: &mut Tables) {
     }
     let baseline = words::baseline_name(analysis);
     let mut title = format!(
-        "Difference from {baseline} in percent, or from twice (2 ×) on as a factor: {}.",
+        "Difference from {baseline} in percent, or as a factor from 2 × on: {}.",
         words::legend(analysis)
     );
     title += &words::exceptions(analysis);
@@ -602,7 +602,7 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
     let most = |few| if options.all_doubts { usize::MAX } else { few };
     line(text, "Doubts");
     for finding in findings.iter().take(most(words::DOUBTS_SHOWN)) {
-        let doubt = format!("! {}: {}", finding.title, finding.remedy);
+        let doubt = format!("! {}. {}", finding.title, finding.remedy);
         wrapped(text, &doubt, "  ", options.width);
         let (shown, more) = match finding.details.len() {
             few if few <= most(DETAILS_SHOWN) => (few, 0),
@@ -696,7 +696,7 @@ impl Tables {
             let count = self.left_out.len();
             let s = if count == 1 { "" } else { "s" };
             let names = self.left_out.join(", ");
-            let said = format!("{count} column{s} left out for want of room: {names}");
+            let said = format!("{count} column{s} left out for lack of space: {names}");
             wrapped(&mut self.text, &said, "  ", options.width);
             let elsewhere = "in a wider terminal";
             all_of_them(options, "--format markdown", elsewhere, &mut self.text);

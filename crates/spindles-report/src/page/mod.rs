@@ -72,7 +72,7 @@ impl Page {
             format!("<a href=\"{}\">{brand}</a>", escape(&served.home))
         });
         let promise = served.map_or(
-            "Nothing in this page asks the network for anything.",
+            "This page uses no network.",
             |_| "This server only reads them.",
         );
         format!(

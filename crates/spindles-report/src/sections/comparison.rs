@@ -14,14 +14,13 @@ pub(super) static SECTION: Section = Section {
     body: Body::One(body),
 };
 
-const CAPTION: &str = "Rates are geometric means of all repetitions, and the difference is their \
-    ratio where both sides finished in the same repetition blocks, in percent or from twice on as \
-    a factor, with its 95 % interval over these blocks; a difference is called one only when the \
-    whole interval lies beyond what the A/A pair showed, and when it holds after Holm's correction \
-    where there are more than ten comparisons. Latencies are of all operations, whatever their \
-    kind; p99.9 is given from 10,000 of them on. Where operations come at a set rate they are \
-    response times of all, from when an operation was due. Member bytes are all bytes moved at the \
-    members for each byte the workload moved.";
+const CAPTION: &str = "Rates are geometric means of all repetitions. The difference is their ratio \
+    over the repetition blocks that both sides finished, in percent or as a factor from 2 × on, \
+    with its 95 % interval over these blocks. A verdict needs an interval that lies wholly beyond \
+    the difference of the A/A pair and, among more than ten comparisons, holds after Holm's \
+    correction. Latencies are of operations of all kinds; p99.9 needs 10,000 operations. If \
+    operations arrive at a set rate, latencies are response times, from when an operation was due. \
+    Member bytes are all bytes moved at the members for each byte the workload moved.";
 
 const COLUMNS: &[(&str, bool)] = &[
     ("system", false),

@@ -17,15 +17,15 @@ fn body(analysis: &Analysis) -> String {
         return section(
             SECTION.name,
             SECTION.title,
-            "No doubt was found about these figures.",
+            "No doubts were found about these figures.",
             "",
         );
     }
     section(
         SECTION.name,
         SECTION.title,
-        "Every number is a record with its doubt attached. What matters most comes first, each \
-         with its evidence and what can be done about it.",
+        "Reasons to distrust these figures, the most important first, each with its evidence and \
+         its remedy.",
         &listed(&analysis.findings),
     )
 }

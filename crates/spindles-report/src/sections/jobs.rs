@@ -13,11 +13,11 @@ pub(super) static SECTION: Section = Section {
 };
 
 static TABLE: TextTable = TextTable {
-    caption: "How long operations took before, during and after a job of the \
-    array: medians over repetition blocks with their 95 % intervals, where there are five blocks. \
-    Then the rate of the job through the array during the workload and alone, and the first \
-    as a share of the second. The rate that a job may be held to is what it reads or writes of \
-    each member: through an array with the data of three members it goes three times as fast.",
+    caption: "Latency of operations before, during and after a job of the array: medians over \
+    repetition blocks, with 95 % intervals from five blocks on. Then the rate of the job through \
+    the array during the workload and alone, and the first as a share of the second. A rate limit \
+    of a job holds for each member: the job then passes through an array with the data of three \
+    members three times as fast.",
     class: |_| "full loose",
     columns,
 };

@@ -13,9 +13,9 @@ pub(super) static SECTION: Section = Section {
 };
 
 pub(crate) static TABLE: TextTable = TextTable {
-    caption: "Medians over repetition blocks of the slowest and the fastest node, of Jain's \
-        fairness index (1: all had the same; 1/n: one had it all), and of how far apart the nodes \
-        began, with what their clocks may be off.",
+    caption: "Medians over repetition blocks: the slowest and the fastest node, Jain's fairness \
+        index (1: equal shares; 1/n: one node had it all), and how far apart the nodes started, \
+        with the possible error of their clocks.",
     class: |_| "full loose",
     columns,
 };

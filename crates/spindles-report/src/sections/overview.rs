@@ -60,7 +60,8 @@ fn head(analysis: &Analysis, questions: &[(&Workload, Quantity)]) -> String {
     }
     if !analysis.overall.is_empty() {
         head += &format!(
-            "<th scope=\"col\" class=\"n\" title=\"every workload counts the same\">{OVERALL}</th>"
+            "<th scope=\"col\" class=\"n\" title=\"all workloads have the same \
+             weight\">{OVERALL}</th>"
         );
     }
     head
@@ -117,8 +118,8 @@ fn compared_row(
 /// Explains the table: what its figures, marks and last column mean.
 fn caption(analysis: &Analysis) -> String {
     format!(
-        "Difference of the rate from {}, whose rates are in the first row, in percent or from \
-         twice on as a factor. {}.{}{}",
+        "Difference of the rate from {}, whose rates are in the first row, in percent or as a \
+         factor from 2 × on. {}.{}{}",
         escape(words::baseline_name(analysis)),
         coloured(&words::legend(analysis)),
         escape(&words::exceptions(analysis)),

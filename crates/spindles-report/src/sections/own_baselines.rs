@@ -12,8 +12,8 @@ pub(super) static SECTION: Section = Section {
 };
 
 pub(crate) static TABLE: TextTable = TextTable {
-    caption: "Systems that have a baseline of their own: how their rates differ from the rates of \
-        that baseline in the same repetition blocks.",
+    caption: "Systems with a baseline of their own: the difference of their rates from that \
+        baseline in the same repetition blocks.",
     class: |_| "full",
     columns,
 };

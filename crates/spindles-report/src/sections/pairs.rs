@@ -21,9 +21,8 @@ fn body(analysis: &Analysis) -> String {
         return String::new();
     }
     let caption = format!(
-        "The verdict on the system of each row, the fastest first, against that of each column. A \
-         column has the number of its system's row: {}. All {} pairs are corrected together \
-         (Holm).",
+        "Each row's system, fastest first, compared with each column's: {}. Columns have the \
+         numbers of the rows. Holm's correction covers all {} pairs.",
         coloured(&choice::legend_of_pairs(analysis)),
         analysis.choice.pairs
     );

@@ -12,9 +12,9 @@ pub(super) static SECTION: Section = Section {
 };
 
 pub(crate) static TABLE: TextTable = TextTable {
-    caption: "In the currency in which the experiment gives prices. GB and MB are powers of ten; a \
-        rate is the geometric mean of all repetitions. Less is better. A rate of a cache or of the \
-        load generator has no price.",
+    caption: "In the currency of the experiment's prices. GB and MB are powers of ten; a rate is \
+        the geometric mean of all repetitions. Less is better. The rate of a cache or of the load \
+        generator has no price.",
     // With more columns, the table becomes cards.
     class: |columns| match columns {
         0..=8 => "glance",

@@ -48,8 +48,8 @@ fn body(analysis: &Analysis) -> String {
         SECTION.name,
         SECTION.title,
         &format!(
-            "Everything above was drawn from the {} recorded runs ({}), which are embedded in this \
-             page: it can be drawn again from them.",
+            "Everything above was drawn from the {} recorded runs ({}) that are embedded in this \
+             page, and can be drawn from them again.",
             analysis.runs.len() + analysis.trials.len(),
             words::extent(analysis),
         ),

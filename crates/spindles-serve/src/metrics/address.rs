@@ -12,13 +12,14 @@ pub(super) fn parse(text: &str, allow_plaintext: bool) -> Result<SocketAddr, Str
         found.ok_or_else(|| format!("{text}: there is no such host"))?
     } else {
         return Err(format!(
-            "--metrics: {text:?} is no address: give PORT, as 9805, or HOST:PORT, as 127.0.0.1:9805"
+            "--metrics: {text:?} is not an address: give PORT, such as 9805, or HOST:PORT, such as \
+             127.0.0.1:9805"
         ));
     };
     if !address.ip().is_loopback() && !allow_plaintext {
         return Err(format!(
             "--metrics: {address}: other machines can reach it, and nothing is encrypted: give \
-             --allow-plaintext if the network is safe, or a PORT, {}, which only this machine \
+             --allow-plaintext if the network is safe, or only a PORT, {}, which only this machine \
              reaches",
             address.port()
         ));

@@ -62,7 +62,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_array_state",
         STATE,
-        "1 for the state of the array, and 0 for all others: healthy, degraded, failed.",
+        "1 for the current state of the array, 0 for the others: healthy, degraded, failed.",
         |facts, samples| {
             for array in &facts.arrays {
                 for state in STATES {
@@ -75,7 +75,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_array_members",
         STATE,
-        "Positions of the array with members of that state: active, rebuilding, missing.",
+        "Positions of the array by the state of their member: active, rebuilding, missing.",
         |facts, samples| {
             for array in &facts.arrays {
                 for state in MEMBER_STATES {
@@ -104,7 +104,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_array_journal_out",
         ARRAY,
-        "1 where the device of its own for the journal is out or not there, else 0.",
+        "1 if the dedicated journal device is out or missing, else 0.",
         |facts, samples| {
             of_arrays(facts, samples, |array| {
                 u64::from(array.status.journal == JournalStatus::DeviceOut)
@@ -114,32 +114,31 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_job_done_bytes",
         JOB,
-        "Bytes of the array that a job under way has gone through: rebuild, replace, scrub, \
-         resync.",
+        "Bytes of the array that the running job has processed: rebuild, replace, scrub, resync.",
         |facts, samples| of_jobs(facts, samples, |job| job.done_bytes),
     ),
     gauge(
         "spindles_job_size_bytes",
         JOB,
-        "Bytes of the array that a job under way goes through in all.",
+        "Bytes of the array that the running job processes in total.",
         |facts, samples| of_jobs(facts, samples, |job| job.total_bytes),
     ),
     gauge(
         "spindles_job_failed_stretches",
         JOB,
-        "Stretches of the array that a job under way could not do.",
+        "Stretches of the array that the running job could not process.",
         |facts, samples| of_jobs(facts, samples, |job| job.failed),
     ),
     gauge(
         "spindles_array_last_scrub_time_seconds",
         ARRAY,
-        "When the array was last scrubbed, in seconds since 1970; 0 where that is not known.",
+        "When the array was last scrubbed, in seconds since 1970; 0 if unknown.",
         |facts, samples| of_arrays(facts, samples, |array| array.last_scrub_s),
     ),
     gauge(
         "spindles_scrub_repaired_bytes",
         ARRAY,
-        "What the scrub under way, or else the last since opening, found wrong and repaired.",
+        "Errors that the running scrub, or else the last one since opening, found and repaired.",
         |facts, samples| {
             of_arrays(facts, samples, |array| {
                 array.status.scrub.repaired_blocks * u64::from(array.block_bytes)
@@ -149,7 +148,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_scrub_left_bytes",
         ARRAY,
-        "What a scrub, a rebuild or a client found wrong, and nothing repaired since.",
+        "Errors that a scrub, a rebuild or a client found, and that are not repaired yet.",
         |facts, samples| {
             of_arrays(facts, samples, |array| {
                 array.status.left_blocks * u64::from(array.block_bytes)
@@ -159,7 +158,8 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_scrub_disagreements",
         ARRAY,
-        "Rows of blocks that it found in disagreement, where nothing tells which is wrong.",
+        "Rows of blocks that the scrub found in disagreement, if nothing shows which block is \
+         wrong.",
         |facts, samples| {
             of_arrays(facts, samples, |array| array.status.scrub.disagreements);
         },
@@ -167,7 +167,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_member_active",
         MEMBER,
-        "1 where the member holds all that it should, else 0.",
+        "1 if the member holds all of its data, else 0.",
         |facts, samples| {
             of_members(facts, samples, |member, _| {
                 u64::from(member.state == Member::Active)
@@ -177,7 +177,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_member_slow",
         MEMBER,
-        "1 where the member is much slower than its peers, else 0.",
+        "1 if the member is much slower than its peers, else 0.",
         |facts, samples| of_members(facts, samples, |member, _| u64::from(member.slow)),
     ),
     counter(
@@ -215,7 +215,8 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_member_bad_bytes",
         MEMBER,
-        "What is not read of the member, because it refused to be written or could not be filled.",
+        "Places of the member that are not read, because it refused to be written or could not be \
+         filled.",
         |facts, samples| {
             of_members(facts, samples, |member, block_bytes| {
                 member.faults.bad_blocks * block_bytes
@@ -225,19 +226,19 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_member_hedged_reads_total",
         MEMBER,
-        "Reads of the member that redundancy was asked for too, because they waited for long.",
+        "Reads of the member that were also sent to other members, because they waited long.",
         |facts, samples| of_members(facts, samples, |member, _| member.hedged_reads),
     ),
     counter(
         "spindles_device_reads_total",
         MEMBER,
-        "Reads that the device was asked for. The member of the device of a journal is `journal`.",
+        "Reads sent to the device. The member of a journal device is `journal`.",
         |facts, samples| of_devices(facts, samples, |device| device.reads),
     ),
     counter(
         "spindles_device_writes_total",
         MEMBER,
-        "Writes that the device was asked for.",
+        "Writes sent to the device.",
         |facts, samples| of_devices(facts, samples, |device| device.writes),
     ),
     counter(
@@ -255,19 +256,19 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_device_flushes_total",
         MEMBER,
-        "Flushes that the device was asked for.",
+        "Flushes sent to the device.",
         |facts, samples| of_devices(facts, samples, |device| device.flushes),
     ),
     counter(
         "spindles_device_zeroings_total",
         MEMBER,
-        "Discards and write-zeroes that the device was asked for.",
+        "Discards and write-zeroes sent to the device.",
         |facts, samples| of_devices(facts, samples, |device| device.zeroings),
     ),
     counter(
         "spindles_device_zeroed_bytes_total",
         MEMBER,
-        "Bytes of these.",
+        "Bytes of discards and write-zeroes.",
         |facts, samples| of_devices(facts, samples, |device| device.bytes_zeroed),
     ),
     counter(
@@ -279,7 +280,7 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "spindles_device_busy_seconds_total",
         kind: Kind::CounterOfNs,
-        help: "How long at least one operation of the device was under way.",
+        help: "Time during which the device had at least one operation in flight.",
         labels: MEMBER,
         sample: |facts, samples| of_devices(facts, samples, |device| device.busy_ns),
     },
@@ -292,7 +293,7 @@ pub static METRICS: &[Metric] = &[
     gauge(
         "spindles_server_clients",
         SERVER,
-        "Clients that are connected.",
+        "Clients connected now.",
         |facts, samples| {
             let clients = u64::try_from(facts.numbers.clients.len());
             samples(&[&facts.name], clients.expect("64 bits"));
@@ -301,7 +302,7 @@ pub static METRICS: &[Metric] = &[
     counter(
         "spindles_server_connections_total",
         SERVER,
-        "Clients that have come.",
+        "Clients connected since serving began.",
         |facts, samples| samples(&[&facts.name], facts.numbers.served.connections),
     ),
     counter(
@@ -334,7 +335,7 @@ pub static METRICS: &[Metric] = &[
 pub static HISTOGRAMS: &[HistogramMetric] = &[
     HistogramMetric {
         name: "spindles_device_latency_seconds",
-        help: "How long operations of the device took: read, write.",
+        help: "Latency of operations of the device: read, write.",
         labels: MEMBER_OPERATION,
         sample: |facts, samples| {
             each_device(facts, &mut |array, member, device| {
@@ -346,7 +347,7 @@ pub static HISTOGRAMS: &[HistogramMetric] = &[
     },
     HistogramMetric {
         name: "spindles_server_latency_seconds",
-        help: "How long requests of clients took, in parts of at most 1 MiB: read, write.",
+        help: "Latency of requests of clients, in parts of at most 1 MiB: read, write.",
         labels: OPERATION,
         sample: |facts, samples| {
             samples(&[&facts.name, "read"], &facts.numbers.latencies.reads);

@@ -375,7 +375,7 @@ impl Answers {
             Some(Ask::Open { path, flags }) => self.open(path, *flags).map(Some),
             Some(Ask::Run { words }) => self.run(words).map(|()| None),
             Some(Ask::Echo) => Ok(None),
-            None => Err(Refused(Errno::INVAL, "it is no question")),
+            None => Err(Refused(Errno::INVAL, "it is not a question")),
         };
         if let Err(Refused(_, why)) = &done
             && !why.is_empty()
@@ -428,7 +428,7 @@ impl Answers {
                 }
             }
             _ => {
-                let why = "it is no block device and no file";
+                let why = "it is neither a block device nor a file";
                 return Err(Refused(Errno::PERM, why));
             }
         }

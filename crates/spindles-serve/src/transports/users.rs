@@ -124,7 +124,7 @@ pub fn by_users(users: &[User]) -> String {
     let named: Vec<String> = named.collect();
     let others = users.len() - named.len();
     match (named.is_empty(), others) {
-        (true, _) => "by whom can't be seen".to_owned(),
+        (true, _) => "by unknown users".to_owned(),
         (false, 0) => format!("by {}", named.join(", ")),
         (false, _) => format!("by {} and {others} more", named.join(", ")),
     }
@@ -263,6 +263,6 @@ mod tests {
         let users: Vec<User> = (0..7).map(|it| User::Loop(format!("p{it}"))).collect();
         assert_eq!(by_users(&users), "by p0, p1, p2, p3, p4 and 2 more");
         assert_eq!(by_users(&users[..1]), "by p0");
-        assert_eq!(by_users(&[]), "by whom can't be seen");
+        assert_eq!(by_users(&[]), "by unknown users");
     }
 }

@@ -4,8 +4,8 @@ use super::{Checker, Seen, Stateless};
 
 pub(super) static CHECKER: Checker = Checker {
     name: "buffers",
-    about: "the bytes of a write stay as they are until the disk has answered, and no read comes \
-        late into memory that clients have back",
+    about: "the bytes of a write do not change until the disk has answered, and no late read fills \
+        memory that clients have back",
     start: || {
         Box::new(Stateless(|_, seen| match *seen {
             Seen::DiskWrote {

@@ -175,7 +175,7 @@ impl Explorer<'_> {
                 && moment.machine.closed.is_none()
                 && !moment.machine.filling.is_empty()
             {
-                return Err("a rebuild does not come to an end".to_owned());
+                return Err("a rebuild does not end".to_owned());
             }
         }
         Ok(())
@@ -546,7 +546,7 @@ impl Explorer<'_> {
         machine.settle(&mut self.store, |_, machine| {
             let mut flights = machine.flights.iter();
             match flights.find(|flight| flight.io.operation != Operation::Read) {
-                Some(flight) => Err(format!("open read only, it does {:?}", flight.io)),
+                Some(flight) => Err(format!("open read-only, it does {:?}", flight.io)),
                 None => Ok(()),
             }
         })?;
@@ -627,7 +627,7 @@ impl Explorer<'_> {
             }
             steps += 1;
             if steps > STEPS_MAX {
-                return Err("it does not come to an end".to_owned());
+                return Err("it does not end".to_owned());
             }
         }
         if answered != blocks {

@@ -364,7 +364,7 @@ impl Machine {
                 self.complete(store, 0)?;
             }
         }
-        Err("it does not come to an end".to_owned())
+        Err("it does not end".to_owned())
     }
 
     /// Returns a hash of the visible state: the disks, and the operations in flight.

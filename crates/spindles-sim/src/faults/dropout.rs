@@ -4,7 +4,7 @@ use super::{Fault, Stateless};
 
 pub(super) static FAULT: Fault = Fault {
     name: "dropout",
-    about: "a disk is gone: what it was asked fails, some of it carried out",
+    about: "a disk is gone: its requests fail, some of them carried out",
     percent: 50,
     own_stream: false,
     start: |_| {

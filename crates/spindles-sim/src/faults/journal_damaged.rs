@@ -8,8 +8,8 @@ use crate::world::{Moment, Strike, World};
 
 pub(super) static FAULT: Fault = Fault {
     name: "journal_damaged",
-    about: "the disk that an array has for its journal is an old copy, rots or can't be read when \
-        a crash is recovered from",
+    about: "the dedicated journal disk is an old copy, corrupt or unreadable during recovery from \
+        a crash",
     percent: 40,
     own_stream: true,
     start: |_| Box::<JournalDamage>::default(),

@@ -12,7 +12,7 @@ const BATCHES: u64 = 6;
 
 pub(super) static FAULT: Fault = Fault {
     name: "journal_rot",
-    about: "blocks of a member's journal rot, or can't be read when a crash is recovered from",
+    about: "blocks of a member's journal are corrupt or unreadable during recovery from a crash",
     percent: 40,
     own_stream: true,
     start: |_| Box::<JournalRot>::default(),

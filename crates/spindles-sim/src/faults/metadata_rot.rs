@@ -8,7 +8,7 @@ use spindles_format::{AreaKind, CHECKSUM_PAGE_BYTES};
 
 pub(super) static FAULT: Fault = Fault {
     name: "metadata_rot",
-    about: "blocks of a member's bitmaps, lists or checksums rot, or can't be read",
+    about: "blocks of a member's bitmaps, lists or checksums are corrupt or unreadable",
     percent: 20,
     own_stream: true,
     start: |_| Box::<MetadataRot>::default(),

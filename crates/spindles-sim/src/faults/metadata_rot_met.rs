@@ -14,8 +14,8 @@ use spindles_format::{
 
 pub(super) static FAULT: Fault = Fault {
     name: "metadata_rot_met",
-    about: "blocks of a member's superblocks, bitmaps, lists or checksums rot, a scrub follows, \
-        then another member goes",
+    about: "blocks of a member's superblocks, bitmaps, lists or checksums are corrupt, a scrub \
+        follows, then another member drops out",
     percent: 20,
     own_stream: true,
     start: |_| Box::new(Stateless(rot_metadata_and_scrub)),

@@ -9,7 +9,7 @@ use spindles_engine::{Command, Member};
 
 pub(super) static FAULT: Fault = Fault {
     name: "replace",
-    about: "a disk that is alive is copied onto a blank one that takes its place",
+    about: "a working disk is copied onto a blank one that takes its place",
     percent: 40,
     own_stream: true,
     start: |_| {

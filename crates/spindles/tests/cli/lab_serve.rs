@@ -88,7 +88,7 @@ fn runs_are_shown_while_running_and_afterwards() {
         wait_for(&address, &state, "of 2000 runs done");
         wait_for(&address, &format!("/runs/{name}/"), "id=\"overview\"");
     }
-    assert!(get(&address, "/").contains("2 runs, 2 of them going now"));
+    assert!(get(&address, "/").contains("2 runs, 2 of them in progress"));
     signal(&killed, "-KILL");
     signal(&interrupted, "-INT");
     killed.wait().expect("it ends");

@@ -361,7 +361,7 @@ fn a_node_that_fails_is_named() {
     let run = lab.begun();
     end(&lab.agents(0)[0], "-TERM");
     let why = lab.why(run);
-    assert_eq!(why, "node 10.7.0.2: its agent was ended");
+    assert_eq!(why, "node 10.7.0.2: its agent was stopped");
     lab.assert_clean();
 
     let run = lab.begun();
@@ -509,14 +509,14 @@ fn a_node_is_reached_over_ssh() {
     refused(
         &good,
         &nowhere,
-        "nowhere is no folder: make it, or name another",
+        "nowhere is not a folder: make it, or name another",
     );
     let old = format!("{agent} --token-file x");
     refused(&good, &old, "unexpected argument '--token-file' found");
     refused(
         &good,
         "echo Welcome && sleep 100",
-        "what it says is not understood",
+        "it sent an unknown message",
     );
 }
 

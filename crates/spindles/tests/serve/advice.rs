@@ -263,9 +263,9 @@ fn reopening_an_array_reports_missing_members() {
     pool.run("status pool").says("healthy");
     pool.run("set pool --degraded-writes ask").says([
         "member 1, ",
-        "/b, is not there any more",
+        "/b, is missing now",
         "degraded",
     ]);
-    served.server.says("/b, is not there any more");
+    served.server.says("/b, is missing now");
     served.stop();
 }

@@ -13,8 +13,8 @@ fn a_kernel_without_ublk_is_reported() {
     let refused = pool.ends("serve pool --ublk auto", 1);
     let message = refused.error;
     let wanted = "spindles: this kernel has no ublk, or its module is not loaded (modprobe \
-        ublk_drv): serve with --nbd, of which nbd-client makes a block device, or with --fuse, of \
-        which losetup does\n";
+        ublk_drv): serve with --nbd and make a block device with nbd-client, or with --fuse and \
+        losetup\n";
     assert_eq!(message, wanted);
     // The server did not start, and left the array healthy.
     pool.does("status pool");

@@ -49,7 +49,7 @@ fn parse(
         }
         if let Some(header) = line.strip_prefix('[') {
             let Some((name, _)) = header.rsplit_once(']') else {
-                return Err(at(format!("\"{line}\" is no section: close it with ']'")));
+                return Err(at(format!("\"{line}\" is not a section: close it with ']'")));
             };
             let global_now = name.starts_with(GLOBAL);
             if !global_now {

@@ -51,19 +51,19 @@ pub(crate) fn check(options: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in options {
         if !OPTIONS.contains(&name.as_str()) {
             return Err(format!(
-                "fio's {name} is not for nodes: leave it out, or use some of {}",
+                "fio's {name} is not allowed on nodes: leave it out, or use any of {}",
                 OPTIONS.join(", ")
             ));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || ".,:-_%".contains(c);
         if value.is_empty() || !value.chars().all(plain) {
             return Err(format!(
-                "fio's {name} = {value} is not for nodes: use letters, digits and .,:-_%"
+                "fio's {name} = {value} is not allowed on nodes: use letters, digits and .,:-_%"
             ));
         }
         if name == "ioengine" && !ENGINES.contains(&value.as_str()) {
             return Err(format!(
-                "fio's ioengine {value} is not for nodes: use one of {}",
+                "fio's ioengine {value} is not allowed on nodes: use one of {}",
                 ENGINES.join(", ")
             ));
         }

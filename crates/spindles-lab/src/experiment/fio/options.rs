@@ -77,11 +77,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("profile", "it replaces the other options"),
     (
         "read_iolog",
-        "it replays I/O on files that the log names, and they would lose what they hold",
+        "it replays I/O on files that the log names, and would overwrite them",
     ),
     (
         "replay_redirect",
-        "it replays I/O on another device than the system",
+        "it replays I/O on a device other than the system",
     ),
     ("write_bw_log", WRITES_A_LOG),
     ("write_hist_log", WRITES_A_LOG),

@@ -303,8 +303,8 @@ fn check_direction(options: &BTreeMap<String, String>) -> Result<(), String> {
     };
     if direction_of(rw).contains("trim") {
         return Err(format!(
-            "fio's rw = {rw} is not supported, records have no figures of trims: use read, write, \
-             rw, randread, randwrite or randrw"
+            "fio's rw = {rw} is not supported, because records have no figures for trims: use \
+             read, write, rw, randread, randwrite or randrw"
         ));
     }
     Ok(())

@@ -44,8 +44,7 @@ impl Reader<'_> {
             if !workloads.contains(&&**name) {
                 let names = workloads.join(", ");
                 let what = format!(
-                    "weight of \"{name}\": it is none of the workloads: use one of \
-                        {names}"
+                    "weight of \"{name}\": there is no such workload: use one of {names}"
                 );
                 return Err(self.at(&weight.span(), what));
             }

@@ -51,14 +51,14 @@ impl Reader<'_> {
         let span = raw.nodes.as_ref().map_or(0..0, Spanned::span);
         let mut seen = BTreeSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
-            let what = format!("node {twice} is there twice: name each once");
+            let what = format!("node {twice} is listed twice: name each once");
             return Err(self.at(&span, what));
         }
         let listen = raw.listen.as_ref().map(|text| {
             ip_address(text.get_ref()).ok_or_else(|| {
                 let what = format!(
-                    "listen = \"{}\" is no address: give the one of this machine that nodes reach, \
-                     such as \"10.0.0.1\"",
+                    "listen = \"{}\" is not an address: give the address at which nodes reach this \
+                     machine, such as \"10.0.0.1\"",
                     text.get_ref()
                 );
                 self.at(&text.span(), what)
@@ -89,7 +89,7 @@ impl Reader<'_> {
             let others = [("nodes", nodes), ("device", span_of(raw.device.as_ref()))];
             self.refuse(others, |key| match work {
                 Work::Copy(_) => format!("`{key}` is among the parameters of copy"),
-                _ => format!("`{key}` is of workloads on nodes: add `on = \"nodes\"`"),
+                _ => format!("`{key}` is for workloads on nodes: add `on = \"nodes\"`"),
             })?;
             return Ok(None);
         };
@@ -112,7 +112,7 @@ impl Reader<'_> {
             Work::Files(_) => {}
             Work::Copy(_) => return wrong("copy runs on nodes by itself: leave `on` out"),
             Work::Blocks(_) | Work::Newfs(_) => {
-                return wrong("on nodes run workloads on files, and fio: choose one of these");
+                return wrong("nodes run only workloads on files, and fio: choose one of these");
             }
         }
         if let (Some(device), Work::Files(_)) = (&raw.device, work) {
@@ -121,7 +121,8 @@ impl Reader<'_> {
         }
         let count = self.count(raw.nodes.as_ref(), "nodes", 1, NODES_MAX)?;
         let Some(count) = count else {
-            return wrong("on how many nodes? add `nodes`, a number or a list such as [1, 2, 4]");
+            return wrong("the number of nodes is missing: add `nodes`, a number or a list such as \
+                [1, 2, 4]");
         };
         Ok(Some(OnNodes {
             count: u32::try_from(count).expect("checked"),

@@ -72,8 +72,8 @@ impl Reader<'_> {
             return Err(self.at(
                 &name.span(),
                 format!(
-                    "\"{text}\" is no name: use letters, digits, '-', '_', '+', '.' and spaces, \
-                     none of them at an end"
+                    "\"{text}\" is not a valid name: use letters, digits, '-', '_', '+', '.' and \
+                     spaces, none of them at an end"
                 ),
             ));
         }
@@ -114,7 +114,7 @@ impl Reader<'_> {
         let names = names.join(", ");
         Err(self.at(
             span,
-            format!("{what} \"{name}\" is none of the systems: use one of {names}"),
+            format!("{what} \"{name}\" is not a system of the experiment: use one of {names}"),
         ))
     }
 

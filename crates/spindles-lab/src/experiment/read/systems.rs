@@ -68,7 +68,7 @@ impl Reader<'_> {
             if let Some(twice) = paths.iter().find(|path| !seen.insert(*path)) {
                 return Err(self.at(
                     &value.span(),
-                    format!("{twice} is twice among the members: name each device once"),
+                    format!("{twice} is listed twice among the members: name each device once"),
                 ));
             }
         }
@@ -231,7 +231,7 @@ impl Reader<'_> {
             let mkfs = span_of(raw.mkfs.as_ref());
             let without = [("mkfs", mkfs), ("mount", span_of(raw.mount.as_ref()))];
             self.refuse(without, |key| {
-                format!("`{key}` is of a file system: add `fs = \"ext4\"` to the system")
+                format!("`{key}` is for a file system: add `fs = \"ext4\"` to the system")
             })?;
             return Ok(None);
         };
@@ -261,7 +261,7 @@ impl Reader<'_> {
                 ("loops", span_of(raw.loops.as_ref())),
             ];
             self.refuse(others, |key| {
-                format!("`{key}` is of a system that a command makes: add `up = \"..\"`")
+                format!("`{key}` is for a system made by commands: add `up = \"..\"`")
             })?;
             return Ok(None);
         };

@@ -52,7 +52,7 @@ impl Reader<'_> {
             .as_ref()
             .filter(|systems| systems.get_ref().is_empty())
         {
-            let what = "`systems` names none: name some, or leave it out for all".to_owned();
+            let what = "`systems` is empty: name some systems, or leave it out for all".to_owned();
             self.keep::<()>(Err(self.at(&systems.span(), what)));
         }
         let jobs: Vec<_> = JOBS.iter().map(|job| job.name).collect();
@@ -76,7 +76,8 @@ impl Reader<'_> {
         };
         if spec.beside.is_some() && !spec.blocks().is_some_and(BlockWork::on_one) {
             let what = match spec.work {
-                Work::Blocks(_) => "it runs on each member, and no job does: leave `beside` out",
+                Work::Blocks(_) => "it runs on each member, where no job can run: leave `beside` \
+                    out",
                 Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => {
                     "it does not run on an open array, so no job can run alongside it: leave \
                      `beside` out"
@@ -171,8 +172,8 @@ impl Reader<'_> {
         if shrunk < LEAST.max(u64::from(kind.chunk_bytes)) {
             let least = LEAST.max(u64::from(kind.chunk_bytes));
             let what = format!(
-                "at a scale of {} {} would work on less than {}, and its figures say nothing: \
-                 choose a scale of at least {:.3}",
+                "at a scale of {} {} would work on less than {}, and its figures would say \
+                 nothing: choose a scale of at least {:.3}",
                 self.tuning.scale,
                 kind.name,
                 SizeBytes(least).typed(),
@@ -235,7 +236,7 @@ impl Reader<'_> {
         let path = value.get_ref().as_str().unwrap_or_default();
         archive::read(Path::new(path)).map_err(|error| {
             let what = format!(
-                "{ARCHIVE} = \"{path}\": {error}: give an archive of tar that is not compressed"
+                "{ARCHIVE} = \"{path}\": {error}: give an uncompressed tar archive"
             );
             self.at(&value.span(), what)
         })

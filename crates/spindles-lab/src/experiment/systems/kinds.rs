@@ -111,7 +111,8 @@ pub(crate) static ASSEMBLED: Kind = Kind {
 pub(crate) static FOLDER: Kind = Kind {
     name: "folder",
     syntax: "folder:PATH",
-    summary: "a folder, and so whatever is mounted there; workloads on blocks get a file in it",
+    summary: "a folder, and with it whatever is mounted there; workloads on blocks get a file in \
+        it",
     exists: false,
     claims: |text| text.starts_with("folder:") || Path::new(text).is_dir(),
     check: |text| match folder_path(text) {
@@ -129,7 +130,8 @@ pub(crate) fn folder_path(text: &str) -> &str {
 pub(crate) static DEVICE: Kind = Kind {
     name: "device",
     syntax: "DEVICE, FILE, nbd://HOST/EXPORT, mem:SIZE or null:SIZE",
-    summary: "a block device, a file, memory or nothing, as it is: kernel RAID and controllers too",
+    summary: "a block device, a file, memory or nothing, used directly: also kernel RAID and \
+        controllers",
     exists: true,
     claims: |_| true,
     check: |_| Ok(()),

@@ -23,8 +23,8 @@ pub(crate) fn check(target: &str, members: usize) -> Result<(), String> {
     let all: Vec<String> = known.iter().map(|name| format!("${name}")).collect();
     checked.map(drop).map_err(|name| {
         format!(
-            "`{name}` in `target` stands for nothing: there are {} (`takes` says how many \
-             members); a path with a `$` of its own can't be written here: link to it",
+            "`{name}` in `target` is not defined: there are {} (`takes` is the number of members); \
+             to name a path that contains `$`, make a link to it",
             all.join(", ")
         )
     })

@@ -192,7 +192,7 @@ pub(crate) static FLUSHES: SystemOption = SystemOption {
 
 pub(crate) static THROUGH: SystemOption = SystemOption {
     name: "through",
-    is_for: || "`single`, devices and files, where the kernel needs them as a device".to_owned(),
+    is_for: || "`single`, devices and files, if the kernel needs them as a device".to_owned(),
     means_something: |it| !it.by_commands && (it.is(&SINGLE) || it.is(&DEVICE)) && it.outlives,
 };
 
@@ -201,8 +201,8 @@ impl SystemOption {
     pub(crate) fn refused_by(&self, system: &str) -> String {
         let Self { name, is_for, .. } = self;
         format!(
-            "`{name}` means nothing for system \"{system}\", it is for {}: leave it out here; at \
-             the head of the file it is for all systems that it means something for",
+            "`{name}` has no effect on system \"{system}\", it is for {}: leave it out here, or \
+             set it at the head of the file for all such systems",
             is_for()
         )
     }
@@ -212,7 +212,7 @@ impl SystemOption {
     pub(crate) fn refused_by_all(&self) -> String {
         let Self { name, is_for, .. } = self;
         format!(
-            "`{name}` means nothing for any of these systems, it is for {}: leave it out",
+            "`{name}` has no effect on any of these systems, it is for {}: leave it out",
             is_for()
         )
     }

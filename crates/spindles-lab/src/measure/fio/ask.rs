@@ -28,7 +28,7 @@ pub(crate) fn ask(work: &FioWork) -> Result<(), Refusal> {
         .filter(|line| !line.is_empty() && !line.starts_with(' ') && !line.ends_with("dropped"));
     let said: Vec<&str> = said.map(|line| line.trim_end_matches('.')).collect();
     let said = match said.as_slice() {
-        [] => "it said nothing".to_owned(),
+        [] => "it printed nothing".to_owned(),
         said => said.join(", "),
     };
     Err(Refusal::Option(format!(

@@ -13,7 +13,7 @@ pub(crate) fn read(said: &str, run: &mut Run) -> Result<(), String> {
     let from = from.ok_or("fio printed no JSON")?;
     let mut documents = serde_json::Deserializer::from_str(&said[from..]).into_iter::<Value>();
     let document = documents.next().ok_or("fio printed no JSON")?;
-    let document = document.map_err(|error| format!("what fio printed is no JSON: {error}"))?;
+    let document = document.map_err(|error| format!("fio's output is not JSON: {error}"))?;
     let job = &document["jobs"][0];
     let count = |key: &str| job[key].as_u64().unwrap_or(0);
     // Errors skipped by `continue_on_error` and `ignore_error` count, too.
@@ -51,7 +51,7 @@ pub(crate) fn read(said: &str, run: &mut Run) -> Result<(), String> {
         }
     }
     if runtime_ms == 0 || operations == 0 {
-        return Err("fio did nothing in its time: give it a longer runtime".to_owned());
+        return Err("fio finished no operation in its time: give it a longer runtime".to_owned());
     }
     run.operations = operations;
     run.counted = match run.workload.rate {

@@ -107,7 +107,7 @@ impl UnderTest<'_> {
             }
             go_on(interrupt).map_err(|_| Failure::Interrupted)?;
             if !target.work() {
-                let why = format!("the {} does not come to its end", job.name);
+                let why = format!("the {} does not end", job.name);
                 return Err(Failure::Failed(why));
             }
         }

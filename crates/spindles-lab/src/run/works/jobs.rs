@@ -73,7 +73,7 @@ static SCRUB: JobRun = JobRun {
             repair: Repair::Nothing,
         };
         let begun = open.begin_scrub(scrub);
-        begun.map_err(|why| format!("no scrub begins: {why:?}"))?;
+        begun.map_err(|why| format!("the scrub can't begin: {why:?}"))?;
         Ok(open)
     },
     progress: |target| {

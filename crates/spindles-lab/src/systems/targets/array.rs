@@ -83,7 +83,7 @@ struct Array {
 
 /// Error for operations that need an array with superblocks.
 const ON_MEMORY: &str =
-    "an array in memory has no superblocks to rebuild or to grow by: give files";
+    "an array in memory can't be rebuilt or grown, because it has no superblocks: give files";
 
 impl Array {
     /// Assembles the array from these of its devices, and its journal.
@@ -140,7 +140,8 @@ impl System for Array {
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {
         if !self.superblocks {
-            return Err("an array in memory is no device of the kernel's: give files".to_owned());
+            return Err("an array in memory can't be a block device of the kernel: give \
+                files".to_owned());
         }
         let all: Vec<_> = self.devices.iter().chain(&self.journal).cloned().collect();
         Exported::of_array(&all, &self.options, program)

@@ -30,9 +30,9 @@ pub(crate) fn can_name(commands: &Commands, members: &[String]) -> Result<(), St
     match taken.filter(is_named).find(|it| it.contains(splits)) {
         None => Ok(()),
         Some(member) => Err(format!(
-            "the shell would take {member} in {MEMBERS} for something else: give it a name \
-             without spaces and wildcards, such as a link, or write \"$MEMBER0\" \"$MEMBER1\" \
-             .., in double quotes"
+            "the shell would split or expand {member} in {MEMBERS}: give it a name without spaces \
+             and wildcards, such as a link, or write \"$MEMBER0\" \"$MEMBER1\" .., in double \
+             quotes"
         )),
     }
 }
@@ -92,11 +92,11 @@ impl Made {
             found.map(|(_, value)| value.clone())
         };
         let replaced = names::filled_in(target, value)
-            .map_err(|name| format!("`{name}` in `target` stands for nothing"))?;
+            .map_err(|name| format!("`{name}` in `target` is not defined"))?;
         if target.starts_with(DIR) && !site.force && is_of_others(&replaced, &folder) {
             return Err(format!(
-                "{target} is outside of the folder of the lab, and what it holds would be lost: \
-                 say --force if that may be"
+                "{target} is outside the lab's folder, and its contents would be lost: use --force \
+                 to overwrite them"
             ));
         }
         let target = replaced;

@@ -17,7 +17,7 @@ pub(super) static OPENER: Opener = Opener {
         let folder = PathBuf::from(folder_path(text));
         if !folder.is_dir() {
             return Err(format!(
-                "{} is no folder: make it, or name another",
+                "{} is not a folder: make it, or name another",
                 folder.display()
             ));
         }

@@ -11,7 +11,8 @@ const BUSY: f64 = 0.9;
 pub(super) static RULE: Rule = Rule {
     name: "bus",
     words: "the bus or controller that the members share",
-    when: "members together reach less than 90 % of their sum alone, and here 90 % of that",
+    when: "the members together read less than 90 % of their rates alone in sum, and move 90 % of \
+        that here",
     explains: &["one-slow-member", "one-hot-member", "flushes", "members"],
     refuses: false,
     read: |facts| {
@@ -27,7 +28,8 @@ pub(super) static RULE: Rule = Rule {
                 .all(|link| link.busy.is_some_and(|busy| busy < 0.8)),
             stands_out: false,
             evidence: format!(
-                "the members moved {} together; they read {} together, and {} by themselves",
+                "the members moved {}; at most they read {} together, and {} in sum when each \
+                 reads alone",
                 megabytes(rate),
                 megabytes(together),
                 megabytes(sum)

@@ -16,8 +16,8 @@ const WAITS_READY: f64 = 0.3;
 pub(super) static RULE: Rule = Rule {
     name: "cpu",
     words: "the CPUs of the machine",
-    when: "90 % of all CPU time is used, or one thread waits for a CPU in half of the time, or in \
-        30 % of it and is on one in the rest",
+    when: "90 % of all CPU time is used, or one thread waits for a CPU half of the time, or 30 % \
+        of it and uses one in the rest",
     explains: &["cpu-of-one-thread", "too-few-actors"],
     refuses: false,
     read: |facts| {
@@ -27,7 +27,7 @@ pub(super) static RULE: Rule = Rule {
             .filter(|longest| longest.waits > 0.0)
             .map(|longest| {
                 format!(
-                    ", {} was on one in {} of the time and waited for one in {}",
+                    "; {} used one {} of the time and waited for one {} of it",
                     longest.name,
                     percent(longest.on_cpu),
                     percent(longest.waits)

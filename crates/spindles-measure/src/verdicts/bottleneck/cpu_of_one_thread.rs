@@ -8,7 +8,7 @@ const BUSY: f64 = 0.9;
 pub(super) static RULE: Rule = Rule {
     name: "cpu-of-one-thread",
     words: "the CPU time of one thread",
-    when: "one thread is on a CPU in 90 % of the time",
+    when: "one thread uses a CPU 90 % of the time",
     explains: &[],
     refuses: false,
     read: |facts| {
@@ -19,7 +19,7 @@ pub(super) static RULE: Rule = Rule {
             certain: facts.cpu_busy < 0.8,
             stands_out: false,
             evidence: format!(
-                "{} was on a CPU in {} of the time",
+                "{} used a CPU {} of the time",
                 thread.name,
                 percent(thread.on_cpu)
             ),

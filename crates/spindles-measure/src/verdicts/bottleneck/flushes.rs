@@ -8,8 +8,8 @@ const SHARE: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "flushes",
     words: "waiting for flushes",
-    when: "actors spend half of their time in `fsync` and its like, or on a file system mounted \
-        `sync` in what changes something",
+    when: "actors spend half of their time in `fsync` and similar calls, or, on a file system \
+        mounted `sync`, in calls that change something",
     explains: &["members", "metadata", "too-few-actors"],
     refuses: false,
     read: |facts| {
@@ -26,7 +26,7 @@ pub(super) static RULE: Rule = Rule {
                 "actors spent {} of their time in {}{}",
                 percent(share),
                 if facts.mounted_sync {
-                    "what is durable when it returns (mounted `sync`)"
+                    "calls that return once durable (mounted `sync`)"
                 } else {
                     "flushes"
                 },

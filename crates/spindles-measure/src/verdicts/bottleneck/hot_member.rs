@@ -7,9 +7,9 @@ use super::{Reading, Rule};
 
 pub(super) static RULE: Rule = Rule {
     name: "one-hot-member",
-    words: "one member that is asked for more than the others",
-    when: "one member is busy in 90 % of the time, 1.2 times the mean or without an arm and with 3 \
-        times the requests in flight, and is asked for 1.25 times what others are",
+    words: "one member that gets more requests than the others",
+    when: "one member gets 1.25 times the requests of the others and is busy 90 % of the time: 1.2 \
+        times the mean, or with 3 times the requests in flight if it has no arm",
     explains: &["flushes", "members", "metadata"],
     refuses: false,
     read: |facts| {

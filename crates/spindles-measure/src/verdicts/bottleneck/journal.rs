@@ -7,9 +7,8 @@ const SHARE: f64 = 0.5;
 
 pub(super) static RULE: Rule = Rule {
     name: "journal",
-    words: "the device of the journal",
-    when: "half of the actors' time passes with waiting for the device that the journal has for \
-        itself",
+    words: "the journal device",
+    when: "actors spend half of their time waiting for a dedicated journal device",
     explains: &[
         "cpu",
         "cpu-of-one-thread",
@@ -33,8 +32,8 @@ pub(super) static RULE: Rule = Rule {
             certain: share >= SHARE,
             stands_out: false,
             evidence: format!(
-                "{}, the device of the journal, was {} busy and took {} to answer; {} of the \
-                 actors' time passed with waiting for it",
+                "{}, the journal device, was {} busy and took {} to answer; actors waited for it \
+                 {} of their time",
                 journal.name,
                 percent(journal.busy),
                 milliseconds(journal.answer_s),

@@ -7,7 +7,7 @@ use crate::ceiling;
 pub(super) static RULE: Rule = Rule {
     name: "load-generator",
     words: "the load generator",
-    when: "the rate is at least 70 % of what the harness does on a target that does nothing",
+    when: "the rate is at least 70 % of the harness's own rate on a target that does nothing",
     explains: &[],
     refuses: true,
     read: |facts| {
@@ -17,7 +17,7 @@ pub(super) static RULE: Rule = Rule {
             certain: true,
             stands_out: false,
             evidence: format!(
-                "the rate is {:.0} % of what the harness does on a target that does nothing",
+                "the rate is {:.0} % of the harness's own rate on a target that does nothing",
                 facts.per_second / ceiling * 100.0
             ),
             intervention: Intervention::SecondGenerator,

@@ -26,9 +26,9 @@ const DONE: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "members",
     words: "the members",
-    when: "members are busy in 90 % of the time and at 85 % of their rate alone, or have arms to \
-        move, or requests wait there; or 80 % of the actors wait there, half of that for each \
-        other",
+    when: "members are busy 90 % of the time, and reach 85 % of their rate alone, have arms to \
+        move, or have waiting requests; or 80 % of the actors wait for them, half of these behind \
+        each other",
     explains: &["flushes", "metadata", "too-few-actors"],
     refuses: false,
     read: |facts| {

@@ -12,8 +12,8 @@ const FLAT: f64 = 1.2;
 pub(super) static RULE: Rule = Rule {
     name: "metadata",
     words: "metadata or a lock",
-    when: "several actors spend half of their time on names and attributes, and nothing is used to \
-        60 %",
+    when: "several actors spend half of their time on names and attributes, and no resource \
+        reaches 60 % of its limit",
     explains: &["too-few-actors"],
     refuses: false,
     read: |facts| {
@@ -29,8 +29,8 @@ pub(super) static RULE: Rule = Rule {
             certain: facts.more_actors.is_some(),
             stands_out: false,
             evidence: format!(
-                "actors spent {} of their time on names and attributes, and {name}, nearest its \
-                 limit, was at {} of it",
+                "actors spent {} of their time on names and attributes, and the resource nearest \
+                 its limit, {name}, was at {} of it",
                 percent(share),
                 percent(most)
             ),

@@ -412,9 +412,9 @@ mod tests {
             .for_each(|member| member.busy = 0.98);
         assert_eq!(
             decide(&facts).words(),
-            "The bottleneck is undetermined, more than one cause is near its limit: the CPUs were \
-             95 % busy with the run; members were 98 % busy with 1.4 requests of all programs in \
-             flight at each, at 1 % of their rate alone."
+            "The bottleneck is undetermined, because more than one cause came near its limit: the \
+             CPUs were 95 % busy with the run; members were 98 % busy with 1.4 requests of all \
+             programs in flight at each, at 1 % of their rate alone."
         );
     }
 

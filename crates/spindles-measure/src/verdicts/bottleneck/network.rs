@@ -11,8 +11,8 @@ const HELD_BACK: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "network",
     words: "the network",
-    when: "a link carries 90 % of what it can in one direction, or, where that is unknown, holds \
-        back half of its packets",
+    when: "a link carries 90 % of its capacity in one direction or, if that is unknown, holds back \
+        half of its packets",
     explains: &[
         // Other programs may keep its threads from a CPU, but a full link would be no faster
         // otherwise.
@@ -40,8 +40,8 @@ pub(super) static RULE: Rule = Rule {
             certain: link.busy.is_some_and(|busy| busy >= BUSY),
             stands_out: false,
             evidence: format!(
-                "{} carried {busy} of what it can, and held back or dropped {:.1} packets for each \
-                 64 KiB",
+                "{} carried {busy} of its capacity, and held back or dropped {:.1} packets for \
+                 each 64 KiB",
                 link.name, link.held_back
             ),
             intervention: Intervention::ShapeLink,

@@ -16,10 +16,9 @@ const SHARE: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "one-slow-member",
     words: "one slow member",
-    when: "in most runs one member takes 3 times as long to answer as the others, and half of the \
-        actors' time passes with waiting for that; or it is busy in 90 % of the time, 1.2 times \
-        the mean or without an arm and with 3 times the requests in flight; and it is asked for \
-        no more than others",
+    when: "one member gets no more requests than the others; in most runs it takes 3 times as long \
+        to answer, and actors wait for it half of their time; or it is busy 90 % of the time: 1.2 \
+        times the mean, or with 3 times the requests in flight if it has no arm",
     explains: &[
         "cpu",
         "cpu-of-one-thread",
@@ -67,7 +66,7 @@ pub(super) fn evidence(facts: &Facts, member: &MemberFacts) -> String {
         .map(|member| member.requests_per_s)
         .sum();
     format!(
-        "{} was {} busy, all {} members {} on average, and it had {} of the requests",
+        "{} was {} busy, the {} members {} on average, and it got {} of the requests",
         member.name,
         percent(member.busy),
         facts.members.len(),

@@ -13,8 +13,8 @@ const GAIN: f64 = 0.5;
 pub(super) static RULE: Rule = Rule {
     name: "too-few-actors",
     words: "too few requests at once",
-    when: "nothing is used to 60 %, 40 % of the actors are seen somewhere, and more of them, where \
-        that was measured, bring more",
+    when: "no resource reaches 60 % of its limit, 40 % of the actors are accounted for, and more \
+        actors raise the rate, if that was measured",
     explains: &[],
     refuses: false,
     read: |facts| {
@@ -28,8 +28,8 @@ pub(super) static RULE: Rule = Rule {
             certain: facts.more_actors.is_some(),
             stands_out: false,
             evidence: format!(
-                "{:.0} actor{} for one answer at a time, and what is nearest its limit, {name}, is \
-                 at {} of it",
+                "{:.0} actor{} for one answer at a time, and the resource nearest its limit, \
+                 {name}, was at {} of it",
                 facts.actors,
                 if facts.actors > 1.0 {
                     "s wait"

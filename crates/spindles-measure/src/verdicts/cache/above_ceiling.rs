@@ -15,9 +15,9 @@ const REORDERED: f64 = 3.0;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C5",
     name: "above-ceiling",
-    when: "more is read than the members, or the one device beneath them, read alone in sum (three \
-        times that where they have no arms, since they do several things at once), more than a \
-        link carries, or more at random than arms can move",
+    when: "more is read than the members, or the one device below them, read alone in sum (three \
+        times that without arms, because such devices serve requests in parallel); or more than a \
+        link carries; or more at random than arms can move",
     decide: |facts| {
         let evidence = in_order(facts).or_else(|| at_random(facts))?;
         Some(CacheVerdict {
@@ -42,8 +42,8 @@ fn in_order(facts: &Facts) -> Option<String> {
         .filter_map(|link| link.bytes_per_s_max)
         .reduce(|a, b| a + b);
     let ceilings = [
-        ("the devices may read in sum", members),
-        ("the links carry", links),
+        ("the devices together can read", members),
+        ("the links can carry", links),
     ];
     ceilings.into_iter().find_map(|(what, most)| {
         let most = most.filter(|most| facts.per_second > ABOVE * most)?;
@@ -61,8 +61,8 @@ fn at_random(facts: &Facts) -> Option<String> {
     let most = REORDERED * facts.sum_alone(|it| it.random_reads_per_s)?;
     (facts.reads_per_s > most).then(|| {
         format!(
-            "{:.0} reads a second, and arms that may choose the order move to {most:.0} places at \
-             most",
+            "{:.0} reads a second, and arms that choose the order reach {most:.0} places a second \
+             at most",
             facts.reads_per_s
         )
     })

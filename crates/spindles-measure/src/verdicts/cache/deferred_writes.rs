@@ -10,8 +10,8 @@ const SETTLE_NS_MIN: f64 = 5e6;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C2",
     name: "deferred-writes",
-    when: "more than 5 % of the bytes to be written were not on the devices when the clock \
-        stopped; more than 20 %: a cache figure",
+    when: "more than 5 % of the written bytes were not on the devices when the clock stopped; more \
+        than 20 %: a cache figure",
     decide: |facts| {
         let written = to_f64(facts.application.written);
         let due = written * facts.write_amplification_min;
@@ -32,10 +32,7 @@ pub(super) static RULE: CacheRule = CacheRule {
             String::new()
         };
         let settled = if facts.settle_ns >= SETTLE_NS_MIN {
-            format!(
-                "; it took another {:.2} s until it was",
-                facts.settle_ns / 1e9
-            )
+            format!("; writing it took another {:.2} s", facts.settle_ns / 1e9)
         } else {
             String::new()
         };
@@ -44,7 +41,7 @@ pub(super) static RULE: CacheRule = CacheRule {
             rule: RULE.name,
             grade: found?,
             evidence: format!(
-                "{} of the data to be written was not on the devices when the clock \
+                "{} of the written data was not on the devices when the clock \
                  stopped{waited}{settled}",
                 percent(share),
             ),

@@ -10,8 +10,8 @@ const TIMES: f64 = 2.0;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C4",
     name: "fits-in-memory",
-    when: "files are smaller than twice the memory, go through the page cache, and it was not \
-        emptied before",
+    when: "files smaller than twice the memory go through the page cache, which was not emptied \
+        first",
     decide: |facts| {
         let (files, memory) = (
             to_f64(facts.cache.file_bytes),

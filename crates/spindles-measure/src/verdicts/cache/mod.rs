@@ -235,7 +235,7 @@ mod tests {
         facts.waiting_bytes = f64::from(16 << 20);
         facts.settle_ns = 70e6;
         let evidence = decide(&facts)[0].evidence.clone();
-        let end = "; 16 MiB of a run waited in memory; it took another 0.07 s until it was";
+        let end = "; 16 MiB of a run waited in memory; writing it took another 0.07 s";
         assert!(evidence.ends_with(end), "{evidence}");
     }
 

@@ -8,8 +8,8 @@ use crate::statistics::plateaus;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C6",
     name: "plateaus",
-    when: "the rate of the same work falls in steps as its size grows, and this size is not on the \
-        lowest",
+    when: "the rate of the same work falls in steps as its size grows, and this size is above the \
+        lowest step",
     decide: |facts| {
         let found = plateaus(&facts.sweep);
         let steps: Vec<String> = found
@@ -35,7 +35,8 @@ pub(super) static RULE: CacheRule = CacheRule {
                 Grade::Note
             },
             evidence: format!(
-                "the rate falls {} as sizes grow, and is {above:.1} times that of the largest here",
+                "the rate falls {} as sizes grow, and here is {above:.1} times that of the largest \
+                 size",
                 steps.join(" and ")
             ),
             intervention: Intervention::LargerFiles,

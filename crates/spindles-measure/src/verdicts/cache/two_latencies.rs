@@ -12,9 +12,9 @@ const HITS_MAX: f64 = 0.95;
 pub(super) static RULE: CacheRule = CacheRule {
     id: "C7",
     name: "two-latencies",
-    when: "reads that pass the page cache by, or whose devices were not counted, take one of two \
-        times at least 4 times apart; the share of the short ones is the estimate of the hits; a \
-        note, since arms do the same",
+    when: "reads that bypass the page cache, or whose devices were not counted, take one of two \
+        times at least 4 times apart; the share of the short ones estimates the hits; only a note, \
+        because arms have the same effect",
     decide: |facts| {
         // One much slower member makes two latencies without any cache.
         facts.straggler().is_none().then_some(())?;
@@ -28,8 +28,8 @@ pub(super) static RULE: CacheRule = CacheRule {
             rule: RULE.name,
             grade: grade(modes.share_below).and(Some(Grade::Note))?,
             evidence: format!(
-                "{} of the reads took about {}, the others about {}: hits and misses of a \
-                 cache, or requests of which some move an arm",
+                "{} of the reads took about {}, the others about {}: hits and misses of a cache, \
+                 or requests with and without a seek",
                 percent(modes.share_below),
                 microseconds(modes.low),
                 microseconds(modes.high)

@@ -120,7 +120,7 @@ impl Leaving {
             let path = self.path.display();
             let is_there = !matches!(mounted_on(&self.path), Ok(None));
             is_there.then(|| {
-                format!("{path} could not be unmounted: {error}; umount {path} takes it away")
+                format!("{path} could not be unmounted: {error}; run `umount {path}`")
             })
         })
     }

@@ -44,8 +44,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) static TRANSPORT: Transport = Transport {
     name: "fuse",
     value: "FILE",
-    help: "Be that file, for every program and for loop devices; of several arrays, one for each, \
-        in their order",
+    help: "Serve the array as this file, for all programs and loop devices; for several arrays, \
+        give one file each, in order",
     is_shared: false,
     watched: Some(mounted::find),
     bind,
@@ -163,9 +163,9 @@ impl Listener for Mounting {
         let remark = || {
             let path = self.place.path().display();
             format!(
-                "only processes that share the mounts of this one find the array at {path}, others \
-                 an ordinary file: a service of systemd has mounts of its own, unless its unit \
-                 says otherwise, as shown in administration.md"
+                "only processes that share this one's mounts find the array at {path}; others find \
+                 an ordinary file. A systemd service has mounts of its own, unless its unit says \
+                 otherwise: see administration.md"
             )
         };
         self.is_hidden.then(remark)

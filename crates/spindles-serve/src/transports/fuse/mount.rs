@@ -122,7 +122,7 @@ fn unmount_with_helper(path: &Path, lazily: bool) -> io::Result<()> {
 
 fn no_helper(error: &io::Error) -> io::Error {
     let what = format!(
-        "only root may do it without {HELPER} (Debian: fuse3), and that can't be run: {error}"
+        "only root may mount without {HELPER} (Debian: fuse3), which can't be run: {error}"
     );
     io::Error::new(error.kind(), what)
 }

@@ -29,8 +29,7 @@ pub(super) enum PlaceError {
         source: io::Error,
     },
     /// The path is no regular file.
-    #[error("{} is no regular file: give a path where there is nothing, or an empty \
-        file", .0.display())]
+    #[error("{} is not a regular file: give a path where there is nothing, or an empty file", .0.display())]
     NoFile(PathBuf),
     /// The file has contents, which a mount would hide.
     #[error(
@@ -43,8 +42,7 @@ pub(super) enum PlaceError {
         path", .0.display())]
     Mounted(PathBuf),
     /// An array is about to be mounted on it.
-    #[error("{} is what another array is to be mounted on: give each a path of its \
-        own", .0.display())]
+    #[error("{} is given for two arrays: give each a path of its own", .0.display())]
     Taken(PathBuf),
 }
 
@@ -144,7 +142,7 @@ impl Drop for MountPoint {
 /// mount returns errors.
 fn absolute(asked: &Path) -> io::Result<PathBuf> {
     let name = asked.file_name();
-    let name = name.ok_or_else(|| io::Error::other("this is no path of a file"))?;
+    let name = name.ok_or_else(|| io::Error::other("this is not the path of a file"))?;
     let folder = asked.parent().filter(|path| !path.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
     Ok(folder.join(name))

@@ -27,7 +27,7 @@ pub(super) enum Address {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum AddressError {
     /// The text has no valid form.
-    #[error("{0:?} is no address: give {meant}", meant = meant(.0))]
+    #[error("{0:?} is not an address: give {meant}", meant = meant(.0))]
     Form(String),
     /// The host name can't be resolved.
     #[error("{host}: there is no such host: {reason}")]

@@ -251,7 +251,7 @@ impl Connection {
         }
         let has_payload = self.has_payload(&request);
         if has_payload && request.bytes > PAYLOAD_BYTES_MAX {
-            return Err(io::Error::other("a payload that is too long to pass over"));
+            return Err(io::Error::other("a payload too long to skip"));
         }
         self.moved.requests += 1;
         let index = self.requests.add(request);
@@ -357,18 +357,18 @@ impl Connection {
                 Some((Failure::Invalid, "the command has no such flag"))
             }
             Command::Flush => None,
-            _ if writes && self.read_only => Some((Failure::Permission, "the export is read only")),
+            _ if writes && self.read_only => Some((Failure::Permission, "the export is read-only")),
             Command::Write | Command::WriteZeroes if is_outside => {
-                Some((Failure::NoSpace, "it ends behind the export"))
+                Some((Failure::NoSpace, "it ends beyond the export"))
             }
-            _ if is_outside => Some((Failure::Invalid, "it ends behind the export")),
+            _ if is_outside => Some((Failure::Invalid, "it ends beyond the export")),
             Command::Read | Command::Write if request.bytes > PAYLOAD_BYTES_MAX => {
                 Some((Failure::Overflow, "it is longer than 32 MiB"))
             }
             Command::WriteZeroes
                 if request.flags.contains(CommandFlags::FAST_ZERO) && !is_zero(export, request) =>
             {
-                Some((Failure::NotSupported, "it may be no faster than a write"))
+                Some((Failure::NotSupported, "it may be as slow as a write"))
             }
             Command::BlockStatus if self.allocation.is_none() => {
                 Some((Failure::Invalid, "no context was chosen"))

@@ -27,7 +27,7 @@ use front::Front;
 pub(super) static TRANSPORT: Transport = Transport {
     name: "nbd",
     value: "ADDR",
-    help: "Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT",
+    help: "Listen for NBD clients on this address: unix:PATH, PORT, or HOST:PORT",
     is_shared: true,
     watched: None,
     bind,
@@ -42,7 +42,7 @@ fn bind(address: &str, options: &ListenerOptions) -> Result<Box<dyn Listener>, L
         return Err(ListenerError::Usage(format!(
             "--nbd: {address}: other machines can reach it, and nothing is encrypted: give --tls \
              with certificates, --allow-plaintext if the network is safe, or an address that only \
-             this machine reaches, as 127.0.0.1 or unix:PATH"
+             this machine reaches, such as 127.0.0.1 or unix:PATH"
         )));
     }
     let front = Front::bind(&address, options);

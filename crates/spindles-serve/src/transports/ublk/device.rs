@@ -72,17 +72,17 @@ impl fmt::Display for Asked {
 pub(super) enum DeviceError {
     #[error(
         "this kernel has no ublk, or its module is not loaded (modprobe ublk_drv): serve with \
-         --nbd, of which nbd-client makes a block device, or with --fuse, of which losetup does"
+         --nbd and make a block device with nbd-client, or with --fuse and losetup"
     )]
     NoDriver,
     #[error("{0}: only root can make block devices: serve with --nbd or --fuse, or as root")]
     Forbidden(io::Error),
     #[error(
-        "the ublk of this kernel is too old, Linux 6.5 is needed: serve with --nbd, of which \
-         nbd-client makes a block device, or with --fuse, of which losetup does"
+        "the ublk of this kernel is too old, Linux 6.5 is needed: serve with --nbd and make a \
+         block device with nbd-client, or with --fuse and losetup"
     )]
     TooOld,
-    #[error("the ublk driver can't be asked: {0}")]
+    #[error("the ublk driver does not answer: {0}")]
     Driver(io::Error),
     #[error("{} is there already: give another number, or auto", block_device(*.0))]
     Taken(u32),
@@ -259,11 +259,11 @@ fn misfit(device: &Parameters, info: &DeviceInfo, export: &ExportFacts) -> Optio
         return Some("the array is smaller now");
     }
     if !device.read_only && own.read_only {
-        return Some("it can be written to, so serve without --read-only");
+        return Some("it is writable, so serve without --read-only");
     }
     let fits =
         device.block_bytes == own.block_bytes && device.request_bytes_max <= own.request_bytes_max;
-    (!fits).then_some("its requests are others than the array's")
+    (!fits).then_some("its block size or its largest request does not fit the array")
 }
 
 /// Takes the device over, so that its requests can be fetched.

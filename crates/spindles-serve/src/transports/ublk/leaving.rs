@@ -38,7 +38,7 @@ impl Leaving {
     pub(super) fn new(number: u32, watcher: Watcher, stopper: Stopper, is_only: bool) -> Self {
         let path = block_device(number);
         let guard = watcher.guard(format!(
-            "the process that ends {path} has ended: the device stays when the server is stopped, \
+            "the process that removes {path} has ended: the device stays when the server stops, \
              and its users can't be found before that. Stop the server with --force, and serve it \
              again with --ublk {number}, which takes the device over"
         ));

@@ -33,7 +33,7 @@ use std::sync::{Arc, Weak};
 pub(super) static TRANSPORT: Transport = Transport {
     name: "ublk",
     value: "NUMBER",
-    help: "Be the block device /dev/ublkbNUMBER, or one with a number that is free: auto",
+    help: "Serve the array as block device /dev/ublkbNUMBER; auto takes a free number",
     is_shared: false,
     watched: Some(watched::find),
     bind,

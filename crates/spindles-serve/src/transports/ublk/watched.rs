@@ -147,9 +147,9 @@ impl Held {
             return Left {
                 stays: true,
                 warning: Some(format!(
-                    "{path} is still open, {by}: it stays, and they wait until the array is served \
-                     with --ublk {number} again. Unmount what is on it before the server is \
-                     stopped, and the device goes with it"
+                    "{path} is still open, {by}: it stays, and its users wait until the array is \
+                     served with --ublk {number} again. To remove it with the server, unmount what \
+                     is on it first"
                 )),
             };
         }

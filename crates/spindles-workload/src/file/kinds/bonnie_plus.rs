@@ -47,7 +47,7 @@ pub(super) static KIND: FileKind = FileKind {
             20 << 20,
             1 << 20,
             1 << 44,
-            "bytes that putc and getc move at most, as its -f",
+            "bytes that putc and getc move at most, like its -f",
         )
         .multiple_of(1 << 20),
         Parameter::count(

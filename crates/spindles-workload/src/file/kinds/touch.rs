@@ -21,7 +21,7 @@ pub(super) static KIND: FileKind = FileKind {
         Parameter::words(
             "order",
             &["in-order", "at-random"],
-            "in which they are touched again and removed",
+            "order in which they are touched again and removed",
         ),
         Parameter::words(
             "fsync",

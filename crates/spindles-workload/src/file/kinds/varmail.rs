@@ -59,7 +59,7 @@ pub(super) static KIND: FileKind = FileKind {
             80,
             1,
             99,
-            "percent of the files that are there at the begin",
+            "percent of the files that exist at the start",
         ),
         HOW_LONG,
     ],
