@@ -70,7 +70,7 @@ impl Analysis {
     /// Returns true if a cell is refused as a result because it measures the load generator.
     pub fn is_refused(&self, cell: &Cell) -> bool {
         let ceiling = self.ceiling(&cell.workload);
-        ceiling.is_some_and(|it| ceiling::level(cell.geometric_mean, it) >= 1.0)
+        ceiling.is_some_and(|limit| ceiling::level(cell.geometric_mean, limit) >= 1.0)
     }
 
     /// Returns the cell of a system and a workload.
@@ -104,7 +104,8 @@ impl Analysis {
 
     /// The comparisons that count in a summary: all but the A/A pair and phases that have a total.
     pub fn headlines(&self) -> impl Iterator<Item = &Comparison> {
-        let in_total = |it: &Comparison| self.experiment.total_with(&it.workload).is_some();
+        let in_total =
+            |comparison: &Comparison| self.experiment.total_with(&comparison.workload).is_some();
         let comparisons = self.comparisons.iter();
         comparisons.filter(move |comparison| !comparison.control && !in_total(comparison))
     }

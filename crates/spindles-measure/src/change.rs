@@ -146,7 +146,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
 fn quantities(before: &Analysis, after: &Analysis, workload: &str) -> &'static [Quantity] {
     let of = |analysis: &Analysis| {
         let mut workloads = analysis.experiment.workloads.iter();
-        let workload = workloads.find(|it| it.name == workload);
+        let workload = workloads.find(|other| other.name == workload);
         workload.map_or(&[][..], |workload| analysis.quantities(workload))
     };
     match (of(before), of(after)) {
@@ -278,7 +278,7 @@ fn of_either(before: &Analysis, after: &Analysis) -> Vec<Finding> {
                 .findings
                 .iter()
                 .filter(|finding| finding.kind == kind.name);
-            let details = found.flat_map(|it| &it.details);
+            let details = found.flat_map(|finding| &finding.details);
             details.map(move |what| format!("{side}: {what}"))
         });
         let details: Vec<String> = details.collect();

@@ -67,9 +67,10 @@ fn shares(analysis: &Analysis) -> (Vec<Share>, Vec<String>) {
                     .is_some_and(|part| part.workload == *name)
                 || (workload.beside.as_ref()).is_some_and(|beside| beside.workload == *name)
         };
-        let counts = |it: &&Workload| {
+        let counts = |workload: &&Workload| {
             let mut cells = analysis.cells.iter();
-            experiment.total_with(&it.name).is_none() && cells.any(|cell| cell.workload == it.name)
+            experiment.total_with(&workload.name).is_none()
+                && cells.any(|cell| cell.workload == workload.name)
         };
         let phases: Vec<&Workload> = (experiment.workloads.iter())
             .filter(is_of)
@@ -138,7 +139,7 @@ impl Contest {
         // The baseline first, so that its pairs have the same ratio as the comparisons with it.
         let mut systems: Vec<&str> = (analysis.experiment.systems.iter())
             .map(|system| &*system.name)
-            .filter(|it| Some(*it) != analysis.experiment.control.as_deref())
+            .filter(|name| Some(*name) != analysis.experiment.control.as_deref())
             .collect();
         systems.sort_by_key(|system| system != baseline);
         let mut contest = Self {
@@ -197,7 +198,10 @@ impl Contest {
                 let weighted = |block: &u32| Some(speeds.get(block)? * share);
                 // Skip blocks without one of the workloads: their mean would cover fewer workloads.
                 sums = Some(match sums {
-                    None => speeds.iter().map(|(at, it)| (*at, it * share)).collect(),
+                    None => speeds
+                        .iter()
+                        .map(|(at, speed)| (*at, speed * share))
+                        .collect(),
                     Some(sums) => sums
                         .into_iter()
                         .filter_map(|(block, sum)| Some((block, sum + weighted(&block)?)))
@@ -215,7 +219,7 @@ impl Contest {
             (is_baseline && !ratios.is_empty()).then(|| mean(&ratios).abs())
         });
         let of_buckets = parts.iter();
-        let of_buckets = of_buckets.filter_map(|(_, it, share)| Some(it.floor()? * share));
+        let of_buckets = of_buckets.filter_map(|(_, bucket, share)| Some(bucket.floor()? * share));
         let of_buckets: f64 = of_buckets.sum();
         contest.floor = Some(floor_of_pair.unwrap_or(0.0).max(of_buckets));
         let complete = contest.complete_blocks();
@@ -268,7 +272,7 @@ impl Contest {
             let mut runners = self.runners.iter();
             runners.position(|runner| runner.system == system)
         };
-        let fastest = ranked.first().and_then(|it| at(&it.system));
+        let fastest = ranked.first().and_then(|standing| at(&standing.system));
         let mut standings: Vec<Standing> = ranked
             .iter()
             .filter_map(|runner| {

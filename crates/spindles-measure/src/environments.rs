@@ -51,7 +51,10 @@ pub(crate) fn of_environments(
 
 /// Names of the members, without temporary files, whose names always differ.
 fn members(analysis: &Analysis) -> String {
-    let members = analysis.calibration.iter().flat_map(|it| &it.members);
+    let members = analysis
+        .calibration
+        .iter()
+        .flat_map(|calibration| &calibration.members);
     let names = members.map(|member| member.name.as_str());
     let is_temporary = |name: &str| {
         name.split('/')
@@ -84,7 +87,7 @@ fn mounts(before: &Analysis, after: &Analysis) -> Vec<(String, String, String)> 
     let differing = systems.filter_map(|system| {
         let mut others = after.experiment.systems.iter();
         let other = others.find(|other| other.name == system.name)?;
-        let [one, two] = [system, other].map(|it| it.options.get(System::MOUNTED));
+        let [one, two] = [system, other].map(|either| either.options.get(System::MOUNTED));
         let (one, two) = one.zip(two).filter(|(one, two)| one != two)?;
         Some((
             format!("mount of {}", system.name),

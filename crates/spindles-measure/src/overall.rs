@@ -81,8 +81,8 @@ pub(crate) fn of(analysis: &Analysis) -> (Vec<Comparison>, OverallScope) {
         })
         .collect();
     let floor = (overall.iter())
-        .find(|it| it.control && it.log_ratio.blocks > 0)
-        .map(|it| it.log_ratio.value.abs());
+        .find(|comparison| comparison.control && comparison.log_ratio.blocks > 0)
+        .map(|comparison| comparison.log_ratio.value.abs());
     for comparison in &mut overall {
         if !comparison.control {
             comparison.noise_floor = floor;

@@ -39,7 +39,7 @@ pub(crate) fn baseline_of<'a>(
     // The baseline's runs are pending or were given up. Don't replace the experiment's baseline
     // by a different one.
     let mut workloads = experiment.workloads.iter();
-    if workloads.any(|it| it.name == workload && experiment.runs_on(it, baseline)) {
+    if workloads.any(|other| other.name == workload && experiment.runs_on(other, baseline)) {
         return None;
     }
     let mut finished = mine().filter(|cell| !cell.repetitions.is_empty());
@@ -137,7 +137,7 @@ impl Analysis {
         (!behind.is_empty()).then(|| Overload {
             runs: behind.len(),
             of: cell.repetitions.len(),
-            share_answered: sum(|it| it.1) / sum(|it| it.0),
+            share_answered: sum(|counts| counts.1) / sum(|counts| counts.0),
         })
     }
 }

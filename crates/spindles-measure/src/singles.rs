@@ -36,7 +36,10 @@ pub(crate) fn of(experiment: &Experiment, cells: &[Cell], runs: &[Run]) -> Optio
     }
     let mut asked: Vec<&mut AgainstSingles> =
         rows.iter_mut().filter(|row| !row.is_single).collect();
-    let p_values: Vec<f64> = asked.iter().map(|it| it.log_ratio.p_value).collect();
+    let p_values: Vec<f64> = asked
+        .iter()
+        .map(|comparison| comparison.log_ratio.p_value)
+        .collect();
     let corrected = asked.len() > UNCORRECTED_COMPARISONS_MAX;
     for (row, p) in asked.iter_mut().zip(holm(&p_values)) {
         row.p_corrected = p;

@@ -157,7 +157,10 @@ fn families(workloads: &[Workload]) -> Vec<Family<'_>> {
             None => alike.push((key, vec![workload])),
         }
     }
-    alike.iter().filter_map(|(_, it)| family(it)).collect()
+    alike
+        .iter()
+        .filter_map(|(_, workloads)| family(workloads))
+        .collect()
 }
 
 /// Properties that all workloads of a sweep share.
@@ -183,7 +186,7 @@ fn plain(phase: &str) -> String {
 /// do the same under several names, the first counts.
 fn family<'a>(workloads: &[&'a Workload]) -> Option<Family<'a>> {
     let mut places = BTreeSet::new();
-    let first_there = |it: &&&Workload| places.insert(numbers(it));
+    let first_there = |workload: &&&Workload| places.insert(numbers(workload));
     let workloads: Vec<&Workload> = workloads.iter().filter(first_there).copied().collect();
     let facts: Vec<BTreeMap<(u8, String), u64>> =
         workloads.iter().map(|workload| numbers(workload)).collect();
@@ -199,7 +202,11 @@ fn family<'a>(workloads: &[&'a Workload]) -> Option<Family<'a>> {
     let mut chosen: Vec<&(u8, String)> = names.iter().copied().collect();
     let told_apart = distinct(&chosen);
     for name in names.iter().rev() {
-        let rest: Vec<&(u8, String)> = chosen.iter().copied().filter(|it| it != name).collect();
+        let rest: Vec<&(u8, String)> = chosen
+            .iter()
+            .copied()
+            .filter(|other| other != name)
+            .collect();
         if distinct(&rest) == told_apart {
             chosen = rest;
         }
@@ -311,9 +318,9 @@ mod tests {
     fn the_same_work_under_two_names_is_one_point() {
         let mut workloads: Vec<Workload> = [16, 64, 128, 256].map(|size| cp(1, size)).into();
         let several = [16, 64, 128].map(|size| [1, 2, 4, 8].map(|processes| cp(processes, size)));
-        workloads.extend(several.into_iter().flatten().map(|it| Workload {
-            name: format!("several {}", it.name),
-            ..it
+        workloads.extend(several.into_iter().flatten().map(|workload| Workload {
+            name: format!("several {}", workload.name),
+            ..workload
         }));
         let found = sweeps(&workloads);
         let summaries = found

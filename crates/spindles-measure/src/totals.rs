@@ -27,7 +27,9 @@ fn is_one_operation(workload: &Workload, runs: &[Run]) -> bool {
     let mut mine = runs
         .iter()
         .filter(|run| run.workload.name == workload.name && run.counts());
-    workload.rate == Rate::Operations && mine.clone().count() > 0 && mine.all(|it| it.counted == 1)
+    workload.rate == Rate::Operations
+        && mine.clone().count() > 0
+        && mine.all(|phase| phase.counted == 1)
 }
 
 /// Builds the total of two phases of one workload.
@@ -163,11 +165,17 @@ mod tests {
         let summed: Vec<&str> =
             (analysis.headlines().map(|headlines| &*headlines.workload)).collect();
         assert!(
-            summed.iter().all(|it| *it == "untar extract and sync"),
+            summed
+                .iter()
+                .all(|workload| *workload == "untar extract and sync"),
             "{summed:?}"
         );
         let left_out = &analysis.overall_scope.left_out;
-        assert!(left_out.iter().all(|it| it.reason == Reason::InTotal));
+        assert!(
+            left_out
+                .iter()
+                .all(|left_out| left_out.reason == Reason::InTotal)
+        );
         assert_eq!(left_out.len(), 2);
         // The total does not make runs count as missing.
         assert_eq!(

@@ -222,7 +222,10 @@ pub(crate) fn mixture(records: &[Record]) -> Option<Mixture> {
             found.retain(|(of, _)| *of == first);
             return Some(Mixture {
                 records: (first, at),
-                differences: found.into_iter().map(|(_, it)| it).collect(),
+                differences: found
+                    .into_iter()
+                    .map(|(_, difference)| difference)
+                    .collect(),
             });
         }
     }

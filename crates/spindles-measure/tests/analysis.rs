@@ -915,13 +915,13 @@ fn records_of_different_experiments_are_refused() {
         let read = from_lines(&records.map(to_line).collect::<String>());
         read.map(|records| records.len())
     };
-    let deeper: Plant = |it| work(it, |workload| workload.in_flight_max += 70);
-    let other: Plant = |it| {
-        if let Some(run) = it.run_mut().filter(|run| run.system.name == "raid5") {
+    let deeper: Plant = |record| work(record, |workload| workload.in_flight_max += 70);
+    let other: Plant = |record| {
+        if let Some(run) = record.run_mut().filter(|run| run.system.name == "raid5") {
             run.system.expression = "raid6(9)".to_owned();
         }
     };
-    let is_run = |it: &Record| matches!(it, Record::Run(_));
+    let is_run = |record: &Record| matches!(record, Record::Run(_));
     let runs = first.iter().position(is_run).unwrap();
     let again = first.len() + 1;
     for (plant, from, lines, words) in [
@@ -935,13 +935,13 @@ fn records_of_different_experiments_are_refused() {
         (deeper, runs, format!("lines 1 and {again} "), "in flight "),
         (other, 0, "lines 1 and ".to_owned(), "raid5: target "),
         (
-            |it| head(it, |it| it.name = "b".to_owned()),
+            |record| head(record, |experiment| experiment.name = "b".to_owned()),
             0,
             format!("lines 1 and {again} "),
             "name example and b",
         ),
         (
-            |it| head(it, |it| it.control = None),
+            |record| head(record, |experiment| experiment.control = None),
             0,
             format!("lines 1 and {again} "),
             "once more single-again and none",
@@ -954,14 +954,14 @@ fn records_of_different_experiments_are_refused() {
     }
     // A run may contain more than the definition, such as the version of a tool, and a trial
     // changes its work on purpose. Neither makes it a different experiment.
-    let more: Plant = |it| {
-        if let Record::Run(run) = it {
+    let more: Plant = |record| {
+        if let Record::Run(run) = record {
             let version = ("version".to_owned(), "2".to_owned());
             run.workload.parameters.extend([version]);
         }
     };
-    let trial: Plant = |it| {
-        if let Record::Run(run) = it {
+    let trial: Plant = |record| {
+        if let Record::Run(run) = record {
             run.workload.in_flight_max += 9;
             run.trial = Some(Trial {
                 of: run.workload.name.clone(),
@@ -1039,8 +1039,11 @@ fn a_workload_without_the_baseline_is_compared_with_the_first_that_ran_it() {
         (&*left_out[0].workload, left_out[0].reason),
         ("seeks", Reason::NoBaseline)
     );
-    let of = analysis.overall.iter().map(|it| &*it.workload);
-    assert!(of.clone().count() > 0 && of.clone().all(|it| it == "2 workloads"));
+    let of = analysis
+        .overall
+        .iter()
+        .map(|comparison| &*comparison.workload);
+    assert!(of.clone().count() > 0 && of.clone().all(|workload| workload == "2 workloads"));
 }
 
 /// Until the baseline has run, nothing is compared, not even the control.
@@ -1125,8 +1128,12 @@ fn open_loops_are_compared_by_their_response_times() {
     let analysis = Analysis::of(&records).unwrap();
     let of = |system: &str, quantity: Quantity| {
         let mut all = analysis.comparisons.iter();
-        all.find(|it| it.system == system && it.workload == "seeks" && it.quantity == quantity)
-            .unwrap()
+        all.find(|comparison| {
+            comparison.system == system
+                && comparison.workload == "seeks"
+                && comparison.quantity == quantity
+        })
+        .unwrap()
     };
     assert_eq!(
         analysis.comparison("raid5", "seeks").unwrap().quantity,
@@ -1148,7 +1155,7 @@ fn open_loops_are_compared_by_their_response_times() {
         of("raid6", Quantity::ResponseP50).verdict,
         Verdict::NoDifferenceShown
     );
-    let rate = |it: &&Comparison| it.quantity == Quantity::Rate;
+    let rate = |comparison: &&Comparison| comparison.quantity == Quantity::Rate;
     assert!(
         analysis
             .comparisons
@@ -1444,7 +1451,9 @@ fn a_changed_baseline_on_other_disks_is_not_doubted() {
 fn a_difference_equals_the_ratio_of_the_shown_rates() {
     let analysis = Analysis::of(&example::records(7)).unwrap();
     let own = &analysis.own_comparisons;
-    let is_own = |it: &Comparison| (&*it.system, &*it.baseline) == ("raid5", "raid0");
+    let is_own = |comparison: &Comparison| {
+        (&*comparison.system, &*comparison.baseline) == ("raid5", "raid0")
+    };
     assert!(own.iter().all(is_own));
     assert_eq!(own.len(), analysis.experiment.workloads.len());
     for comparison in analysis.comparisons.iter().chain(own) {
@@ -1782,7 +1791,7 @@ fn a_result_near_the_ceiling_of_the_harness_is_refused() {
         Analysis::of(&records).unwrap()
     };
     let analysis = with_ceiling(1.5e6);
-    let refused = |it: &Comparison| it.verdict == Verdict::Refused;
+    let refused = |comparison: &Comparison| comparison.verdict == Verdict::Refused;
     assert!(!analysis.comparisons.iter().any(refused));
     let analysis = with_ceiling(1.25e6);
     for comparison in &analysis.comparisons {
@@ -1797,7 +1806,7 @@ fn a_result_near_the_ceiling_of_the_harness_is_refused() {
         assert_eq!(row.verdict == Some(Verdict::Refused), expected, "{row:?}");
     }
     let open = analysis.unresolved(HALF_WIDTH_TARGET);
-    assert!(!open.is_empty() && open.iter().all(|it| it.workload != "dd-read"));
+    assert!(!open.is_empty() && open.iter().all(|open| open.workload != "dd-read"));
 }
 
 /// Verdicts need evidence; older records have none and get no verdict.
@@ -1848,7 +1857,7 @@ fn neighbouring_cells_are_evidence() {
         verdicts
             .cache
             .iter()
-            .map(|it| (it.rule, it.grade))
+            .map(|verdict| (verdict.rule, verdict.grade))
             .collect::<Vec<_>>()
     };
     assert_eq!(rule(|_| {}), []);
@@ -1914,24 +1923,34 @@ fn counters_are_interpreted_correctly() {
         let CellVerdicts {
             cache, bottleneck, ..
         } = verdicts.unwrap();
-        let cache: Vec<&str> = cache.iter().map(|it| it.rule).collect();
+        let cache: Vec<&str> = cache.iter().map(|verdict| verdict.rule).collect();
         (bottleneck.cause(), cache)
     };
     let one = Some("cpu-of-one-thread");
-    assert_eq!(verdicts(|run, it| busy(run, it, &[95])), (one, vec![]));
-    let half = |run: &mut Run, it: &mut Evidence| {
-        busy(run, it, &[95]);
-        it.window_ns = run.elapsed_ns * 2;
+    assert_eq!(
+        verdicts(|run, evidence| busy(run, evidence, &[95])),
+        (one, vec![])
+    );
+    let half = |run: &mut Run, evidence: &mut Evidence| {
+        busy(run, evidence, &[95]);
+        evidence.window_ns = run.elapsed_ns * 2;
     };
     assert_ne!(verdicts(half).0, one);
-    assert_ne!(verdicts(|run, it| busy(run, it, &[50, 45])).0, one);
+    assert_ne!(
+        verdicts(|run, evidence| busy(run, evidence, &[50, 45])).0,
+        one
+    );
 
-    let carried = |run: &mut Run, it: &mut Evidence| it.devices = carrier(run.application.read);
+    let carried =
+        |run: &mut Run, evidence: &mut Evidence| evidence.devices = carrier(run.application.read);
     assert_eq!(verdicts(carried).1, Vec::<&str>::new());
-    assert_eq!(verdicts(|_, it| it.devices = carrier(0)).1, ["read-hits"]);
+    assert_eq!(
+        verdicts(|_, evidence| evidence.devices = carrier(0)).1,
+        ["read-hits"]
+    );
     // Half of it was read during the warm-up.
-    let longer = |run: &mut Run, it: &mut Evidence| {
-        it.devices = carrier(run.application.read);
+    let longer = |run: &mut Run, evidence: &mut Evidence| {
+        evidence.devices = carrier(run.application.read);
         run.series = Some(Series {
             slot_ns: run.elapsed_ns,
             warm_up_slots: 1,
@@ -1941,15 +1960,15 @@ fn counters_are_interpreted_correctly() {
     assert_eq!(verdicts(longer).1, ["read-hits"]);
     // One actor that spends half of its time on a CPU. A resource that is idle after the run may
     // have been busy during the run.
-    let idle = |run: &mut Run, it: &mut Evidence| {
-        busy(run, it, &[50]);
+    let idle = |run: &mut Run, evidence: &mut Evidence| {
+        busy(run, evidence, &[50]);
         run.cpu_ns.machine = run.elapsed_ns / 2;
     };
     assert_eq!(verdicts(idle).0, Some("too-few-actors"));
-    let watched_longer = |run: &mut Run, it: &mut Evidence| {
-        busy(run, it, &[50]);
+    let watched_longer = |run: &mut Run, evidence: &mut Evidence| {
+        busy(run, evidence, &[50]);
         run.cpu_ns.machine = run.elapsed_ns / 2;
-        it.window_ns = run.elapsed_ns * 2;
+        evidence.window_ns = run.elapsed_ns * 2;
     };
     assert_eq!(verdicts(watched_longer).0, None);
     // Missing counters show nothing.

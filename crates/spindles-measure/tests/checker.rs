@@ -166,7 +166,7 @@ impl<'a> Checker<'a> {
         // The branches of `anyOf` check their properties themselves.
         if ["additionalProperties", "anyOf"]
             .iter()
-            .any(|it| object.contains_key(*it))
+            .any(|key| object.contains_key(*key))
         {
             return false;
         }
@@ -181,7 +181,7 @@ impl<'a> Checker<'a> {
             .into_iter()
             .flatten()
             .enumerate()
-            .find(|(_, it)| it.pointer("/properties/record/const") == value.get("record"));
+            .find(|(_, branch)| branch.pointer("/properties/record/const") == value.get("record"));
         mine.is_none_or(|(index, _)| self.add_known(&format!("{at}/oneOf/{index}"), value, known))
     }
 }

@@ -138,10 +138,11 @@ fn the_mean_of_single_disks_is_arithmetic_within_each_block() {
             .for_each(|run| change(&mut run.system));
         analysis(Some("wd0-again"), runs).singles
     };
-    assert!(in_folder(|it| "/mnt/wd1".clone_into(&mut it.expression)).is_some());
-    assert!(in_folder(|it| "folder:/mnt/wd1".clone_into(&mut it.expression)).is_none());
-    let found = |it: &mut System| {
-        it.options
+    assert!(in_folder(|system| "/mnt/wd1".clone_into(&mut system.expression)).is_some());
+    assert!(in_folder(|system| "folder:/mnt/wd1".clone_into(&mut system.expression)).is_none());
+    let found = |system: &mut System| {
+        system
+            .options
             .insert(System::MOUNTED.to_owned(), "ext4 rw".to_owned());
     };
     assert!(in_folder(found).is_none());
@@ -261,7 +262,7 @@ fn places(standings: &[Standing]) -> Vec<(&str, Place)> {
 #[test]
 fn the_best_systems_show_no_difference_from_the_fastest() {
     let mut runs = entrants(6);
-    let again = runs.iter().filter(|it| it.system.name == "wd0").cloned();
+    let again = runs.iter().filter(|run| run.system.name == "wd0").cloned();
     let again: Vec<Run> = again
         .map(|mut run| {
             "wd0-again".clone_into(&mut run.system.name);
@@ -368,7 +369,7 @@ fn systems_without_a_result_are_not_among_the_best() {
     assert_eq!(of_one.counting().count(), 0);
     assert_eq!(of_one.weighted.unwrap().best().count(), 0);
     let mut runs = entrants(5);
-    for run in runs.iter_mut().filter(|it| it.system.name == "mirror") {
+    for run in runs.iter_mut().filter(|run| run.system.name == "mirror") {
         run.failed = Some("gone".to_owned());
     }
     let ceilings = [("write".to_owned(), 2.5e9)].into();

@@ -73,7 +73,7 @@ fn compared_with<'a>(
         let mine = || cells.iter().filter(|cell| cell.workload == workload.name);
         for cell in mine() {
             let name = baseline(cell);
-            let Some(other) = name.and_then(|name| mine().find(|it| it.system == name)) else {
+            let Some(other) = name.and_then(|name| mine().find(|cell| cell.system == name)) else {
                 continue;
             };
             let quantities = quantities_of(workload, cells).iter();
@@ -90,7 +90,13 @@ fn correct(
     errors: &BTreeMap<Question, DesignError>,
     is_asked: impl Fn(&Comparison) -> bool,
 ) -> usize {
-    let pair = |it: &Comparison| (it.system.clone(), it.baseline.clone(), question(it));
+    let pair = |comparison: &Comparison| {
+        (
+            comparison.system.clone(),
+            comparison.baseline.clone(),
+            question(comparison),
+        )
+    };
     let asked = comparisons.iter().filter(|comparison| is_asked(comparison));
     let asked = asked.map(|comparison| {
         let p_value = match errors.get(&question(comparison)) {

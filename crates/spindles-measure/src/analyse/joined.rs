@@ -59,7 +59,8 @@ pub(super) fn joined(records: &[Record]) -> Joined {
             Record::Experiment(this) => {
                 // An experiment recorded again, as in concatenated files, is not a later one.
                 let mut earlier = experiments.iter();
-                let same = earlier.find(|(it, _)| this.started_unix_ms > 0 && *it == this);
+                let same =
+                    earlier.find(|(experiment, _)| this.started_unix_ms > 0 && *experiment == this);
                 offsets = match same {
                     Some((_, offsets)) => *offsets,
                     None => Offsets::after(&runs, &trials),
@@ -103,7 +104,7 @@ pub(super) fn joined(records: &[Record]) -> Joined {
     Joined {
         experiment: experiments
             .first()
-            .map_or_else(Experiment::default, |(it, _)| (*it).clone()),
+            .map_or_else(Experiment::default, |(experiment, _)| (*experiment).clone()),
         environment: environment.unwrap_or_default(),
         calibration,
         runs,

@@ -72,7 +72,11 @@ fn note(analysis: &Analysis, cell: &Cell) -> Option<String> {
     let Some(verdicts) = &cell.verdicts else {
         return member_hits(cell).or_else(|| device_hits(analysis, cell));
     };
-    let said: Vec<&str> = verdicts.cache.iter().map(|it| &*it.evidence).collect();
+    let said: Vec<&str> = verdicts
+        .cache
+        .iter()
+        .map(|verdict| &*verdict.evidence)
+        .collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 

@@ -183,7 +183,7 @@ fn recorded(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
     let mut by_kind: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for ((kind, detail), at) in places {
         let is_of_all =
-            at.len() == everywhere.len() || OF_THE_MACHINE.iter().any(|it| it.name == kind);
+            at.len() == everywhere.len() || OF_THE_MACHINE.iter().any(|doubt| doubt.name == kind);
         let text = match (detail.is_empty(), is_of_all) {
             (true, true) => "every run".to_owned(),
             (false, true) => detail,

@@ -25,7 +25,10 @@ pub(super) static KIND: Kind = Kind {
                     fails(steady_over(&series.after_warm_up(run.workload.rate)))
                 })
                 .collect();
-            let worst = within.iter().map(|it| it.range).fold(0.0, f64::max);
+            let worst = within
+                .iter()
+                .map(|unsteady| unsteady.range)
+                .fold(0.0, f64::max);
             let within = (!within.is_empty()).then(|| {
                 format!(
                     "{} of {} runs, range up to {}",

@@ -60,14 +60,15 @@ fn slow(analysis: &Analysis, shared: bool) -> Vec<String> {
 /// no other load explains.
 fn shares_disk(analysis: &Analysis, member: &str) -> bool {
     let calibrated = analysis.calibration.iter();
-    let mut members = calibrated.flat_map(|it| &it.members);
-    let own = members.clone().find(|it| it.name == member);
+    let mut members = calibrated.flat_map(|calibration| &calibration.members);
+    let own = members.clone().find(|other| other.name == member);
     if own.is_some_and(|own| own.failed.is_some()) {
         return false;
     }
     analysis.experiment.shared_device
         || own.is_some_and(|own| {
-            let is_beside = |it: &MemberRate| it.name != own.name && it.device == own.device;
+            let is_beside =
+                |other: &MemberRate| other.name != own.name && other.device == own.device;
             !own.device.is_empty() && members.any(is_beside)
         })
 }
@@ -96,7 +97,7 @@ fn groups<'a>(analysis: &'a Analysis, calibration: &'a Calibration) -> Vec<Group
     let mut groups: Vec<Group<'a>> = Vec::new();
     for run in &analysis.runs {
         let journal = run.system.journal();
-        let members = run.evidence.iter().flat_map(|it| &it.members);
+        let members = run.evidence.iter().flat_map(|evidence| &evidence.members);
         let names = members.map(|member| &*member.name);
         let members: Vec<&str> = names.filter(|name| journal != Some(name)).collect();
         let is_known = |group: &Group<'_>| {
@@ -158,19 +159,19 @@ struct RateOf {
 }
 
 static WRITES: RateOf = RateOf {
-    of: |it| it.write_bytes_per_s,
+    of: |rate| rate.write_bytes_per_s,
     unit: "MB/s written in order",
     one: 1e6,
 };
 
 static RATES: [&RateOf; 3] = [
     &RateOf {
-        of: |it| it.random_reads_per_s,
+        of: |rate| rate.random_reads_per_s,
         unit: "random reads a second",
         one: 1.0,
     },
     &RateOf {
-        of: |it| it.read_bytes_per_s,
+        of: |rate| rate.read_bytes_per_s,
         unit: "MB/s read in order",
         one: 1e6,
     },
@@ -228,7 +229,7 @@ fn late(analysis: &Analysis, cell: &Cell) -> Option<(String, String)> {
 fn failed(analysis: &Analysis, cell: &Cell) -> Option<String> {
     let mut errors: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for run in analysis.runs_of(cell) {
-        for member in run.evidence.iter().flat_map(|it| &it.members) {
+        for member in run.evidence.iter().flat_map(|evidence| &evidence.members) {
             let requests = &member.requests;
             let (failed, all) = errors.entry(&member.name).or_default();
             *failed = failed.saturating_add(member.errors);

@@ -16,14 +16,14 @@ pub(super) static KIND: Kind = Kind {
              parentheses: how many repetition blocks would narrow the interval to ± 5 %.",
     find: |analysis| {
         let unresolved = analysis.unresolved(HALF_WIDTH_TARGET);
-        let wide = unresolved.iter().filter(|it| {
-            let comparison = analysis.comparison(&it.system, &it.workload);
+        let wide = unresolved.iter().filter(|open| {
+            let comparison = analysis.comparison(&open.system, &open.workload);
             comparison.is_some_and(|comparison| comparison.verdict == Verdict::NoDifferenceShown)
-                && it.half_width.is_finite()
+                && open.half_width.is_finite()
         });
         let wide: Vec<_> = wide.collect();
         let of = |workload: &crate::Workload| {
-            let mine = wide.iter().filter(|it| it.workload == workload.name);
+            let mine = wide.iter().filter(|open| open.workload == workload.name);
             let said: Vec<String> = mine
                 .map(|mine| match mine.blocks_needed {
                     Some(needed) if needed <= BLOCKS_MAX => {

@@ -129,7 +129,7 @@ impl Choice {
 
     /// Number of counting rankings in which a system is among the best.
     pub fn best_in(&self, system: &str) -> usize {
-        let is_best = |it: &&Ranking| it.best().any(|best| best == system);
+        let is_best = |ranking: &&Ranking| ranking.best().any(|best| best == system);
         self.counting().filter(is_best).count()
     }
 }

@@ -27,7 +27,7 @@ impl CellVerdicts {
         };
         for change in named
             .into_iter()
-            .chain(self.cache.iter().map(|it| &it.intervention))
+            .chain(self.cache.iter().map(|verdict| &verdict.intervention))
         {
             if !all.contains(&change) {
                 all.push(change);

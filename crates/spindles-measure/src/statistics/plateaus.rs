@@ -127,7 +127,10 @@ mod tests {
                 &[4e3, 4e3, 4e3, 4e3, 9e2, 9e2, 9e2, 1e2, 1e2],
                 seed,
             ));
-            let bounds: Vec<(f64, f64)> = found.iter().map(|it| (it.first, it.last)).collect();
+            let bounds: Vec<(f64, f64)> = found
+                .iter()
+                .map(|plateau| (plateau.first, plateau.last))
+                .collect();
             assert_eq!(
                 bounds,
                 [(4.0, 32.0), (64.0, 256.0), (512.0, 1024.0)],

@@ -313,7 +313,7 @@ impl MemberFacts {
         most.is_some_and(|kind| {
             let share = |member: &Self| member.kinds[kind] / member.answers.max(1.0);
             let mut both = [self, peer].into_iter();
-            both.all(|it| it.kinds[kind] >= ANSWERS_MIN) && 2.0 * share(peer) >= share(self)
+            both.all(|side| side.kinds[kind] >= ANSWERS_MIN) && 2.0 * share(peer) >= share(self)
         })
     }
 }
@@ -324,14 +324,14 @@ pub(super) fn asked(member: &MemberFacts, others: &[&MemberFacts]) -> f64 {
         let others: Vec<f64> = others.iter().map(|other| of(other)).collect();
         of(member) / crate::statistics::mean(&others).max(f64::MIN_POSITIVE)
     };
-    beside(MemberFacts::bytes_per_s).max(beside(|it| it.requests_per_s))
+    beside(MemberFacts::bytes_per_s).max(beside(|member| member.requests_per_s))
 }
 
 /// Mean time of a member's answers in one run, and the median time of its peers' answers. `None` if
 /// no other member did the same work, or the member was asked for more than those that did.
 fn beside_peers(each: &[MemberFacts], name: &str) -> Option<[f64; 2]> {
-    let member = each.iter().find(|it| it.name == name)?;
-    let others = each.iter().filter(|it| it.name != name);
+    let member = each.iter().find(|member| member.name == name)?;
+    let others = each.iter().filter(|other| other.name != name);
     let peers: Vec<&MemberFacts> = others.filter(|other| member.compares_with(other)).collect();
     if peers.is_empty() || asked(member, &peers) >= HOT {
         return None;
@@ -361,7 +361,10 @@ impl Facts {
             .filter_map(|run| Some((run, run.evidence.as_ref()?)))
             .collect();
         let &(first, _) = runs.first()?;
-        let window_ns: f64 = runs.iter().map(|(run, it)| watched_ns(run, it)).sum();
+        let window_ns: f64 = runs
+            .iter()
+            .map(|(run, evidence)| watched_ns(run, evidence))
+            .sum();
         let experiment = &analysis.experiment;
         let mut systems = experiment.systems.iter();
         let system = systems.find(|system| system.name == cell.system);
@@ -443,15 +446,18 @@ impl Facts {
         self.together_bytes_per_s = calibration
             .map(|calibration| to_f64(calibration.together_bytes_per_s))
             .filter(|&rate| rate > 0.0);
-        let all: Vec<&DeviceUse> = runs.iter().flat_map(|(_, it)| carriers(it)).collect();
-        let names = names(all.iter().map(|it| &*it.name));
+        let all: Vec<&DeviceUse> = runs
+            .iter()
+            .flat_map(|(_, evidence)| carriers(evidence))
+            .collect();
+        let names = names(all.iter().map(|link| &*link.name));
         for (place, name) in names.iter().enumerate() {
-            let mine = all.iter().filter(|it| it.name == *name);
+            let mine = all.iter().filter(|link| link.name == *name);
             let sums = Sums::of(mine.map(|&mine| (mine.clone().into(), mine.flush_ns)));
             let alone =
                 calibration.and_then(|calibration| alone(calibration, name, place, names.len()));
             let mut known = analysis.environment.devices.iter();
-            let rotational = known.any(|it| it.name == *name && it.rotational);
+            let rotational = known.any(|device| device.name == *name && device.rotational);
             let member = sums.member(name, window_ns, alone);
             self.members.push(MemberFacts {
                 rotational,
@@ -459,9 +465,12 @@ impl Facts {
             });
         }
         let journal = runs.first().and_then(|(run, _)| run.system.journal());
-        let each: Vec<&MemberUse> = runs.iter().flat_map(|(_, it)| &it.members).collect();
-        for name in self::names(each.iter().map(|it| &*it.name)) {
-            let mine = each.iter().filter(|it| it.name == name);
+        let each: Vec<&MemberUse> = runs
+            .iter()
+            .flat_map(|(_, evidence)| &evidence.members)
+            .collect();
+        for name in self::names(each.iter().map(|member| &*member.name)) {
+            let mine = each.iter().filter(|member| member.name == name);
             let sums = Sums::of(mine.map(|&mine| (mine.clone(), None)));
             let alone = calibration
                 .and_then(|calibration| calibration.member(name))
@@ -475,7 +484,7 @@ impl Facts {
         }
         let any_member = runs
             .iter()
-            .any(|(_, it)| it.devices.iter().any(|device| device.member));
+            .any(|(_, evidence)| evidence.devices.iter().any(|device| device.member));
         if self.each.is_empty() && any_member {
             self.each.clone_from(&self.members);
         }
@@ -506,8 +515,10 @@ impl Facts {
         }
         for (name, sums) in links {
             // A queue shapes outgoing traffic only.
-            let bytes =
-                |bits: Option<u64>| bits.map(|bits| to_f64(bits) / 8.0).filter(|&it| it > 0.0);
+            let bytes = |bits: Option<u64>| {
+                bits.map(|bits| to_f64(bits) / 8.0)
+                    .filter(|&rate| rate > 0.0)
+            };
             let receives_max = bytes(sums.bits_per_s);
             let shaped = bytes(sums.sent_bits_per_s);
             let sends_max = receives_max.map_or(shaped, |most| {
@@ -552,11 +563,11 @@ impl Facts {
         let median_of = |of: &dyn Fn(&(&Run, &Evidence)) -> f64| {
             median(&runs.iter().map(of).collect::<Vec<_>>())
         };
-        self.waiting_bytes = median_of(&|(run, it)| waiting_bytes(run, it));
-        self.waiting_share = median_of(&|(run, it)| {
-            waiting_bytes(run, it) / to_f64(run.application.written).max(1.0)
+        self.waiting_bytes = median_of(&|(run, evidence)| waiting_bytes(run, evidence));
+        self.waiting_share = median_of(&|(run, evidence)| {
+            waiting_bytes(run, evidence) / to_f64(run.application.written).max(1.0)
         });
-        self.settle_ns = median_of(&|(_, it)| to_f64(it.cache.settle_ns));
+        self.settle_ns = median_of(&|(_, evidence)| to_f64(evidence.cache.settle_ns));
         self.cache.emptied = runs.iter().all(|(_, evidence)| evidence.cache.emptied);
         let operations: f64 = runs.iter().map(|(run, _)| to_f64(run.operations)).sum();
         self.operations_per_s = operations * 1e9 / elapsed_ns;
@@ -585,7 +596,7 @@ impl Facts {
     /// Share of the actors' time in operations on names and attributes, except those that also make
     /// them durable.
     pub fn metadata_share(&self) -> f64 {
-        self.share_of(|it| METADATA.contains(&it) && !self.makes_durable(it))
+        self.share_of(|operation| METADATA.contains(&operation) && !self.makes_durable(operation))
     }
 
     fn share_of(&self, is_meant: impl Fn(&str) -> bool) -> f64 {
@@ -795,7 +806,8 @@ fn moved(run: &Run) -> Option<Traffic> {
 
 /// Returns why no bottleneck can be found in a cell, if so.
 fn not_sought(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
-    let is_open = |it: &&Workload| it.name == cell.workload && it.arrivals_per_s > 0;
+    let is_open =
+        |workload: &&Workload| workload.name == cell.workload && workload.arrivals_per_s > 0;
     let is_open = analysis
         .experiment
         .workloads
@@ -816,7 +828,9 @@ fn not_sought(analysis: &Analysis, cell: &Cell, ran_ns: f64) -> Option<String> {
 /// whole machine. They are not the run's if it used direct I/O or flushed its writes, if they
 /// exceed its writes, or if they settled almost at once.
 fn waiting_bytes(run: &Run, evidence: &Evidence) -> f64 {
-    let flushes = |it: &&str| run.latency.contains_key(*it) || evidence.actor_ns.contains_key(*it);
+    let flushes = |operation: &&str| {
+        run.latency.contains_key(*operation) || evidence.actor_ns.contains_key(*operation)
+    };
     let cache = &evidence.cache;
     let at_once_ns = SETTLED_AT_ONCE * to_f64(run.elapsed_ns);
     let is_at_once = cache.settle_ns > 0 && to_f64(cache.settle_ns) < at_once_ns;
@@ -837,7 +851,7 @@ fn waiting_bytes(run: &Run, evidence: &Evidence) -> f64 {
 fn is_mounted_sync(system: &System) -> bool {
     let options = ["mount", System::MOUNTED].into_iter();
     let mut options = options.filter_map(|name| system.options.get(name));
-    options.any(|it| it.split([',', ';', ' ']).any(|option| option == "sync"))
+    options.any(|text| text.split([',', ';', ' ']).any(|option| option == "sync"))
 }
 
 /// Lower bound for the bytes written for each byte of the workload: a code over n members that
@@ -871,9 +885,10 @@ fn alone(calibration: &Calibration, name: &str, place: usize, of: usize) -> Opti
     (of == 1).then_some(())?;
     Some(MemberRate {
         name: name.to_owned(),
-        read_bytes_per_s: most(|it| it.read_bytes_per_s)?.max(calibration.together_bytes_per_s),
-        write_bytes_per_s: most(|it| it.write_bytes_per_s)?,
-        random_reads_per_s: most(|it| it.random_reads_per_s)?,
+        read_bytes_per_s: most(|rates| rates.read_bytes_per_s)?
+            .max(calibration.together_bytes_per_s),
+        write_bytes_per_s: most(|rates| rates.write_bytes_per_s)?,
+        random_reads_per_s: most(|rates| rates.random_reads_per_s)?,
         ..MemberRate::default()
     })
 }
@@ -886,10 +901,13 @@ fn alike<'a>(
 ) -> impl Iterator<Item = (&'a Workload, &'a Cell)> {
     let workload = move |name: &str| {
         let mut all = analysis.experiment.workloads.iter();
-        all.find(|it| it.name == name)
+        all.find(|workload| workload.name == name)
     };
     let mine = workload(&cell.workload);
-    let cells = analysis.cells.iter().filter(|it| it.system == cell.system);
+    let cells = analysis
+        .cells
+        .iter()
+        .filter(|other| other.system == cell.system);
     cells.filter_map(move |other| {
         let (mine, other_workload) = (mine?, workload(&other.workload)?);
         is_alike(mine, other_workload).then_some((other_workload, other))
@@ -927,9 +945,9 @@ fn more_actors(analysis: &Analysis, cell: &Cell) -> Option<(f64, f64)> {
     };
     let mine = analysis.runs_of(cell).next()?.workload.in_flight_max;
     let others = alike(analysis, cell, same)
-        .filter(|(it, _)| f64::from(it.in_flight_max) >= 1.5 * f64::from(mine))
+        .filter(|(workload, _)| f64::from(workload.in_flight_max) >= 1.5 * f64::from(mine))
         .filter(|(_, other)| other.geometric_mean > 0.0);
-    let (workload, other) = others.min_by_key(|(it, _)| it.in_flight_max)?;
+    let (workload, other) = others.min_by_key(|(workload, _)| workload.in_flight_max)?;
     Some((
         f64::from(workload.in_flight_max) / f64::from(mine),
         other.geometric_mean / cell.geometric_mean,
@@ -942,13 +960,13 @@ fn without_cache(analysis: &Analysis, cell: &Cell) -> Option<f64> {
     let tried = tried(&analysis.trials, &cell.system, &cell.workload);
     let tried = tried
         .iter()
-        .find(|it| it.change == Intervention::WithoutCache);
+        .find(|trial| trial.change == Intervention::WithoutCache);
     if let Some(tried) = tried {
         return Some(cell.geometric_mean * tried.log_ratio.value.exp());
     }
     let cold = |cell: &Cell| {
         analysis.runs_of(cell).all(|run| {
-            let emptied = |it: &Evidence| it.cache.emptied;
+            let emptied = |evidence: &Evidence| evidence.cache.emptied;
             run.io.direct || run.evidence.as_ref().is_some_and(emptied)
         })
     };
@@ -1034,7 +1052,8 @@ mod tests {
             (run, evidence)
         };
         let runs: Vec<(Run, Evidence)> = more_dirty.iter().map(one).collect();
-        let runs: Vec<(&Run, &Evidence)> = runs.iter().map(|(run, it)| (run, it)).collect();
+        let runs: Vec<(&Run, &Evidence)> =
+            runs.iter().map(|(run, evidence)| (run, evidence)).collect();
         let mut facts = Facts::default();
         facts.add_bytes(&runs);
         (facts.waiting_bytes, facts.waiting_share)
@@ -1048,19 +1067,19 @@ mod tests {
         assert_eq!(waiting(&[300], |_, _| {}), (0.0, 0.0));
         assert_eq!(waiting(&[60], |run, _| run.io.direct = true), (0.0, 0.0));
         // The run made its writes durable.
-        let flushes = |_: &mut Run, it: &mut Evidence| {
-            it.actor_ns.insert("fsync".to_owned(), 1);
+        let flushes = |_: &mut Run, evidence: &mut Evidence| {
+            evidence.actor_ns.insert("fsync".to_owned(), 1);
         };
         assert_eq!(waiting(&[60], flushes), (0.0, 0.0));
         // The file system is mounted `sync`: everything was on the devices at once.
-        let settled = |run: &mut Run, it: &mut Evidence| {
+        let settled = |run: &mut Run, evidence: &mut Evidence| {
             run.elapsed_ns = 1_000_000;
-            it.cache.settle_ns = 9_999;
+            evidence.cache.settle_ns = 9_999;
         };
         assert_eq!(waiting(&[60], settled), (0.0, 0.0));
-        let settles = |run: &mut Run, it: &mut Evidence| {
+        let settles = |run: &mut Run, evidence: &mut Evidence| {
             run.elapsed_ns = 1_000_000;
-            it.cache.settle_ns = 10_000;
+            evidence.cache.settle_ns = 10_000;
         };
         assert_eq!(waiting(&[60], settles), (60.0, 0.6));
     }

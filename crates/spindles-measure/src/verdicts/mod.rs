@@ -26,7 +26,10 @@ pub(crate) fn of(analysis: &Analysis, cell: &Cell) -> Option<CellVerdicts> {
     let mut verdicts = CellVerdicts::on(&Facts::of(analysis, cell)?);
     verdicts.tried = trial::tried(&analysis.trials, &cell.system, &cell.workload);
     let tried = |change: &Intervention| {
-        let tried = verdicts.tried.iter().find(|it| it.change == *change)?;
+        let tried = verdicts
+            .tried
+            .iter()
+            .find(|trial| trial.change == *change)?;
         Some(tried.outcome)
     };
     // If the change did not have the expected effect, the cause is another.

@@ -74,7 +74,7 @@ fn named(case: &Case) -> Vec<Class> {
     let bottleneck = verdicts.bottleneck.cause();
     let cache = |rule: &str, least: Grade| {
         let mut all = verdicts.cache.iter();
-        all.any(|it| it.rule == rule && it.grade >= least)
+        all.any(|verdict| verdict.rule == rule && verdict.grade >= least)
     };
     let is_named = |class: &Class| {
         // If the class was not planted, even a note would be wrong.
@@ -112,9 +112,11 @@ fn planted_bottlenecks_and_caches_are_named() {
     let is_tuning = std::env::var_os("TUNE").is_some();
     let mut rows = [Row::default(); Class::ALL.len()];
     let mut noisy = Row::default();
-    let place = |class: Class| Class::ALL.iter().position(|it| *it == class).unwrap();
+    let place = |class: Class| Class::ALL.iter().position(|other| *other == class).unwrap();
     let (mut tried, mut confirmed) = (0_u32, 0_u32);
-    let more = std::env::var("SEEDS").ok().and_then(|it| it.parse().ok());
+    let more = std::env::var("SEEDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let seeds = more.unwrap_or(SEEDS);
     for case in cases(u64::from(!is_tuning), seeds) {
         let all = named(&case);
@@ -126,7 +128,7 @@ fn planted_bottlenecks_and_caches_are_named() {
         let wrong: Vec<Class> = all
             .iter()
             .copied()
-            .filter(|it| *it != case.class && judged(it))
+            .filter(|class| *class != case.class && judged(class))
             .collect();
         for class in &wrong {
             rows[place(*class)].wrongly += 1;

@@ -108,7 +108,7 @@ impl Counters {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Move {
     Acquire(usize),
     Release(usize),
     Delay(u64),
@@ -118,7 +118,7 @@ enum Step {
     End(usize),
     BeginFlush(usize),
     EndFlush(usize),
-    Fork(Vec<Vec<Step>>),
+    Fork(Vec<Vec<Move>>),
 }
 
 const CPU: usize = 0;
@@ -137,7 +137,7 @@ struct Station {
 
 #[derive(Debug)]
 struct Task {
-    steps: Vec<Step>,
+    steps: Vec<Move>,
     at: usize,
     parent: Option<usize>,
     children: usize,
@@ -250,10 +250,10 @@ impl Simulation<'_> {
             let Some(step) = task.steps.get_mut(task.at) else {
                 return self.end(id, seeds);
             };
-            let step = std::mem::replace(step, Step::Delay(0));
+            let step = std::mem::replace(step, Move::Delay(0));
             task.at += 1;
             match step {
-                Step::Acquire(station) => {
+                Move::Acquire(station) => {
                     if station == CPU {
                         task.asked_ns = self.now_ns;
                     }
@@ -264,28 +264,28 @@ impl Simulation<'_> {
                     }
                     self.stations[station].free -= 1;
                 }
-                Step::Release(station) => {
+                Move::Release(station) => {
                     if let Some(next) = self.stations[station].queue.pop_front() {
                         self.ready.push(next);
                     } else {
                         self.stations[station].free += 1;
                     }
                 }
-                Step::Delay(ns) => return self.wake(id, ns),
-                Step::Compute(thread, ns) => {
+                Move::Delay(ns) => return self.wake(id, ns),
+                Move::Compute(thread, ns) => {
                     let (on_cpu_ns, waited_ns) = &mut self.thread_ns[thread];
                     *on_cpu_ns += ns;
                     *waited_ns += self.now_ns - task.asked_ns;
                     return self.wake(id, ns);
                 }
-                Step::Begin(member) => self.account(member, 1, 0),
-                Step::End(member) => self.account(member, -1, 0),
-                Step::BeginFlush(member) => {
+                Move::Begin(member) => self.account(member, 1, 0),
+                Move::End(member) => self.account(member, -1, 0),
+                Move::BeginFlush(member) => {
                     self.counters.devices[member].requests.flushed += 1;
                     self.account(member, 0, 1);
                 }
-                Step::EndFlush(member) => self.account(member, 0, -1),
-                Step::Fork(children) => {
+                Move::EndFlush(member) => self.account(member, 0, -1),
+                Move::Fork(children) => {
                     self.tasks[id].children = children.len();
                     let is_leaf = children.is_empty();
                     for steps in children {
@@ -318,7 +318,7 @@ impl Simulation<'_> {
 
     fn task(
         &mut self,
-        steps: Vec<Step>,
+        steps: Vec<Move>,
         parent: Option<usize>,
         actor: Option<usize>,
         kind: &'static str,
@@ -400,12 +400,12 @@ impl Simulation<'_> {
             state.writes = 0;
             let flush = |member| flush(machine, member, &mut random);
             let flushes = (0..machine.members.len()).map(flush).collect();
-            steps.push(Step::Fork(flushes));
+            steps.push(Move::Fork(flushes));
             "fsync"
         } else if random.unit() < machine.creates {
-            steps.push(Step::Acquire(LOCK));
-            steps.push(Step::Delay(about(machine.lock_ns, &mut random)));
-            steps.push(Step::Release(LOCK));
+            steps.push(Move::Acquire(LOCK));
+            steps.push(Move::Delay(about(machine.lock_ns, &mut random)));
+            steps.push(Move::Release(LOCK));
             "create"
         } else {
             let reads = random.unit() < machine.reads;
@@ -430,7 +430,7 @@ impl Simulation<'_> {
     }
 
     /// Adds the steps of an operation that memory does not answer.
-    fn data(&mut self, actor: usize, reads: bool, steps: &mut Vec<Step>, random: &mut Random) {
+    fn data(&mut self, actor: usize, reads: bool, steps: &mut Vec<Move>, random: &mut Random) {
         let machine = self.machine;
         let bytes = machine.operation_bytes;
         if machine.link.is_some_and(|link| !link.to_members) {
@@ -438,8 +438,8 @@ impl Simulation<'_> {
         }
         let engine = machine.actors;
         let mut on_engine = compute(engine, machine.engine_cpu_ns, random);
-        on_engine.insert(0, Step::Acquire(ENGINE));
-        on_engine.push(Step::Release(ENGINE));
+        on_engine.insert(0, Move::Acquire(ENGINE));
+        on_engine.push(Move::Release(ENGINE));
         steps.append(&mut on_engine);
         let members = machine.members.len();
         let chunks = usize::try_from(bytes.div_ceil(machine.chunk_bytes)).unwrap();
@@ -477,14 +477,14 @@ impl Simulation<'_> {
         }
         if !reads && machine.journal.is_some() {
             let journal = self.member_request(members, false, bytes, random);
-            steps.push(Step::Fork(vec![journal]));
+            steps.push(Move::Fork(vec![journal]));
         }
         for phase in phases {
             let requests = phase
                 .into_iter()
                 .map(|(member, reads)| self.member_request(member, reads, each, random));
             let requests = requests.collect();
-            steps.push(Step::Fork(requests));
+            steps.push(Move::Fork(requests));
         }
         steps.append(&mut compute(actor, machine.kernel_cpu_ns, random));
     }
@@ -495,7 +495,7 @@ impl Simulation<'_> {
         reads: bool,
         bytes: u64,
         random: &mut Random,
-    ) -> Vec<Step> {
+    ) -> Vec<Move> {
         let machine = self.machine;
         let device = &mut self.counters.devices[member];
         let Requests { read, written, .. } = &mut device.requests;
@@ -516,28 +516,28 @@ impl Simulation<'_> {
         }
         let station = MEMBERS + 3 * member;
         let mut steps = vec![
-            Step::Begin(member),
-            Step::Acquire(station),
-            Step::Delay(whole(place_ns)),
-            Step::Acquire(station + 1),
-            Step::Delay(whole(as_f64(bytes) / own.bytes_per_s * 1e9)),
-            Step::Release(station + 1),
-            Step::Release(station),
+            Move::Begin(member),
+            Move::Acquire(station),
+            Move::Delay(whole(place_ns)),
+            Move::Acquire(station + 1),
+            Move::Delay(whole(as_f64(bytes) / own.bytes_per_s * 1e9)),
+            Move::Release(station + 1),
+            Move::Release(station),
         ];
         if let Some(bus) = machine.bus_bytes_per_s {
-            steps.push(Step::Acquire(BUS));
-            steps.push(Step::Delay(whole(as_f64(bytes) / bus * 1e9)));
-            steps.push(Step::Release(BUS));
+            steps.push(Move::Acquire(BUS));
+            steps.push(Move::Delay(whole(as_f64(bytes) / bus * 1e9)));
+            steps.push(Move::Release(BUS));
         }
         if machine.link.is_some_and(|link| link.to_members) {
             self.carry(reads, bytes, &mut steps);
         }
-        steps.push(Step::End(member));
+        steps.push(Move::End(member));
         steps
     }
 
     /// Carries bytes over the link, including the overhead of frames.
-    fn carry(&mut self, reads: bool, bytes: u64, steps: &mut Vec<Step>) {
+    fn carry(&mut self, reads: bool, bytes: u64, steps: &mut Vec<Move>) {
         let Some(link) = self.machine.link else {
             return;
         };
@@ -548,9 +548,9 @@ impl Simulation<'_> {
             (SEND, &mut self.counters.sent)
         };
         *counted += bytes;
-        steps.push(Step::Acquire(station));
-        steps.push(Step::Delay(whole(as_f64(bytes) / link.bytes_per_s * 1e9)));
-        steps.push(Step::Release(station));
+        steps.push(Move::Acquire(station));
+        steps.push(Move::Delay(whole(as_f64(bytes) / link.bytes_per_s * 1e9)));
+        steps.push(Move::Release(station));
     }
 
     /// Other programs' use of a CPU, in bursts.
@@ -558,7 +558,7 @@ impl Simulation<'_> {
         const BURST_NS: f64 = 300_000.0;
         let busy = self.machine.others / as_f64(count(self.machine.others_each_cpu()));
         let pause = BURST_NS * (1.0 - busy) / busy;
-        let mut steps = vec![Step::Delay(about(pause, random))];
+        let mut steps = vec![Move::Delay(about(pause, random))];
         steps.append(&mut compute(self.machine.actors + 1, BURST_NS, random));
         let id = self.task(steps, None, None, "");
         self.ready.push(id);
@@ -617,25 +617,25 @@ impl Simulation<'_> {
     }
 }
 
-fn compute(thread: usize, ns: f64, random: &mut Random) -> Vec<Step> {
+fn compute(thread: usize, ns: f64, random: &mut Random) -> Vec<Move> {
     vec![
-        Step::Acquire(CPU),
-        Step::Compute(thread, about(ns, random)),
-        Step::Release(CPU),
+        Move::Acquire(CPU),
+        Move::Compute(thread, about(ns, random)),
+        Move::Release(CPU),
     ]
 }
 
-fn flush(machine: &Machine, member: usize, random: &mut Random) -> Vec<Step> {
+fn flush(machine: &Machine, member: usize, random: &mut Random) -> Vec<Move> {
     let station = MEMBERS + 3 * member;
     vec![
         // The kernel runs one flush of a device at a time.
-        Step::Acquire(station + 2),
-        Step::BeginFlush(member),
-        Step::Acquire(station),
-        Step::Delay(about(machine.flush_ns, random)),
-        Step::Release(station),
-        Step::EndFlush(member),
-        Step::Release(station + 2),
+        Move::Acquire(station + 2),
+        Move::BeginFlush(member),
+        Move::Acquire(station),
+        Move::Delay(about(machine.flush_ns, random)),
+        Move::Release(station),
+        Move::EndFlush(member),
+        Move::Release(station + 2),
     ]
 }
 

@@ -17,7 +17,7 @@ pub(super) static RULE: Rule = Rule {
     refuses: false,
     read: |facts| {
         let together = facts.together_bytes_per_s?;
-        let sum = facts.sum_alone(|it| it.read_bytes_per_s)?;
+        let sum = facts.sum_alone(|member| member.read_bytes_per_s)?;
         let rate: f64 = facts.members.iter().map(MemberFacts::bytes_per_s).sum();
         (facts.members.len() > 1 && together < SHARED * sum).then(|| Reading {
             level: rate / together / BUSY,

@@ -15,7 +15,7 @@ pub(super) static RULE: Rule = Rule {
     read: |facts| {
         let share = facts.sync_share();
         let known = facts.members.iter().all(|member| member.flushing.is_some());
-        let flushing = mean_of(facts, |it| it.flushing.unwrap_or(0.0));
+        let flushing = mean_of(facts, |member| member.flushing.unwrap_or(0.0));
         let of_members = (known && !facts.members.is_empty())
             .then(|| format!(", members {} of theirs", percent(flushing)));
         (facts.actors > 0.0).then(|| Reading {

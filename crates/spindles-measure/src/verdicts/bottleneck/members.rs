@@ -36,7 +36,7 @@ pub(super) static RULE: Rule = Rule {
             return None;
         }
         let levels: Option<Vec<f64>> = facts.members.iter().map(level).collect();
-        let rate = mean_of(facts, |it| it.demand_min().unwrap_or(0.0));
+        let rate = mean_of(facts, |member| member.demand_min().unwrap_or(0.0));
         let level = crate::statistics::mean(&levels?).max(queues(facts));
         let known = facts.members.iter().all(|member| member.alone.is_some());
         let most = if known || facts.members.len() == 1 {
@@ -55,8 +55,8 @@ pub(super) static RULE: Rule = Rule {
             stands_out: false,
             evidence: format!(
                 "members were {} busy with {:.1} requests of all programs in flight at each{}",
-                percent(mean_of(facts, |it| it.busy)),
-                mean_of(facts, |it| it.in_flight),
+                percent(mean_of(facts, |member| member.busy)),
+                mean_of(facts, |member| member.in_flight),
                 of_rate.unwrap_or_default()
             ),
             intervention: Intervention::DoubleMembers,
@@ -77,7 +77,7 @@ fn queues(facts: &Facts) -> f64 {
         .map(|member| member.in_flight)
         .fold(0.0, f64::max);
     // Data also queues behind flushes, and behind one slow or hot member.
-    let is_even = longest <= EVEN * mean_of(facts, |it| it.in_flight);
+    let is_even = longest <= EVEN * mean_of(facts, |member| member.in_flight);
     // Read-ahead and write-back fill a device's queue although no actor waits for them.
     if facts.direct && is_even && facts.sync_share() < SYNCS {
         (there / THERE).min(waiting / WAITING)

@@ -165,7 +165,7 @@ mod tests {
     fn rules_explain_only_existing_other_rules() {
         for rule in RULES {
             for name in rule.explains {
-                assert!(RULES.iter().any(|it| it.name == *name), "{name}");
+                assert!(RULES.iter().any(|rule| rule.name == *name), "{name}");
                 assert_ne!(rule.name, *name);
             }
             assert!(!rule.when.is_empty() && !rule.words.is_empty());
@@ -226,83 +226,88 @@ mod tests {
     /// Facts from measurements, and the expected cause.
     const CAUSES: &[(Option<&str>, Plant)] = &[
         (None, |_| {}),
-        (Some("load-generator"), |it| {
-            it.per_second = 71.0;
-            it.ceiling = Some(100.0);
+        (Some("load-generator"), |facts| {
+            facts.per_second = 71.0;
+            facts.ceiling = Some(100.0);
         }),
-        (Some("cpu"), |it| {
-            it.cpu_busy = 0.95;
+        (Some("cpu"), |facts| {
+            facts.cpu_busy = 0.95;
         }),
-        (Some("cpu"), |it| {
-            it.cpu_busy = 0.95;
-            it.threads = threads(0.93, 0.03);
+        (Some("cpu"), |facts| {
+            facts.cpu_busy = 0.95;
+            facts.threads = threads(0.93, 0.03);
         }),
-        (Some("cpu-of-one-thread"), |it| {
-            it.threads = threads(0.97, 0.01);
+        (Some("cpu-of-one-thread"), |facts| {
+            facts.threads = threads(0.97, 0.01);
         }),
         // A CPU limit, or other programs: the CPUs look idle, but one thread never catches up.
-        (Some("cpu"), |it| it.threads = threads(0.4, 0.57)),
+        (Some("cpu"), |facts| facts.threads = threads(0.4, 0.57)),
         // The same relative wait, but the thread has little to do.
-        (None, |it| it.threads = threads(0.2, 0.3)),
+        (None, |facts| facts.threads = threads(0.2, 0.3)),
         // It waits, but would need all of one CPU even without waiting.
-        (None, |it| it.threads = threads(0.83, 0.15)),
+        (None, |facts| facts.threads = threads(0.83, 0.15)),
         // A thread that runs or waits for a CPU most of the time is not idle: one actor is not too
         // few.
-        (None, |it| {
-            it.actors = 1.0;
-            it.threads = threads(0.3, 0.4);
-            it.members
+        (None, |facts| {
+            facts.actors = 1.0;
+            facts.threads = threads(0.3, 0.4);
+            facts
+                .members
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.2, 0.2));
         }),
         // 800 Mbit/s carried 95.3 MB/s; members behind it look busy.
-        (Some("network"), |it| {
-            it.links = vec![LinkFacts {
+        (Some("network"), |facts| {
+            facts.links = vec![LinkFacts {
                 name: "eth0".to_owned(),
                 busy: Some(95.3 / 100.0),
                 bytes_per_s_max: Some(100e6),
                 held_back: 0.9,
             }];
-            it.members.iter_mut().for_each(|member| member.busy = 1.0);
+            facts
+                .members
+                .iter_mut()
+                .for_each(|member| member.busy = 1.0);
         }),
-        (Some("bus"), |it| {
-            it.together_bytes_per_s = Some(300e6);
-            for member in &mut it.members {
+        (Some("bus"), |facts| {
+            facts.together_bytes_per_s = Some(300e6);
+            for member in &mut facts.members {
                 (member.busy, member.read_bytes_per_s) = (1.0, 74e6);
             }
         }),
-        (Some("members"), |it| {
-            for member in &mut it.members {
+        (Some("members"), |facts| {
+            for member in &mut facts.members {
                 (member.busy, member.read_bytes_per_s) = (1.0, 145e6);
             }
         }),
-        (Some("one-slow-member"), |it| {
-            (it.members[2].busy, it.members[2].in_flight) = (0.99, 6.0);
+        (Some("one-slow-member"), |facts| {
+            (facts.members[2].busy, facts.members[2].in_flight) = (0.99, 6.0);
         }),
-        (Some("one-hot-member"), |it| {
-            (it.members[2].busy, it.members[2].in_flight) = (0.99, 6.0);
-            it.members[2].requests_per_s = 99.0;
+        (Some("one-hot-member"), |facts| {
+            (facts.members[2].busy, facts.members[2].in_flight) = (0.99, 6.0);
+            facts.members[2].requests_per_s = 99.0;
         }),
         // varmail: 81 % of the actors' time; data waits behind the flushes.
-        (Some("flushes"), |it| {
-            it.actor_share.insert("fsync".to_owned(), 0.81);
-            for member in &mut it.members {
+        (Some("flushes"), |facts| {
+            facts.actor_share.insert("fsync".to_owned(), 0.81);
+            for member in &mut facts.members {
                 (member.busy, member.flushing) = (0.95, Some(0.4));
             }
         }),
         // The same, but the members are at their rate alone: the flushes wait for data.
-        (Some("members"), |it| {
-            it.actor_share.insert("fsync".to_owned(), 0.81);
-            for member in &mut it.members {
+        (Some("members"), |facts| {
+            facts.actor_share.insert("fsync".to_owned(), 0.81);
+            for member in &mut facts.members {
                 (member.busy, member.read_bytes_per_s) = (1.0, 145e6);
             }
         }),
         // Every write waits for the log on its own device; the members are idle.
-        (Some("journal"), |it| {
-            it.members
+        (Some("journal"), |facts| {
+            facts
+                .members
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.2, 0.2));
-            it.journal = Some(MemberFacts {
+            facts.journal = Some(MemberFacts {
                 name: "nvme0n1".to_owned(),
                 busy: 0.98,
                 in_flight: 8.0,
@@ -312,69 +317,81 @@ mod tests {
                 ..MemberFacts::default()
             });
         }),
-        (Some("metadata"), |it| {
-            it.actor_share.insert("create".to_owned(), 0.9);
-            it.members
+        (Some("metadata"), |facts| {
+            facts.actor_share.insert("create".to_owned(), 0.9);
+            facts
+                .members
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.1, 0.1));
         }),
-        (Some("too-few-actors"), |it| {
-            it.actors = 1.0;
-            it.members
+        (Some("too-few-actors"), |facts| {
+            facts.actors = 1.0;
+            facts
+                .members
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.25, 0.25));
         }),
         // Twice the actors gained nothing.
-        (None, |it| {
-            it.actors = 1.0;
-            it.more_actors = Some((2.0, 1.1));
-            it.members
+        (None, |facts| {
+            facts.actors = 1.0;
+            facts.more_actors = Some((2.0, 1.1));
+            facts
+                .members
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.25, 0.25));
         }),
         // Nine of ten actors are not accounted for.
-        (None, |it| {
-            it.members
+        (None, |facts| {
+            facts
+                .members
                 .iter_mut()
                 .for_each(|member| (member.busy, member.in_flight) = (0.1, 0.1));
-            it.cpu_busy = 0.05;
+            facts.cpu_busy = 0.05;
         }),
         // A half-used bus.
-        (None, |it| {
-            it.together_bytes_per_s = Some(300e6);
-            for member in &mut it.members {
+        (None, |facts| {
+            facts.together_bytes_per_s = Some(300e6);
+            for member in &mut facts.members {
                 member.read_bytes_per_s = 37e6;
             }
         }),
         // Eight of ten actors wait for each other at disks that idle between two bursts.
-        (Some("members"), |it| {
-            it.members
+        (Some("members"), |facts| {
+            facts
+                .members
                 .iter_mut()
                 .for_each(|member| member.in_flight = 2.1);
         }),
         // The same queues, filled by read-ahead: no actor waits for them.
-        (None, |it| {
-            it.direct = false;
-            it.members
+        (None, |facts| {
+            facts.direct = false;
+            facts
+                .members
                 .iter_mut()
                 .for_each(|member| member.in_flight = 2.1);
         }),
         // A virtual disk that claims to rotate, but is faster than any arm.
-        (None, |it| {
-            for member in &mut it.members {
+        (None, |facts| {
+            for member in &mut facts.members {
                 member.alone = None;
                 (member.busy, member.rotational, member.requests_per_s) = (1.0, true, 5000.0);
             }
         }),
         // Two causes at their limits.
-        (None, |it| {
-            it.cpu_busy = 0.95;
-            it.members.iter_mut().for_each(|member| member.busy = 0.98);
+        (None, |facts| {
+            facts.cpu_busy = 0.95;
+            facts
+                .members
+                .iter_mut()
+                .for_each(|member| member.busy = 0.98);
         }),
         // One cause at its limit, and another nearly.
-        (None, |it| {
-            it.cpu_busy = 0.95;
-            it.members.iter_mut().for_each(|member| member.busy = 0.85);
+        (None, |facts| {
+            facts.cpu_busy = 0.95;
+            facts
+                .members
+                .iter_mut()
+                .for_each(|member| member.busy = 0.85);
         }),
     ];
 
@@ -390,7 +407,7 @@ mod tests {
         }
         for rule in RULES {
             assert!(
-                CAUSES.iter().any(|it| it.0 == Some(rule.name)),
+                CAUSES.iter().any(|cause| cause.0 == Some(rule.name)),
                 "{}",
                 rule.name
             );

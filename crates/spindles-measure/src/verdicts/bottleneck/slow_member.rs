@@ -70,7 +70,7 @@ pub(super) fn evidence(facts: &Facts, member: &MemberFacts) -> String {
         member.name,
         percent(member.busy),
         facts.members.len(),
-        percent(mean_of(facts, |it| it.busy)),
+        percent(mean_of(facts, |member| member.busy)),
         percent(member.requests_per_s / all.max(f64::MIN_POSITIVE))
     )
 }
@@ -88,20 +88,20 @@ pub(super) fn odd_one(members: &[MemberFacts]) -> Option<(&MemberFacts, f64, f64
         let all: Vec<f64> = members.iter().map(|member| of(member)).collect();
         crate::statistics::mean(&all).max(f64::MIN_POSITIVE)
     };
-    let ratio = member.busy / mean(|it| it.busy, &members.iter().collect::<Vec<_>>());
+    let ratio = member.busy / mean(|other| other.busy, &members.iter().collect::<Vec<_>>());
     let stands_out = (ratio - 1.0) / (RATIO - 1.0);
     // With arms to move, the others would idle meanwhile; the lengths of their queues are chance.
     let waiting = if member.seeks() {
         0.0
     } else {
-        member.in_flight / mean(|it| it.in_flight, &others) / WAITING
+        member.in_flight / mean(|other| other.in_flight, &others) / WAITING
     };
     let level = (member.busy / BUSY).min(stands_out.max(waiting));
     Some((member, level, asked(member, &others)))
 }
 
 fn others<'a>(members: &'a [MemberFacts], member: &MemberFacts) -> Vec<&'a MemberFacts> {
-    let others = members.iter().filter(|it| it.name != member.name);
+    let others = members.iter().filter(|other| other.name != member.name);
     others.collect()
 }
 
@@ -111,7 +111,7 @@ fn is_odd_in_most_runs(facts: &Facts, member: &MemberFacts) -> bool {
     let (mut odd, mut compared) = (0, 0);
     for run in &facts.runs {
         let mut members = run.members.iter();
-        let own = members.find(|it| it.name == member.name && it.busy > 0.0);
+        let own = members.find(|other| other.name == member.name && other.busy > 0.0);
         let own = own.filter(|own| asked(own, &others(&run.members, own)) < HOT);
         if let (Some(own), Some((most, ..))) = (own, odd_one(&run.members)) {
             compared += 1;

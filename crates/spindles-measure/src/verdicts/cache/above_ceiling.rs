@@ -33,7 +33,7 @@ fn in_order(facts: &Facts) -> Option<String> {
     (facts.rate == Rate::Bytes && facts.application.written == 0).then_some(())?;
     let in_turn = facts.members.iter().all(MemberFacts::seeks);
     let at_once = if in_turn { 1.0 } else { AT_ONCE };
-    let members = facts.sum_alone(|it| it.read_bytes_per_s);
+    let members = facts.sum_alone(|member| member.read_bytes_per_s);
     let members = members.map(|alone| alone * at_once);
     // The array reads over links below it, the workload over links above it.
     let links = facts
@@ -58,7 +58,7 @@ fn in_order(facts: &Facts) -> Option<String> {
 fn at_random(facts: &Facts) -> Option<String> {
     let seek = facts.members.iter().all(MemberFacts::seeks);
     (facts.rate == Rate::Operations && seek).then_some(())?;
-    let most = REORDERED * facts.sum_alone(|it| it.random_reads_per_s)?;
+    let most = REORDERED * facts.sum_alone(|member| member.random_reads_per_s)?;
     (facts.reads_per_s > most).then(|| {
         format!(
             "{:.0} reads a second, and arms that choose the order reach {most:.0} places a second \

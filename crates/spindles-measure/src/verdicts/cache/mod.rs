@@ -105,79 +105,79 @@ mod tests {
 
     /// For each rule, facts to which it applies, and the grade.
     const CAUSES: &[(&str, Grade, Plant)] = &[
-        ("read-hits", Grade::CacheFigure, |it| {
-            it.moved = Some(Traffic::default());
+        ("read-hits", Grade::CacheFigure, |facts| {
+            facts.moved = Some(Traffic::default());
         }),
-        ("read-hits", Grade::Note, |it| {
-            it.moved.as_mut().unwrap().read = 461 * MB;
+        ("read-hits", Grade::Note, |facts| {
+            facts.moved.as_mut().unwrap().read = 461 * MB;
         }),
         // 0.1 of 537 MB were written when the clock stopped, and all of it was dirty.
-        ("deferred-writes", Grade::CacheFigure, |it| {
-            it.application = Traffic::of_writes(537 * MB);
-            it.moved = Some(Traffic::of_writes(MB / 10));
-            it.waiting_share = 1.0;
+        ("deferred-writes", Grade::CacheFigure, |facts| {
+            facts.application = Traffic::of_writes(537 * MB);
+            facts.moved = Some(Traffic::of_writes(MB / 10));
+            facts.waiting_share = 1.0;
         }),
         // The devices' writes were not counted.
-        ("deferred-writes", Grade::CacheFigure, |it| {
-            it.application = Traffic::of_writes(537 * MB);
-            it.moved = None;
-            it.waiting_share = 1.0;
+        ("deferred-writes", Grade::CacheFigure, |facts| {
+            facts.application = Traffic::of_writes(537 * MB);
+            facts.moved = None;
+            facts.waiting_share = 1.0;
         }),
         // A parity level writes twice its minimum, which hides the writes that are still missing.
-        ("deferred-writes", Grade::Note, |it| {
-            it.application = Traffic::of_writes(100 * MB);
-            it.moved = Some(Traffic::of_writes(120 * MB));
-            it.waiting_share = 0.4;
+        ("deferred-writes", Grade::Note, |facts| {
+            facts.application = Traffic::of_writes(100 * MB);
+            facts.moved = Some(Traffic::of_writes(120 * MB));
+            facts.waiting_share = 0.4;
         }),
         // A mirror of two must write twice as much.
-        ("deferred-writes", Grade::CacheFigure, |it| {
-            it.application = Traffic::of_writes(100);
-            it.moved = Some(Traffic::of_writes(120));
-            it.write_amplification_min = 2.0;
+        ("deferred-writes", Grade::CacheFigure, |facts| {
+            facts.application = Traffic::of_writes(100);
+            facts.moved = Some(Traffic::of_writes(120));
+            facts.write_amplification_min = 2.0;
         }),
-        ("resident", Grade::CacheFigure, |it| {
-            it.cache.resident_permille = Some(1000);
+        ("resident", Grade::CacheFigure, |facts| {
+            facts.cache.resident_permille = Some(1000);
         }),
-        ("resident", Grade::Note, |it| {
-            it.cache.resident_permille = Some(100);
+        ("resident", Grade::Note, |facts| {
+            facts.cache.resident_permille = Some(100);
         }),
-        ("fits-in-memory", Grade::Note, |it| {
-            it.cache.file_bytes = 12 << 30;
+        ("fits-in-memory", Grade::Note, |facts| {
+            facts.cache.file_bytes = 12 << 30;
         }),
-        ("above-ceiling", Grade::CacheFigure, |it| {
-            it.per_second = 400e6;
+        ("above-ceiling", Grade::CacheFigure, |facts| {
+            facts.per_second = 400e6;
         }),
         // Without arms.
-        ("above-ceiling", Grade::CacheFigure, |it| {
-            it.members = vec![member(150 * MB, 50_000), member(150 * MB, 50_000)];
-            it.per_second = 1200e6;
+        ("above-ceiling", Grade::CacheFigure, |facts| {
+            facts.members = vec![member(150 * MB, 50_000), member(150 * MB, 50_000)];
+            facts.per_second = 1200e6;
         }),
-        ("above-ceiling", Grade::CacheFigure, |it| {
-            it.links = vec![LinkFacts {
+        ("above-ceiling", Grade::CacheFigure, |facts| {
+            facts.links = vec![LinkFacts {
                 bytes_per_s_max: Some(125e6),
                 ..LinkFacts::default()
             }];
         }),
         // 3,722 seeks a second on one disk of a file that fits into memory.
-        ("above-ceiling", Grade::CacheFigure, |it| {
-            it.rate = Rate::Operations;
-            it.reads_per_s = 3722.0;
+        ("above-ceiling", Grade::CacheFigure, |facts| {
+            facts.rate = Rate::Operations;
+            facts.reads_per_s = 3722.0;
         }),
-        ("plateaus", Grade::CacheFigure, |it| {
+        ("plateaus", Grade::CacheFigure, |facts| {
             let rates = [4e9, 4e9, 4e9, 4e9, 2e8, 2e8, 2e8];
-            it.sweep = (2..)
+            facts.sweep = (2..)
                 .zip(rates)
                 .map(|(power, rate)| (f64::exp2(f64::from(power)), rate))
                 .collect();
-            it.per_second = 4e9;
-            it.members.clear();
+            facts.per_second = 4e9;
+            facts.members.clear();
         }),
-        ("two-latencies", Grade::Note, |it| {
-            it.reads = latencies(300);
-            it.direct = true;
+        ("two-latencies", Grade::Note, |facts| {
+            facts.reads = latencies(300);
+            facts.direct = true;
         }),
-        ("control-run", Grade::CacheFigure, |it| {
-            it.without_cache = Some(100e6);
+        ("control-run", Grade::CacheFigure, |facts| {
+            facts.without_cache = Some(100e6);
         }),
     ];
 
@@ -193,7 +193,11 @@ mod tests {
             assert!(found[0].evidence.chars().any(|c| c.is_ascii_digit()));
         }
         for rule in CACHE_RULES {
-            assert!(CAUSES.iter().any(|it| it.0 == rule.name), "{}", rule.name);
+            assert!(
+                CAUSES.iter().any(|cause| cause.0 == rule.name),
+                "{}",
+                rule.name
+            );
         }
     }
 
@@ -226,7 +230,10 @@ mod tests {
     /// The amount for one run, and no time if it rounds to zero.
     #[test]
     fn waiting_writes_are_reported_if_there_were_any() {
-        let (.., plant) = CAUSES.iter().find(|it| it.0 == "deferred-writes").unwrap();
+        let (.., plant) = CAUSES
+            .iter()
+            .find(|cause| cause.0 == "deferred-writes")
+            .unwrap();
         let mut facts = cold();
         plant(&mut facts);
         facts.settle_ns = 300.0;
@@ -243,7 +250,7 @@ mod tests {
     #[test]
     fn the_largest_size_of_a_sweep_is_not_a_cache_figure() {
         let mut facts = cold();
-        let (.., plant) = CAUSES.iter().find(|it| it.0 == "plateaus").unwrap();
+        let (.., plant) = CAUSES.iter().find(|cause| cause.0 == "plateaus").unwrap();
         plant(&mut facts);
         facts.per_second = 2e8;
         assert_eq!(decide(&facts), []);
