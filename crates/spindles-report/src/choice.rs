@@ -61,11 +61,11 @@ impl<'a> Matrix<'a> {
         if systems.len() < 2 {
             return None;
         }
-        let weighted = choice.weighted.iter().map(|it| Row {
+        let weighted = choice.weighted.iter().map(|weighted| Row {
             name: WEIGHTED.to_owned(),
             summary: "the weighted geometric mean of the speeds",
             fastest: String::new(),
-            places: places(&systems, &it.standings),
+            places: places(&systems, &weighted.standings),
         });
         let workloads = choice.workloads.iter().map(|ranking| Row {
             name: name(ranking),
@@ -83,7 +83,7 @@ impl<'a> Matrix<'a> {
     /// Explains the marks that occur.
     pub(crate) fn legend(&self, analysis: &Analysis) -> String {
         let mut places = self.rows.iter().flat_map(|row| &row.places).flatten();
-        let has = |place: Place| places.clone().any(|it| it.place == place);
+        let has = |place: Place| places.clone().any(|standing| standing.place == place);
         let mut said = format!(
             "{BEST}: the fastest, and the next systems up to the first that is provably slower, by \
              its own interval or a verdict among {} pairs; others: how much slower, in percent or \
@@ -139,7 +139,7 @@ fn summary<'a>(analysis: &'a Analysis, ranking: &Ranking) -> &'a str {
 /// Figure of the fastest system.
 fn fastest(analysis: &Analysis, ranking: &Ranking) -> String {
     let first = ranking.standings.first();
-    let cell = first.and_then(|it| analysis.cell(&it.system, &ranking.workload));
+    let cell = first.and_then(|standing| analysis.cell(&standing.system, &ranking.workload));
     cell.map_or(String::new(), |cell| words::figure(cell, ranking.quantity))
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
 /// Systems that are among the best most often, and the number of times.
 fn most<'a>(counts: &[(&'a System, usize)]) -> Option<(Vec<&'a str>, usize)> {
     let best = counts.iter().map(|(_, best)| *best).max()?;
-    let names = counts.iter().filter(|(_, it)| *it == best);
+    let names = counts.iter().filter(|(_, wins)| *wins == best);
     Some((names.map(|(system, _)| &*system.name).collect(), best))
 }
 
@@ -336,12 +336,12 @@ pub(crate) fn weighted(analysis: &Analysis) -> Option<String> {
     let shares = given
         .iter()
         .map(|(name, weight)| format!("{name} {:.0} %", weight / sum * 100.0));
-    let ranks = weighted.standings.iter().enumerate().map(|(at, it)| {
-        let is_ranked = !matches!(it.place, Place::Failed | Place::Refused);
+    let ranks = weighted.standings.iter().enumerate().map(|(at, standing)| {
+        let is_ranked = !matches!(standing.place, Place::Failed | Place::Refused);
         match (is_ranked, at) {
-            (true, 0) if it.place == Place::Best => format!("1. {}", it.system),
-            (true, at) => format!("{}. {}, {}", at + 1, it.system, in_words(it)),
-            (false, _) => format!("{}: {}", it.system, in_words(it)),
+            (true, 0) if standing.place == Place::Best => format!("1. {}", standing.system),
+            (true, at) => format!("{}. {}, {}", at + 1, standing.system, in_words(standing)),
+            (false, _) => format!("{}: {}", standing.system, in_words(standing)),
         }
     });
     let (shares, ranks): (Vec<String>, Vec<String>) = (shares.collect(), ranks.collect());
@@ -368,7 +368,7 @@ pub(crate) fn weighted(analysis: &Analysis) -> Option<String> {
 pub(crate) fn weighted_exceptions(weighted: &Weighted) -> String {
     let mut said = String::new();
     let doubtful = weighted.shares.iter();
-    let doubtful = doubtful.filter_map(|it| Some((&*it.workload, it.not_counted?)));
+    let doubtful = doubtful.filter_map(|share| Some((&*share.workload, share.not_counted?)));
     for (workload, reason) in doubtful {
         said += &format!(" {workload} is {}.", reason.words());
     }
@@ -399,15 +399,16 @@ pub(crate) fn legend_of_pairs(analysis: &Analysis) -> String {
 /// All pairs of a ranking as a table: a row and a column for each system with a result, fastest
 /// first. A cell is the verdict on the row's system against the column's.
 pub(crate) fn pairs(ranking: &Ranking) -> (Vec<&str>, Vec<Vec<String>>) {
-    let has_result = |it: &&Standing| !matches!(it.place, Place::Failed | Place::Refused);
+    let has_result =
+        |standing: &&Standing| !matches!(standing.place, Place::Failed | Place::Refused);
     let systems: Vec<&str> = (ranking.standings.iter())
         .filter(has_result)
         .map(|standing| &*standing.system)
         .collect();
     let verdict = |system: &str, other: &str| {
-        let of = |it: &Pair| match (it.system == system, it.other == other) {
-            (true, true) => Some(it.verdict),
-            _ if it.system == other && it.other == system => Some(it.verdict.of_the_other()),
+        let of = |pair: &Pair| match (pair.system == system, pair.other == other) {
+            (true, true) => Some(pair.verdict),
+            _ if pair.system == other && pair.other == system => Some(pair.verdict.of_the_other()),
             _ => None,
         };
         let verdict = ranking.pairs.iter().find_map(of);

@@ -141,7 +141,7 @@ fn row(
 /// Returns true if no comparison concerns the workload of a cell.
 fn is_alone(analysis: &Analysis, cell: &Cell) -> bool {
     let mut all = analysis.comparisons.iter();
-    !all.any(|it| it.workload == cell.workload)
+    !all.any(|comparison| comparison.workload == cell.workload)
 }
 
 /// Returns the comparison of a quantity of a cell with its baseline.
@@ -160,7 +160,11 @@ pub(crate) fn comparison_of<'a>(
     (workload, quantity): (&str, Quantity),
 ) -> Option<&'a Comparison> {
     let mut all = analysis.comparisons.iter();
-    all.find(|it| it.system == system && it.workload == workload && it.quantity == quantity)
+    all.find(|comparison| {
+        comparison.system == system
+            && comparison.workload == workload
+            && comparison.quantity == quantity
+    })
 }
 
 /// Figure of a system that others are compared with in a workload. `None` for other systems.

@@ -220,7 +220,7 @@ pub(crate) fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
     let series = halves.into_iter().chain(narrow);
     let series = series.chain([ones_twos_fives]).chain(wide);
     let on_scale = |factors: Vec<f64>| -> Vec<f64> {
-        let is_on = |it: &f64| low <= it.ln() && it.ln() <= high;
+        let is_on = |factor: &f64| low <= factor.ln() && factor.ln() <= high;
         factors.into_iter().filter(is_on).collect()
     };
     let mut on_scale = series.map(on_scale);

@@ -160,11 +160,12 @@ fn seen<'a>(system: &'a str, verdicts: &'a CellVerdicts) -> Seen<'a> {
         }
         Bottleneck::NotSought { why } => (why.clone(), None),
     };
-    let untried = |change: &&Intervention| verdicts.tried.iter().all(|it| it.change != **change);
+    let untried =
+        |change: &&Intervention| verdicts.tried.iter().all(|trial| trial.change != **change);
     let of_bottleneck = intervention.into_iter().filter(untried);
     let of_bottleneck =
         of_bottleneck.map(|of_bottleneck| format!("To confirm, {}.", of_bottleneck.words()));
-    let of_cache = verdicts.cache.iter().map(|it| &it.intervention);
+    let of_cache = verdicts.cache.iter().map(|sign| &sign.intervention);
     let of_cache = of_cache.filter(untried);
     let of_cache = of_cache.map(|of_cache| format!("To confirm the cache, {}.", of_cache.words()));
     Seen {
@@ -231,7 +232,7 @@ pub(crate) fn trials(analysis: &Analysis) -> Vec<String> {
 fn in_words(cards: &[Card<'_>]) -> String {
     let mut parts: Vec<String> = cards.iter().map(part).collect();
     let all = cards.iter().flat_map(|card| &card.seen);
-    let is_figure = |it: &CacheVerdict| it.grade == Grade::CacheFigure;
+    let is_figure = |sign: &CacheVerdict| sign.grade == Grade::CacheFigure;
     let cached: Vec<&str> = all
         .filter(|seen| seen.cache.iter().any(is_figure))
         .map(|seen| seen.system)

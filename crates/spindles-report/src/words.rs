@@ -24,8 +24,9 @@ pub struct Headline {
 
 /// Builds the headline of an analysis.
 pub fn headline(analysis: &Analysis) -> Headline {
-    let is_cached =
-        |it: &&Comparison| analysis.choice.not_counted(&it.workload) == Some(Reason::Cached);
+    let is_cached = |comparison: &&Comparison| {
+        analysis.choice.not_counted(&comparison.workload) == Some(Reason::Cached)
+    };
     let (cached, asked): (Vec<&Comparison>, Vec<&Comparison>) =
         analysis.headlines().partition(is_cached);
     Headline {
@@ -82,12 +83,19 @@ fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
         0 => format!("{what} none"),
         count => format!("{what} {count}"),
     };
-    let mut others: Vec<&str> = asked.iter().map(|it| &*it.baseline).collect();
+    let mut others: Vec<&str> = asked
+        .iter()
+        .map(|comparison| &*comparison.baseline)
+        .collect();
     others.retain(|other| *other != analysis.experiment.baseline);
     others.dedup();
     let mut lead = match others.as_slice() {
         [] => format!("Against {}: ", baseline_name(analysis)),
-        others if asked.iter().all(|it| others.contains(&&*it.baseline)) => {
+        others
+            if asked
+                .iter()
+                .all(|comparison| others.contains(&&*comparison.baseline)) =>
+        {
             format!("Against {}: ", others.join(" or "))
         }
         others => format!(
@@ -146,7 +154,7 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
     let workloads = || analysis.experiment.workloads.iter();
     let of = |is_one: &dyn Fn(&Workload) -> bool| -> Vec<&str> {
         let some = workloads().filter(|workloads| is_one(workloads));
-        some.map(|it| &*it.name).collect()
+        some.map(|workload| &*workload.name).collect()
     };
     let is_first = |workload: &Workload, quantity: Quantity| {
         analysis.quantities(workload).first() == Some(&quantity)
@@ -156,7 +164,7 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
         (Quantity::ResponseP99, "the response time"),
         (Quantity::Time, "the time"),
     ] {
-        let some = of(&|it| is_first(it, quantity));
+        let some = of(&|workload| is_first(workload, quantity));
         if !some.is_empty() {
             said += &format!(
                 " For {}, {what} is compared: less is faster.",
@@ -164,7 +172,7 @@ pub(crate) fn exceptions(analysis: &Analysis) -> String {
             );
         }
     }
-    let others = of(&|it| other_baseline(analysis, it).is_some());
+    let others = of(&|workload| other_baseline(analysis, workload).is_some());
     if !others.is_empty() {
         said += &format!(
             " For {}, not run by {}, the difference is from the first system that ran it, whose \
@@ -299,7 +307,7 @@ fn among(comparisons: usize) -> String {
 /// Explains the differences that are not shown among many.
 pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let all = || analysis.comparisons.iter().chain(&analysis.own_comparisons);
-    let among = all().find_map(|it| it.not_shown_among);
+    let among = all().find_map(|comparison| comparison.not_shown_among);
     let why = why_not_shown(among?);
     let asked = analysis
         .comparisons
@@ -350,7 +358,7 @@ pub(crate) fn marked(comparison: &Comparison) -> String {
 /// Explains the marks that occur.
 pub(crate) fn legend(analysis: &Analysis) -> String {
     let all = || analysis.comparisons.iter().chain(&analysis.overall);
-    marks(|verdict| all().any(|it| !it.control && it.verdict == verdict))
+    marks(|verdict| all().any(|comparison| !comparison.control && comparison.verdict == verdict))
 }
 
 /// Explains the marks of verdicts: always those for faster, slower and neither, others if they
@@ -393,10 +401,13 @@ fn extremes(analysis: &Analysis, asked: &[&Comparison]) -> Vec<String> {
         Some(comparison) => extremes.push(said("Largest gain", comparison)),
         None if asked.iter().any(|c| c.verdict == Verdict::Slower) => {
             let all = &analysis.comparisons;
-            let is_faster = |it: &Comparison| it.verdict == Verdict::Faster;
+            let is_faster = |comparison: &Comparison| comparison.verdict == Verdict::Faster;
             let what = if analysis.headlines().any(is_faster) {
                 "The only gains shown are cache figures."
-            } else if all.iter().any(|it| it.verdict == Verdict::Faster) {
+            } else if all
+                .iter()
+                .any(|comparison| comparison.verdict == Verdict::Faster)
+            {
                 "The only gains shown are in parts of totals."
             } else {
                 "No gain was shown in any single workload."
@@ -908,8 +919,8 @@ mod tests {
                 .map(|run| run.clone())
                 .collect();
             for run in runs(&mut records).filter(|run| run.system.name == "single-again") {
-                let twin = baseline.iter().find(|it| {
-                    (&it.workload.name, it.repetition_block)
+                let twin = baseline.iter().find(|other| {
+                    (&other.workload.name, other.repetition_block)
                         == (&run.workload.name, run.repetition_block)
                 });
                 run.elapsed_ns = twin.unwrap().elapsed_ns / divisor * factor;

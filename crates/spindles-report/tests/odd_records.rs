@@ -427,7 +427,9 @@ fn sections_can_be_chosen() {
             sections: vec![(*chosen).to_owned()],
             ..Options::default()
         };
-        let pages = both.each_ref().map(|it| (html.report)(it, &options));
+        let pages = both
+            .each_ref()
+            .map(|records| (html.report)(records, &options));
         for name in &names {
             let section = format!("<section id=\"{name}\"");
             let there = pages.iter().any(|page| page.contains(&section));

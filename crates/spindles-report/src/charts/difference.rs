@@ -36,7 +36,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     // Times may differ by more than rates do, so each kind has its own scale.
     let frame_of = |is_time: bool| {
         let all = analysis.comparisons.iter().chain(&analysis.overall);
-        let mine = all.filter(move |it| it.quantity.is_time() == is_time);
+        let mine = all.filter(move |comparison| comparison.quantity.is_time() == is_time);
         let logs = mine
             .clone()
             .map(|mine| logs(mine.quantity, &mine.log_ratio));
@@ -74,7 +74,9 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
     });
     let overall = analysis.overall.iter().collect();
     let note = words::overall(analysis);
-    let mut of: Vec<&str> = (analysis.overall.iter()).map(|it| &*it.workload).collect();
+    let mut of: Vec<&str> = (analysis.overall.iter())
+        .map(|comparison| &*comparison.workload)
+        .collect();
     of.dedup();
     let title = format!("Over {}", of.join(" or "));
     panels

@@ -47,8 +47,9 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
 
 /// Title of a sweep. If several sweeps are alike, the common first words of its workloads' names.
 fn title(sweep: &Sweep, all: &[Sweep]) -> String {
-    let alike =
-        |it: &&Sweep| (&it.of, &it.fact, &it.fixed) == (&sweep.of, &sweep.fact, &sweep.fixed);
+    let alike = |other: &&Sweep| {
+        (&other.of, &other.fact, &other.fixed) == (&sweep.of, &sweep.fact, &sweep.fixed)
+    };
     let mut names = sweep.points.iter().map(|(_, name)| name.split(' '));
     let first: Vec<&str> = names.next().into_iter().flatten().collect();
     let shared = names.fold(first, |shared, name| {
@@ -205,7 +206,7 @@ mod tests {
         let to = sweep(["copy to nodes 1", "copy to nodes 2", "copy to nodes 4"]);
         assert_eq!(title(&from, std::slice::from_ref(&from)), "copy");
         let both = [from, to];
-        let titles = both.iter().map(|it| title(it, &both));
+        let titles = both.iter().map(|name| title(name, &both));
         assert_eq!(titles.collect::<Vec<_>>(), ["copy from", "copy to"]);
     }
 }

@@ -37,7 +37,9 @@ fn sizes(analysis: &Analysis) -> Vec<Block> {
     let wholes = wholes(analysis, FORMAT.kinds, &PHASES);
     let mut blocks = Vec::new();
     for system in &analysis.experiment.systems {
-        let mine = wholes.iter().filter(|it| it.system.name == system.name);
+        let mine = wholes
+            .iter()
+            .filter(|whole| whole.system.name == system.name);
         let mine: Vec<&Whole> = mine.collect();
         if mine.len() >= AUTO_MIN {
             blocks.push(Block {

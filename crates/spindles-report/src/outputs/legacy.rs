@@ -31,7 +31,11 @@ fn report(analysis: &Analysis, _: &Options) -> String {
         }
     }
     if text.is_empty() {
-        let kinds: Vec<&str> = FORMATS.iter().flat_map(|it| it.kinds).copied().collect();
+        let kinds: Vec<&str> = FORMATS
+            .iter()
+            .flat_map(|format| format.kinds)
+            .copied()
+            .collect();
         return format!(
             "# No run is of a workload of these tools: {}.\n",
             kinds.join(", ")

@@ -114,7 +114,8 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
     if let Some(how) = words::how_compared(analysis, workload) {
         line(text, &format!("{}\n", cell(&how)));
     }
-    let verdict = |it: Option<&Comparison>| it.map_or("baseline".to_owned(), words::marked);
+    let verdict =
+        |comparison: Option<&Comparison>| comparison.map_or("baseline".to_owned(), words::marked);
     let columns = comparisons::columns(analysis, workload, &verdict);
     table_of(&columns, text);
 }

@@ -109,7 +109,7 @@ fn concatenated(reports: &[String]) -> String {
 fn under_one_header(reports: &[String]) -> String {
     let first = reports.iter().take(1).map(String::as_str);
     let later = reports.iter().skip(1);
-    let later = later.filter_map(|it| it.split_once('\n'));
+    let later = later.filter_map(|report| report.split_once('\n'));
     first.chain(later.map(|(_, rows)| rows)).collect()
 }
 

@@ -74,7 +74,9 @@ fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
         if let Some(how) = words::how_compared(analysis, workload) {
             wrapped(&mut tables.text, &format!("  {how}"), "  ", options.width);
         }
-        let columns = comparisons::columns(analysis, workload, &|it| verdict(it, options));
+        let columns = comparisons::columns(analysis, workload, &|comparison| {
+            verdict(comparison, options)
+        });
         tables.draw(columns, options);
     }
     against_own_baselines(analysis, options, &mut tables);
@@ -157,7 +159,7 @@ fn first_screen(analysis: &Analysis, matrix: &choice::Matrix<'_>, options: &Opti
         let with_remedies = (0..=words::DOUBTS_SHOWN).rev();
         let mut drawn =
             with_remedies.map(|with_remedy| brief_doubts(&analysis.findings, options, with_remedy));
-        doubts_text = drawn.find(|it| used(it) <= room).unwrap_or(brief);
+        doubts_text = drawn.find(|text| used(text) <= room).unwrap_or(brief);
     }
     text + &doubts_text + &after
 }
@@ -667,7 +669,7 @@ impl Tables {
                     .title
                     .split_once(" of ")
                     .unwrap_or((&column.title, ""));
-                if !self.left_out.iter().any(|it| it == title) {
+                if !self.left_out.iter().any(|name| name == title) {
                     self.left_out.push(title.to_owned());
                 }
             }

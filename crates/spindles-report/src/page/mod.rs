@@ -20,7 +20,9 @@ const MARK: &str = "Drawn by Spindles from records alone.";
 
 /// Returns true if a file is a page of a report.
 pub fn is_page(contents: &[u8]) -> bool {
-    contents.windows(MARK.len()).any(|it| it == MARK.as_bytes())
+    contents
+        .windows(MARK.len())
+        .any(|window| window == MARK.as_bytes())
 }
 
 /// The parts of a page. All but the title are HTML.

@@ -119,7 +119,7 @@ fn row(analysis: &Analysis, cell: &Cell, workload: &Workload) -> String {
     };
     let verdicts = match (words::is_baseline(analysis, cell), quantities) {
         (true, _) => verdict(None),
-        _ => compared(&|it| it.map_or(String::new(), |it| verdict(Some(it)))),
+        _ => compared(&|comparison| comparison.map_or(String::new(), |shown| verdict(Some(shown)))),
     };
     let mut row = format!("<tr><th scope=\"row\">{}</th>", escape(&cell.system));
     let main = match quantities {
@@ -132,8 +132,8 @@ fn row(analysis: &Analysis, cell: &Cell, workload: &Workload) -> String {
     };
     let columns = [
         words::figure(cell, shown),
-        compared(&|it| it.map_or(String::new(), words::difference)),
-        compared(&|it| it.map_or(String::new(), words::interval)),
+        compared(&|comparison| comparison.map_or(String::new(), words::difference)),
+        compared(&|comparison| comparison.map_or(String::new(), words::interval)),
         verdicts,
         latency(|latency| Some(latency.p50_ns)),
         latency(|latency| Some(latency.p99_ns)),

@@ -67,7 +67,7 @@ pub(crate) fn text_tables() -> impl Iterator<Item = (&'static str, &'static Text
 
 /// A part of the page that can be requested by name: a section or a chart.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PagePart {
     /// Name and anchor.
     pub(crate) name: &'static str,
     /// Entry in the table of contents. Parts without one are not listed.
@@ -82,7 +82,7 @@ enum Draw {
     Chart(fn(&Analysis, &Chart) -> String, &'static Chart),
 }
 
-impl Part {
+impl PagePart {
     /// Formats the part. Empty if there is nothing to show.
     pub(crate) fn draw(&self, analysis: &Analysis) -> String {
         match self.draw {
@@ -94,13 +94,13 @@ impl Part {
 }
 
 /// All parts of the page, in order.
-pub(crate) fn parts() -> Vec<Part> {
+pub(crate) fn parts() -> Vec<PagePart> {
     let mut parts = Vec::new();
     for section in SECTIONS {
         match section.body {
             Body::One(body) => parts.push(part(section, Draw::Section(body))),
             Body::Table(table) => parts.push(part(section, Draw::Table(section, table))),
-            Body::Charts(body) => parts.extend(CHARTS.iter().map(|chart| Part {
+            Body::Charts(body) => parts.extend(CHARTS.iter().map(|chart| PagePart {
                 name: chart.name,
                 entry: chart.entry,
                 draw: Draw::Chart(body, chart),
@@ -110,8 +110,8 @@ pub(crate) fn parts() -> Vec<Part> {
     parts
 }
 
-fn part(section: &Section, draw: Draw) -> Part {
-    Part {
+fn part(section: &Section, draw: Draw) -> PagePart {
+    PagePart {
         name: section.name,
         entry: section.title,
         draw,

@@ -107,7 +107,7 @@ fn compared_row(
     }
     if !analysis.overall.is_empty() {
         let mut overall = analysis.overall.iter();
-        let overall = overall.find(|it| it.system == system.name);
+        let overall = overall.find(|comparison| comparison.system == system.name);
         row += &overall.map_or(super::cell(OVERALL, "", ""), |overall| {
             cell(OVERALL, overall)
         });

@@ -16,7 +16,7 @@ pub(super) static SECTION: Section = Section {
 fn body(analysis: &Analysis) -> String {
     let workloads = verdicts::workloads(analysis);
     let cards: Vec<String> = (workloads.iter())
-        .flat_map(|(workload, cards)| cards.iter().map(|it| card(workload, it)))
+        .flat_map(|(workload, cards)| cards.iter().map(|one_card| card(workload, one_card)))
         .collect();
     if cards.is_empty() {
         return String::new();
