@@ -237,7 +237,7 @@ fn sparse_files_that_do_not_fit_are_refused() {
     let mount = |words: &[&str]| {
         let mut command = Command::new(words[0]);
         let done = command.args(&words[1..]).arg(folder.path()).output();
-        done.is_ok_and(|it| it.status.success())
+        done.is_ok_and(|output| output.status.success())
     };
     if !mount(&["mount", "-t", "tmpfs", "-o", "size=40M", "none"]) {
         return println!("SKIPPED sparse_files_that_do_not_fit_are_refused: mounting takes root");

@@ -345,7 +345,7 @@ fn confirming_trials_of_a_verdict_are_run() {
         ("iozone read", 2)
     );
     let verdicts = cell.verdicts.as_ref().unwrap();
-    let tried = |change| verdicts.tried.iter().find(|it| it.change == change);
+    let tried = |change| verdicts.tried.iter().find(|trial| trial.change == change);
     let cold = tried(Intervention::WithoutCache).unwrap_or_else(|| panic!("{verdicts:?}"));
     assert_eq!(cold.log_ratio.blocks, 3);
     // Memory answers faster than any disk.
@@ -467,7 +467,11 @@ fn file_systems_are_created_mounted_and_checked() {
     assert_eq!(kept.runs.len(), 12);
     for run in &kept.runs {
         let members = if run.system.name == "made" { 2 } else { 1 };
-        let written: Vec<_> = run.each_member.iter().map(|it| it.written >> 20).collect();
+        let written: Vec<_> = run
+            .each_member
+            .iter()
+            .map(|traffic| traffic.written >> 20)
+            .collect();
         let wrote = run.application.written >> 20;
         assert_eq!(written.len(), members);
         // The file system writes tables of its own meanwhile.
@@ -592,11 +596,7 @@ fn memory_targets_are_refused_as_kernel_devices() {
         ),
     ] {
         let error = of(system, workload);
-        for words in [
-            what,
-            "needs a kernel device",
-            "members = \"files\"",
-        ] {
+        for words in [what, "needs a kernel device", "members = \"files\""] {
             assert!(error.contains(words), "{error}");
         }
     }

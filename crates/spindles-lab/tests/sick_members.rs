@@ -109,7 +109,7 @@ fn verdict_names(analysis: &Analysis, workload: &str, device: &str) {
         let is_right = ["one-slow-member", "journal"].contains(cause) && words.contains(device);
         assert!(is_right || cause.starts_with("cpu"), "{workload}: {words}");
     }
-    let cache: Vec<&str> = verdicts.cache.iter().map(|it| it.rule).collect();
+    let cache: Vec<&str> = verdicts.cache.iter().map(|verdict| verdict.rule).collect();
     assert!(!cache.contains(&"two-latencies"), "{workload}: {cache:?}");
 }
 
@@ -218,12 +218,13 @@ fn sick_members_are_named_if_targets_list_their_members() {
             .take(if case.count == 5 { 2 } else { 1 })
         {
             let text = experiment(head, target, case.workloads);
-            let is_doubted =
-                |doubt: &str, it: &Server| doubt.contains(&format!("{} alone: ", it.address));
+            let is_doubted = |doubt: &str, server: &Server| {
+                doubt.contains(&format!("{} alone: ", server.address))
+            };
             // On a busy machine a sound member may be slow for a moment, but not in every run.
             let is_sound = |doubt: &str| {
                 let mut sound = (servers.iter().enumerate()).filter(|(at, _)| *at != case.sick);
-                !sound.any(|(_, it)| is_doubted(doubt, it))
+                !sound.any(|(_, server)| is_doubted(doubt, server))
             };
             let mut analysis_of_run = analysis(&text, None);
             for _ in 0..2 {

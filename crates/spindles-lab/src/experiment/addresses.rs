@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Parses an IP address. Accepts version 6 in brackets, as it is written before a port.
 #[must_use]
 pub fn ip_address(text: &str) -> Option<IpAddr> {
-    let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|inner| inner.strip_suffix(']'));
     match bare {
         Some(bare) => bare.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
         None => text.parse().ok(),

@@ -39,7 +39,9 @@ impl ThreadTime {
     /// Parses `/proc/PID/task/TID/schedstat`: nanoseconds on a CPU, nanoseconds waiting for one,
     /// how often.
     pub(crate) fn parse(schedstat: &str) -> Self {
-        let mut figures = schedstat.split_ascii_whitespace().map(|it| it.parse().ok());
+        let mut figures = schedstat
+            .split_ascii_whitespace()
+            .map(|figure| figure.parse().ok());
         Self {
             cpu_ns: figures.next().flatten().unwrap_or(0),
             run_delay_ns: figures.next().flatten(),
@@ -214,7 +216,7 @@ mod tests {
             threads.map(|thread| thread.join().expect("it only computes"))
         });
         // The thread that ends last has the CPU for itself at the end.
-        let waited_ns = used.iter().filter_map(|it| it.run_delay_ns).max();
+        let waited_ns = used.iter().filter_map(|usage| usage.run_delay_ns).max();
         assert!(waited_ns > Some(50_000_000), "{used:?}");
     }
 

@@ -181,7 +181,10 @@ mod tests {
         assert_eq!((used.requests.flushed, used.flush_ns), (3, Some(9_000_000)));
         assert_eq!(used.bytes.written, 8192);
         let own = threads_of(std::process::id());
-        assert!(own.iter().any(|(_, (_, it))| it.cpu_ns > 0), "{own:?}");
+        assert!(
+            own.iter().any(|(_, (_, thread))| thread.cpu_ns > 0),
+            "{own:?}"
+        );
     }
 
     #[test]

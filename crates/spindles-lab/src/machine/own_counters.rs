@@ -65,17 +65,21 @@ fn members_on(page: &str) -> Vec<MemberUse> {
         })
         .collect();
     let fields: [(&str, Count); 5] = [
-        ("spindles_device_writes_total", |it| {
-            &mut it.requests.written
+        ("spindles_device_writes_total", |counters| {
+            &mut counters.requests.written
         }),
-        ("spindles_device_flushes_total", |it| {
-            &mut it.requests.flushed
+        ("spindles_device_flushes_total", |counters| {
+            &mut counters.requests.flushed
         }),
-        ("spindles_device_read_bytes_total", |it| &mut it.bytes.read),
-        ("spindles_device_written_bytes_total", |it| {
-            &mut it.bytes.written
+        ("spindles_device_read_bytes_total", |counters| {
+            &mut counters.bytes.read
         }),
-        ("spindles_device_errors_total", |it| &mut it.errors),
+        ("spindles_device_written_bytes_total", |counters| {
+            &mut counters.bytes.written
+        }),
+        ("spindles_device_errors_total", |counters| {
+            &mut counters.errors
+        }),
     ];
     for (metric, field) in fields {
         for (member, (_, value)) in members.iter_mut().zip(samples(metric)) {

@@ -255,7 +255,11 @@ fn join(all: &mut Evidence, one: Evidence) {
         *all.actor_ns.entry(operation).or_default() += ns;
     }
     for device in one.devices {
-        match all.devices.iter_mut().find(|it| it.name == device.name) {
+        match all
+            .devices
+            .iter_mut()
+            .find(|known| known.name == device.name)
+        {
             Some(known) if known.bytes.total() < device.bytes.total() => *known = device,
             Some(_) => {}
             None => all.devices.push(device),

@@ -87,7 +87,7 @@ fn merge(mine: &mut ByClass, theirs: &mut ByClass) {
 fn named(histograms: ByClass) -> BTreeMap<String, Histogram> {
     let named = Class::ALL.iter().zip(histograms);
     named
-        .filter_map(|(class, it)| Some((class.name().to_owned(), *it?)))
+        .filter_map(|(class, histogram)| Some((class.name().to_owned(), *histogram?)))
         .collect()
 }
 

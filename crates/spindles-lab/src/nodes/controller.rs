@@ -148,9 +148,12 @@ impl<'a> Crew<'a> {
         for (number, name) in nodes.names[..count].iter().enumerate() {
             let agent = nodes.agent.as_deref().unwrap_or(agent);
             let started = Ssh::start(&nodes.ssh, agent, name);
-            let (ssh, from, to) = started
-                .map_err(|error| Failure::Failed(format!("node {name}: ssh can't be run: \
-                    {error}")))?;
+            let (ssh, from, to) = started.map_err(|error| {
+                Failure::Failed(format!(
+                    "node {name}: ssh can't be run: \
+                    {error}"
+                ))
+            })?;
             let voice = Voice(Arc::new(Mutex::new(Some(to))));
             let (said, answering) = (said.clone(), voice.clone());
             // This thread ends with ssh, which ends when the crew is dropped.
@@ -404,8 +407,7 @@ impl<'a> Crew<'a> {
                     let mut silent = last_heard.iter().map(Instant::elapsed);
                     match silent.position(|silent| silent > self.silence) {
                         Some(node) => {
-                            let why =
-                                format!("it sent nothing for {} s", self.silence.as_secs());
+                            let why = format!("it sent nothing for {} s", self.silence.as_secs());
                             return Err(self.lost(node, &why));
                         }
                         None => continue,

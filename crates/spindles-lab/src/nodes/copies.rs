@@ -23,7 +23,7 @@ const GOOD: u8 = b'+';
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The file at this end failed; only this end knows the reason.
-    Place(String),
+    Endpoint(String),
     /// The connection failed; the other end may know the real reason.
     Connection(String),
 }
@@ -32,14 +32,14 @@ impl Trouble {
     /// Describes the trouble.
     pub(super) fn why(self) -> String {
         match self {
-            Self::Place(why) | Self::Connection(why) => why,
+            Self::Endpoint(why) | Self::Connection(why) => why,
         }
     }
 
     /// Describes the trouble at the server's end of the stream of a node.
     pub(super) fn at_server(&self, node: &str) -> String {
         match self {
-            Self::Place(why) => format!("copy of node {node}, server side: {why}"),
+            Self::Endpoint(why) => format!("copy of node {node}, server side: {why}"),
             Self::Connection(why) => format!("node {node}: {why}"),
         }
     }
@@ -52,14 +52,14 @@ impl From<Trouble> for Failure {
 }
 
 /// The source or destination of the bytes at one end of a stream.
-pub(super) enum Place {
+pub(super) enum Endpoint {
     /// A buffer that is sent repeatedly, or received bytes that are dropped.
     Memory,
     /// An open file.
     File(File, PathBuf),
 }
 
-impl Place {
+impl Endpoint {
     /// Creates a file of that name in a folder; without a folder, uses memory.
     pub(super) fn to_write(folder: Option<&Path>, name: &str) -> Result<Self, Failure> {
         let Some(folder) = folder else {
@@ -119,7 +119,7 @@ impl Place {
 }
 
 fn at(path: &Path, error: &io::Error) -> Trouble {
-    Trouble::Place(format!("{}: {error}", path.display()))
+    Trouble::Endpoint(format!("{}: {error}", path.display()))
 }
 
 fn broken(error: &io::Error) -> Trouble {
@@ -160,7 +160,7 @@ fn carry(
 /// Sends `bytes` from a place, and calls `moved` after each piece.
 pub(super) fn send(
     mut stream: &TcpStream,
-    from: &mut Place,
+    from: &mut Endpoint,
     bytes: u64,
     moved: &mut dyn FnMut(Instant, usize),
 ) -> Result<(), Trouble> {
@@ -173,7 +173,7 @@ pub(super) fn send(
 /// Receives `bytes` into a place, and calls `moved` after each piece.
 pub(super) fn receive(
     mut stream: &TcpStream,
-    into: &mut Place,
+    into: &mut Endpoint,
     bytes: u64,
     moved: &mut dyn FnMut(Instant, usize),
 ) -> Result<(), Trouble> {
@@ -225,9 +225,7 @@ pub(super) fn connect(
     let admitted = await_signal(&stream);
     admitted.map_err(|trouble| {
         let why = trouble.why();
-        Failure::Failed(format!(
-            "the server at {server} refuses the data: {why}"
-        ))
+        Failure::Failed(format!("the server at {server} refuses the data: {why}"))
     })?;
     let unlimited = stream.set_read_timeout(None);
     unlimited.map_err(|error| wrong(&error))?;
@@ -379,8 +377,8 @@ mod tests {
         // Not a multiple of the buffer.
         let bytes = 3 * u64::from(BUFFER_BYTES) + 5000;
         let no = AtomicBool::new(false);
-        let mut from = Place::to_read(Some(folder.path()), "a", (bytes, 1), &no).unwrap();
-        let mut into = Place::to_write(Some(folder.path()), "b").unwrap();
+        let mut from = Endpoint::to_read(Some(folder.path()), "a", (bytes, 1), &no).unwrap();
+        let mut into = Endpoint::to_write(Some(folder.path()), "b").unwrap();
         let mut moved = Vec::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -396,7 +394,7 @@ mod tests {
         assert_eq!(read("a").len(), 201_608);
         assert!(read("a") == read("b"));
         drop(near);
-        let error = receive(&far, &mut Place::Memory, 1, &mut |_, _| {}).unwrap_err();
+        let error = receive(&far, &mut Endpoint::Memory, 1, &mut |_, _| {}).unwrap_err();
         let words = "the data connection broke: the other end closed it";
         assert!(
             matches!(&error, Trouble::Connection(why) if why == words),

@@ -57,10 +57,10 @@ impl LinkCounters {
             sent: less(now.sent, before.sent),
             overlimits: less(now.overlimits, before.overlimits),
             drops: less(now.drops, before.drops),
-            retransmits: sum(|it| it.retransmits),
-            tcp_busy_ns: sum(|it| it.busy_ns),
-            receive_window_ns: sum(|it| it.receive_window_ns),
-            send_buffer_ns: sum(|it| it.send_buffer_ns),
+            retransmits: sum(|connection| connection.retransmits),
+            tcp_busy_ns: sum(|connection| connection.busy_ns),
+            receive_window_ns: sum(|connection| connection.receive_window_ns),
+            send_buffer_ns: sum(|connection| connection.send_buffer_ns),
         }
     }
 }
@@ -99,7 +99,7 @@ fn queue(name: &str) -> Option<Queue> {
 fn read_queue(said: &[u8]) -> Option<Queue> {
     let said: Value = serde_json::from_slice(said).ok()?;
     let mut all = said.as_array()?.iter();
-    let root = all.find(|it| it["root"] == true)?;
+    let root = all.find(|discipline| discipline["root"] == true)?;
     let number = |key: &str| root[key].as_u64().unwrap_or(0);
     let rate = root["options"]["rate"].as_u64();
     Some(Queue {
@@ -125,7 +125,11 @@ fn speed(folder: &Path, name: &str, depth: u32) -> Option<u64> {
     let lies_on_some =
         depth < LOWER_MAX && lower.any(|lower| speed(folder, &lower, depth + 1).is_some());
     let said = fs::read_to_string(own.join("speed")).ok()?;
-    let megabits = said.trim().parse::<u64>().ok().filter(|it| *it > 0);
+    let megabits = said
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .filter(|megabits| *megabits > 0);
     // A driver that does not know the speed reports the largest number.
     let megabits = megabits.filter(|megabit| *megabit < u64::from(u32::MAX));
     megabits

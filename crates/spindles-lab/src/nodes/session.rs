@@ -53,7 +53,7 @@ enum Stage {
 
 /// A transition to the next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum Transition {
     Prepare,
     Prepared,
     Arm,
@@ -65,14 +65,16 @@ enum Step {
 
 impl Stage {
     /// Returns the stage after a legal step; `None` if the step is out of turn.
-    fn next(self, step: Step) -> Option<Self> {
+    fn next(self, step: Transition) -> Option<Self> {
         Some(match (self, step) {
-            (Self::Waiting, Step::Prepare) => Self::Preparing,
-            (Self::Preparing, Step::Prepared) | (Self::Ended, Step::Done) => Self::Prepared,
-            (Self::Prepared, Step::Arm) => Self::Arming,
-            (Self::Arming, Step::Armed) => Self::Armed,
-            (Self::Armed, Step::Start) => Self::Running,
-            (Self::Running, Step::Ended) => Self::Ended,
+            (Self::Waiting, Transition::Prepare) => Self::Preparing,
+            (Self::Preparing, Transition::Prepared) | (Self::Ended, Transition::Done) => {
+                Self::Prepared
+            }
+            (Self::Prepared, Transition::Arm) => Self::Arming,
+            (Self::Arming, Transition::Armed) => Self::Armed,
+            (Self::Armed, Transition::Start) => Self::Running,
+            (Self::Running, Transition::Ended) => Self::Ended,
             _ => return None,
         })
     }
@@ -111,7 +113,7 @@ impl Stage {
     }
 }
 
-impl Step {
+impl Transition {
     /// Describes the step as an action of the other end or the worker.
     const fn words(self) -> &'static str {
         match self {
@@ -305,7 +307,7 @@ impl Session<'_> {
         sent.map_err(|error| format!("the controller is lost: {}", in_words(&error)))
     }
 
-    fn step(&mut self, step: Step) -> Result<(), String> {
+    fn step(&mut self, step: Transition) -> Result<(), String> {
         let next = self.stage.next(step);
         self.stage = next.ok_or_else(|| {
             format!(
@@ -341,19 +343,19 @@ impl Session<'_> {
                     self.hear(request)?;
                 }
                 Ok(Event::Prepared) => {
-                    self.step(Step::Prepared)?;
+                    self.step(Transition::Prepared)?;
                     self.say(&Reply::Prepared)?;
                 }
                 Ok(Event::Armed) => {
-                    self.step(Step::Armed)?;
+                    self.step(Transition::Armed)?;
                     self.say(&Reply::Armed)?;
                 }
                 Ok(Event::Ended) => {
-                    self.step(Step::Ended)?;
+                    self.step(Transition::Ended)?;
                     self.say(&Reply::Ended)?;
                 }
                 Ok(Event::Done(done)) => {
-                    self.step(Step::Done)?;
+                    self.step(Transition::Done)?;
                     self.say(&Reply::Done { done })?;
                 }
                 Ok(Event::Failed(failure)) => return Err(failure.to_string()),
@@ -380,15 +382,15 @@ impl Session<'_> {
             }
             Request::Here => return Ok(()),
             Request::Prepare { task } => {
-                self.step(Step::Prepare)?;
+                self.step(Transition::Prepare)?;
                 Order::Prepare(task)
             }
             Request::Arm { part } => {
-                self.step(Step::Arm)?;
+                self.step(Transition::Arm)?;
                 Order::Arm(part)
             }
             Request::Start { at_ns } => {
-                self.step(Step::Start)?;
+                self.step(Transition::Start)?;
                 let at = self.site.base.checked_add(Duration::from_nanos(at_ns));
                 let soon =
                     at.filter(|at| at.saturating_duration_since(Instant::now()) <= START_MAX);
@@ -418,14 +420,14 @@ mod tests {
         Stage::Running,
         Stage::Ended,
     ];
-    const STEPS: [Step; 7] = [
-        Step::Prepare,
-        Step::Prepared,
-        Step::Arm,
-        Step::Armed,
-        Step::Start,
-        Step::Ended,
-        Step::Done,
+    const STEPS: [Transition; 7] = [
+        Transition::Prepare,
+        Transition::Prepared,
+        Transition::Arm,
+        Transition::Armed,
+        Transition::Start,
+        Transition::Ended,
+        Transition::Done,
     ];
 
     /// Exactly one step is legal at each stage.

@@ -1,7 +1,7 @@
 //! The tasks of an agent: each is prepared as a whole and then run part by part. Knows nothing of
 //! connections to controllers.
 
-use super::copies::{self, Place, await_signal, connect, signal};
+use super::copies::{self, Endpoint, await_signal, connect, signal};
 use super::fio;
 use super::link::Link;
 use super::wire::{CopyTask, Done, Task};
@@ -241,7 +241,7 @@ pub(super) fn carry_out(
 struct CopyJob {
     task: CopyTask,
     stream: TcpStream,
-    place: Place,
+    place: Endpoint,
     emptied: bool,
     _scratch: Option<Scratch>,
 }
@@ -253,9 +253,9 @@ impl CopyJob {
         let folder = own.as_ref().map(|(folder, _)| folder.as_path());
         let place = if task.writes {
             let contents = (task.bytes, task.seed);
-            Place::to_read(folder, "copy", contents, site.brake.pulled())?
+            Endpoint::to_read(folder, "copy", contents, site.brake.pulled())?
         } else {
-            Place::to_write(folder, "copy")?
+            Endpoint::to_write(folder, "copy")?
         };
         let emptied = folder.is_some_and(|folder| make_ready(folder, task.empty_caches));
         let stream = connect(&task.server, &task.ticket, CONNECT_TIME)?;

@@ -1,7 +1,7 @@
 //! Turns the workloads of an experiment into tasks for the nodes.
 
 use super::controller::{Crew, NodeDone, Seen};
-use super::copies::{self, Door, Place, Trouble, await_signal, signal};
+use super::copies::{self, Door, Endpoint, Trouble, await_signal, signal};
 use super::merge::{OwnPart, merge};
 use super::wire::{CopyTask, SAME, Task};
 use crate::experiment::fio::FioWork;
@@ -138,7 +138,7 @@ impl Crew<'_> {
     fn run_copy(
         &mut self,
         plan: &CopyPlan,
-        streams: Vec<(&TcpStream, Place)>,
+        streams: Vec<(&TcpStream, Endpoint)>,
         watched: &Watched,
         address: IpAddr,
     ) -> Result<(Vec<NodeDone>, Seen, Vec<ThreadUse>), Failure> {
@@ -151,7 +151,7 @@ impl Crew<'_> {
                     scope.spawn(move || {
                         let end = serve(plan, node, stream, place);
                         if let Err(why) = &end {
-                            if let Trouble::Place(_) = why {
+                            if let Trouble::Endpoint(_) = why {
                                 wrong_here.get_or_init(|| why.at_server(&name));
                             }
                             // Closing the stream stops the node from waiting.
@@ -229,14 +229,14 @@ fn places(
     folder: Option<&Path>,
     seed: u64,
     home: &Home<'_>,
-) -> Result<Vec<Place>, Failure> {
+) -> Result<Vec<Endpoint>, Failure> {
     let place = |stream: u32| {
         let name = format!("copy.{stream}");
         if plan.writes() {
-            return Place::to_write(folder, &name);
+            return Endpoint::to_write(folder, &name);
         }
         let contents = (plan.file_bytes(), seed ^ u64::from(stream));
-        Place::to_read(folder, &name, contents, home.interrupt)
+        Endpoint::to_read(folder, &name, contents, home.interrupt)
     };
     (0..plan.nodes()).map(place).collect()
 }
@@ -246,7 +246,7 @@ fn serve(
     plan: &CopyPlan,
     node: usize,
     stream: &TcpStream,
-    mut place: Place,
+    mut place: Endpoint,
 ) -> Result<ThreadUse, Trouble> {
     let time = ThreadTime::now();
     if plan.writes() {

@@ -151,9 +151,7 @@ pub(super) enum WireError {
     #[error("the connection broke: {}", in_words(.0))]
     Broken(io::Error),
     /// The frame is too long.
-    #[error(
-        "it sent {0} bytes at once, more than {FRAME_BYTES_MAX}: {SAME}"
-    )]
+    #[error("it sent {0} bytes at once, more than {FRAME_BYTES_MAX}: {SAME}")]
     TooLong(u32),
     /// The frame is no known message.
     #[error("it sent an unknown message, {0}: {SAME}")]

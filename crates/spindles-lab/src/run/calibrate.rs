@@ -182,13 +182,13 @@ impl Parts<'_> {
 /// Returns true if a member has less than half of the median rate of the others at anything.
 fn is_far_below(members: &[MemberRate], place: usize) -> bool {
     let rates: [fn(&MemberRate) -> u64; 3] = [
-        |it| it.read_bytes_per_s,
-        |it| it.write_bytes_per_s,
-        |it| it.random_reads_per_s,
+        |member| member.read_bytes_per_s,
+        |member| member.write_bytes_per_s,
+        |member| member.random_reads_per_s,
     ];
     rates.iter().any(|rate| {
         let others = members.iter().enumerate().filter(|(at, _)| *at != place);
-        let mut others: Vec<u64> = others.map(|(_, it)| rate(it)).collect();
+        let mut others: Vec<u64> = others.map(|(_, member)| rate(member)).collect();
         others.sort_unstable();
         let median = others.get(others.len() / 2).copied().unwrap_or(0);
         rate(&members[place]).saturating_mul(2) < median

@@ -4,7 +4,7 @@ use crate::experiment::fio::FIO;
 use crate::experiment::systems::Mounting;
 use crate::experiment::{BlockWork, NEWFS, SystemSpec, Work, WorkloadSpec};
 use crate::machine::environment::mount_of;
-use crate::systems::targets::Place;
+use crate::systems::targets::WatchedFolder;
 use spindles_block::SizeBytes;
 use spindles_device::{TargetFacts, physical_device_of};
 use spindles_format::ChecksumKind;
@@ -212,7 +212,7 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
 }
 
 /// Describes a system that is only used through a folder, for its records.
-pub(crate) fn described_folder(spec: &SystemSpec, place: &Place) -> System {
+pub(crate) fn described_folder(spec: &SystemSpec, place: &WatchedFolder) -> System {
     let stat = rustix::fs::statvfs(&place.folder);
     let mut options = options(spec);
     if !place.how.is_empty() {
@@ -276,8 +276,11 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
             "file system",
             spec.mounting.as_ref().map(|mounting| mounting.kind.name),
         ),
-        ("mkfs", Some(mkfs.as_str()).filter(|it| !it.is_empty())),
-        ("mount", Some(mount.as_str()).filter(|it| !it.is_empty())),
+        ("mkfs", Some(mkfs.as_str()).filter(|text| !text.is_empty())),
+        (
+            "mount",
+            Some(mount.as_str()).filter(|text| !text.is_empty()),
+        ),
         (
             "made by",
             spec.commands.as_ref().map(|commands| commands.up.as_str()),

@@ -159,7 +159,8 @@ fn seconds(record: &Workload, in_order: f64, random: f64) -> f64 {
 
 /// Returns the bytes written to members for each byte of the workload.
 fn amplification(target: &str) -> f64 {
-    let members = Expression::parse_counted(target).map_or(1, |it| it.leaves().len());
+    let members =
+        Expression::parse_counted(target).map_or(1, |expression| expression.leaves().len());
     let members = u32::try_from(members).unwrap_or(1);
     let data = members
         .saturating_sub(crate::systems::arrays::survives_of(target))
@@ -199,12 +200,12 @@ fn rates(experiment: &Experiment, count: usize, open: &OpenOptions) -> ((f64, f6
     let in_order = members
         .iter()
         .map(|member| member.read_bytes_per_s)
-        .filter(|it| *it > 0)
+        .filter(|rate| *rate > 0)
         .min();
     let random = members
         .iter()
         .map(|member| member.random_reads_per_s)
-        .filter(|it| *it > 0)
+        .filter(|rate| *rate > 0)
         .min();
     in_order.zip(random).map_or(assumed, |(in_order, random)| {
         ((float(in_order), float(random)), true)
@@ -215,11 +216,11 @@ fn rates(experiment: &Experiment, count: usize, open: &OpenOptions) -> ((f64, f6
 fn lost(experiment: &Experiment, count: usize) -> Vec<Loss> {
     let mut lost: Vec<Loss> = Vec::new();
     let mut add = |device: &str, why: &str| {
-        if !lost.iter().any(|it| it.device == device) {
+        if !lost.iter().any(|loss| loss.device == device) {
             lost.push(Loss {
                 device: device.to_owned(),
                 why: why.to_owned(),
-                holds: wipe::overwritten(device).map(|it| it.holds),
+                holds: wipe::overwritten(device).map(|overwritten| overwritten.holds),
             });
         }
     };

@@ -197,7 +197,7 @@ fn check_holes(members: &[String]) -> Result<(), String> {
         let needed = needed.entry(facts.dev()).or_default();
         *needed += holes;
         let free = rustix::fs::statvfs(path)
-            .map_or(u64::MAX, |it| it.f_bavail.saturating_mul(it.f_frsize));
+            .map_or(u64::MAX, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
         if free < *needed {
             return Err(format!(
                 "{name} has holes, which are filled before it is measured, and its file system has \
@@ -359,7 +359,7 @@ fn check_file_system(experiment: &Experiment, spec: &SystemSpec) -> Result<(), S
         };
         return Err(format!("{} {remedy}", workload.name));
     }
-    let makes_one = |it: &&WorkloadSpec| matches!(it.work, Work::Newfs(_));
+    let makes_one = |workload: &&WorkloadSpec| matches!(workload.work, Work::Newfs(_));
     let has_one = systems::kind_of(&spec.target).name == "folder" || spec.mounting.is_some();
     let made_again = workloads_of(experiment, spec).find(makes_one);
     if let Some(newfs) = made_again.filter(|_| has_one) {
@@ -385,8 +385,10 @@ fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<()
         }
         if most > 0 && !force {
             let all = paths.join(", ");
-            let what = format!("the contents of {all} would be lost: use --force to overwrite \
-                them");
+            let what = format!(
+                "the contents of {all} would be lost: use --force to overwrite \
+                them"
+            );
             return Err(wrong(experiment, None, what));
         }
     }
@@ -600,11 +602,14 @@ mod tests {
             );
             Experiment::parse("x.toml", &text).unwrap()
         };
-        let of_fio = |it: &Experiment| bare_bytes_of(it, &it.workloads[0], &it.systems[0]);
+        let of_fio = |experiment: &Experiment| {
+            bare_bytes_of(experiment, &experiment.workloads[0], &experiment.systems[0])
+        };
         assert_eq!(of_fio(&experiment("32m", "")), Some(32 << 20));
         // On a file system, fio creates a file of its own.
         assert_eq!(of_fio(&experiment("32m", "fs = \"ext4\"\n")), None);
-        let share = |it: &Experiment| bare_share_percent(it, &it.systems[0]);
+        let share =
+            |experiment: &Experiment| bare_share_percent(experiment, &experiment.systems[0]);
         assert_eq!(share(&experiment("32m", "")), 0);
         assert_eq!(share(&experiment("50%", "")), 50);
         assert_eq!(share(&experiment("50%", "fs = \"ext4\"\n")), 0);

@@ -117,8 +117,9 @@ impl Runner<'_> {
                     let verdicts = cell.and_then(|cell| cell.verdicts.as_ref());
                     let changes = verdicts.map(|verdicts| verdicts.interventions());
                     for change in changes.into_iter().flatten() {
-                        let same = |it: &&mut Planned| {
-                            (it.side, it.workload) == (side, workload) && it.change == *change
+                        let same = |planned: &&mut Planned| {
+                            (planned.side, planned.workload) == (side, workload)
+                                && planned.change == *change
                         };
                         if let Some(same) = planned.iter_mut().find(same) {
                             same.records.push(record);

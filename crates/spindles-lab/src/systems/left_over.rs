@@ -43,7 +43,7 @@ pub(crate) fn is_used(folder: &Path) -> bool {
         let is_process = process
             .file_name()
             .to_str()
-            .is_some_and(|it| it.parse::<u32>().is_ok());
+            .is_some_and(|name| name.parse::<u32>().is_ok());
         let arguments = fs::read(process.path().join("cmdline")).unwrap_or_default();
         let mut arguments = arguments.split(|byte| *byte == 0);
         let is_ours = |argument: &[u8]| {
@@ -138,7 +138,7 @@ mod tests {
         let is_attached = |device: &str| {
             let name = device.trim_start_matches("/dev/");
             let backing = format!("/sys/class/block/{name}/loop/backing_file");
-            fs::read_to_string(backing).is_ok_and(|it| it.trim_end() == file)
+            fs::read_to_string(backing).is_ok_and(|text| text.trim_end() == file)
         };
         assert_eq!((is_attached(&ours), is_attached(&other)), (false, true));
         killed.ended();

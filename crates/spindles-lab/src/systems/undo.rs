@@ -279,7 +279,7 @@ fn said(output: &[u8]) -> String {
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim)
-        .filter(|it| !it.is_empty())
+        .filter(|line| !line.is_empty())
         .collect();
     let first = lines.len().saturating_sub(LINES);
     match &lines[first..] {

@@ -49,7 +49,9 @@ fn parse(
         }
         if let Some(header) = line.strip_prefix('[') {
             let Some((name, _)) = header.rsplit_once(']') else {
-                return Err(at(format!("\"{line}\" is not a section: close it with ']'")));
+                return Err(at(format!(
+                    "\"{line}\" is not a section: close it with ']'"
+                )));
             };
             let global_now = name.starts_with(GLOBAL);
             if !global_now {
@@ -101,7 +103,9 @@ fn parse(
 fn replaced(line: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let (mut text, mut rest) = (String::new(), line);
     while let Some((before, after)) = rest.split_once('$') {
-        let name = after.strip_prefix('{').and_then(|it| it.split_once('}'));
+        let name = after
+            .strip_prefix('{')
+            .and_then(|braced| braced.split_once('}'));
         let Some((name, behind)) = name else {
             return Err(format!("\"{line}\" has a $: write the value in its place"));
         };

@@ -81,7 +81,11 @@ impl FioWork {
         let mut options = by_first_names(given)?;
         check_direction(&options)?;
         for default in DEFAULTS {
-            if !default.unless.iter().any(|it| options.contains_key(*it)) {
+            if !default
+                .unless
+                .iter()
+                .any(|option| options.contains_key(*option))
+            {
                 let value = match source {
                     Source::Parameters => default.lab,
                     Source::JobFile => default.fio,

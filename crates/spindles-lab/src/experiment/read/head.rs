@@ -43,9 +43,8 @@ impl Reader<'_> {
             let value = *weight.get_ref();
             if !workloads.contains(&&**name) {
                 let names = workloads.join(", ");
-                let what = format!(
-                    "weight of \"{name}\": there is no such workload: use one of {names}"
-                );
+                let what =
+                    format!("weight of \"{name}\": there is no such workload: use one of {names}");
                 return Err(self.at(&weight.span(), what));
             }
             if !value.is_finite() || value <= 0.0 {

@@ -62,7 +62,11 @@ impl Experiment {
             .collect();
         reader.options_of_all(&raw, &members);
         reader.check_sections(&raw);
-        let names: Vec<&str> = raw.system.iter().map(|it| it.get_ref().name()).collect();
+        let names: Vec<&str> = raw
+            .system
+            .iter()
+            .map(|system| system.get_ref().name())
+            .collect();
         reader.check_baselines(&raw, &names);
         let spans = raw.system.iter().map(Spanned::span);
         reader.keep(reader.unique("system", spans, &names));

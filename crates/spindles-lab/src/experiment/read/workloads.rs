@@ -76,8 +76,10 @@ impl Reader<'_> {
         };
         if spec.beside.is_some() && !spec.blocks().is_some_and(BlockWork::on_one) {
             let what = match spec.work {
-                Work::Blocks(_) => "it runs on each member, where no job can run: leave `beside` \
-                    out",
+                Work::Blocks(_) => {
+                    "it runs on each member, where no job can run: leave `beside` \
+                    out"
+                }
                 Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => {
                     "it does not run on an open array, so no job can run alongside it: leave \
                      `beside` out"
@@ -235,9 +237,7 @@ impl Reader<'_> {
     fn archive(&self, value: &Spanned<Value>) -> Result<Tree, ExperimentError> {
         let path = value.get_ref().as_str().unwrap_or_default();
         archive::read(Path::new(path)).map_err(|error| {
-            let what = format!(
-                "{ARCHIVE} = \"{path}\": {error}: give an uncompressed tar archive"
-            );
+            let what = format!("{ARCHIVE} = \"{path}\": {error}: give an uncompressed tar archive");
             self.at(&value.span(), what)
         })
     }

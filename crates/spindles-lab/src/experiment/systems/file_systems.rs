@@ -86,7 +86,7 @@ impl Mounting {
     /// last wins.
     pub(crate) fn mount_options(&self) -> String {
         let all = [self.kind.mount, &self.options];
-        let given: Vec<&str> = all.into_iter().filter(|it| !it.is_empty()).collect();
+        let given: Vec<&str> = all.into_iter().filter(|text| !text.is_empty()).collect();
         given.join(",")
     }
 }

@@ -18,7 +18,10 @@ fn known(members: usize) -> Vec<String> {
 pub(crate) fn check(target: &str, members: usize) -> Result<(), String> {
     let known = known(members);
     let checked = filled_in(target, |name| {
-        known.iter().any(|it| it == name).then(String::new)
+        known
+            .iter()
+            .any(|known_name| known_name == name)
+            .then(String::new)
     });
     let all: Vec<String> = known.iter().map(|name| format!("${name}")).collect();
     checked.map(drop).map_err(|name| {
@@ -41,8 +44,8 @@ pub(crate) fn check_without_commands(target: &str) -> Result<(), String> {
             || number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let first = parts(target).find_map(|part| match part {
-        Part::Name(name, text) if is_ours(name) => Some(text),
-        Part::Name(..) | Part::Text(_) => None,
+        Piece::Name(name, text) if is_ours(name) => Some(text),
+        Piece::Name(..) | Piece::Text(_) => None,
     });
     first.map_or(Ok(()), |text| {
         Err(format!(
@@ -63,8 +66,8 @@ pub(crate) fn filled_in(
     let mut filled = String::new();
     for part in parts(target) {
         match part {
-            Part::Text(text) => filled.push_str(text),
-            Part::Name(name, text) => {
+            Piece::Text(text) => filled.push_str(text),
+            Piece::Name(name, text) => {
                 filled.push_str(&value(name).ok_or_else(|| text.to_owned())?);
             }
         }
@@ -72,14 +75,14 @@ pub(crate) fn filled_in(
     Ok(filled)
 }
 
-/// A part of a target.
-enum Part<'a> {
+/// A piece of a target.
+enum Piece<'a> {
     Text(&'a str),
     /// A variable's name, and its spelling: `$DIR` or `${DIR}`.
     Name(&'a str, &'a str),
 }
 
-fn parts(mut rest: &str) -> impl Iterator<Item = Part<'_>> {
+fn parts(mut rest: &str) -> impl Iterator<Item = Piece<'_>> {
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
@@ -87,10 +90,12 @@ fn parts(mut rest: &str) -> impl Iterator<Item = Part<'_>> {
         let Some(after) = rest.strip_prefix('$') else {
             let text;
             (text, rest) = rest.split_at(rest.find('$').unwrap_or(rest.len()));
-            return Some(Part::Text(text));
+            return Some(Piece::Text(text));
         };
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let in_braces = after.strip_prefix('{').and_then(|it| it.split_once('}'));
+        let in_braces = after
+            .strip_prefix('{')
+            .and_then(|braced| braced.split_once('}'));
         let (name, length) = if let Some((name, _)) = in_braces {
             (name, name.len() + "${}".len())
         } else {
@@ -99,7 +104,7 @@ fn parts(mut rest: &str) -> impl Iterator<Item = Part<'_>> {
         };
         let text;
         (text, rest) = rest.split_at(length);
-        Some(Part::Name(name, text))
+        Some(Piece::Name(name, text))
     })
 }
 

@@ -92,7 +92,7 @@ impl Subject {
     /// Returns true if one of the target's levels is redundant. Also true for existing arrays,
     /// because their level is unknown before opening.
     pub(crate) fn may_be_redundant(&self) -> bool {
-        self.is(&ASSEMBLED) || self.has(|it| it != Redundancy::None)
+        self.is(&ASSEMBLED) || self.has(|redundancy| redundancy != Redundancy::None)
     }
 
     /// Returns true if an array of its outermost level can grow.
@@ -145,13 +145,13 @@ fn on_devices() -> String {
 pub(crate) static CHUNK: SystemOption = SystemOption {
     name: "chunk",
     is_for: || "arrays that the lab makes".to_owned(),
-    means_something: |it| it.is(&ARRAY),
+    means_something: |subject| subject.is(&ARRAY),
 };
 
 pub(crate) static CONSISTENCY: SystemOption = SystemOption {
     name: "consistency",
     is_for: on_devices,
-    means_something: |it| it.is(&ARRAY) && it.outlives,
+    means_something: |subject| subject.is(&ARRAY) && subject.outlives,
 };
 
 pub(crate) static CHECKSUM: SystemOption = SystemOption {
@@ -162,19 +162,19 @@ pub(crate) static CHECKSUM: SystemOption = SystemOption {
 pub(crate) static JOURNAL: SystemOption = SystemOption {
     name: "journal",
     is_for: || format!("{} with parity ({})", on_devices(), levels(has_parity)),
-    means_something: |it| it.has(has_parity) && it.outlives,
+    means_something: |subject| subject.has(has_parity) && subject.outlives,
 };
 
 pub(crate) static REBUILD_RATE: SystemOption = SystemOption {
     name: "rebuild_rate",
     is_for: || "arrays on files or devices".to_owned(),
-    means_something: |it| it.is(&ASSEMBLED) || it.is(&ARRAY) && it.outlives,
+    means_something: |subject| subject.is(&ASSEMBLED) || subject.is(&ARRAY) && subject.outlives,
 };
 
 pub(crate) static READ_POLICY: SystemOption = SystemOption {
     name: "read_policy",
     is_for: || format!("arrays with copies ({}), and `array:`", levels(has_copies)),
-    means_something: |it| it.is(&ASSEMBLED) || it.has(has_copies),
+    means_something: |subject| subject.is(&ASSEMBLED) || subject.has(has_copies),
 };
 
 pub(crate) static FLUSHES: SystemOption = SystemOption {
@@ -184,16 +184,18 @@ pub(crate) static FLUSHES: SystemOption = SystemOption {
             .to_owned()
     },
     // The kernel itself drives a single disk with a file system, unless served.
-    means_something: |it| {
-        let is_ours = !it.is_mounted || it.is_served;
-        !it.by_commands && (it.is(&ARRAY) || it.is(&SINGLE) && is_ours)
+    means_something: |subject| {
+        let is_ours = !subject.is_mounted || subject.is_served;
+        !subject.by_commands && (subject.is(&ARRAY) || subject.is(&SINGLE) && is_ours)
     },
 };
 
 pub(crate) static THROUGH: SystemOption = SystemOption {
     name: "through",
     is_for: || "`single`, devices and files, if the kernel needs them as a device".to_owned(),
-    means_something: |it| !it.by_commands && (it.is(&SINGLE) || it.is(&DEVICE)) && it.outlives,
+    means_something: |subject| {
+        !subject.by_commands && (subject.is(&SINGLE) || subject.is(&DEVICE)) && subject.outlives
+    },
 };
 
 impl SystemOption {
@@ -276,7 +278,9 @@ mod tests {
             ),
         ] {
             let subject = Subject::new(target, members);
-            let found = all.iter().filter(|it| (it.means_something)(&subject));
+            let found = all
+                .iter()
+                .filter(|option| (option.means_something)(&subject));
             let found: Vec<_> = found.map(|found| found.name).collect();
             assert_eq!(found.join(" "), expected, "{target}");
         }

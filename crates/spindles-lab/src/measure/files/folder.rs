@@ -185,8 +185,8 @@ fn measured(
     before: Clocks,
     after: Clocks,
 ) -> Measurement {
-    let begins = left.iter().filter_map(|it| Some(it.window?.0));
-    let ends = left.iter().filter_map(|it| Some(it.window?.1));
+    let begins = left.iter().filter_map(|worker| Some(worker.window?.0));
+    let ends = left.iter().filter_map(|worker| Some(worker.window?.1));
     let began = begins.min().unwrap_or(clock.began);
     let window = Window {
         began,
@@ -201,12 +201,12 @@ fn measured(
         }
     }
     let Measurement { mut run, window } = Measurement::new(collector.take_counted(clock), window);
-    run.cpu_ns.workload = left.iter().map(|it| it.thread.cpu_ns).sum();
+    run.cpu_ns.workload = left.iter().map(|worker| worker.thread.cpu_ns).sum();
     run.evidence = Some(Evidence {
         actor_ns: named_ns(&class_ns),
-        threads: left.iter().map(|it| it.thread.clone()).collect(),
+        threads: left.iter().map(|worker| worker.thread.clone()).collect(),
         usage: Some(usage_of(
-            &left.iter().map(|it| it.usage).collect::<Vec<_>>(),
+            &left.iter().map(|worker| worker.usage).collect::<Vec<_>>(),
         )),
         ..Evidence::default()
     });

@@ -38,12 +38,12 @@ pub(super) fn usage_of(threads: &[(ThreadUsage, ThreadUsage)]) -> Usage {
         each.sum::<u64>()
     };
     Usage {
-        user_ns: sum(|it| it.user_ns),
-        system_ns: sum(|it| it.system_ns),
-        blocks_in: sum(|it| it.blocks_in),
-        blocks_out: sum(|it| it.blocks_out),
-        voluntary_switches: sum(|it| it.voluntary_switches),
-        involuntary_switches: sum(|it| it.involuntary_switches),
-        major_faults: sum(|it| it.major_faults),
+        user_ns: sum(|usage| usage.user_ns),
+        system_ns: sum(|usage| usage.system_ns),
+        blocks_in: sum(|usage| usage.blocks_in),
+        blocks_out: sum(|usage| usage.blocks_out),
+        voluntary_switches: sum(|usage| usage.voluntary_switches),
+        involuntary_switches: sum(|usage| usage.involuntary_switches),
+        major_faults: sum(|usage| usage.major_faults),
     }
 }

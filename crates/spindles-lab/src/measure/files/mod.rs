@@ -29,7 +29,7 @@ pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 
     while elapsed < duration {
         let mut workload = plan.start(phase);
         let mut ready: VecDeque<(u32, Option<Answer>)> =
-            (0..facts.actors).map(|it| (it, None)).collect();
+            (0..facts.actors).map(|actor| (actor, None)).collect();
         let began = Instant::now();
         let mut before = began;
         while let Some((actor, answer)) = ready.pop_front() {

@@ -46,7 +46,7 @@ impl UnderTest<'_> {
                 // file. In a user's folder, the file is all that belongs to the system.
                 let watched = if self.has_file_system {
                     let place = self.system.folder()?;
-                    Some(place.watched).filter(|it| it.own.is_some())
+                    Some(place.watched).filter(|watched| watched.own.is_some())
                 } else {
                     None
                 };

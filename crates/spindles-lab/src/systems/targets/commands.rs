@@ -1,7 +1,7 @@
 //! A system that the user's commands set up and tear down: mdadm, ZFS, LVM, a controller's tool, a
 //! mount of a network file system.
 
-use super::{Place, Site, System, check_unused, prepare};
+use super::{Site, System, WatchedFolder, check_unused, prepare};
 use crate::experiment::systems::{Commands, names};
 use crate::machine::own_counters::OwnCounters;
 use crate::systems::export::{Exported, attach, of_devices};
@@ -21,13 +21,19 @@ pub(crate) fn can_name(commands: &Commands, members: &[String]) -> Result<(), St
     let down = commands.down.as_deref().unwrap_or_default();
     // Covers both $MEMBERS and ${MEMBERS}.
     let name = MEMBERS.trim_start_matches('$');
-    if ![&*commands.up, down].iter().any(|it| it.contains(name)) {
+    if ![&*commands.up, down]
+        .iter()
+        .any(|command| command.contains(name))
+    {
         return Ok(());
     }
     let splits = |c: char| c.is_whitespace() || "*?[\\".contains(c);
     let is_named = |member: &&String| !(commands.loops && Path::new(member).is_file());
     let taken = members.iter().take(commands.members);
-    match taken.filter(is_named).find(|it| it.contains(splits)) {
+    match taken
+        .filter(is_named)
+        .find(|member| member.contains(splits))
+    {
         None => Ok(()),
         Some(member) => Err(format!(
             "the shell would split or expand {member} in {MEMBERS}: give it a name without spaces \
@@ -131,7 +137,7 @@ impl System for Made {
         self.inner.open()
     }
 
-    fn folder(&mut self) -> Result<Place, String> {
+    fn folder(&mut self) -> Result<WatchedFolder, String> {
         let mut place = self.inner.folder()?;
         let members = self.members.iter().map(Path::new);
         let members: BTreeSet<_> = members

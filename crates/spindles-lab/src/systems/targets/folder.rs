@@ -2,7 +2,7 @@
 
 use super::Opener;
 use super::raw::open_raw;
-use super::system::{Needs, Place, System};
+use super::system::{Needs, System, WatchedFolder};
 use crate::experiment::systems::kinds::{FOLDER, folder_path};
 use crate::machine::evidence::Watched;
 use crate::systems::scratch::Scratch;
@@ -65,9 +65,9 @@ impl System for Folder {
         open_raw(&self.devices()[0], &self.options)
     }
 
-    fn folder(&mut self) -> Result<Place, String> {
+    fn folder(&mut self) -> Result<WatchedFolder, String> {
         let device = physical_device_of(&self.path);
-        Ok(Place {
+        Ok(WatchedFolder {
             folder: self.path.clone(),
             watched: Watched {
                 devices: device.into_iter().map(|name| (name, true)).collect(),

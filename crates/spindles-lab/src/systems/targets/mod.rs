@@ -21,7 +21,7 @@ pub(crate) use site::Site;
 use spindles_device::OpenOptions;
 use std::path::Path;
 use system::Needs;
-pub(crate) use system::{Place, System};
+pub(crate) use system::{System, WatchedFolder};
 
 type Prepare = fn(&str, &Site<'_>) -> Result<Box<dyn System>, String>;
 

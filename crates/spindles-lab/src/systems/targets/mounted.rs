@@ -2,7 +2,7 @@
 //! end unmounted and checked.
 
 use super::folder::Folder;
-use super::{Place, Site, System};
+use super::{Site, System, WatchedFolder};
 use crate::experiment::systems::Mounting;
 use crate::machine::evidence::Watched;
 use crate::systems::export::Exported;
@@ -55,7 +55,11 @@ impl Mounted {
     fn mount(&mut self) -> Result<Mount, String> {
         let exported = self.inner.export(&self.program)?;
         let kind = self.how.kind;
-        let mut arguments: Vec<String> = kind.mkfs.iter().map(|it| (*it).to_owned()).collect();
+        let mut arguments: Vec<String> = kind
+            .mkfs
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect();
         arguments.extend(self.how.mkfs.iter().cloned());
         arguments.push(exported.device.clone());
         undo::run(&format!("mkfs.{}", kind.name), &arguments)?;
@@ -90,7 +94,7 @@ impl System for Mounted {
         }
     }
 
-    fn folder(&mut self) -> Result<Place, String> {
+    fn folder(&mut self) -> Result<WatchedFolder, String> {
         let devices = self.inner.devices();
         let mount = self.mounted()?;
         let exported = &mount.exported;
@@ -102,7 +106,7 @@ impl System for Mounted {
         if !watched.iter().any(|(name, _)| name == carrier) {
             watched.push((carrier.to_owned(), false));
         }
-        Ok(Place {
+        Ok(WatchedFolder {
             folder: mount.path.clone(),
             watched: Watched {
                 devices: watched.into_iter().collect(),

@@ -48,7 +48,7 @@ pub(crate) trait System {
 
     /// Returns a folder on the file system that it is or holds, for workloads on files. The system
     /// must not be opened otherwise meanwhile.
-    fn folder(&mut self) -> Result<Place, String> {
+    fn folder(&mut self) -> Result<WatchedFolder, String> {
         Err(
             "it has no file system for a workload on files: give a folder, or have one made and \
              mounted: `fs = \"ext4\"` in an experiment, --fs ext4 with bench"
@@ -87,7 +87,7 @@ pub(crate) trait System {
 
 /// A folder for workloads on files, and the counters that belong to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct WatchedFolder {
     pub(crate) folder: PathBuf,
     pub(crate) watched: Watched,
     /// How the kernel reaches the device beneath: `FUSE and a loop device`. Empty if directly.
