@@ -99,9 +99,11 @@ pub(crate) fn index(root: &Path, runs: &[Line<'_>], is_cut: bool, version: &str)
         ""
     };
     let list = match readable {
-        0 => "<p class=\"caption\">The lab writes the results of each run here into this folder. A \
+        0 => {
+            "<p class=\"caption\">The lab writes the results of each run here into this folder. A \
             run appears in this list as soon as it starts.</p>"
-            .to_owned(),
+                .to_owned()
+        }
         1 => format!("<ul class=\"frame runs\">{lines}</ul>"),
         _ => format!(
             "<form action=\"/compare\"><p class=\"choose\"><button>Compare</button> <span>Tick two \
@@ -233,7 +235,9 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
     let live = is_live(run);
     let links: String = OUTPUTS
         .iter()
-        .filter(|output| (report.drawn.as_ref()).is_some_and(|(it, _)| (output.applies)(it)))
+        .filter(|output| {
+            (report.drawn.as_ref()).is_some_and(|(analysis, _)| (output.applies)(analysis))
+        })
         .map(|output| {
             let file = utf8_percent_encode(output.file_name, PATH);
             let name = escape(output.name);

@@ -95,8 +95,11 @@ impl Response {
     /// Returns the answer to a refused request; `None` if the client is gone.
     pub(crate) fn refusal(refusal: Refusal) -> Option<Self> {
         let (status, text) = match refusal {
-            Refusal::Malformed => (Status::BadRequest, "This server does not understand the \
-                request."),
+            Refusal::Malformed => (
+                Status::BadRequest,
+                "This server does not understand the \
+                request.",
+            ),
             Refusal::Method => (
                 Status::MethodNotAllowed,
                 "This server is read-only: use GET or HEAD.",
@@ -139,7 +142,10 @@ impl Response {
         );
         for (name, value) in &self.fields {
             // A line break in a value would begin another field.
-            let value: String = value.chars().filter(|it| !it.is_control()).collect();
+            let value: String = value
+                .chars()
+                .filter(|letter| !letter.is_control())
+                .collect();
             write!(head, "{name}: {value}\r\n").expect("strings take everything");
         }
         head += "\r\n";

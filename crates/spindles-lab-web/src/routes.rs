@@ -74,11 +74,7 @@ impl Site {
                 let rest = path.strip_prefix("/runs/");
                 let found = rest.and_then(|rest| self.run(rest));
                 found.unwrap_or_else(|| {
-                    pages::message(
-                        Status::NotFound,
-                        "Not found",
-                        "The list has all runs.",
-                    )
+                    pages::message(Status::NotFound, "Not found", "The list has all runs.")
                 })
             }
         }
@@ -207,7 +203,9 @@ impl Site {
 
     /// Sends the report as a file in one of its forms.
     fn download(&self, stored: &Stored, state: &RunState, file_name: &str) -> Option<Response> {
-        let output = OUTPUTS.iter().find(|it| it.file_name == file_name)?;
+        let output = OUTPUTS
+            .iter()
+            .find(|output| output.file_name == file_name)?;
         let report = self.drawn(stored, state);
         let Some(analysis) = analysis_of(report.as_deref()) else {
             let why = "nothing is measured yet, so there is no report";
@@ -293,8 +291,8 @@ fn document(value: &serde_json::Value) -> Response {
 /// The `Content-Disposition` of a download, whose file name contains the name of the run.
 fn attachment(stored: &Stored, file_name: &str) -> String {
     let title = stored.title();
-    let plain = |it: char| match it {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '-' | '_' => it,
+    let plain = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '-' | '_' => letter,
         _ => '_',
     };
     let run: String = title.chars().map(plain).collect();
