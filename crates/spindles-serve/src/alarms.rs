@@ -443,7 +443,7 @@ impl Watch {
                 })
             }
             ServerEvent::Grows(array) => {
-                let array = arrays.iter().find(|it| it.name == *array)?;
+                let array = arrays.iter().find(|state| state.name == *array)?;
                 growth(array, arrays)
             }
             ServerEvent::State(_) => None,
@@ -481,7 +481,7 @@ impl Watch {
             return Some(alarm(&[&BLOCKS_LOST], array, arrays, &what));
         }
         let member = member_of(event);
-        let state = arrays.iter().find(|it| it.name == *array);
+        let state = arrays.iter().find(|state| state.name == *array);
         // The device of a copy is the new one. Its messages name the old one first.
         let is_copied = matches!(
             event,
@@ -558,7 +558,7 @@ fn alarm(
     arrays: &[ArraySnapshot],
     what: &str,
 ) -> Alarm {
-    let state = arrays.iter().find(|it| it.name == array);
+    let state = arrays.iter().find(|state| state.name == array);
     Alarm {
         kinds,
         array: array.to_owned(),
@@ -646,9 +646,8 @@ fn failure(event: &Event, member: &str, has_failed: bool) -> Option<(Kinds, Stri
             (&[&WRITING_STOPPED], what.to_owned())
         }
         Event::JournalDeviceOut { error } => {
-            let what = format!(
-                "the journal device is out: {error}; writes are logged on the members"
-            );
+            let what =
+                format!("the journal device is out: {error}; writes are logged on the members");
             (&[&FAIL_JOURNAL], what)
         }
         Event::TooMuchLost => {

@@ -95,8 +95,14 @@ impl ServerEvent {
     fn state(before: &[ArraySnapshot], after: &[ArraySnapshot], is_quiet: bool) -> Option<Self> {
         let (old, new) = (before.first()?, after.first()?);
         let has_lost = |array: &ArraySnapshot| array.status.lost_blocks > 0;
-        let lost_before = |uuid| before.iter().any(|it| it.uuid == uuid && has_lost(it));
-        let knows_more = after.iter().any(|it| has_lost(it) && !lost_before(it.uuid));
+        let lost_before = |uuid| {
+            before
+                .iter()
+                .any(|state| state.uuid == uuid && has_lost(state))
+        };
+        let knows_more = after
+            .iter()
+            .any(|state| has_lost(state) && !lost_before(state.uuid));
         let differs = is_quiet && old.status.state != new.status.state;
         (differs || knows_more).then(|| Self::State(new.name.clone()))
     }
@@ -165,7 +171,7 @@ impl ServerEvent {
     ) -> Self {
         // A spare may already have replaced the device that is out.
         let arrays = if is_over(&event) { before } else { after };
-        let device = device_of(&event, arrays.iter().find(|it| it.name == array)).or(below);
+        let device = device_of(&event, arrays.iter().find(|state| state.name == array)).or(below);
         Self::Engine {
             array,
             event,

@@ -35,7 +35,9 @@ impl Losses {
             self.has_more = true;
             return;
         }
-        let at = self.places.partition_point(|it| it.start < found.start);
+        let at = self
+            .places
+            .partition_point(|place| place.start < found.start);
         self.places.insert(at, found);
     }
 

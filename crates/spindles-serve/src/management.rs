@@ -139,7 +139,10 @@ impl Served for Handle {
         let given = self.given();
         let all = counted_on.iter().chain(&open).chain(&given);
         let mut known = BTreeSet::new();
-        let devices: Vec<String> = all.filter(|it| known.insert(*it)).cloned().collect();
+        let devices: Vec<String> = all
+            .filter(|device| known.insert(*device))
+            .cloned()
+            .collect();
         // A removed device may belong to another array by now.
         belonging(&devices, &open, &self.said())
     }
@@ -183,7 +186,7 @@ impl Served for Handle {
         } = restructure;
         // The array is closed only if its devices can be opened again.
         spindles_device::may_open_devices()?;
-        let is_known = more.is_none_or(|more| self.given().iter().any(|it| it == more));
+        let is_known = more.is_none_or(|more| self.given().iter().any(|device| device == more));
         let (comes, without) = (more.map(str::to_owned), without.map(str::to_owned));
         let (done, result) = channel();
         let (refused, this) = (done.clone(), self.clone());

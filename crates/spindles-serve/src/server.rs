@@ -675,7 +675,7 @@ impl Server {
             return false;
         }
         connection.turn = turn;
-        self.waiting.retain(|it| *it != user);
+        self.waiting.retain(|waiting| *waiting != user);
         if turn == Turn::Full {
             self.waiting.push_back(user); // Back of the queue: others come first.
         }

@@ -159,7 +159,7 @@ mod tests {
             "spindles_test_seconds_bucket{array=\"pool\",le=\"+Inf\"} 4",
             "spindles_test_seconds_count{array=\"pool\"} 4",
         ] {
-            assert!(page.lines().any(|it| it == line), "{line}: {page}");
+            assert!(page.lines().any(|found| found == line), "{line}: {page}");
         }
     }
 }

@@ -99,12 +99,16 @@ pub(crate) fn users(path: &Path, server: Option<Pid>) -> Vec<User> {
 pub(crate) fn users_of_unmounted(file_system: &str, server: Option<Pid>) -> Vec<User> {
     // The kernel shows the path of a detached mount as `/`.
     let mut loops = loop_devices(Path::new("/"));
-    loops.retain(|device| file_system_of_loop(device).is_ok_and(|it| it == file_system));
+    loops.retain(|device| {
+        file_system_of_loop(device).is_ok_and(|file_system_there| file_system_there == file_system)
+    });
     let mut users = on_loops(&loops, server);
     let has_it = |open: &Path| {
         // No request to the server, which waits for this.
         let status = statx(CWD, open, AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
-        status.is_ok_and(|it| format!("{}:{}", it.stx_dev_major, it.stx_dev_minor) == file_system)
+        status.is_ok_and(|stat| {
+            format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor) == file_system
+        })
     };
     users.extend(processes(server, has_it));
     users.into_iter().collect()
@@ -260,7 +264,9 @@ mod tests {
 
     #[test]
     fn a_long_list_of_users_is_cut_short() {
-        let users: Vec<User> = (0..7).map(|it| User::Loop(format!("p{it}"))).collect();
+        let users: Vec<User> = (0..7)
+            .map(|number| User::Loop(format!("p{number}")))
+            .collect();
         assert_eq!(by_users(&users), "by p0, p1, p2, p3, p4 and 2 more");
         assert_eq!(by_users(&users[..1]), "by p0");
         assert_eq!(by_users(&[]), "by unknown users");

@@ -119,9 +119,7 @@ impl Leaving {
         watcher.ask(UNMOUNT).unwrap_or_else(|error| {
             let path = self.path.display();
             let is_there = !matches!(mounted_on(&self.path), Ok(None));
-            is_there.then(|| {
-                format!("{path} could not be unmounted: {error}; run `umount {path}`")
-            })
+            is_there.then(|| format!("{path} could not be unmounted: {error}; run `umount {path}`"))
         })
     }
 }

@@ -101,7 +101,9 @@ impl Socket {
 
     pub(crate) fn encrypted(stream: Stream, connection: ServerConnection) -> Self {
         let shown = connection.peer_certificates();
-        let subject = shown.and_then(<[_]>::first).and_then(|it| subject_of(it));
+        let subject = shown
+            .and_then(<[_]>::first)
+            .and_then(|certificate| subject_of(certificate));
         Self {
             stream,
             session: Some(Box::new(Session::new(connection))),
