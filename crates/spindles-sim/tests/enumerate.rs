@@ -160,7 +160,7 @@ fn small_arrays_keep_all_promises() {
     let within = scenarios(&short).into_iter();
     let within = within.filter(|scenario| !is_new(scenario));
     all.extend(within.map(|scenario| (scenario, short)));
-    let part = Part::wanted();
+    let part = Share::wanted();
     let taken = all.into_iter().enumerate();
     let taken = taken.filter(|(index, _)| part.has(*index));
     let total = enumerate(taken.map(|(_, scenario)| scenario).collect());
@@ -169,19 +169,19 @@ fn small_arrays_keep_all_promises() {
     assert!(total.looked > 100_000 && answered, "{total}");
     assert!(total.states >= 500_000, "{total}");
     let mut came = vec![total.old, total.new];
-    if matches!(part, Part::All) {
+    if matches!(part, Share::All) {
         came.extend([total.errors_unlogged, total.refused]);
     }
     assert!(came.iter().all(|outcome| *outcome > 0), "{total}");
 }
 
 /// Scenarios of a run: a third, which changes daily, or all.
-enum Part {
+enum Share {
     Third(u64),
     All,
 }
 
-impl Part {
+impl Share {
     /// Reads `SPINDLES_ENUMERATION`, which is `0`, `1`, `2` or `all`; otherwise takes the third of
     /// the day.
     fn wanted() -> Self {
@@ -209,7 +209,7 @@ impl Part {
     }
 }
 
-impl std::fmt::Display for Part {
+impl std::fmt::Display for Share {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Third(third) => write!(f, "SPINDLES_ENUMERATION={third}"),

@@ -27,7 +27,7 @@ struct Moment {
 }
 
 /// The state that a crash left.
-struct State {
+struct AfterCrash {
     media: Media,
     legal: Legal,
     /// Members with contents that are, or could be, out of date.
@@ -306,7 +306,7 @@ impl Explorer<'_> {
                 if !explorer.is_fresh(mix(hash, rest), left) {
                     return Ok(());
                 }
-                let state = State {
+                let state = AfterCrash {
                     media: media.with(chosen),
                     legal: legal.clone(),
                     lost,
@@ -371,7 +371,7 @@ impl Explorer<'_> {
     // ---- openings ----------------------------------------------------------------------------
 
     /// Opens the state with every tolerated set of members missing.
-    fn visit(&mut self, state: &State, left: u8) -> Found {
+    fn visit(&mut self, state: &AfterCrash, left: u8) -> Found {
         self.visit_rotten(state)?;
         for missing in self.scenario.tolerated(state.lost) {
             match self.is_decidable(state, missing) {
@@ -399,7 +399,7 @@ impl Explorer<'_> {
     }
 
     /// Opens the state with one corrupt block in addition: of data, parity, checksums or the log.
-    fn visit_rotten(&mut self, state: &State) -> Found {
+    fn visit_rotten(&mut self, state: &AfterCrash) -> Found {
         let share = self.bounds.rot_share;
         let is_promised = self.scenario.checksums && !self.scenario.journal_device;
         if share == 0 || !is_promised || !state.lost.is_empty() || state.log_is_lost {
@@ -425,7 +425,7 @@ impl Explorer<'_> {
                     atoms: [POISON; 2].into(),
                 };
                 media.write(&rot, true);
-                let rotten = State {
+                let rotten = AfterCrash {
                     media,
                     legal: state.legal.clone(),
                     lost: state.lost,
@@ -445,7 +445,7 @@ impl Explorer<'_> {
     /// Returns true if the present members can prove every outdated member outdated. An outdated
     /// member whose superblock relies only on missing or outdated members might be valid. `None` if
     /// one has no superblock yet.
-    fn is_decidable(&mut self, state: &State, missing: MemberSet) -> Option<bool> {
+    fn is_decidable(&mut self, state: &AfterCrash, missing: MemberSet) -> Option<bool> {
         let lost = state.lost.union(missing);
         let mut decidable = true;
         for member in state.lost.difference(missing).iter() {
@@ -461,7 +461,7 @@ impl Explorer<'_> {
     /// operation. `None` if the array was refused and that is legal.
     fn open(
         &mut self,
-        state: &State,
+        state: &AfterCrash,
         missing: MemberSet,
         journal: bool,
         left: u8,
@@ -528,7 +528,13 @@ impl Explorer<'_> {
 
     /// Opens the state after the first crash read-only, and reads every block. Answers must be
     /// legal, and the engine must not write.
-    fn look(&mut self, state: &State, media: Media, assembly: &Assembly, journal: bool) -> Found {
+    fn look(
+        &mut self,
+        state: &AfterCrash,
+        media: Media,
+        assembly: &Assembly,
+        journal: bool,
+    ) -> Found {
         let before = self.way.len();
         self.way.push(WayStep::Look);
         let Ok(mut machine) = self.machine(media, assembly, journal, true) else {
@@ -713,7 +719,7 @@ impl Explorer<'_> {
             return Err(format!("closed: {:?}", machine.closed));
         }
         machine.media.lose_caches();
-        let state = State {
+        let state = AfterCrash {
             legal: legal.clone(),
             lost: missing,
             log_is_lost: false,

@@ -69,7 +69,7 @@ impl Strike for NoSpace {
                 is_crash,
             } => self.limit(world, *disk, data, bytes, *is_crash),
             Moment::Frees { disk, sectors } => {
-                let is_here = |space: &&mut Space| space.disk.is_none_or(|it| it == *disk);
+                let is_here = |space: &&mut Space| space.disk.is_none_or(|full| full == *disk);
                 if let Some(space) = self.space.as_mut().filter(is_here) {
                     space.left = space.left.saturating_add(*sectors);
                 }
@@ -148,7 +148,7 @@ impl NoSpace {
     ) {
         let bytes = data.bytes.len();
         let is_here = |space: &Space| {
-            disk != world.devices.journal_number() && space.disk.is_none_or(|it| it == disk)
+            disk != world.devices.journal_number() && space.disk.is_none_or(|full| full == disk)
         };
         let Some(space) = self.space.filter(is_here) else {
             return;
