@@ -20,7 +20,7 @@ pub(crate) enum Each {
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum ActorState {
     Idle,
     InFlight { chunk: u64, operation: Operation },
     WriteBack { chunk: u64 },
@@ -30,7 +30,7 @@ struct Actor {
     random: Random,
     /// Tickets drawn so far, including the one in flight.
     drawn: u64,
-    state: State,
+    state: ActorState,
 }
 
 struct Scattered {
@@ -48,7 +48,7 @@ pub(crate) fn start(plan: &Plan, each: Each) -> Box<dyn BlockWorkload> {
     let actor = |index| Actor {
         random: Random::new(plan.seed, plan.kind.name, index),
         drawn: 0,
-        state: State::Idle,
+        state: ActorState::Idle,
     };
     Box::new(Scattered {
         each,
@@ -67,7 +67,7 @@ pub(crate) fn start(plan: &Plan, each: Each) -> Box<dyn BlockWorkload> {
 impl Scattered {
     fn issue(&mut self, index: usize, chunk: u64, operation: Operation, touch: bool) -> Next {
         let actor = &mut self.actors[index];
-        actor.state = State::InFlight { chunk, operation };
+        actor.state = ActorState::InFlight { chunk, operation };
         let touch = touch.then(|| {
             let integer = actor.random.below(u64::from(self.chunk_bytes / 4));
             u32::try_from(integer).expect("less than the chunk")
@@ -91,11 +91,11 @@ impl BlockWorkload for Scattered {
         for index in 0..self.actors.len() {
             let actor = &mut self.actors[index];
             match actor.state {
-                State::InFlight { .. } => in_flight = true,
-                State::WriteBack { chunk } => {
+                ActorState::InFlight { .. } => in_flight = true,
+                ActorState::WriteBack { chunk } => {
                     return self.issue(index, chunk, Operation::Write { fua: false }, true);
                 }
-                State::Idle if self.tickets > 0 => {
+                ActorState::Idle if self.tickets > 0 => {
                     self.tickets -= 1;
                     actor.drawn += 1;
                     let chunk = actor.random.below(self.chunks);
@@ -110,7 +110,7 @@ impl BlockWorkload for Scattered {
                         self.issue(index, chunk, Operation::Write { fua: false }, true)
                     };
                 }
-                State::Idle => {}
+                ActorState::Idle => {}
             }
         }
         if in_flight { Next::Wait } else { Next::Done }
@@ -118,16 +118,18 @@ impl BlockWorkload for Scattered {
 
     fn complete(&mut self, id: u32) {
         let actor = &mut self.actors[usize::try_from(id).expect("an id of ours")];
-        let State::InFlight { chunk, operation } = actor.state else {
+        let ActorState::InFlight { chunk, operation } = actor.state else {
             panic!("operation {id} is not in flight");
         };
         actor.state = match self.each {
             Each::ReadAndWriteBackEvery(step)
                 if operation == Operation::Read && (actor.drawn - 1).is_multiple_of(step) =>
             {
-                State::WriteBack { chunk }
+                ActorState::WriteBack { chunk }
             }
-            Each::Read | Each::Write | Each::Mixed | Each::ReadAndWriteBackEvery(_) => State::Idle,
+            Each::Read | Each::Write | Each::Mixed | Each::ReadAndWriteBackEvery(_) => {
+                ActorState::Idle
+            }
         };
     }
 }

@@ -61,7 +61,7 @@ impl Layout {
         let removed = self.files.remove(&file);
         let was_there = removed.is_some();
         self.free
-            .extend(removed.into_iter().flat_map(|it| it.places));
+            .extend(removed.into_iter().flat_map(|file| file.places));
         was_there
     }
 
@@ -157,10 +157,13 @@ mod tests {
         assert_eq!(layout.bytes(B), None);
         layout.grow(A, 8 * EXTENT_BYTES).unwrap();
         let all = layout.pieces(A, 0, 8 * EXTENT_BYTES);
-        assert_eq!(all.iter().map(|it| it.bytes).sum::<u64>(), 8 * EXTENT_BYTES);
+        assert_eq!(
+            all.iter().map(|piece| piece.bytes).sum::<u64>(),
+            8 * EXTENT_BYTES
+        );
         let mut extents: Vec<u64> = (all.iter())
-            .flat_map(|it| {
-                (0..it.bytes / EXTENT_BYTES).map(|at| it.target_bytes / EXTENT_BYTES + at)
+            .flat_map(|piece| {
+                (0..piece.bytes / EXTENT_BYTES).map(|at| piece.target_bytes / EXTENT_BYTES + at)
             })
             .collect();
         extents.sort_unstable();

@@ -231,7 +231,7 @@ impl Choices {
     pub(crate) fn words(&self) -> BTreeMap<String, String> {
         let parameters = self.parameters.iter().zip(&self.values);
         parameters
-            .map(|(it, value)| (it.name.to_owned(), it.words_of(*value)))
+            .map(|(parameter, value)| (parameter.name.to_owned(), parameter.words_of(*value)))
             .collect()
     }
 }

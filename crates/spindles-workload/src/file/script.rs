@@ -12,14 +12,14 @@ type Step = Box<dyn FnMut(u64) -> FileIssue + Send>;
 /// Returns the name of a file.
 pub(crate) type Naming = Box<dyn Fn(FileId) -> String + Send>;
 
-struct Part {
+struct Rounds {
     rounds: u64,
     steps: Vec<Step>,
 }
 
 /// The operations of an actor, in order.
 pub(crate) struct Script {
-    parts: Vec<Part>,
+    parts: Vec<Rounds>,
     part: usize,
     round: u64,
     step: usize,
@@ -45,7 +45,7 @@ impl Script {
         let steps: Vec<Step> = steps.into_iter().collect();
         assert!(!steps.is_empty());
         if rounds > 0 {
-            self.parts.push(Part { rounds, steps });
+            self.parts.push(Rounds { rounds, steps });
         }
         self
     }

@@ -117,7 +117,7 @@ pub(super) fn phase_of(plan: &FilePlan, name: &str) -> FilePhase {
 }
 
 fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
-    let work = Work::of(plan, plan.value("size"), false);
+    let work = BonnieWork::of(plan, plan.value("size"), false);
     match phase {
         0 => work.put(),
         1 => work.rewrite(),
@@ -132,7 +132,7 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
 const FILE: FileId = FileId(0);
 
 /// The common part of Bonnie and its successor.
-pub(super) struct Work {
+pub(super) struct BonnieWork {
     size: u64,
     chunk: u32,
     /// Bytes that go through stdio, and how many it moves at once.
@@ -142,7 +142,7 @@ pub(super) struct Work {
     fsync: bool,
 }
 
-impl Work {
+impl BonnieWork {
     pub(super) fn of(plan: &FilePlan, characters: u64, fsync: bool) -> Self {
         let chunk = plan.small("chunk");
         Self {
@@ -264,7 +264,7 @@ struct Seeker {
 }
 
 impl Seeks {
-    pub(super) fn start(plan: &FilePlan, work: &Work) -> Box<dyn FileWorkload> {
+    pub(super) fn start(plan: &FilePlan, work: &BonnieWork) -> Box<dyn FileWorkload> {
         let seeker = |number| Seeker {
             random: Random::new(plan.seed, plan.kind.name, number),
             opened: false,

@@ -2,7 +2,7 @@
 //! with 8192 seeks by 5 seekers. Then small files are created, checked and removed, in order and at
 //! random.
 
-use super::bonnie::{Seeks, Work, phase_of};
+use super::bonnie::{BonnieWork, Seeks, phase_of};
 use super::phases::{ONE, phase};
 use crate::file::plan::FileKind;
 use crate::file::script::{Script, Scripts, step};
@@ -104,7 +104,7 @@ fn phases(plan: &FilePlan) -> Vec<FilePhase> {
 
 fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
     let characters = plan.value("char-io").min(plan.value("size"));
-    let work = Work::of(plan, characters, true);
+    let work = BonnieWork::of(plan, characters, true);
     match PHASES.get(phase) {
         Some(&"putc") => work.put(),
         Some(&"block-write") => work.write(),

@@ -85,7 +85,7 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
     let in_place = plan.is("beside", "in-place");
     let reader = |actor| Reader {
         random: Random::new(plan.seed, "mixed", actor),
-        state: State::Closed,
+        state: ActorState::Closed,
     };
     Box::new(Mixed {
         size,
@@ -95,7 +95,7 @@ fn start(plan: &FilePlan, phase: usize) -> Box<dyn FileWorkload> {
         readers: (0..readers).map(reader).collect(),
         reading: readers,
         read_bytes: 0,
-        writer: State::Closed,
+        writer: ActorState::Closed,
         written_bytes: 0,
         is_waiting: false,
         woken: false,
@@ -107,7 +107,7 @@ fn naming(file: FileId) -> String {
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum ActorState {
     Closed,
     /// Bytes of the file processed so far.
     At(u64),
@@ -117,7 +117,7 @@ enum State {
 
 struct Reader {
     random: Random,
-    state: State,
+    state: ActorState,
 }
 
 struct Mixed {
@@ -130,7 +130,7 @@ struct Mixed {
     /// Number of readers still running.
     reading: u32,
     read_bytes: u64,
-    writer: State,
+    writer: ActorState,
     written_bytes: u64,
     /// Set while the writer waits, and once it may continue.
     is_waiting: bool,
@@ -147,11 +147,11 @@ impl Mixed {
         };
         let reader = &mut self.readers[usize::try_from(actor).expect("an actor of ours")];
         let (issue, state) = match reader.state {
-            State::Closed => (
+            ActorState::Closed => (
                 FileIssue::new(Action::Open(FileId(actor), ONE, access)).untimed(),
-                State::At(0),
+                ActorState::At(0),
             ),
-            State::At(done) if done + u64::from(self.chunk) <= self.size => {
+            ActorState::At(done) if done + u64::from(self.chunk) <= self.size => {
                 let writes = self.in_place && reader.random.below(100) < self.percent;
                 let action = if writes {
                     Action::Write(ONE, At::Position, self.chunk)
@@ -160,15 +160,18 @@ impl Mixed {
                 };
                 (
                     FileIssue::new(action),
-                    State::At(done + u64::from(self.chunk)),
+                    ActorState::At(done + u64::from(self.chunk)),
                 )
             }
-            State::At(_) => {
+            ActorState::At(_) => {
                 self.reading -= 1;
-                (FileIssue::new(Action::Close(ONE)).untimed(), State::Closing)
+                (
+                    FileIssue::new(Action::Close(ONE)).untimed(),
+                    ActorState::Closing,
+                )
             }
-            State::Closing | State::Done => {
-                reader.state = State::Done;
+            ActorState::Closing | ActorState::Done => {
+                reader.state = ActorState::Done;
                 return None;
             }
         };
@@ -184,29 +187,30 @@ impl Mixed {
 
     fn write(&mut self) -> FileNext {
         let (issue, state) = match self.writer {
-            State::Closed => {
+            ActorState::Closed => {
                 let file = FileId(u32::try_from(self.readers.len()).expect("few"));
                 let open = Action::Open(file, ONE, Access::ReadWrite);
-                (FileIssue::new(open).untimed(), State::At(0))
+                (FileIssue::new(open).untimed(), ActorState::At(0))
             }
-            State::At(_) if self.reading == 0 => {
-                (FileIssue::new(Action::Close(ONE)).untimed(), State::Closing)
-            }
-            State::At(done) if self.may_write() => {
+            ActorState::At(_) if self.reading == 0 => (
+                FileIssue::new(Action::Close(ONE)).untimed(),
+                ActorState::Closing,
+            ),
+            ActorState::At(done) if self.may_write() => {
                 self.written_bytes += u64::from(self.chunk);
                 // Start over at the end.
                 let offset = done % (self.size / u64::from(self.chunk) * u64::from(self.chunk));
                 let write = Action::Write(ONE, At::Offset(offset), self.chunk);
                 (
                     FileIssue::new(write),
-                    State::At(done + u64::from(self.chunk)),
+                    ActorState::At(done + u64::from(self.chunk)),
                 )
             }
-            State::At(_) => {
+            ActorState::At(_) => {
                 self.is_waiting = true;
                 return FileNext::Wait;
             }
-            State::Closing | State::Done => return FileNext::Done,
+            ActorState::Closing | ActorState::Done => return FileNext::Done,
         };
         self.writer = state;
         FileNext::Do(issue)

@@ -70,7 +70,7 @@ pub(super) fn start(plan: &FilePlan, phase: usize, writes: bool) -> Box<dyn File
         } else {
             u64::MAX
         },
-        actors: (0..actors).map(|_| (State::Closed, 0)).collect(),
+        actors: (0..actors).map(|_| (StreamState::Closed, 0)).collect(),
     })
 }
 
@@ -79,7 +79,7 @@ fn naming(file: FileId) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum StreamState {
     Closed,
     Open,
     /// A read found the end: seeks back to the start.
@@ -94,14 +94,14 @@ struct Streams {
     threads: u32,
     written_max: u64,
     /// The state of each actor, and the bytes written since it started over.
-    actors: Vec<(State, u64)>,
+    actors: Vec<(StreamState, u64)>,
 }
 
 impl FileWorkload for Streams {
     fn step(&mut self, actor: u32, answer: Option<Answer>) -> FileNext {
         let (state, written) = &mut self.actors[usize::try_from(actor).expect("an actor of ours")];
-        if *state == State::Closed {
-            *state = State::Open;
+        if *state == StreamState::Closed {
+            *state = StreamState::Open;
             let file = FileId(actor / self.threads);
             let open = Action::Open(file, ONE, Access::ReadWrite);
             return FileNext::Do(FileIssue::new(open).untimed());
@@ -112,11 +112,11 @@ impl FileWorkload for Streams {
         } else if self.writes {
             *written += u64::from(self.iosize);
             Action::Write(ONE, At::Position, self.iosize)
-        } else if *state == State::Open && answer == Some(Answer { bytes: 0 }) {
-            *state = State::AtEnd;
+        } else if *state == StreamState::Open && answer == Some(Answer { bytes: 0 }) {
+            *state = StreamState::AtEnd;
             Action::Seek(ONE, 0)
         } else {
-            *state = State::Open;
+            *state = StreamState::Open;
             Action::Read(ONE, At::Position, self.iosize)
         };
         FileNext::Do(FileIssue::new(action))

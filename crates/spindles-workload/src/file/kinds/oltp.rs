@@ -182,7 +182,7 @@ enum Role {
 
 /// The next step of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ActorStep {
     /// Opens the file of that number; all files are opened first.
     Open(u32),
     /// A shadow reads; a writer queues its writes.
@@ -203,7 +203,7 @@ enum Step {
 struct Actor {
     role: Role,
     random: Random,
-    step: Step,
+    step: ActorStep,
     /// The file of its next operation, round robin.
     file: u32,
     /// Queued writes still in flight.
@@ -220,7 +220,7 @@ impl Actor {
         Self {
             role,
             random: Random::new(seed, "oltp", number),
-            step: Step::Open(0),
+            step: ActorStep::Open(0),
             file: number % files,
             in_flight: 0,
             in_flight_max: 0,
@@ -231,7 +231,7 @@ impl Actor {
     /// Makes the actor wait until half of its writes in flight are done, at least one.
     fn settle(&mut self) {
         self.in_flight_max = self.in_flight / 2;
-        self.step = Step::Settle;
+        self.step = ActorStep::Settle;
     }
 }
 
@@ -309,22 +309,22 @@ impl Oltp {
         loop {
             let actor = &mut self.actors[at];
             match actor.step {
-                Step::Work => {
+                ActorStep::Work => {
                     let file = actor.file;
                     actor.file = (file + 1) % self.files;
                     let place = actor.random.below(self.places);
-                    actor.step = Step::Compute;
+                    actor.step = ActorStep::Compute;
                     let offset = At::Offset(place * u64::from(self.iosize));
                     let read = Action::Read(Slot(file), offset, self.iosize);
                     return Some(FileIssue::new(read));
                 }
-                Step::Compute => {
-                    actor.step = Step::Post(0);
+                ActorStep::Compute => {
+                    actor.step = ActorStep::Post(0);
                     if self.computes > 0 {
                         return Some(FileIssue::new(Action::Think(self.computes)));
                     }
                 }
-                Step::Post(number) if number < self.semaphores.len() => {
+                ActorStep::Post(number) if number < self.semaphores.len() => {
                     let semaphore = &mut self.semaphores[number];
                     if semaphore.high == 0 {
                         let me = u32::try_from(at).expect("few");
@@ -338,9 +338,9 @@ impl Oltp {
                         let owner = u32::try_from(self.shadows + number).expect("few");
                         self.woken.push_back(owner);
                     }
-                    actor.step = Step::Post(number + 1);
+                    actor.step = ActorStep::Post(number + 1);
                 }
-                _ => actor.step = Step::Work,
+                _ => actor.step = ActorStep::Work,
             }
         }
     }
@@ -350,23 +350,23 @@ impl Oltp {
         loop {
             let role = self.actors[at].role;
             match self.actors[at].step {
-                Step::Work => {
+                ActorStep::Work => {
                     self.hand_over(at);
                     match role {
                         Role::Log => self.actors[at].settle(),
-                        _ => self.actors[at].step = Step::Compute,
+                        _ => self.actors[at].step = ActorStep::Compute,
                     }
                 }
-                Step::Compute => {
-                    self.actors[at].step = Step::Take;
+                ActorStep::Compute => {
+                    self.actors[at].step = ActorStep::Take;
                     return Some(FileIssue::new(Action::Think(WRITER_COMPUTES)));
                 }
-                Step::Take => {
+                ActorStep::Take => {
                     if !self.take(at) {
                         return None;
                     }
                     match role {
-                        Role::Log => self.actors[at].step = Step::Work,
+                        Role::Log => self.actors[at].step = ActorStep::Work,
                         _ => self.actors[at].settle(),
                     }
                 }
@@ -376,8 +376,8 @@ impl Oltp {
                         return None;
                     }
                     actor.step = match role {
-                        Role::Log => Step::Take,
-                        _ => Step::Work,
+                        Role::Log => ActorStep::Take,
+                        _ => ActorStep::Work,
                     };
                     let waited = FileIssue::new(Action::Nothing);
                     return Some(waited.counted_as(Class::AioWait));
@@ -434,11 +434,11 @@ impl Oltp {
     }
 
     fn helper(&mut self, at: usize) -> Option<FileIssue> {
-        if let Step::Writing { of } = self.actors[at].step {
-            self.actors[at].step = Step::Work;
+        if let ActorStep::Writing { of } = self.actors[at].step {
+            self.actors[at].step = ActorStep::Work;
             let owner = &mut self.actors[of];
             owner.in_flight -= 1;
-            if owner.step == Step::Settle && owner.in_flight == owner.in_flight_max {
+            if owner.step == ActorStep::Settle && owner.in_flight == owner.in_flight_max {
                 self.woken.push_back(u32::try_from(of).expect("few"));
             }
         }
@@ -446,7 +446,7 @@ impl Oltp {
             self.idle_helpers.push_back(u32::try_from(at).expect("few"));
             return None;
         };
-        self.actors[at].step = Step::Writing { of: handed.of };
+        self.actors[at].step = ActorStep::Writing { of: handed.of };
         let offset = At::Offset(handed.offset);
         let write = Action::Write(Slot(handed.file), offset, handed.bytes);
         Some(FileIssue::new(write).counted_as(Class::AioWrite))
@@ -456,15 +456,15 @@ impl Oltp {
 impl FileWorkload for Oltp {
     fn step(&mut self, actor: u32, _answer: Option<Answer>) -> FileNext {
         let at = index(actor);
-        if let Step::Open(file) = self.actors[at].step {
+        if let ActorStep::Open(file) = self.actors[at].step {
             let last = match self.actors[at].role {
                 Role::Shadow => self.files,
                 Role::Writer | Role::Log | Role::Helper => self.files + 1,
             };
             self.actors[at].step = if file + 1 < last {
-                Step::Open(file + 1)
+                ActorStep::Open(file + 1)
             } else {
-                Step::Work
+                ActorStep::Work
             };
             return FileNext::Do(self.open(at, file));
         }
