@@ -342,8 +342,8 @@ pub(crate) fn change_not_shown_among(change: &Change) -> Option<String> {
 fn why_not_shown(among: usize) -> String {
     format!(
         "Not shown among {among}: the interval alone shows a difference, but some of {among} \
-         comparisons do so by chance, and the repetition blocks are too few to rule that out \
-         (Holm's correction). Use more blocks, or compare less."
+         comparisons do so by chance. There are too few repetition blocks to rule that out (Holm's \
+         correction). Use more blocks, or compare less."
     )
 }
 
@@ -527,7 +527,7 @@ pub(crate) fn different_work(change: &Change) -> Option<&'static str> {
     } else if change.rows.iter().any(judged) {
         Some("Before and after did different work: that alone may explain a change.")
     } else {
-        Some("Before and after did different work. No verdict is given where it differs.")
+        Some("Before and after did different work. Differing work gets no verdict.")
     }
 }
 

@@ -7,8 +7,8 @@ pub(super) static KIND: Kind = Kind {
     name: "load-generator",
     rank: Rank::Untrue,
     title: "The load generator was the limit",
-    remedy: "These rates exceed 70 % of the harness's own rate on a target that does nothing, so \
-        they are refused as results and get no verdict. Use larger operations, or more machines.",
+    remedy: "These rates exceed 70 % of the harness's own rate on a target that does nothing. They \
+        are refused as results, so they get no verdict. Use larger operations, or more machines.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             let ceiling = analysis

@@ -10,7 +10,7 @@ pub(super) static KIND: Kind = Kind {
     rank: Rank::Partial,
     title: "Not steady",
     remedy: "Over the last five repetitions, or within a run after its warm-up, these figures \
-        range over more than 20 % of their mean, or trend by more than 10 %. Their intervals show \
+        range over more than 20 % or trend by more than 10 % of their mean. Their intervals show \
         how much this matters. On a flash device, run longer or precondition it.",
     find: |analysis| {
         by_workload(analysis, |cell| {

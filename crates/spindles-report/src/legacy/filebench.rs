@@ -9,9 +9,9 @@ use crate::figures;
 pub(super) static FORMAT: Format = Format {
     title: "filebench",
     remark: "The first line has the format of versions 0.1.64 to 1.4.8, the second the format \
-        since 2017. Operations include opening, closing and flushing files. The old latency is the \
-        time of all synchronous operations divided by reads and writes alone, so it exceeds the \
-        new latency, which is the mean.",
+        since 2017. Operations include opening, closing and flushing files. The new latency is the \
+        mean. The old latency exceeds it: the time of all synchronous operations divided by reads \
+        and writes alone.",
     kinds: &["varmail", "oltp", "multistreamread", "multistreamwrite"],
     blocks,
 };

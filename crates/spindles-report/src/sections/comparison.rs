@@ -15,8 +15,8 @@ pub(super) static SECTION: Section = Section {
 };
 
 const CAPTION: &str = "Rates are geometric means of all repetitions. The difference is their ratio \
-    over the repetition blocks that both sides finished, in percent or as a factor from 2 × on, \
-    with its 95 % interval over these blocks. A verdict needs an interval that lies wholly beyond \
+    over the repetition blocks that both sides finished, in percent or as a factor from 2 × on. \
+    The 95 % interval is over these blocks. A verdict needs an interval that lies wholly beyond \
     the difference of the A/A pair and, among more than ten comparisons, holds after Holm's \
     correction. Latencies are of operations of all kinds; p99.9 needs 10,000 operations. If \
     operations arrive at a set rate, latencies are response times, from when an operation was due. \
