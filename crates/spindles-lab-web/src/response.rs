@@ -97,8 +97,7 @@ impl Response {
         let (status, text) = match refusal {
             Refusal::Malformed => (
                 Status::BadRequest,
-                "This server does not understand the \
-                request.",
+                "This server does not understand the request.",
             ),
             Refusal::Method => (
                 Status::MethodNotAllowed,
@@ -142,10 +141,7 @@ impl Response {
         );
         for (name, value) in &self.fields {
             // A line break in a value would begin another field.
-            let value: String = value
-                .chars()
-                .filter(|letter| !letter.is_control())
-                .collect();
+            let value: String = value.chars().filter(|c| !c.is_control()).collect();
             write!(head, "{name}: {value}\r\n").expect("strings take everything");
         }
         head += "\r\n";

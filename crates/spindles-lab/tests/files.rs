@@ -5,7 +5,7 @@
 use crate::public::{Kept, options};
 use spindles_lab::{Experiment, Options, Outcome};
 use spindles_measure::verdicts::Intervention;
-use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
+use spindles_measure::{Analysis, Histogram, Rate, Record, Run, Traffic};
 use spindles_workload::file::KINDS;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -467,11 +467,8 @@ fn file_systems_are_created_mounted_and_checked() {
     assert_eq!(kept.runs.len(), 12);
     for run in &kept.runs {
         let members = if run.system.name == "made" { 2 } else { 1 };
-        let written: Vec<_> = run
-            .each_member
-            .iter()
-            .map(|traffic| traffic.written >> 20)
-            .collect();
+        let mebibytes = |member: &Traffic| member.written >> 20;
+        let written: Vec<_> = run.each_member.iter().map(mebibytes).collect();
         let wrote = run.application.written >> 20;
         assert_eq!(written.len(), members);
         // The file system writes tables of its own meanwhile.

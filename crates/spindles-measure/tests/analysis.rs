@@ -1927,19 +1927,15 @@ fn counters_are_interpreted_correctly() {
         (bottleneck.cause(), cache)
     };
     let one = Some("cpu-of-one-thread");
-    assert_eq!(
-        verdicts(|run, evidence| busy(run, evidence, &[95])),
-        (one, vec![])
-    );
+    let one_busy = |run: &mut Run, evidence: &mut Evidence| busy(run, evidence, &[95]);
+    assert_eq!(verdicts(one_busy), (one, vec![]));
     let half = |run: &mut Run, evidence: &mut Evidence| {
         busy(run, evidence, &[95]);
         evidence.window_ns = run.elapsed_ns * 2;
     };
     assert_ne!(verdicts(half).0, one);
-    assert_ne!(
-        verdicts(|run, evidence| busy(run, evidence, &[50, 45])).0,
-        one
-    );
+    let two_busy = |run: &mut Run, evidence: &mut Evidence| busy(run, evidence, &[50, 45]);
+    assert_ne!(verdicts(two_busy).0, one);
 
     let carried =
         |run: &mut Run, evidence: &mut Evidence| evidence.devices = carrier(run.application.read);

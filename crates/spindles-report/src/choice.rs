@@ -282,9 +282,9 @@ pub(crate) fn answer(analysis: &Analysis) -> Option<String> {
         return Some(said + ".");
     }
     said += &match (of_first.as_slice(), most(&safe)) {
-        ([], None | Some((_, 0))) => "; no system that survives a loss is among the best in \
-            any"
-        .to_owned(),
+        ([], None | Some((_, 0))) => {
+            "; no system that survives a loss is among the best in any".to_owned()
+        }
         ([], Some((names, best))) => {
             format!(
                 "; of the systems that survive a loss, {} among the best in {best}",

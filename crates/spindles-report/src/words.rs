@@ -83,19 +83,12 @@ fn lead(analysis: &Analysis, asked: &[&Comparison], cached: usize) -> String {
         0 => format!("{what} none"),
         count => format!("{what} {count}"),
     };
-    let mut others: Vec<&str> = asked
-        .iter()
-        .map(|comparison| &*comparison.baseline)
-        .collect();
+    let mut others: Vec<&str> = asked.iter().map(|c| &*c.baseline).collect();
     others.retain(|other| *other != analysis.experiment.baseline);
     others.dedup();
     let mut lead = match others.as_slice() {
         [] => format!("Against {}: ", baseline_name(analysis)),
-        others
-            if asked
-                .iter()
-                .all(|comparison| others.contains(&&*comparison.baseline)) =>
-        {
+        others if asked.iter().all(|c| others.contains(&&*c.baseline)) => {
             format!("Against {}: ", others.join(" or "))
         }
         others => format!(

@@ -149,10 +149,7 @@ impl<'a> Crew<'a> {
             let agent = nodes.agent.as_deref().unwrap_or(agent);
             let started = Ssh::start(&nodes.ssh, agent, name);
             let (ssh, from, to) = started.map_err(|error| {
-                Failure::Failed(format!(
-                    "node {name}: ssh can't be run: \
-                    {error}"
-                ))
+                Failure::Failed(format!("node {name}: ssh can't be run: {error}"))
             })?;
             let voice = Voice(Arc::new(Mutex::new(Some(to))));
             let (said, answering) = (said.clone(), voice.clone());

@@ -385,10 +385,8 @@ fn check_members(experiment: &Experiment, most: usize, force: bool) -> Result<()
         }
         if most > 0 && !force {
             let all = paths.join(", ");
-            let what = format!(
-                "the contents of {all} would be lost: use --force to overwrite \
-                them"
-            );
+            let what =
+                format!("the contents of {all} would be lost: use --force to overwrite them");
             return Err(wrong(experiment, None, what));
         }
     }

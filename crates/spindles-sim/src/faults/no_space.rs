@@ -13,7 +13,7 @@ use spindles_engine::Member;
 
 pub(super) static FAULT: Fault = Fault {
     name: "no_space",
-    about: "unallocated blocks of one disk, or of all, find no space",
+    about: "writes to unallocated blocks of one disk, or of all, find no space",
     percent: 8,
     own_stream: true,
     start: |seed| {

@@ -49,9 +49,7 @@ fn parse(
         }
         if let Some(header) = line.strip_prefix('[') {
             let Some((name, _)) = header.rsplit_once(']') else {
-                return Err(at(format!(
-                    "\"{line}\" is not a section: close it with ']'"
-                )));
+                return Err(at(format!("\"{line}\" is unclosed: end it with ']'")));
             };
             let global_now = name.starts_with(GLOBAL);
             if !global_now {
@@ -103,9 +101,8 @@ fn parse(
 fn replaced(line: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let (mut text, mut rest) = (String::new(), line);
     while let Some((before, after)) = rest.split_once('$') {
-        let name = after
-            .strip_prefix('{')
-            .and_then(|braced| braced.split_once('}'));
+        let braced = after.strip_prefix('{');
+        let name = braced.and_then(|braced| braced.split_once('}'));
         let Some((name, behind)) = name else {
             return Err(format!("\"{line}\" has a $: write the value in its place"));
         };

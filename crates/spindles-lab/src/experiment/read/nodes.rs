@@ -122,8 +122,7 @@ impl Reader<'_> {
         let count = self.count(raw.nodes.as_ref(), "nodes", 1, NODES_MAX)?;
         let Some(count) = count else {
             return wrong(
-                "the number of nodes is missing: add `nodes`, a number or a list such as \
-                [1, 2, 4]",
+                "the number of nodes is missing: add `nodes`, a number or a list such as [1, 2, 4]",
             );
         };
         Ok(Some(OnNodes {

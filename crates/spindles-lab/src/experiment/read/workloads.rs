@@ -77,8 +77,7 @@ impl Reader<'_> {
         if spec.beside.is_some() && !spec.blocks().is_some_and(BlockWork::on_one) {
             let what = match spec.work {
                 Work::Blocks(_) => {
-                    "it runs on each member, where no job can run: leave `beside` \
-                    out"
+                    "it runs on each member, where no job can run: leave `beside` out"
                 }
                 Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => {
                     "it does not run on an open array, so no job can run alongside it: leave \

@@ -141,9 +141,7 @@ impl System for Array {
     fn export(&mut self, program: &Path) -> Result<Exported, String> {
         if !self.superblocks {
             return Err(
-                "an array in memory can't be a block device of the kernel: give \
-                files"
-                    .to_owned(),
+                "an array in memory can't be a block device of the kernel: give files".to_owned(),
             );
         }
         let all: Vec<_> = self.devices.iter().chain(&self.journal).cloned().collect();

@@ -29,7 +29,10 @@ pub(super) enum PlaceError {
         source: io::Error,
     },
     /// The path is no regular file.
-    #[error("{} is not a regular file: give a path where there is nothing, or an empty file", .0.display())]
+    #[error(
+        "{} is not a regular file: give a path where there is nothing, or an empty file",
+        .0.display()
+    )]
     NoFile(PathBuf),
     /// The file has contents, which a mount would hide.
     #[error(
