@@ -6,7 +6,7 @@ use crate::create;
 pub use crate::errors::{ChangeError, OwnRole};
 use spindles_array::Managed;
 use spindles_block::MemberIndex;
-use spindles_device::probe::Probe;
+use spindles_device::probe::glance;
 use spindles_device::seen::Examined;
 use spindles_device::{OpenOptions, identity};
 use spindles_engine::Event;
@@ -40,10 +40,9 @@ pub(crate) fn look_at_new(
     are_others(devices, new)?;
     // Check this first: if the array's server has a device open, no other check can read it.
     refuse_own(devices, new, to, overwrite)?;
-    let block_size = devices.iter().find_map(|device| {
-        let found = Probe::glance(device)?.found();
-        Some(found.record().ok()?.0.block_size)
-    });
+    let block_size = devices
+        .iter()
+        .find_map(|device| Some(glance(device)?.array()?.block_size));
     for device in new {
         let probe = create::look(device, open)?;
         block_size.map_or(Ok(()), |block_size| probe.check_blocks(block_size))?;
@@ -56,14 +55,11 @@ pub(crate) fn look_at_new(
 /// that says so.
 fn refuse_own(devices: &[&str], new: &[&str], to: Use, overwrite: bool) -> Result<(), ChangeError> {
     let said = |device: &&str| {
-        let found = Probe::glance(device)?.found();
-        let of = match (found.record(), found.journal_device(), found.spare()) {
-            (Ok((array, _)), ..) => vec![array.uuid, array.parent],
-            (_, Some(journal), _) => vec![journal.array],
-            (.., Some(spare)) => spare.arrays.clone(),
-            _ => return None,
-        };
-        Some(of)
+        let found = glance(device)?;
+        let of_member = found.array().map(|array| vec![array.uuid, array.parent]);
+        let of_journal = || Some(vec![found.journal_device()?.array]);
+        let of_spare = || Some(found.spare()?.arrays.clone());
+        of_member.or_else(of_journal).or_else(of_spare)
     };
     let labelled: Vec<&str> = (new.iter().copied())
         .filter(|device| said(device).is_some())
@@ -170,7 +166,7 @@ fn role_in(
     if array.journal == JournalReport::Device(device.to_owned()) {
         return Some(OwnRole::Journal);
     }
-    let found = Probe::glance(device)?.found();
+    let found = glance(device)?;
     let is_spare = found.spare()?.arrays.contains(&array.uuid);
     (is_spare && to == Use::Journal).then_some(OwnRole::Spare)
 }
@@ -187,7 +183,7 @@ pub(crate) fn may_overwrite(
     open: &OpenOptions,
 ) -> Result<Vec<(String, String)>, ChangeError> {
     let is_reserved = |device: &&&str| {
-        let found = Probe::glance(device).map(|probe| probe.found());
+        let found = glance(device);
         let spare = found.as_ref().and_then(Found::spare);
         let record = found.as_ref().and_then(|found| found.record().ok());
         let serves = |spare: &SpareRecord| match &spare.arrays[..] {

@@ -4,8 +4,8 @@
 
 use crate::host::{Served, report_of};
 use spindles_device::identity::share_bytes;
-use spindles_device::probe::Probe;
-use spindles_format::Uuid;
+use spindles_device::probe::glance;
+use spindles_format::{Found, Uuid};
 
 /// An inner array that takes no part.
 pub(crate) struct Away {
@@ -42,16 +42,14 @@ pub(crate) fn arrays_away(served: &dyn Served, new: Option<&str>) -> Vec<Away> {
         .flat_map(|array| &array.returning);
     let returning: Vec<&str> = returning.map(|(_, name)| name.as_str()).collect();
     for device in devices {
-        let Some(found) = Probe::glance(&device).map(|probe| probe.found()) else {
-            continue;
-        };
-        let Ok((array, _)) = found.record() else {
+        let found = glance(&device);
+        let Some(array) = found.as_ref().and_then(Found::array) else {
             continue;
         };
         if here.contains(&array.uuid) || !here.contains(&array.parent) {
             continue;
         }
-        if let Some(known) = arrays.iter_mut().find(|it| it.uuid == array.uuid) {
+        if let Some(known) = arrays.iter_mut().find(|away| away.uuid == array.uuid) {
             known.devices.push(device);
             continue;
         }

@@ -204,9 +204,14 @@ impl CopyEnd {
             slots: REQUESTS,
             access_bytes_max: bytes.min(REQUEST_BYTES_MAX),
         };
+        let name = target.facts().name.clone();
+        Self::of(name, Some(Export::new(target, limits)))
+    }
+
+    fn of(name: String, export: Option<Export>) -> Self {
         Self {
-            name: target.facts().name.clone(),
-            export: Some(Export::new(target, limits)),
+            name,
+            export,
             tail: None,
             left_out: None,
             before_again: Vec::new(),
@@ -264,46 +269,30 @@ impl CopyEnd {
     }
 
     /// Opens a file of any length, a block device, an export, `mem:SIZE` or `null:SIZE`.
-    ///
-    /// # Errors
-    ///
-    /// If it can't be opened.
     pub fn open(name: &str, options: &OpenOptions) -> Result<Self, OpenError> {
-        let is_file = || std::fs::metadata(name).is_ok_and(|it| it.is_file());
         let (target, bytes) = match open_blocks(name, options) {
             Ok(target) => {
                 let bytes = target.facts().devices.iter().map(|device| device.bytes);
                 let bytes = bytes.sum();
                 (Some(target), bytes)
             }
-            Err(OpenError::TooSmall { bytes, .. }) if bytes > 0 || is_file() => (None, bytes),
+            Err(OpenError::TooSmall { bytes, .. }) if bytes > 0 || Path::new(name).is_file() => {
+                (None, bytes)
+            }
             Err(error) => return Err(error),
         };
         let blocks = target.as_ref().map_or(0, |target| target.facts().bytes());
         let left = bytes - blocks;
         let tail = (left > 0).then(|| Tail::open(name, options, left));
-        let tail = tail.transpose()?;
-        Ok(match target {
-            Some(target) => Self {
-                tail,
-                ..Self::new(target)
-            },
-            None => Self {
-                name: name.to_owned(),
-                export: None,
-                tail,
-                left_out: None,
-                before_again: Vec::new(),
-            },
+        let end = target.map_or_else(|| Self::of(name.to_owned(), None), Self::new);
+        Ok(Self {
+            tail: tail.transpose()?,
+            ..end
         })
     }
 
     /// Creates a file of that length, or extends an empty file; does not change other targets.
     /// Returns true if the file is new.
-    ///
-    /// # Errors
-    ///
-    /// If the file can't be created or extended.
     pub fn prepare_file(name: &str, bytes: u64) -> Result<bool, OpenError> {
         let refused = |action| {
             move |source| OpenError::Io {
@@ -398,39 +387,22 @@ impl CopyEnd {
     }
 
     /// Reads synchronously. Call it only while no request is in flight.
-    ///
-    /// # Errors
-    ///
-    /// The end and the offset of the failure.
     pub fn read_at(&mut self, offset_bytes: u64, into: &mut [u8]) -> Result<(), CopyError> {
         let bulk = into.len().min(clamped(self.bulk_bytes(), offset_bytes));
         let (blocks, rest) = into.split_at_mut(bulk);
-        if let Some(export) = &mut self.export
-            && !blocks.is_empty()
-        {
+        if let Some(export) = self.export.as_mut().filter(|_| bulk > 0) {
             let read = export.read(offset_bytes, blocks);
             read.map_err(|error| self.read_failed(offset_bytes, error))?;
         }
-        if let Some(tail) = &self.tail
-            && !rest.is_empty()
-        {
-            let offset_bytes = offset_bytes + count(bulk);
-            let read = tail.device.read(rest, offset_bytes);
-            read.map_err(|error| CopyError::Read {
-                name: self.name.clone(),
-                offset_bytes,
-                reason: error.to_string(),
-                is_lost: false,
-            })?;
-        }
-        Ok(())
+        let Some(tail) = self.tail.as_ref().filter(|_| !rest.is_empty()) else {
+            return Ok(());
+        };
+        let offset_bytes = offset_bytes + count(bulk);
+        let read = tail.device.read(rest, offset_bytes);
+        read.map_err(|error| self.cant_read(offset_bytes, error.to_string(), false))
     }
 
     /// Checks that the target holds no data that must not be overwritten.
-    ///
-    /// # Errors
-    ///
-    /// If it holds such data, or can't be read.
     pub fn check_unoccupied(&mut self) -> Result<(), CopyError> {
         let devices = self.target().map(|target| &target.facts().devices);
         let is_fresh = |device: &DeviceFacts| !device.backend.outlives_process;
@@ -459,24 +431,16 @@ impl CopyEnd {
     fn write_at(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), CopyError> {
         let bulk = from.len().min(clamped(self.bulk_bytes(), offset_bytes));
         let (blocks, rest) = from.split_at(bulk);
-        if let Some(export) = &mut self.export
-            && !blocks.is_empty()
-        {
+        if let Some(export) = self.export.as_mut().filter(|_| bulk > 0) {
             let written = export.write(offset_bytes, blocks);
-            written.map_err(|error| self.write_failed(offset_bytes, error))?;
+            written.map_err(|error| self.write_failed(offset_bytes, self.why(error)))?;
         }
-        if let Some(tail) = &self.tail
-            && !rest.is_empty()
-        {
-            let offset_bytes = offset_bytes + count(bulk);
-            let written = tail.device.write(rest, offset_bytes);
-            written.map_err(|error| CopyError::Write {
-                name: self.name.clone(),
-                offset_bytes,
-                reason: error.to_string(),
-            })?;
-        }
-        Ok(())
+        let Some(tail) = self.tail.as_ref().filter(|_| !rest.is_empty()) else {
+            return Ok(());
+        };
+        let offset_bytes = offset_bytes + count(bulk);
+        let written = tail.device.write(rest, offset_bytes);
+        written.map_err(|error| self.write_failed(offset_bytes, error.to_string()))
     }
 
     /// Makes written data durable.
@@ -496,10 +460,6 @@ impl CopyEnd {
     }
 
     /// Closes the target; an array is marked clean.
-    ///
-    /// # Errors
-    ///
-    /// If not all data became durable.
     pub fn close(self) -> Result<(), CloseError> {
         self.export.map_or(Ok(()), Export::close)
     }
@@ -571,6 +531,10 @@ impl CopyEnd {
         } else {
             self.why(error)
         };
+        self.cant_read(offset_bytes, reason, is_lost)
+    }
+
+    fn cant_read(&self, offset_bytes: u64, reason: String, is_lost: bool) -> CopyError {
         CopyError::Read {
             name: self.name.clone(),
             offset_bytes,
@@ -586,11 +550,11 @@ impl CopyEnd {
             .any(|lost| lost.array == self.name && lost.bytes.contains(&offset_bytes))
     }
 
-    fn write_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
+    fn write_failed(&self, offset_bytes: u64, reason: String) -> CopyError {
         CopyError::Write {
             name: self.name.clone(),
             offset_bytes,
-            reason: self.why(error),
+            reason,
         }
     }
 
@@ -611,13 +575,9 @@ impl CopyEnd {
 ///
 /// Leaves these targets to the other checks: missing ones, other kinds of files, and devices of the
 /// source.
-///
-/// # Errors
-///
-/// If the target holds such data, or can't be read.
 pub fn check_target(name: &str, from_devices: &[&str]) -> Result<(), CopyError> {
     let is_kept = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
-    let is_there = std::fs::metadata(name).is_ok_and(|it| is_kept(it.file_type()));
+    let is_there = std::fs::metadata(name).is_ok_and(|file| is_kept(file.file_type()));
     if !is_there || same_device(&[from_devices, &[name]].concat()).is_some() {
         return Ok(());
     }
@@ -639,11 +599,8 @@ fn unoccupied(name: &str, looked: Result<Option<String>, String>) -> Result<(), 
     })
 }
 
-/// Checks that this many bytes can be copied, without touching anything.
-///
-/// # Errors
-///
-/// If the bytes do not fit or the source is too short, or if both ends are on one device.
+/// Checks that this many bytes can be copied, without touching anything. Both ends must be large
+/// enough and on different devices.
 pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> {
     check_source(from, bytes, &to.device_names())?;
     if bytes > to.bytes() {
@@ -659,10 +616,6 @@ pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> 
 
 /// Checks the source before the target is opened: it must hold `bytes` and share no device with the
 /// target.
-///
-/// # Errors
-///
-/// If either check fails.
 pub fn check_source(from: &CopyEnd, bytes: u64, to_devices: &[&str]) -> Result<(), CopyError> {
     let ours = from.device_names();
     for device in to_devices {
@@ -683,10 +636,7 @@ pub fn check_source(from: &CopyEnd, bytes: u64, to_devices: &[&str]) -> Result<(
 }
 
 /// Copies the first `bytes` bytes and makes them durable. `progress` may interrupt the copy.
-///
-/// # Errors
-///
-/// The end that failed, and the offset. Requests in flight at that time are completed.
+/// Requests in flight at a failure are completed.
 pub fn copy(
     from: &mut CopyEnd,
     to: &mut CopyEnd,
@@ -698,11 +648,7 @@ pub fn copy(
     to.flush()
 }
 
-/// Compares the first `bytes` bytes of both ends.
-///
-/// # Errors
-///
-/// The first byte that differs, or the end that can't be read, and the offset.
+/// Compares the first `bytes` bytes of both ends. The error names the first byte that differs.
 pub fn compare(
     from: &mut CopyEnd,
     to: &mut CopyEnd,
@@ -780,11 +726,9 @@ impl Pass {
             return Ok(Vec::new());
         };
         let mut pipeline = Pipeline {
-            phase: self.phase,
-            shown: self.shown,
+            pass: self,
             from: source,
             to: target,
-            request_bytes: self.request_bytes,
             pieces: Vec::with_capacity(usize::from(REQUESTS)),
             stretches,
             next: 0,
@@ -793,12 +737,12 @@ impl Pass {
             unread: Vec::new(),
             stopped: None,
         };
-        let stopped = pipeline.run(self.bytes_total, progress);
+        let stopped = pipeline.run(progress);
         let unread = pipeline.unread;
         stopped.map_err(|stop| match stop {
             Stop::Read(at, bytes, error) => from.first_unreadable(at, bytes, error),
             Stop::ReadBack(at, error) => to.read_failed(at, error),
-            Stop::Write(at, error) => to.write_failed(at, error),
+            Stop::Write(at, error) => to.write_failed(at, to.why(error)),
             Stop::Differs(at) => differ(from, to, at),
             Stop::Interrupted(bytes) => CopyError::Interrupted { bytes },
         })?;
@@ -823,17 +767,15 @@ fn one_block(
             return Ok(());
         }
     }
-    match phase {
-        Phase::Copying | Phase::Again => to.write_at(bytes.start, &ours)?,
-        Phase::Comparing => {
-            let mut theirs = vec![0; ours.len()];
-            to.read_at(bytes.start, &mut theirs)?;
-            if let Some(index) = first_difference(&ours, &theirs) {
-                return Err(differ(from, to, bytes.start + count(index)));
-            }
-        }
+    if phase != Phase::Comparing {
+        return to.write_at(bytes.start, &ours);
     }
-    Ok(())
+    let mut theirs = vec![0; ours.len()];
+    to.read_at(bytes.start, &mut theirs)?;
+    let differs = first_difference(&ours, &theirs);
+    differs.map_or(Ok(()), |index| {
+        Err(differ(from, to, bytes.start + count(index)))
+    })
 }
 
 /// Why a pipeline stopped, and where.
@@ -867,11 +809,9 @@ struct Leg {
 
 /// Many pieces in flight, each progressing independently.
 struct Pipeline<'ends> {
-    phase: Phase,
-    shown: Phase,
+    pass: &'ends Pass,
     from: &'ends mut Export,
     to: &'ends mut Export,
-    request_bytes: u32,
     pieces: Vec<Piece>,
     /// The stretches still to start, from `next` on. `next` lies in the first of them or before it.
     stretches: &'ends [Range<u64>],
@@ -885,11 +825,7 @@ struct Pipeline<'ends> {
 }
 
 impl Pipeline<'_> {
-    fn run(
-        &mut self,
-        bytes_total: u64,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<(), Stop> {
+    fn run(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<(), Stop> {
         loop {
             self.begin_pieces();
             if self.pieces.is_empty() {
@@ -901,9 +837,9 @@ impl Pipeline<'_> {
                 continue;
             }
             let progress = progress(Progress {
-                phase: self.shown,
+                phase: self.pass.shown,
                 bytes: self.done,
-                bytes_total,
+                bytes_total: self.pass.bytes_total,
             });
             if progress.is_break() {
                 self.stopped.get_or_insert(Stop::Interrupted(self.done));
@@ -921,7 +857,7 @@ impl Pipeline<'_> {
                 self.stretches = rest;
                 continue;
             }
-            let bytes = (stretch.end - self.next).min(self.request_bytes.into());
+            let bytes = (stretch.end - self.next).min(self.pass.request_bytes.into());
             let bytes = u32::try_from(bytes).expect("at most a request");
             let read = Access {
                 operation: Operation::Read,
@@ -929,10 +865,8 @@ impl Pipeline<'_> {
                 bytes,
             };
             let from = begin(self.from, read);
-            let to = match self.phase {
-                Phase::Copying | Phase::Again => None,
-                Phase::Comparing => Some(begin(self.to, read)),
-            };
+            let compares = self.pass.phase == Phase::Comparing;
+            let to = compares.then(|| begin(self.to, read));
             self.pieces.push(Piece {
                 offset_bytes: self.next,
                 bytes,
@@ -972,17 +906,20 @@ impl Pipeline<'_> {
         }
     }
 
-    fn source_answered(&mut self, answer: Answer) {
-        let mut pieces = self.pieces.iter_mut();
-        let with = |leg: &mut Option<Leg>| leg.is_some_and(|leg| leg.slot == answer.slot);
-        let index = pieces.position(|piece| with(&mut piece.from));
+    /// Notes that a request was answered; returns the index of its piece.
+    fn note_answer(&mut self, slot: SlotId, leg: fn(&mut Piece) -> &mut Option<Leg>) -> usize {
+        let is_its = |piece: &mut Piece| leg(piece).is_some_and(|leg| leg.slot == slot);
+        let index = self.pieces.iter_mut().position(is_its);
         let index = index.expect("only pieces are in flight");
-        let piece = &mut self.pieces[index];
+        let answered = true;
+        *leg(&mut self.pieces[index]) = Some(Leg { slot, answered });
+        index
+    }
+
+    fn source_answered(&mut self, answer: Answer) {
         let slot = answer.slot;
-        piece.from = Some(Leg {
-            slot,
-            answered: true,
-        });
+        let index = self.note_answer(slot, |piece| &mut piece.from);
+        let piece = &mut self.pieces[index];
         match answer.result {
             Ok(()) => {}
             Err(_) if self.leaves_out => {
@@ -995,7 +932,7 @@ impl Pipeline<'_> {
                     .get_or_insert(Stop::Read(piece.offset_bytes, piece.bytes, error));
             }
         }
-        if self.phase == Phase::Copying && self.stopped.is_none() && !piece.unread {
+        if self.pass.phase == Phase::Copying && self.stopped.is_none() && !piece.unread {
             let write = Access {
                 operation: Operation::Write { fua: false },
                 offset_bytes: piece.offset_bytes,
@@ -1016,20 +953,16 @@ impl Pipeline<'_> {
     }
 
     fn target_answered(&mut self, answer: Answer) {
-        let mut pieces = self.pieces.iter_mut();
-        let with = |leg: &mut Option<Leg>| leg.is_some_and(|leg| leg.slot == answer.slot);
-        let index = pieces.position(|piece| with(&mut piece.to));
-        let index = index.expect("only pieces are in flight");
-        let piece = &mut self.pieces[index];
-        piece.to = Some(Leg {
-            slot: answer.slot,
-            answered: true,
-        });
+        let index = self.note_answer(answer.slot, |piece| &mut piece.to);
         if let Err(error) = answer.result {
-            self.stopped.get_or_insert(match self.phase {
-                Phase::Copying | Phase::Again => Stop::Write(piece.offset_bytes, error),
-                Phase::Comparing => Stop::ReadBack(piece.offset_bytes, error),
-            });
+            let compares = self.pass.phase == Phase::Comparing;
+            let stop = if compares {
+                Stop::ReadBack
+            } else {
+                Stop::Write
+            };
+            let at = self.pieces[index].offset_bytes;
+            self.stopped.get_or_insert(stop(at, error));
         }
         self.end_piece(index);
     }
@@ -1049,11 +982,8 @@ impl Pipeline<'_> {
                 self.stopped = Some(Stop::Differs(piece.offset_bytes + count(index)));
             }
         }
-        if let Some(leg) = piece.from {
-            self.from.give_back(leg.slot);
-        }
-        if let Some(leg) = piece.to {
-            self.to.give_back(leg.slot);
+        for (end, leg) in [(&mut self.from, piece.from), (&mut self.to, piece.to)] {
+            leg.into_iter().for_each(|leg| end.give_back(leg.slot));
         }
         self.pieces.swap_remove(index);
         self.done += u64::from(piece.bytes);

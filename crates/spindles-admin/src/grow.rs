@@ -91,11 +91,8 @@ impl Grown {
 }
 
 /// Opens an array and reshapes it to `options`, or continues that. `progress` gets the bytes moved
-/// and the total bytes; it returns `false` to stop the growth.
-///
-/// # Errors
-///
-/// Errors before the first new device is attached leave all new devices unwritten.
+/// and the total bytes; it returns `false` to stop the growth. Errors before the first new device
+/// is attached leave all new devices unwritten.
 pub fn grow<'a>(
     host: impl Into<Host<'a>>,
     options: &GrowOptions,
@@ -374,8 +371,7 @@ fn was_before(device: &str, added: usize) -> Option<(String, MemberIndex)> {
 /// Returns the records in the superblock of a device; `None` if unreadable.
 fn said_by(device: &str) -> Option<(ArrayRecord, DeviceRecord)> {
     let found = probe::Probe::open(device).ok()?.found();
-    let (array, device) = found.record().ok()?;
-    Some((array.clone(), *device))
+    found.record().ok().cloned()
 }
 
 /// Returns true if a device took a place in this growth, but the array never recorded it. No data
@@ -421,11 +417,7 @@ pub struct Aborted {
 
 /// Reverts a growing array to its earlier shape, if none of its data has moved yet. Wipes the new
 /// devices that are given. `progress` gets the progress of the resync of an array that was not
-/// closed in order.
-///
-/// # Errors
-///
-/// The array still grows, except if wiping a new device fails.
+/// closed in order. After an error the array still grows, except if wiping a new device failed.
 pub fn abort<'a>(
     host: impl Into<Host<'a>>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
@@ -472,15 +464,8 @@ fn abort_on(
         return Err(ChangeError::NothingToAbort { array });
     };
     let before = growing.members;
-    let counted_on = report.members[..before].iter().position(|member| {
-        matches!(
-            member,
-            MemberReport::Missing {
-                out_since: None,
-                ..
-            }
-        )
-    });
+    let mut members = report.members[..before].iter();
+    let counted_on = members.position(MemberReport::is_awaited);
     if let Some(at) = counted_on {
         let member = MemberIndex(u8::try_from(at).expect("a position"));
         return Err(ChangeError::NotAllGiven { array, member });
@@ -510,10 +495,6 @@ fn abort_on(
 
 /// Assembles an array that was closed in order, and begins to grow it by a device, overwriting
 /// that. The caller continues the growth through the target.
-///
-/// # Errors
-///
-/// As for `grow`.
 pub fn begin(
     devices: &[&str],
     added: &str,

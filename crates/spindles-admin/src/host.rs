@@ -5,13 +5,12 @@ pub use crate::assemble::Change;
 use crate::assemble::{
     self, ArrayReport, AssembleError, AssembleOptions, Assembled, assemble, assemble_to_change,
 };
-use crate::left_over;
 use spindles_array::{Incident, Managed, Target};
 use spindles_device::identity::share_bytes;
 use spindles_device::is_address;
-use spindles_device::probe::Probe;
+use spindles_device::probe::{glance, holds_superblock};
 use spindles_device::{CloseError, OpenError, OpenOptions};
-use spindles_format::{ArrayRecord, Found};
+use spindles_format::{ArrayRecord, Found, take_left_over};
 use std::fmt::{self, Debug};
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -44,12 +43,8 @@ pub trait Served: Debug {
 
     /// Closes the array, runs `reopen`, and serves the result. Client requests wait meanwhile.
     /// `reopen` gets the array's devices, with `more` added and `without` removed. If it fails, the
-    /// server opens the array from its previous devices.
-    ///
-    /// # Errors
-    ///
-    /// The change must wait, or the array can't be closed. In both cases the server still serves it
-    /// unchanged.
+    /// server opens the array from its previous devices. Returns an error if the change must wait,
+    /// or the array can't be closed. The server then still serves it unchanged.
     fn reopen(&self, restructure: Restructure<'_>, reopen: Reopen) -> Result<(), AssembleError>;
 }
 
@@ -138,21 +133,9 @@ pub fn absolute(device: &str) -> String {
     whole().unwrap_or_else(|| device.to_owned())
 }
 
-impl<'a, const N: usize> From<&'a [&'a str; N]> for Host<'a> {
-    fn from(devices: &'a [&'a str; N]) -> Self {
-        Self::Devices(devices)
-    }
-}
-
-impl<'a> From<&'a [&'a str]> for Host<'a> {
-    fn from(devices: &'a [&'a str]) -> Self {
-        Self::Devices(devices)
-    }
-}
-
-impl<'a> From<&'a Vec<&'a str>> for Host<'a> {
-    fn from(devices: &'a Vec<&'a str>) -> Self {
-        Self::Devices(devices)
+impl<'a, T: AsRef<[&'a str]> + ?Sized> From<&'a T> for Host<'a> {
+    fn from(devices: &'a T) -> Self {
+        Self::Devices(devices.as_ref())
     }
 }
 
@@ -350,18 +333,11 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Returns true if the superblocks of a device name an array: as a member, a spare or a journal
-/// device.
-#[must_use]
-pub fn belongs(device: &str) -> bool {
-    says_so(device).unwrap_or(false)
-}
-
 /// Returns true if a device says that it belongs to an array, or is an export that does not answer
 /// now.
 #[must_use]
 pub fn may_belong(device: &str) -> bool {
-    says_so(device).unwrap_or_else(|| is_address(device))
+    glance(device).map_or_else(|| is_address(device), |found| found.is_labelled())
 }
 
 /// Selects from `devices` the members of this array or of an array inside it, and all spares and
@@ -371,21 +347,19 @@ pub fn may_belong(device: &str) -> bool {
 pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Vec<String> {
     let arrays = array.uuids();
     let is_one = |own: &ArrayRecord| arrays.contains(&own.uuid) || arrays.contains(&own.parent);
-    let found = |device: &String| Some(Probe::glance(device)?.found());
-    let mut found: Vec<Found> = devices.iter().filter_map(found).collect();
-    found.retain(|found| {
-        let is_here = || open.contains(&found.name);
-        is_marked(found)
-            || found
-                .record()
-                .is_ok_and(|(own, _)| is_one(own) || is_here())
+    let is_open = |found: &Found| open.contains(&found.name);
+    let mut found: Vec<Found> = devices.iter().filter_map(|device| glance(device)).collect();
+    found.retain(|found| match found.array() {
+        Some(own) => is_one(own) || is_open(found),
+        None => found.is_labelled(),
     });
-    let left_over = left_over::set_apart(&mut found);
-    let in_use = left_over.into_iter().filter(|it| open.contains(&it.name));
-    let mut belonging: Vec<String> = found.into_iter().chain(in_use).map(|it| it.name).collect();
+    let left_over = take_left_over(&mut found);
+    let all = found
+        .into_iter()
+        .chain(left_over.into_iter().filter(is_open));
+    let mut belonging: Vec<String> = all.map(|found| found.name).collect();
     // Keep unreadable devices of `open`, such as a file that was moved away.
-    let is_unreadable =
-        |device: &&String| open.contains(*device) && Probe::glance(device).is_none();
+    let is_unreadable = |device: &&String| open.contains(*device) && glance(device).is_none();
     belonging.extend(devices.iter().filter(is_unreadable).cloned());
     belonging.sort_by_key(|name| devices.iter().position(|device| device == name));
     belonging
@@ -394,28 +368,19 @@ pub fn belonging(devices: &[String], open: &[String], array: &ArrayReport) -> Ve
 /// Returns true if a device can be read and belongs to no array.
 #[must_use]
 pub fn is_plain(device: &str) -> bool {
-    says_so(device).is_some_and(|belongs| !belongs)
-}
-
-fn says_so(device: &str) -> Option<bool> {
-    let found = Probe::glance(device)?.found();
-    Some(is_marked(&found) || found.record().is_ok())
-}
-
-fn is_marked(found: &Found) -> bool {
-    found.spare().is_some() || found.journal_device().is_some()
+    glance(device).is_some_and(|found| !found.is_labelled())
 }
 
 /// Returns true if a device is labeled as a spare.
 #[must_use]
 pub fn is_spare(device: &str) -> bool {
-    Probe::glance(device).is_some_and(|probe| probe.found().spare().is_some())
+    glance(device).is_some_and(|found| found.spare().is_some())
 }
 
 /// Returns true if a device holds the journal of an array.
 #[must_use]
 pub fn holds_journal(device: &str) -> bool {
-    Probe::glance(device).is_some_and(|probe| probe.found().journal_device().is_some())
+    glance(device).is_some_and(|found| found.journal_device().is_some())
 }
 
 /// How often to read superblocks again that change meanwhile.
@@ -425,20 +390,12 @@ const PAUSE: Duration = Duration::from_millis(25);
 
 /// Reads the superblocks of an array that another process has open. Skips `devices` that are
 /// missing or belong to no array.
-///
-/// # Errors
-///
-/// The superblocks can't be read.
 pub fn report_of(devices: &[String]) -> Result<ArrayReport, AssembleError> {
-    describe(devices, belongs)
+    describe(devices, holds_superblock)
 }
 
 /// Checks that these devices all belong to one array. Works while another process has the array
 /// open.
-///
-/// # Errors
-///
-/// The same as when opening the array from these devices.
 pub fn check_one_array(devices: &[String]) -> Result<(), AssembleError> {
     describe(devices, |_| true).map(drop)
 }
@@ -446,11 +403,8 @@ pub fn check_one_array(devices: &[String]) -> Result<(), AssembleError> {
 fn describe(devices: &[String], takes: fn(&str) -> bool) -> Result<ArrayReport, AssembleError> {
     let open = OpenOptions::looking();
     retry_while_changing(|| {
-        let devices: Vec<&str> = devices
-            .iter()
-            .map(String::as_str)
-            .filter(|it| takes(it))
-            .collect();
+        let devices = devices.iter().map(String::as_str);
+        let devices: Vec<&str> = devices.filter(|device| takes(device)).collect();
         Ok(assemble::describe(&devices, &open)?.remove(0))
     })
 }

@@ -8,9 +8,7 @@ use crate::host::{Host, Prepare};
 use spindles_array::{await_resync, labels};
 use spindles_device::errors::failed;
 use spindles_device::{OpenError, OpenOptions, backends, clearing};
-use spindles_engine::{Policy, WriteHole};
 use spindles_format::Uuid;
-use spindles_layout::Redundancy;
 
 /// The result of a moved journal.
 #[derive(Clone, Debug)]
@@ -23,11 +21,8 @@ pub struct Moved {
 
 /// Gives an array a journal device; also replaces a missing one. `degraded` is as in
 /// `AssembleOptions`. `progress` gets the progress of the resync of an array that was not closed in
-/// order.
-///
-/// # Errors
-///
-/// The journal did not move. The device may have been written to, unless the error is about it.
+/// order. After an error the journal is where it was; the device may have been written to, unless
+/// the error is about it.
 pub fn add<'a>(
     device: &str,
     host: impl Into<Host<'a>>,
@@ -53,9 +48,7 @@ pub fn add<'a>(
             device: journal.clone(),
         });
     }
-    let parity = matches!(report.level.redundancy, Redundancy::Parity(_));
-    let logs = Policy::by_name(report.consistency)
-        .is_some_and(|policy| policy.write_hole == WriteHole::Closed);
+    let (logs, parity) = (report.logs(), report.has_parity());
     let bytes = create::look(device, &OpenOptions::default())?.bytes;
     let record = create::plan_journal(device, bytes, report.uuid, logs, parity)?;
     let wiped = create::may_overwrite(device, overwrite, &OpenOptions::default())?;
@@ -79,11 +72,8 @@ pub fn add<'a>(
 }
 
 /// Removes the journal device of an array; its members log from then on. If the journal device is
-/// given too, it becomes a plain device.
-///
-/// # Errors
-///
-/// The array still has it, unless only the write to the device itself failed.
+/// given too, it becomes a plain device. After an error the array still has it, unless only the
+/// write to the device itself failed.
 pub fn remove<'a>(
     host: impl Into<Host<'a>>,
     degraded: bool,

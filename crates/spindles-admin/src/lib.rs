@@ -17,7 +17,6 @@ pub mod journal;
 #[cfg(test)]
 #[path = "../tests/killed.rs"]
 mod killed;
-mod left_over;
 pub mod membership;
 pub mod reading;
 pub mod rebuild;

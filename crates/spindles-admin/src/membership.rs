@@ -3,14 +3,14 @@
 
 use crate::assemble::{ArrayReport, AssembleOptions, MemberReport, assemble};
 use crate::attach::ChangeError;
-use crate::host::{Host, belongs, report_of};
+use crate::host::{Host, is_spare, report_of};
 use crate::rebuild::{RebuildOptions, Rebuilt, fill, rebuild};
 use crate::spare::{self, For};
 use spindles_array::errors::AttachError;
 use spindles_array::{Managed, PutOut, await_resync};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::identity;
-use spindles_device::probe::Probe;
+use spindles_device::probe::{glance, holds_superblock};
 use spindles_engine::{Member, OutReason};
 use spindles_layout::Expression;
 use std::thread::sleep;
@@ -32,12 +32,8 @@ pub struct Out {
 
 /// Takes out the member on that device; the array continues without it. An unserved array that was
 /// not closed in order is recovered first. `progress` gets the progress of that; it returns `false`
-/// to skip it.
-///
-/// # Errors
-///
-/// If it is no active member, or the level does not survive its loss: nothing is written, and the
-/// member stays in. `OutUnrecorded` if the member is out but the superblocks don't record it.
+/// to skip it. The member stays in, and nothing is written, if it is no active member or the level
+/// does not survive its loss. After `OutUnrecorded` it is out, but the superblocks don't record it.
 pub fn fail<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
@@ -121,7 +117,7 @@ fn await_spare(target: &mut dyn Managed, out: &PutOut) -> Option<String> {
 fn with_device(host: Host<'_>, device: &str) -> Vec<String> {
     let mut given = host.devices();
     let all: Vec<&str> = given.iter().map(String::as_str).chain([device]).collect();
-    let is_new = belongs(device) && identity::same_device(&all).is_none();
+    let is_new = holds_superblock(device) && identity::same_device(&all).is_none();
     given.extend(is_new.then(|| device.to_owned()));
     given
 }
@@ -138,18 +134,13 @@ pub enum Removed {
 }
 
 /// Releases the device of a member that is out, or unlabels a spare.
-///
-/// # Errors
-///
-/// If the device is neither.
 pub fn remove<'a>(
     host: impl Into<Host<'a>>,
     device: &str,
     options: &AssembleOptions,
 ) -> Result<Removed, ChangeError> {
     let host = host.into();
-    let found = Probe::glance(device).map(|probe| probe.found());
-    if found.is_some_and(|found| found.spare().is_some()) {
+    if is_spare(device) {
         let is_other = |member: &String| !identity::share_bytes(member, device);
         let has_array = host.devices().iter().any(is_other);
         let removed = spare::remove(&[device], has_array.then_some(host))?;
@@ -176,7 +167,7 @@ pub fn remove<'a>(
 
 /// Returns the former role, by its superblock, of a device that the array does not have.
 fn out_of(report: &ArrayReport, device: &str) -> Option<Removed> {
-    let found = Probe::glance(device)?.found();
+    let found = glance(device)?;
     let (record, own) = found.record().ok()?;
     let arrays = report.arrays();
     let array = arrays.iter().find(|array| array.uuid == record.uuid)?;
@@ -203,11 +194,8 @@ pub enum Added {
 }
 
 /// Adds a device. A member that was out catches up. Any other device takes a vacant place, or
-/// becomes a spare if there is none.
-///
-/// # Errors
-///
-/// Errors before the device takes its place leave all devices unwritten.
+/// becomes a spare if there is none. Errors before the device takes its place leave all devices
+/// unwritten.
 pub fn add<'a>(
     host: impl Into<Host<'a>>,
     device: &str,

@@ -11,10 +11,6 @@ use spindles_array::positions::positions;
 ///
 /// Recovery is skipped with `options.force`. It is also skipped if it would discard data of missing
 /// members, unless `options` or the array allow that.
-///
-/// # Errors
-///
-/// As for `assemble`.
 pub fn assemble_to_read(
     devices: &[&str],
     options: &AssembleOptions,

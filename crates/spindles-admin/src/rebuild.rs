@@ -16,10 +16,10 @@ use spindles_array::positions::positions;
 pub use spindles_array::progress::RebuildProgress;
 use spindles_block::MemberIndex;
 use spindles_device::identity::share_bytes;
-use spindles_device::probe::Probe;
+use spindles_device::probe::glance;
 use spindles_device::seen::Examined;
 use spindles_engine::{Event, geometry_of};
-use spindles_format::Uuid;
+use spindles_format::{Found, Uuid};
 use spindles_layout::Expression;
 use std::cmp::Reverse;
 
@@ -93,11 +93,7 @@ impl Rebuilt {
 
 /// Opens an array and fills a device, or an array of devices, in place of a missing member.
 /// `progress` gets the bytes done and the total bytes of the array; it returns `false` to stop the
-/// rebuild.
-///
-/// # Errors
-///
-/// Errors before the device is attached leave all devices unwritten.
+/// rebuild. Errors before the device is attached leave all devices unwritten.
 pub fn rebuild<'a>(
     host: impl Into<Host<'a>>,
     options: &RebuildOptions,
@@ -393,7 +389,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
     let members = build.report.devices();
     let is_member = |device: &&&str| members.contains(*device);
     let returning = returning(&build);
-    let returns = |device: &&str| !options.overwrite && returning.iter().any(|it| it == device);
+    let returns = |device: &&str| !options.overwrite && returning.iter().any(|name| name == device);
     let goes_on = build.stack.rebuild_progress().is_some() || new.iter().any(returns);
     let all_are_there = new
         .iter()
@@ -610,16 +606,12 @@ fn look_at(
 /// it.
 fn is_related(device: &str, devices: &[&str]) -> bool {
     let uuids = |device: &str| {
-        let found = Probe::glance(device)?.found();
-        let (array, _) = found.record().ok()?;
-        Some([array.uuid, array.parent])
+        let found = glance(device);
+        let array = found.as_ref().and_then(Found::array);
+        array.map_or([Uuid::NIL; 2], |array| [array.uuid, array.parent])
     };
-    let known: Vec<Uuid> = devices
-        .iter()
-        .filter_map(|device| uuids(device))
-        .flatten()
-        .collect();
-    let mut own = uuids(device).into_iter().flatten();
+    let known: Vec<Uuid> = devices.iter().flat_map(|device| uuids(device)).collect();
+    let mut own = uuids(device).into_iter();
     own.any(|uuid| uuid != Uuid::NIL && known.contains(&uuid))
 }
 

@@ -12,11 +12,8 @@ use std::collections::BTreeMap;
 
 /// Gives the array on these devices a new name. The caller checks that no other array has it.
 /// `progress` gets the progress of the resync of an array that was not closed in order. Returns the
-/// array as found; does nothing if it already has the name.
-///
-/// # Errors
-///
-/// The array keeps its old name.
+/// array as found; does nothing if it already has the name. After an error the array keeps its old
+/// name.
 pub fn rename<'a>(
     host: impl Into<Host<'a>>,
     to: &str,
@@ -77,13 +74,9 @@ fn name(
 /// Returns a member that the array counts on but that was not given: using the array would take it
 /// out.
 fn not_given(report: &ArrayReport) -> Option<(String, MemberIndex)> {
-    (0..)
-        .zip(&report.members)
-        .find_map(|(index, member)| match member {
-            MemberReport::Missing {
-                out_since: None, ..
-            } => Some((report.name.clone(), MemberIndex(index))),
-            MemberReport::Array(inner) => not_given(inner),
-            MemberReport::Device { .. } | MemberReport::Missing { .. } => None,
-        })
+    let mut arrays = report.arrays().into_iter();
+    arrays.find_map(|array| {
+        let member = array.selected(MemberReport::is_awaited).iter().next()?;
+        Some((array.name.clone(), member))
+    })
 }

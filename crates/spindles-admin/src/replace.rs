@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::wipe;
 use spindles_array::Managed;
 use spindles_block::MemberIndex;
-use spindles_device::probe::Probe;
+use spindles_device::probe::{Probe, glance};
 use spindles_device::{clearing, identity};
 use spindles_engine::{Event, MemberFaults, ReplaceEnd};
 
@@ -44,12 +44,9 @@ pub struct Replaced {
 }
 
 /// Opens an array and copies an active member to a device that takes its place. `progress` gets the
-/// bytes done and the total bytes of the array; it returns `false` to stop.
-///
-/// # Errors
-///
-/// Errors before the new device is attached leave all devices unwritten. The array is unchanged
-/// after all errors but `MemberLost` and `ReplaceFailed`.
+/// bytes done and the total bytes of the array; it returns `false` to stop. Errors before the new
+/// device is attached leave all devices unwritten. The array is unchanged after all errors but
+/// `MemberLost` and `ReplaceFailed`.
 pub fn replace<'a>(
     host: impl Into<Host<'a>>,
     options: &ReplaceOptions,
@@ -213,7 +210,7 @@ fn work(
 /// Returns true if an earlier replacement of `old` was killed right after it wrote to `onto`. Only
 /// the superblock on `onto` records that `onto` has the place.
 fn is_left_over(old: &str, onto: &str) -> bool {
-    let [Some(old), Some(onto)] = [old, onto].map(|it| Some(Probe::glance(it)?.found())) else {
+    let [Some(old), Some(onto)] = [old, onto].map(glance) else {
         return false;
     };
     match (old.record(), onto.record()) {
@@ -230,8 +227,7 @@ fn is_left_over(old: &str, onto: &str) -> bool {
 /// Clears a partial copy, and any spare label, from a device that did not become a member. If that
 /// fails, it stays a spare.
 fn leave_empty(onto: &str) {
-    let found = Probe::open(onto).map(|probe| probe.found());
-    if found.is_ok_and(|found| found.record().is_err()) {
+    if Probe::open(onto).is_ok_and(|probe| probe.found().array().is_none()) {
         drop(clearing::empty(onto));
     }
 }

@@ -137,35 +137,20 @@ impl ArrayReport {
     /// Returns the missing members.
     #[must_use]
     pub fn missing(&self) -> MemberSet {
-        let members = (0_u8..).zip(&self.members);
-        members
-            .filter(|(_, member)| matches!(member, MemberReport::Missing { .. }))
-            .map(|(index, _)| MemberIndex(index))
-            .collect()
+        self.selected(MemberReport::is_missing)
     }
 
     /// Describes the missing members that this array and the arrays inside it still count on.
     /// Members taken out are not counted on. `None` if none is missing.
     #[must_use]
     pub fn awaited(&self) -> Option<String> {
-        self.lacks(|member| {
-            matches!(
-                member,
-                MemberReport::Missing {
-                    out_since: None,
-                    ..
-                }
-            )
-        })
+        self.lacks(MemberReport::is_awaited)
     }
 
     /// Describes the members, of this array and of the arrays inside it, that `predicate` selects.
     fn lacks(&self, predicate: impl Fn(&MemberReport) -> bool) -> Option<String> {
         let of_array = |array: &Self| {
-            let members = (0_u8..).zip(&array.members);
-            let lacking = members.filter(|(_, member)| predicate(member));
-            let lacking: MemberSet = lacking.map(|(index, _)| MemberIndex(index)).collect();
-            let name = &array.name;
+            let (lacking, name) = (array.selected(&predicate), &array.name);
             (!lacking.is_empty()).then(|| format!("array '{name}' lacks {}", positions(lacking)))
         };
         let lacking: Vec<String> = self.arrays().into_iter().filter_map(of_array).collect();
@@ -192,14 +177,11 @@ impl ArrayReport {
     /// Returns the members that are missing or not filled yet.
     #[must_use]
     pub fn lacking(&self) -> MemberSet {
-        let members = (0_u8..)
-            .zip(&self.members)
-            .filter(|(_, member)| match member {
-                MemberReport::Missing { .. } => true,
-                MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
-                MemberReport::Array(_) => false,
-            });
-        members.map(|(index, _)| MemberIndex(index)).collect()
+        self.selected(|member| match member {
+            MemberReport::Missing { .. } => true,
+            MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
+            MemberReport::Array(_) => false,
+        })
     }
 
     /// Returns true if this array or one inside it lacks members.
@@ -211,13 +193,10 @@ impl ArrayReport {
 
     /// Returns the facts that decide whether this array is degraded, apart from those inside it.
     fn lacking_facts(&self) -> Lacks {
-        let members = self.members.iter().any(|member| match member {
-            MemberReport::Missing { .. } => true,
-            MemberReport::Array(inner) => inner.filled_bytes.is_some() || inner.stopped_writing,
-            MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
-        });
+        let stopped = self.inner().any(|inner| inner.stopped_writing);
+        let lacks = |member: &MemberReport| member.is_missing() || member.is_filling();
         Lacks {
-            members,
+            members: stopped || self.members.iter().any(lacks),
             journal: self.journal == JournalReport::DeviceMissing,
             left: self.scrub_left_bytes,
             lost: self.lost_bytes,
@@ -247,33 +226,38 @@ impl ArrayReport {
 
     /// Notes that devices missing from it, or from an array inside it, may be present.
     pub fn note_hidden_devices(&mut self) {
-        self.hides_devices = true;
+        self.note_in_all(&mut |array| array.hides_devices = true);
+    }
+
+    /// Calls `note` for this array and those inside it.
+    fn note_in_all(&mut self, note: &mut dyn FnMut(&mut Self)) {
+        note(self);
         for member in &mut self.members {
             if let MemberReport::Array(inner) = member {
-                inner.note_hidden_devices();
+                inner.note_in_all(note);
             }
         }
     }
 
     /// Returns true if a member of this array, or of one inside it, is about to catch up.
     pub(crate) fn has_returning(&self) -> bool {
-        !self.returning.is_empty()
-            || self.members.iter().any(|member| match member {
-                MemberReport::Array(inner) => inner.has_returning(),
-                MemberReport::Device { .. } | MemberReport::Missing { .. } => false,
-            })
+        let mut arrays = self.arrays().into_iter();
+        arrays.any(|array| !array.returning.is_empty())
     }
 
     /// Returns this array and those inside it.
     #[must_use]
     pub fn arrays(&self) -> Vec<&Self> {
-        let mut arrays = vec![self];
-        for member in &self.members {
-            if let MemberReport::Array(inner) = member {
-                arrays.extend(inner.arrays());
-            }
-        }
-        arrays
+        let inside = self.inner().flat_map(Self::arrays);
+        [self].into_iter().chain(inside).collect()
+    }
+
+    /// Returns the arrays that are members of this one.
+    fn inner(&self) -> impl Iterator<Item = &Self> {
+        self.members.iter().filter_map(|member| match member {
+            MemberReport::Array(inner) => Some(&**inner),
+            MemberReport::Device { .. } | MemberReport::Missing { .. } => None,
+        })
     }
 
     /// Returns the identities of this array and of those inside it.
@@ -319,7 +303,8 @@ impl ArrayReport {
         let of = self.find(array).unwrap_or(self);
         // This is the name of the device until it was replaced.
         let (device, block_bytes) = (of.name_of(member), of.block_bytes);
-        let Some(now) = status.members.iter().find(|it| it.member == member) else {
+        let mut members = status.members.iter();
+        let Some(now) = members.find(|status| status.member == member) else {
             return;
         };
         let until_then = MemberStatus {
@@ -335,13 +320,7 @@ impl ArrayReport {
 
     /// Finds an array by name, among this array and all arrays inside it.
     pub(crate) fn find(&self, name: &str) -> Option<&Self> {
-        if self.name == name {
-            return Some(self);
-        }
-        self.members.iter().find_map(|member| match member {
-            MemberReport::Array(inner) => inner.find(name),
-            MemberReport::Device { .. } | MemberReport::Missing { .. } => None,
-        })
+        self.arrays().into_iter().find(|array| array.name == name)
     }
 
     /// Copies from an earlier report the inner arrays that the server has open and whose devices
@@ -381,11 +360,10 @@ impl ArrayReport {
     /// The open array knows the device at each position: take both its name and its state from
     /// there.
     pub(crate) fn note_members(&mut self, open: &[ArraySnapshot]) {
-        for member in &mut self.members {
-            if let MemberReport::Array(inner) = member {
-                inner.note_members(open);
-            }
-        }
+        self.note_in_all(&mut |array| array.note_own_members(open));
+    }
+
+    fn note_own_members(&mut self, open: &[ArraySnapshot]) {
         self.spares
             .retain(|spare| !open.iter().any(|array| array.uses(&spare.name)));
         let Some(now) = open.iter().find(|array| array.uuid == self.uuid) else {
@@ -443,23 +421,13 @@ impl ArrayReport {
 
     /// Notes that the array is open, and whether redundancy agrees with data.
     pub(crate) fn note_open(&mut self, in_sync: bool) {
-        self.clean = in_sync;
-        self.is_open = true;
-        for member in &mut self.members {
-            if let MemberReport::Array(inner) = member {
-                inner.note_open(in_sync);
-            }
-        }
+        self.note_in_all(&mut |array| (array.clean, array.is_open) = (in_sync, true));
     }
 
     /// Returns true if it and all arrays inside it were closed in order.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.clean
-            && self.members.iter().all(|member| match member {
-                MemberReport::Array(inner) => inner.is_clean(),
-                MemberReport::Device { .. } | MemberReport::Missing { .. } => true,
-            })
+        self.arrays().into_iter().all(|array| array.clean)
     }
 
     /// Returns true if this array, or one inside it, may return wrong bytes near the last writes
@@ -472,25 +440,23 @@ impl ArrayReport {
     /// Returns true if that holds for this array alone.
     #[must_use]
     pub fn hides_the_write_hole(&self) -> bool {
-        let logs = self.write_hole() == Some(WriteHole::Closed)
-            && self.journal != JournalReport::DeviceMissing;
+        let logs = self.logs() && self.journal != JournalReport::DeviceMissing;
         !self.clean && !self.failed && !self.missing().is_empty() && self.has_parity() && !logs
     }
 
-    fn has_parity(&self) -> bool {
+    /// Returns true if its level has parity.
+    pub(crate) fn has_parity(&self) -> bool {
         matches!(self.level.redundancy, Redundancy::Parity(_))
     }
 
-    fn write_hole(&self) -> Option<WriteHole> {
-        Policy::by_name(self.consistency).map(|policy| policy.write_hole)
+    /// Returns true if its policy closes the write hole.
+    pub(crate) fn logs(&self) -> bool {
+        let policy = Policy::by_name(self.consistency);
+        policy.is_some_and(|policy| policy.write_hole == WriteHole::Closed)
     }
 
     pub(crate) fn must_read_only(&self) -> bool {
-        self.read_only
-            || self.members.iter().any(|member| match member {
-                MemberReport::Array(inner) => inner.must_read_only(),
-                MemberReport::Device { .. } | MemberReport::Missing { .. } => false,
-            })
+        self.arrays().into_iter().any(|array| array.read_only)
     }
 
     /// Returns the members that `predicate` selects.
@@ -508,13 +474,11 @@ impl ArrayReport {
     fn which(&self, is_redundant_above: bool, predicate: fn(&Lacks, bool) -> bool) -> Vec<&Self> {
         let lacks = self.lacking_facts();
         let is_it = predicate(&lacks, is_redundant_above);
-        let mut arrays: Vec<&Self> = is_it.then_some(self).into_iter().collect();
-        for member in &self.members {
-            if let MemberReport::Array(inner) = member {
-                arrays.extend(inner.which(lacks.is_redundant || is_redundant_above, predicate));
-            }
-        }
-        arrays
+        let is_redundant = lacks.is_redundant || is_redundant_above;
+        let inside = self
+            .inner()
+            .flat_map(|inner| inner.which(is_redundant, predicate));
+        is_it.then_some(self).into_iter().chain(inside).collect()
     }
 
     /// Returns the arrays, of this one and those inside it, with bytes that the last scrub left
@@ -526,23 +490,17 @@ impl ArrayReport {
 
     /// Records the lost bytes of this array and of those inside it.
     pub(crate) fn note_lost(&mut self, lost: &[LostBytes]) {
-        let of_it = lost.iter().filter(|lost| lost.array == self.name);
-        self.lost_bytes = of_it.map(LostBytes::count).sum();
-        for member in &mut self.members {
-            if let MemberReport::Array(inner) = member {
-                inner.note_lost(lost);
-            }
-        }
+        self.note_in_all(&mut |array| {
+            let its = lost.iter().filter(|lost| lost.array == array.name);
+            array.lost_bytes = its.map(LostBytes::count).sum();
+        });
     }
 
     /// Returns true if a position of this array, or of one inside it, is empty.
     #[must_use]
     pub fn lacks_members(&self) -> bool {
-        self.members.iter().any(|member| match member {
-            MemberReport::Missing { .. } => true,
-            MemberReport::Array(inner) => inner.lacks_members(),
-            MemberReport::Device { .. } => false,
-        })
+        let mut arrays = self.arrays().into_iter();
+        arrays.any(|array| !array.missing().is_empty())
     }
 }
 
@@ -615,6 +573,11 @@ impl MemberReport {
     /// Returns true if the position is empty.
     fn is_missing(&self) -> bool {
         matches!(self, Self::Missing { .. })
+    }
+
+    /// Returns true if it is missing, and its array still counts on it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(self, Self::Missing { out_since, .. } if out_since.is_none())
     }
 
     /// Returns true if the member is not filled yet.

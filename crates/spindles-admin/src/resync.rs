@@ -15,9 +15,6 @@ pub struct Resynced {
 
 /// Opens an array and waits until its redundancy, and that of inner arrays, agrees with the data.
 /// `progress` gets the bytes done and the total bytes; it returns `false` to stop the resync.
-///
-/// # Errors
-///
 /// Errors before closing leave the array unwritten.
 pub fn resync<'a>(
     host: impl Into<Host<'a>>,

@@ -3,25 +3,21 @@
 
 use crate::assemble::outermost;
 pub use crate::errors::{FoundArray, ScanError, lines};
-use crate::left_over::{self, is_member, newest};
 use rustix::process::geteuid;
 use spindles_array::lists::few;
 pub use spindles_array::shell::shell_word;
 use spindles_block::MemberIndex;
 use spindles_device::identity::{Identity, depth, file_of_loop, identity, share_bytes};
 use spindles_device::peer::is_address;
-use spindles_device::probe::{self, Probe};
-use spindles_format::{
-    ArrayRecord, DeviceRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord,
-    Uuid, decode,
-};
+use spindles_device::probe::{self, Probe, block_devices, glance, holds_superblock};
+use spindles_format::{ArrayRecord, Found, SLOT_BYTES, Uuid, newest, take_left_over};
 use spindles_layout::{ExpressionError, parse_devices, quoted};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt as _;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -29,6 +25,7 @@ use std::time::{Duration, Instant};
 /// The places to look in, separated by colons, unless the caller gives some. In the address of an
 /// export, write `%3A` for each colon after its host and port.
 pub const SCAN_VARIABLE: &str = "SPINDLES_SCAN";
+
 /// Limits of a scan.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -149,10 +146,7 @@ fn several(names: &[String]) -> Option<String> {
 ///
 /// `places` lists files, block devices and folders to search, without subfolders. If it is empty,
 /// the environment variable decides, or else the current folder and all block devices are searched.
-///
-/// # Errors
-///
-/// If a name matches no array or several; the error lists the arrays found.
+/// Refuses a name of no array or of several; the error lists the arrays found.
 pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<Given, ScanError> {
     resolve_within(arguments, apart, places, LIMITS)
 }
@@ -170,10 +164,6 @@ fn resolve_within(
     let (devices, names): (Vec<String>, Vec<String>) =
         words.into_iter().partition(|word| is_device(word));
     let mut selection = Selection::of(devices);
-    let mut scan = Scan {
-        limits,
-        ..Scan::new(places)
-    };
     if names.is_empty() && !selection.has_members() {
         // Without a superblock among them, nothing can be forgotten.
         return Ok(Given {
@@ -181,13 +171,11 @@ fn resolve_within(
             ..Given::default()
         });
     }
-    scan.look();
+    let mut scan = Scan::of(places, limits);
     selection.add_named(&names, apart, &scan)?;
     let forgotten = selection.forgotten(apart, &scan);
-    if forgotten
-        .iter()
-        .any(|it| matches!(it.role, Role::Member(_)))
-    {
+    let is_member = |forgotten: &Forgotten| matches!(forgotten.role, Role::Member(_));
+    if forgotten.iter().any(is_member) {
         // A spare must not take the place of a member that is present.
         scan.skipped.extend(selection.leave_out_spares());
     }
@@ -228,9 +216,8 @@ struct Selection {
 impl Selection {
     /// Selects these devices.
     fn of(devices: Vec<String>) -> Self {
-        let probes = devices.iter().filter_map(|name| Probe::glance(name));
         Self {
-            found: probes.map(|probe| probe.found()).collect(),
+            found: devices.iter().filter_map(|name| glance(name)).collect(),
             devices,
             named: BTreeSet::new(),
         }
@@ -263,8 +250,7 @@ impl Selection {
                 if is_apart || identity.is_some_and(|identity| !taken.insert(identity)) {
                     continue;
                 }
-                let found = scan.found.iter().find(|it| it.name == *device);
-                self.found.extend(found.cloned());
+                self.found.extend(scan.found_on(device).cloned());
                 self.devices.push(device.clone());
             }
         }
@@ -282,18 +268,17 @@ impl Selection {
         let mut forgotten = scan.forgotten(&self.found, &self.identities());
         let selected = self.devices.iter().map(String::as_str);
         let all: Vec<&str> = selected.chain(apart.iter().copied()).collect();
-        forgotten.retain(|it| !all.iter().any(|name| share_bytes(name, &it.device)));
+        let is_one = |device: &str| all.iter().any(|name| share_bytes(name, device));
+        forgotten.retain(|forgotten| !is_one(&forgotten.device));
         forgotten
     }
 
     /// Removes the spares; returns a message about each.
     fn leave_out_spares(&mut self) -> Vec<String> {
-        let is_spare = |name: &String| {
-            self.found
-                .iter()
-                .any(|it| it.name == *name && it.spare().is_some())
-        };
-        let spares = self.devices.extract_if(.., |name| is_spare(name));
+        let found = self.found.iter();
+        let spares = found.filter(|found| found.spare().is_some());
+        let spares: Vec<&String> = spares.map(|found| &found.name).collect();
+        let spares = self.devices.extract_if(.., |name| spares.contains(&&*name));
         spares
             .map(|spare| format!("{spare}: a spare, left out while a member is not given"))
             .collect()
@@ -301,10 +286,7 @@ impl Selection {
 
     /// Returns the arrays of the devices, with their outer arrays, and the arrays given by name.
     fn arrays(&self) -> BTreeSet<Uuid> {
-        let records = self
-            .found
-            .iter()
-            .filter_map(|found| Some(&found.record().ok()?.0));
+        let records = self.found.iter().filter_map(Found::array);
         let arrays = records.flat_map(|array| [array.uuid, array.parent]);
         let arrays = arrays.filter(|uuid| *uuid != Uuid::NIL);
         arrays.chain(self.named.iter().copied()).collect()
@@ -336,13 +318,9 @@ impl Selection {
 
     /// Adds the superblocks on the devices in `apart` that are members of these arrays.
     fn look_at_apart(&mut self, apart: &[&str], arrays: &BTreeSet<Uuid>) {
-        let probes = apart.iter().filter_map(|name| Probe::glance(name));
-        let is_theirs = |found: &Found| {
-            let record = found.record();
-            record.is_ok_and(|(array, _)| arrays.contains(&array.uuid))
-        };
-        let found = probes.map(|probe| probe.found()).filter(is_theirs);
-        self.found.extend(found);
+        let found = apart.iter().filter_map(|name| glance(name));
+        let is_theirs = |found: &Found| found.array().is_some_and(|own| arrays.contains(&own.uuid));
+        self.found.extend(found.filter(is_theirs));
     }
 
     /// Returns a message if arrays given by name lack devices and the scan was cut short.
@@ -368,8 +346,7 @@ pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
     if is_device(name) {
         return None;
     }
-    let mut scan = Scan::new(places);
-    scan.look();
+    let scan = Scan::of(places, LIMITS);
     choose(name, &scan.arrays(), &scan).ok().cloned()
 }
 
@@ -381,8 +358,7 @@ pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
 /// group of its own.
 #[must_use]
 pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<String>)> {
-    let mut scan = Scan::new(devices);
-    scan.look();
+    let scan = Scan::of(devices, LIMITS);
     let arrays = scan.arrays();
     if arrays.len() < 2 {
         return vec![(0, devices.to_vec())];
@@ -393,24 +369,23 @@ pub fn by_array(arguments: &[&str], devices: &[String]) -> Vec<(usize, Vec<Strin
         arguments.iter().position(means).unwrap_or(0)
     };
     let serves = |device: &String, array: &FoundArray| {
-        let found = scan.found.iter().find(|it| it.name == *device);
-        let spare = found.and_then(Found::spare);
+        let spare = scan.found_on(device).and_then(Found::spare);
         spare.is_some_and(|spare| spare.is_shared() || array.devices.contains(device))
     };
     let mut left = devices.to_vec();
     let spares: Vec<String> = left
-        .extract_if(.., |it| arrays.iter().any(|array| serves(it, array)))
+        .extract_if(.., |name| arrays.iter().any(|array| serves(name, array)))
         .collect();
     let mut groups = Vec::new();
     for array in arrays {
         let at = first(&|word| array.devices.contains(word) || is_called(&array, word));
-        let own = left.extract_if(.., |it| array.devices.contains(it));
+        let own = left.extract_if(.., |name| array.devices.contains(name));
         let spares = spares.iter().filter(|spare| serves(spare, &array));
         groups.push((at, own.chain(spares.cloned()).collect()));
     }
     let alone = left
         .into_iter()
-        .map(|it| (first(&|word| *word == it), vec![it.clone()]));
+        .map(|name| (first(&|word| *word == name), vec![name.clone()]));
     groups.extend(alone);
     groups.sort_by_key(|(at, _)| *at);
     groups
@@ -443,8 +418,7 @@ impl Overview {
 /// Finds all arrays in `places`, as for `resolve`.
 #[must_use]
 pub fn overview(places: &[String]) -> Overview {
-    let mut scan = Scan::new(places);
-    scan.look();
+    let scan = Scan::of(places, LIMITS);
     let denied = several(&scan.unreadable);
     let denied = denied.map(|names| format!("{names} can't be read: permission denied"));
     Overview {
@@ -463,34 +437,29 @@ pub fn overview(places: &[String]) -> Overview {
 /// `device`.
 #[must_use]
 pub fn is_out_of_sight(device: &str, devices: &[&str], places: &[String]) -> bool {
-    let mut scan = Scan::new(places);
-    scan.look();
-    let is_found = |name: &str| scan.found.iter().any(|it| share_bytes(&it.name, name));
+    let scan = Scan::of(places, LIMITS);
+    let found = || scan.found.iter().map(|found| &found.name);
+    let is_found = |name: &str| found().any(|found| share_bytes(found, name));
     !is_found(device) && devices.iter().any(|name| is_found(name))
 }
 
 /// Finds the array in `places`, as for `resolve`, that a device belongs to.
 #[must_use]
 pub fn array_of(device: &str, places: &[String]) -> Option<FoundArray> {
-    let mut scan = Scan::new(places);
-    scan.look();
+    let scan = Scan::of(places, LIMITS);
     let has = |array: &FoundArray| array.devices.iter().any(|own| share_bytes(own, device));
     scan.arrays().into_iter().find(has)
 }
 
 /// Refuses a name that another array in `places`, as for `resolve`, already has. `gives_way`
-/// selects arrays that do not count: the array itself, or an array about to be overwritten.
-///
-/// # Errors
-///
-/// If the name is taken; the error lists the arrays.
+/// selects arrays that do not count: the array itself, or an array about to be overwritten. The
+/// error lists the arrays.
 pub fn refuse_taken(
     name: &str,
     places: &[String],
     gives_way: impl Fn(&FoundArray) -> bool,
 ) -> Result<(), ScanError> {
-    let mut scan = Scan::new(places);
-    scan.look();
+    let scan = Scan::of(places, LIMITS);
     let mut found = scan.arrays();
     found.retain(|array| array.name.as_deref() == Some(name) && !gives_way(array));
     if found.is_empty() {
@@ -515,12 +484,7 @@ pub fn target_of(name: &str, devices: &[&str]) -> String {
     let found = resolve(&[&by_name], &[], &[]).map(|given| given.devices);
     let found = found.unwrap_or_default();
     let identities: BTreeSet<_> = devices.iter().map(|device| identity(device)).collect();
-    if found
-        .iter()
-        .map(|device| identity(device))
-        .collect::<BTreeSet<_>>()
-        == identities
-    {
+    if identities == found.iter().map(|device| identity(device)).collect() {
         return by_name;
     }
     let devices: Vec<_> = devices.iter().map(|device| quoted(device)).collect();
@@ -628,7 +592,8 @@ struct Scan {
 }
 
 impl Scan {
-    fn new(places: &[String]) -> Self {
+    /// Searches these places, or the default ones if there are none.
+    fn of(places: &[String], limits: Limits) -> Self {
         let mut places = places.to_vec();
         if places.is_empty()
             && let Ok(list) = std::env::var(SCAN_VARIABLE)
@@ -639,17 +604,24 @@ impl Scan {
         if devices {
             places.push(".".to_owned());
         }
-        Self {
+        let mut scan = Self {
             places,
             devices,
             found: Vec::new(),
             left_over: Vec::new(),
             seen: BTreeSet::new(),
             skipped: Vec::new(),
-            limits: LIMITS,
+            limits,
             cut_off: Vec::new(),
             unreadable: Vec::new(),
-        }
+        };
+        scan.look();
+        scan
+    }
+
+    /// Returns the superblocks on the device with that name.
+    fn found_on(&self, name: &str) -> Option<&Found> {
+        self.found.iter().find(|found| found.name == name)
     }
 
     /// Describes the places searched.
@@ -664,32 +636,29 @@ impl Scan {
     /// Says that members of the array on these devices are outside the searched places, and how to
     /// search elsewhere too.
     fn elsewhere(&self, devices: &[String]) -> String {
-        let mut places = Vec::new();
-        if devices.is_empty() {
-            places.extend(
-                self.places
-                    .iter()
-                    .map(|place| format!("--scan {}", shell_word(place))),
-            );
-        }
-        for device in devices {
+        let place_of = |device: &String| {
             let path = Path::new(device);
-            let is_file = !is_address(device) && path.metadata().is_ok_and(|it| it.is_file());
-            let place = match path.parent().and_then(Path::to_str) {
-                Some("") if is_file => ".",
-                Some(folder) if is_file => folder,
-                _ => device,
-            };
-            let place = format!("--scan {}", shell_word(place));
-            if !places.contains(&place) {
-                places.push(place);
+            let is_file = !is_address(device) && path.is_file();
+            match path.parent().and_then(Path::to_str) {
+                Some("") if is_file => ".".to_owned(),
+                Some(folder) if is_file => folder.to_owned(),
+                _ => device.clone(),
             }
+        };
+        let mut places: Vec<String> = devices.iter().map(place_of).collect();
+        if devices.is_empty() {
+            places.clone_from(&self.places);
         }
+        let mut seen = BTreeSet::new();
+        places.retain(|place| seen.insert(place.clone()));
+        let places = places
+            .iter()
+            .map(|place| format!("--scan {}", shell_word(place)));
         format!(
             "members that the array counts on are not in {}: if they lie in another folder, name \
              that too: `{} --scan FOLDER`, or in {SCAN_VARIABLE}",
             self.described(),
-            places.join(" ")
+            places.collect::<Vec<_>>().join(" ")
         )
     }
 
@@ -698,13 +667,13 @@ impl Scan {
         for place in self.places.clone() {
             if is_address(&place) {
                 match Probe::glance_at_export(&place) {
-                    Ok(probe) => self.look_at_probe(&probe),
+                    Ok(probe) => self.add(probe.found()),
                     Err(error) => self.skipped.push(error.to_string()),
                 }
                 continue;
             }
             match fs::metadata(&place) {
-                Ok(it) if it.is_dir() => self.look_in(&place, started),
+                Ok(metadata) if metadata.is_dir() => self.look_in(&place, started),
                 Ok(_) => self.look_at(&place),
                 Err(error) => {
                     let why = format!("{place}: can't look there: {error}");
@@ -732,7 +701,7 @@ impl Scan {
             identity(&found.name).is_none_or(|identity| !beneath.contains(&identity))
         });
         self.leave_out_second_names();
-        self.left_over = left_over::set_apart(&mut self.found);
+        self.left_over = take_left_over(&mut self.found);
     }
 
     /// Drops second names of the same bytes, such as a loop device on a partition that was found
@@ -804,18 +773,10 @@ impl Scan {
     /// Examines a file whose name is not UTF-8 or has a control character. Such a member can't be
     /// used but must be reported.
     fn look_at_unnamed(&mut self, path: &Path) {
-        let is_plain = fs::metadata(path).is_ok_and(|it| it.is_file());
-        let Some(file) = is_plain.then(|| fs::File::open(path).ok()).flatten() else {
+        let Some(file) = path.is_file().then(|| fs::File::open(path).ok()).flatten() else {
             return;
         };
-        let mut page = vec![0; SUPERBLOCK_BYTES];
-        let is_ours = SLOT_BYTES.into_iter().any(|at| {
-            file.read_exact_at(&mut page, at).is_ok()
-                && (decode(&page).is_ok()
-                    || SpareRecord::decode(&page).is_ok()
-                    || JournalDevice::decode(&page).is_ok())
-        });
-        if is_ours {
+        if holds_superblock(&format!("/proc/self/fd/{}", file.as_raw_fd())) {
             self.cut_off.push(format!(
                 "{}: it belongs to an array, and its name is not UTF-8 or has a control character: \
                  rename it",
@@ -826,25 +787,20 @@ impl Scan {
 
     fn look_at(&mut self, name: &str) {
         // Skip the many small files of a large folder quickly.
-        let is_short = |it: &fs::Metadata| it.is_file() && it.len() <= SLOT_BYTES[0];
-        if fs::metadata(name).is_ok_and(|it| is_short(&it)) {
+        let is_short = |file: fs::Metadata| file.is_file() && file.len() <= SLOT_BYTES[0];
+        if fs::metadata(name).is_ok_and(is_short) {
             return;
         }
-        let Some(probe) = Probe::glance(name) else {
-            if probe::is_denied(name) {
-                self.unreadable.push(name.to_owned());
-            }
-            return;
-        };
-        self.look_at_probe(&probe);
+        match glance(name) {
+            Some(found) => self.add(found),
+            None if probe::is_denied(name) => self.unreadable.push(name.to_owned()),
+            None => {}
+        }
     }
 
-    fn look_at_probe(&mut self, probe: &Probe) {
-        let name = &probe.name;
-        let found = probe.found();
-        let is_ours =
-            found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some();
-        if is_ours && identity(name).is_some_and(|identity| self.seen.insert(identity)) {
+    fn add(&mut self, found: Found) {
+        let mut is_new = || identity(&found.name).is_some_and(|own| self.seen.insert(own));
+        if found.is_labelled() && is_new() {
             self.found.push(found);
         }
     }
@@ -853,19 +809,17 @@ impl Scan {
     fn outer_arrays(&self) -> BTreeMap<Uuid, (Uuid, String)> {
         // The members' superblocks give the outer array's identity; its data holds its name. Of a
         // device and its copy, open only one.
-        let mut inner: Vec<(&ArrayRecord, &DeviceRecord, &str)> = (self.found.iter())
-            .filter_map(|found| {
-                let (array, device) = found.record().ok()?;
-                (array.parent != Uuid::NIL).then_some((array, device, found.name.as_str()))
-            })
+        let inner = self.found.iter();
+        let inner = inner.filter_map(|found| Some((found.array()?, found)));
+        let mut inner: Vec<(&ArrayRecord, &Found)> = inner
+            .filter(|(array, _)| array.parent != Uuid::NIL)
             .collect();
-        inner.sort_by_key(|(array, ..)| Reverse(array.generation));
+        inner.sort_by_key(|(array, _)| Reverse(array.generation));
         let mut of_parent: BTreeMap<Uuid, Vec<&str>> = BTreeMap::new();
         let mut seen = BTreeSet::new();
-        for (array, device, name) in inner {
-            let own = array.member[usize::from(device.member.0)].device_uuid;
-            if seen.insert((array.uuid, own)) {
-                of_parent.entry(array.parent).or_default().push(name);
+        for (array, found) in inner {
+            if seen.insert(found.identity()) {
+                of_parent.entry(array.parent).or_default().push(&found.name);
             }
         }
         let outermost_of = of_parent.iter().filter_map(|(parent, devices)| {
@@ -890,7 +844,7 @@ impl Scan {
         // those.
         let mut uuids: Vec<BTreeSet<Uuid>> = Vec::new();
         for found in &self.found {
-            let Ok((array, _)) = found.record() else {
+            let Some(array) = found.array() else {
                 continue;
             };
             let (uuid, name) = if array.parent == Uuid::NIL {
@@ -920,12 +874,14 @@ impl Scan {
         }
         for found in &self.found {
             for (array, uuids) in arrays.iter_mut().zip(&uuids) {
-                let spare = found.spare().is_some_and(|it| {
-                    // A shared spare may serve several arrays.
-                    it.arrays.iter().any(|array| uuids.contains(array))
-                });
-                let journal = found.journal_device();
-                if spare || journal.is_some_and(|journal| uuids.contains(&journal.array)) {
+                // A shared spare may serve several arrays.
+                let spare = found.spare().map_or(&[][..], |spare| &spare.arrays);
+                let journal = found.journal_device().map(|journal| &journal.array);
+                if spare
+                    .iter()
+                    .chain(journal)
+                    .any(|array| uuids.contains(array))
+                {
                     array.devices.push(found.name.clone());
                 }
             }
@@ -935,66 +891,47 @@ impl Scan {
 
     /// Returns the outermost of `arrays` that contains an inner array with that name or identity.
     fn around<'a>(&self, name: &str, arrays: &'a [FoundArray]) -> Option<&'a FoundArray> {
-        let is_inside = |found: &&Found| {
-            let record = found.record();
-            record.is_ok_and(|(array, _)| {
-                let uuid = array.uuid.to_string();
-                let is_called = array.name.as_str() == name || uuid.eq_ignore_ascii_case(name);
-                array.parent != Uuid::NIL && is_called
-            })
+        let is_inside = |array: &ArrayRecord| {
+            let uuid = array.uuid.to_string();
+            let is_called = array.name.as_str() == name || uuid.eq_ignore_ascii_case(name);
+            array.parent != Uuid::NIL && is_called
         };
-        let inside = self.found.iter().find(is_inside)?;
-        arrays
-            .iter()
-            .find(|array| array.devices.contains(&inside.name))
+        let mut found = self.found.iter();
+        let inside = found.find(|found| found.array().is_some_and(is_inside))?;
+        let mut arrays = arrays.iter();
+        arrays.find(|array| array.devices.contains(&inside.name))
     }
 
     /// Returns the found devices of the given arrays that are not `taken`.
     fn forgotten(&self, given: &[Found], taken: &BTreeSet<Identity>) -> Vec<Forgotten> {
         let mut all = given.to_vec();
         all.extend(self.found.iter().cloned());
-        let of_given = given
-            .iter()
-            .filter_map(|found| Some(&found.record().ok()?.0));
-        let arrays: BTreeMap<Uuid, &ArrayRecord> = of_given
-            .flat_map(|array| [(array.uuid, array), (array.parent, array)])
+        let of_given = given.iter().filter_map(Found::array);
+        let arrays: BTreeSet<Uuid> = of_given
+            .flat_map(|array| [array.uuid, array.parent])
             .collect();
-        let known = |uuid: &Uuid| *uuid != Uuid::NIL && arrays.contains_key(uuid);
+        let known = |uuid: &Uuid| *uuid != Uuid::NIL && arrays.contains(uuid);
         let is_taken = |name: &str| identity(name).is_none_or(|identity| taken.contains(&identity));
         let others = self.found.iter().filter(|found| !is_taken(&found.name));
         let forgotten = others.filter_map(|found| {
-            if let Ok((array, device)) = found.record() {
-                if !known(&array.uuid) && !known(&array.parent) {
+            let (uuid, role) = if let Some((uuid, member, own)) = found.identity() {
+                if !known(&uuid) && !known(&found.array()?.parent) {
                     return None;
                 }
-                let own = array.member[usize::from(device.member.0)].device_uuid;
-                let newest = newest(&all, array.uuid)?;
-                let place = newest.members().get(usize::from(device.member.0))?;
+                let place = newest(&all, uuid)?.members().get(usize::from(member.0))?;
                 // The device was replaced, or is the copy of a given member.
-                if place.device_uuid != own || given.iter().any(|it| is_member(it, array.uuid, own))
-                {
-                    return None;
-                }
-                return Some(Forgotten {
-                    device: found.name.clone(),
-                    array: newest.name.to_string(),
-                    uuid: array.uuid,
-                    role: Role::Member(device.member),
+                let is_copy = given.iter().any(|given| given.is_member(uuid, own));
+                (place.device_uuid == own && !is_copy).then_some((uuid, Role::Member(member)))?
+            } else if let Some(journal) = found.journal_device() {
+                let is_old = newest(&all, journal.array).is_some_and(|record| {
+                    record.journal.device != journal.device_uuid || has_journal(given, record)
                 });
-            }
-            let (uuid, role) = if let Some(journal) = found.journal_device() {
-                (journal.array, Role::Journal)
+                (known(&journal.array) && !is_old).then_some((journal.array, Role::Journal))?
             } else {
                 let mut serves = found.spare()?.arrays.iter();
                 (*serves.find(|uuid| known(uuid))?, Role::Spare)
             };
-            known(&uuid).then_some(())?;
             let record = newest(&all, uuid);
-            if let (Some(journal), Some(record)) = (found.journal_device(), record)
-                && (record.journal.device != journal.device_uuid || has_journal(given, record))
-            {
-                return None;
-            }
             // No device stores the name of an outer array: show its UUID.
             let array = record.map_or_else(|| uuid.to_string(), |record| record.name.to_string());
             Some(Forgotten {
@@ -1010,16 +947,12 @@ impl Scan {
 
 /// Finds all devices with a superblock in the default places.
 pub(crate) fn all() -> Vec<Found> {
-    let mut scan = Scan::new(&[]);
-    scan.look();
-    scan.found
+    Scan::of(&[], LIMITS).found
 }
 
 /// Returns true if the arrays on these devices count on members that are not among them.
 fn lacks_members(given: &[Found]) -> bool {
-    let records: Vec<&ArrayRecord> = (given.iter())
-        .filter_map(|found| Some(&found.record().ok()?.0))
-        .collect();
+    let records: Vec<&ArrayRecord> = given.iter().filter_map(Found::array).collect();
     let uuids: BTreeSet<Uuid> = records.iter().map(|array| array.uuid).collect();
     let lacks_some = uuids
         .iter()
@@ -1029,7 +962,7 @@ fn lacks_members(given: &[Found]) -> bool {
             let counted_on = (0..)
                 .zip(array.members())
                 .filter(|(at, _)| !missing.contains(MemberIndex(*at)));
-            let is_here = |own| given.iter().any(|found| is_member(found, array.uuid, own));
+            let is_here = |own| given.iter().any(|found| found.is_member(array.uuid, own));
             let others = counted_on.filter(|(_, member)| !is_here(member.device_uuid));
             // Inner arrays on the given devices count as members too.
             let inner = records.iter().filter(|inner| inner.parent == array.uuid);
@@ -1053,8 +986,8 @@ fn lacks_members(given: &[Found]) -> bool {
 
 /// Returns true if an array on these devices counts on a journal device that is not among them.
 fn lacks_journal(given: &[Found]) -> bool {
-    let records = given.iter().filter_map(|found| found.record().ok());
-    let uuids: BTreeSet<Uuid> = records.map(|(array, _)| array.uuid).collect();
+    let records = given.iter().filter_map(Found::array);
+    let uuids: BTreeSet<Uuid> = records.map(|array| array.uuid).collect();
     let mut newest = uuids.iter().filter_map(|uuid| newest(given, *uuid));
     newest.any(|array| array.journal.device != Uuid::NIL && !has_journal(given, array))
 }
@@ -1069,13 +1002,9 @@ fn has_journal(given: &[Found], array: &ArrayRecord) -> bool {
 /// and its copy.
 fn say_the_same(one: &Found, other: &Found) -> bool {
     let says = |found: &Found| {
-        let member = found.record().ok().map(|(array, device)| {
-            let own = array.member[usize::from(device.member.0)].device_uuid;
-            (array.uuid, own)
-        });
         let spare = found.spare().map(|spare| spare.device_uuid);
         let journal = found.journal_device().map(|journal| journal.device_uuid);
-        (member, spare, journal)
+        (found.identity(), spare, journal)
     };
     says(one) == says(other)
 }
@@ -1107,24 +1036,6 @@ fn places_of(list: &str) -> Vec<String> {
     }
     places.retain(|place| !place.is_empty());
     places
-}
-
-/// Returns all block devices without holders.
-fn block_devices() -> Vec<String> {
-    let Ok(table) = fs::read_to_string("/proc/partitions") else {
-        return Vec::new();
-    };
-    let names = table
-        .lines()
-        .skip(2)
-        .filter_map(|line| line.split_whitespace().nth(3));
-    let is_free = |name: &&str| {
-        let holders = fs::read_dir(format!("/sys/class/block/{name}/holders"));
-        holders.is_ok_and(|mut holders| holders.next().is_none())
-    };
-    let free = names.filter(is_free);
-    free.map(|name| format!("/dev/{}", name.replace('!', "/")))
-        .collect()
 }
 
 #[cfg(test)]

@@ -141,11 +141,8 @@ pub enum ScrubError {
 /// Assembles an array and scrubs it and the arrays inside it.
 ///
 /// `report_finding` gets each finding; neighbouring ones are merged. `progress` gets the bytes done
-/// and the total bytes; it returns `false` to stop the scrub.
-///
-/// # Errors
-///
-/// An array that can't be assembled is left unwritten.
+/// and the total bytes; it returns `false` to stop the scrub. An array that can't be assembled is
+/// left unwritten.
 pub fn scrub<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,

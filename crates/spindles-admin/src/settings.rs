@@ -6,16 +6,13 @@ use crate::host::Host;
 use spindles_array::errors::AttachError;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::identity;
-use spindles_device::probe::Probe;
+use spindles_device::probe::glance;
 use spindles_format::{ErrorCounts, Uuid};
 use std::collections::BTreeMap;
 
 /// Allows or forbids writes without `--degraded` while missing members may hold newer data. Applies
-/// to the array and all arrays inside it. Recovers an array that was not closed in order.
-///
-/// # Errors
-///
-/// Errors before the superblocks are written leave the array unchanged.
+/// to the array and all arrays inside it. Recovers an array that was not closed in order. Errors
+/// before the superblocks are written leave the array unchanged.
 pub fn set_degraded_writes<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,
@@ -55,21 +52,18 @@ pub struct ClearedErrors {
 /// Returns the outermost array of a member, as its superblock names it.
 #[must_use]
 pub fn array_of_member(device: &str) -> Option<Uuid> {
-    let found = Probe::glance(device)?.found();
-    let (array, _) = found.record().ok()?;
+    let found = glance(device)?;
+    let array = found.array()?;
     Some(match array.parent {
         Uuid::NIL => array.uuid,
         parent => parent,
     })
 }
 
-/// Resets the error counters of a member's device, and the counters that the arrays around it
-/// count at the inner array with the device. Without a device, resets the counters of all members.
-/// Returns the counters until then, even those that were 0; those of a device first.
-///
-/// # Errors
-///
-/// If the device is no present member. The counters stay.
+/// Resets the error counters of a member's device, and the counters that the arrays around it count
+/// at the inner array with the device. Without a device, resets the counters of all members.
+/// Returns the counters until then, even those that were 0; those of a device first. The counters
+/// stay if the device is no present member.
 pub fn clear_errors<'a>(
     host: impl Into<Host<'a>>,
     options: &AssembleOptions,

@@ -40,10 +40,7 @@ pub struct Added {
 }
 
 /// Makes spares of devices. An existing spare serves the array in addition to its earlier ones.
-///
-/// # Errors
-///
-/// No device was written, unless the operating system refused a write.
+/// Errors come before the first write, unless the operating system refused a write.
 pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, ChangeError> {
     let members = match whose {
         For::All => Vec::new(),
@@ -241,11 +238,8 @@ pub enum Removed {
 }
 
 /// Makes plain devices of spares. If an array is given, all devices must be its spares; a spare
-/// that also serves other arrays stays a spare of those.
-///
-/// # Errors
-///
-/// No device was written, unless the operating system refused a write.
+/// that also serves other arrays stays a spare of those. Errors come before the first write, unless
+/// the operating system refused a write.
 pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, ChangeError> {
     let looking = AssembleOptions {
         force: true,

@@ -109,10 +109,6 @@ pub fn freed_by(device: &str) -> Option<FreedBy> {
 }
 
 /// Surveys an array. Missing members are no error.
-///
-/// # Errors
-///
-/// If the devices make no array.
 pub fn survey<'a>(host: impl Into<Host<'a>>) -> Result<Survey, AssembleError> {
     match host.into() {
         Host::Devices(devices) => of_devices(devices),

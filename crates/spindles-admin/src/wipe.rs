@@ -2,7 +2,6 @@
 //! journals. Describes what their arrays lose.
 
 use crate::attach::{self, ChangeError};
-use crate::left_over::newest;
 use crate::scan;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::at_rest::Access;
@@ -11,7 +10,9 @@ use spindles_device::identity::share_bytes;
 use spindles_device::probe::Probe;
 use spindles_device::{OpenOptions, backends, clearing, waiting};
 use spindles_engine::geometry_of;
-use spindles_format::{ArrayRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid};
+use spindles_format::{
+    ArrayRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, newest,
+};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -76,11 +77,7 @@ pub enum Without {
     },
 }
 
-/// Describes what a wipe would remove. Writes nothing.
-///
-/// # Errors
-///
-/// If a device has no superblock, is given twice or can't be read.
+/// Describes what a wipe would remove. Writes nothing. Refuses devices without superblocks.
 pub fn look(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     look_at(devices, true)
 }
@@ -120,8 +117,7 @@ pub fn overwritten(device: &str) -> Option<Labelled> {
 impl Labelled {
     /// Describes a device that is wiped together with `all`, by the records in `known`.
     fn of(found: Found, holds: String, all: &[Found], known: &[Found]) -> Self {
-        let is_marked = found.spare().is_some() || found.journal_device().is_some();
-        let is_needed = found.record().map_or(!is_marked, |(own, _)| {
+        let is_needed = found.array().map_or(!found.is_labelled(), |own| {
             is_counted_on(&found, newest(known, own.uuid).unwrap_or(own))
         });
         Self {
@@ -136,12 +132,7 @@ impl Labelled {
 
 /// Removes the superblocks from devices, durably. Members that their array counts on keep their
 /// other data. All other devices are empty afterwards; for block devices, as far as signatures are
-/// known.
-///
-/// # Errors
-///
-/// As for `look`, or if a device is in use. No device was written, unless the operating system
-/// refused a write.
+/// known. Errors come before the first write, unless the operating system refused a write.
 pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     wipe_with(devices, &OpenOptions::default())
 }
@@ -229,9 +220,8 @@ fn losses(found: &Found, all: &[Found], known: &[Found]) -> Vec<Loss> {
 fn without(array: &ArrayRecord, all: &[Found], known: &[Found]) -> Without {
     let members_in = |devices: &[Found]| -> MemberSet {
         let of_array = devices.iter().filter(|other| is_counted_on(other, array));
-        of_array
-            .filter_map(|other| Some(other.record().ok()?.1.member))
-            .collect()
+        let members = of_array.filter_map(|other| Some(other.identity()?.1));
+        members.collect()
     };
     let (going, here) = (members_in(all), members_in(known));
     let geometry = geometry_of(array).ok();
@@ -243,7 +233,7 @@ fn without(array: &ArrayRecord, all: &[Found], known: &[Found]) -> Without {
     let lost = array.missing().union(going);
     let elsewhere = MemberSet::all(array.members).difference(here.union(lost));
     let inner = known.iter().filter_map(|other| {
-        let (inner, _) = other.record().ok()?;
+        let inner = other.array()?;
         (inner.parent == array.uuid).then_some(inner.uuid)
     });
     let inner: BTreeSet<Uuid> = inner.collect();
@@ -289,11 +279,10 @@ fn loss_of_journal(
 
 /// Returns true if the array has that device as a member that is not out.
 fn is_counted_on(found: &Found, array: &ArrayRecord) -> bool {
-    found.record().is_ok_and(|(own, device)| {
-        let place = usize::from(device.member.0);
-        let counted = array.members().get(place);
-        own.uuid == array.uuid
-            && counted.is_some_and(|counted| counted.device_uuid == own.member[place].device_uuid)
-            && !array.missing().contains(device.member)
+    found.identity().is_some_and(|(uuid, member, own)| {
+        let counted = array.members().get(usize::from(member.0));
+        uuid == array.uuid
+            && counted.is_some_and(|counted| counted.device_uuid == own)
+            && !array.missing().contains(member)
     })
 }

@@ -13,7 +13,7 @@ use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek, stat};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
 use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES, crc32c};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
@@ -277,14 +277,17 @@ impl Probe {
     }
 }
 
+/// Reads the superblock slots of a file, a block device or an export, as [`Probe::glance`] does.
+#[must_use]
+pub fn glance(name: &str) -> Option<Found> {
+    Some(Probe::glance(name)?.found())
+}
+
 /// Returns true if it is a file or a block device with a Spindles superblock or label, even if it
 /// is in use.
 #[must_use]
 pub fn holds_superblock(name: &str) -> bool {
-    Probe::glance(name).is_some_and(|probe| {
-        let found = probe.found();
-        found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some()
-    })
+    glance(name).is_some_and(|found| found.is_labelled())
 }
 
 /// Returns true if it is a file or a block device that this user may not read.
@@ -295,4 +298,23 @@ pub fn is_denied(name: &str) -> bool {
         matches!(kind, FileType::RegularFile | FileType::BlockDevice)
     });
     is_device && matches!(files::open(name, flags), Err(Errno::ACCESS | Errno::PERM))
+}
+
+/// Returns all block devices without holders.
+#[must_use]
+pub fn block_devices() -> Vec<String> {
+    let Ok(table) = fs::read_to_string("/proc/partitions") else {
+        return Vec::new();
+    };
+    let names = table
+        .lines()
+        .skip(2)
+        .filter_map(|line| line.split_whitespace().nth(3));
+    let is_free = |name: &&str| {
+        let holders = fs::read_dir(format!("/sys/class/block/{name}/holders"));
+        holders.is_ok_and(|mut holders| holders.next().is_none())
+    };
+    let free = names.filter(is_free);
+    free.map(|name| format!("/dev/{}", name.replace('!', "/")))
+        .collect()
 }

@@ -153,7 +153,28 @@ impl Found {
         self.damage
     }
 
-    fn identity(&self) -> Option<(Uuid, MemberIndex, Uuid)> {
+    /// The array that the device is or was a member of, as its record describes it.
+    #[must_use]
+    pub fn array(&self) -> Option<&ArrayRecord> {
+        self.record.as_ref().ok().map(|(array, _)| array)
+    }
+
+    /// Returns true if a record or a label of Spindles is on the device.
+    #[must_use]
+    pub fn is_labelled(&self) -> bool {
+        self.record.is_ok() || self.spare.is_some() || self.journal.is_some()
+    }
+
+    /// Returns true if the device is a member of that array, under that identity.
+    #[must_use]
+    pub fn is_member(&self, array: Uuid, own: Uuid) -> bool {
+        self.identity()
+            .is_some_and(|(uuid, _, device)| (uuid, device) == (array, own))
+    }
+
+    /// The array of a member, its position there, and its own identity.
+    #[must_use]
+    pub fn identity(&self) -> Option<(Uuid, MemberIndex, Uuid)> {
         let (array, device) = self.record.as_ref().ok()?;
         Some((array.uuid, device.member, own_uuid(array, device)))
     }

@@ -22,6 +22,7 @@ mod error;
 mod growth;
 mod journal;
 mod journal_device;
+mod left_over;
 mod page;
 mod record;
 mod row_sum;
@@ -60,6 +61,7 @@ pub use journal::{
     JournalSums, JournalWriter,
 };
 pub use journal_device::{JOURNAL_DEVICE_BYTES_MIN, JOURNAL_DEVICE_FIELDS, JournalDevice};
+pub use left_over::{newest, take_left_over};
 pub use record::{
     ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX, PastSession,
 };

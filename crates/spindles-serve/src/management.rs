@@ -6,7 +6,7 @@ use crate::server_handle::ServerHandle;
 use spindles_admin::assemble::SpareReport;
 use spindles_admin::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_admin::host::{
-    Reopen, Reopened, Restructure, Served, belonging, belongs, holds_journal, is_plain, is_spare,
+    Reopen, Reopened, Restructure, Served, belonging, holds_journal, is_plain, is_spare,
     may_belong, report_of,
 };
 use spindles_admin::rebuild::RebuildProgress;
@@ -17,7 +17,7 @@ use spindles_array::{
     ArraySnapshot, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target, TooSmall,
 };
 use spindles_block::{BlockIndex, MemberIndex};
-use spindles_device::{CloseError, Examined, is_address};
+use spindles_device::{CloseError, Examined, holds_superblock, is_address};
 use spindles_engine::{CommandError, Event, Scrub, Status};
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
@@ -285,7 +285,7 @@ fn open_again(
 
 /// Returns true if a device can be opened now. An NBD export may become reachable later.
 fn is_here(device: &str) -> bool {
-    !is_address(device) || belongs(device)
+    !is_address(device) || holds_superblock(device)
 }
 
 /// Executes requests on the thread that owns the target.

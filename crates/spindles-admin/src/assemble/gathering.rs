@@ -64,9 +64,8 @@ pub(super) fn gather<'a>(
             devices: all.join(", "),
         });
     }
-    let block_size = found
-        .iter()
-        .find_map(|found| Some(found.record().ok()?.0.block_size));
+    let block_size = found.iter().find_map(Found::array);
+    let block_size = block_size.map(|array| array.block_size);
     Ok(Gathered {
         devices: members,
         found,
@@ -132,8 +131,7 @@ fn look(devices: &[&str], open: &OpenOptions) -> Result<Vec<Found>, AssembleErro
         let probe = Probe::open_with(device, open)?;
         let found = probe.found();
         if found.record() == Err(DecodeError::NotOurs)
-            && found.spare().is_none()
-            && found.journal_device().is_none()
+            && !found.is_labelled()
             && let Some(sighting) = probe.sightings()?.first()
         {
             return Err(AssembleError::SomethingElse {

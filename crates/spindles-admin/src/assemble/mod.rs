@@ -233,8 +233,7 @@ pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, Assembl
     let options = looking(&gathered.open);
     let (mut opening, parts) = Opening::begin(devices, found, &[], &options, true, None)?;
     let parts = opening.open_inner(parts)?;
-    let mut records = parts.iter().filter_map(|part| part.found.record().ok());
-    Ok(records.next().map(|(array, _)| array.clone()))
+    Ok(parts.iter().find_map(|part| part.found.array()).cloned())
 }
 
 /// Returns options for inspecting an array without using it.

@@ -27,12 +27,12 @@ impl Candidate {
     }
 
     pub(super) fn parent(&self) -> Option<Uuid> {
-        let (array, _) = self.found.record().ok()?;
-        Some(array.parent).filter(|parent| *parent != Uuid::NIL)
+        let parent = self.found.array()?.parent;
+        (parent != Uuid::NIL).then_some(parent)
     }
 
     pub(super) fn array(&self) -> Option<Uuid> {
-        self.found.record().ok().map(|(array, _)| array.uuid)
+        self.found.array().map(|array| array.uuid)
     }
 }
 
@@ -87,8 +87,8 @@ impl Lost {
 
     /// Describes an array without usable devices. `None` if no superblock of it can be read.
     pub(super) fn refused(parts: &[Candidate], why: String) -> Option<Self> {
-        let records = parts.iter().filter_map(|part| part.found.record().ok());
-        let (record, _) = records.max_by_key(|(array, _)| array.generation)?;
+        let records = parts.iter().filter_map(|part| part.found.array());
+        let record = records.max_by_key(|array| array.generation)?;
         Some(Self {
             record: record.clone(),
             members: vec![None; record.members().len()],

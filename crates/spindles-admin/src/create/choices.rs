@@ -24,10 +24,6 @@ pub struct Choice {
 }
 
 /// Returns the size of a device that could be a member.
-///
-/// # Errors
-///
-/// If it is no device, or can't be opened.
 pub fn size_of(device: &str) -> Result<u64, CreateError> {
     Ok(look(device, &OpenOptions::default())?.bytes)
 }
@@ -35,10 +31,6 @@ pub fn size_of(device: &str) -> Result<u64, CreateError> {
 /// Returns the arrays that devices, given as names and sizes, can become with these options. The
 /// safest come first, and of equally safe ones the largest. Omits levels that the devices are too
 /// small for.
-///
-/// # Errors
-///
-/// If no array can be created.
 pub fn choices(
     devices: &[(String, u64)],
     options: &CreateOptions,

@@ -269,11 +269,8 @@ impl Looked {
     }
 }
 
-/// Checks that the user has permission to write to each existing device.
-///
-/// # Errors
-///
-/// The first device without permission.
+/// Checks that the user has permission to write to each existing device. The error names the first
+/// one without it.
 pub fn check_rights(devices: &[&str]) -> Result<(), CreateError> {
     for device in devices.iter().filter(|device| Path::new(device).exists()) {
         if access(*device, Access::READ_OK | Access::WRITE_OK) == Err(Errno::ACCESS) {
