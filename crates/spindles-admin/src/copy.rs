@@ -29,6 +29,7 @@ const REQUEST_BYTES_MAX: u32 = 4 << 20;
 const REQUESTS: u16 = 8;
 
 /// The source or the target of a copy.
+#[derive(Debug)]
 pub struct CopyEnd {
     name: String,
     /// The whole blocks; `None` for a file shorter than a block.
@@ -187,12 +188,6 @@ pub enum CopyError {
         /// Bytes copied so far.
         bytes: u64,
     },
-}
-
-impl std::fmt::Debug for CopyEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CopyEnd {}", self.name)
-    }
 }
 
 impl CopyEnd {

@@ -341,8 +341,6 @@ fn members_already<'a>(
     added: &[&'a str],
     assembling: &AssembleOptions,
 ) -> (Vec<&'a str>, Vec<&'a str>) {
-    let mut looking = assembling.clone();
-    looking.open.read_only = true;
     let array = devices.iter().find_map(|device| said_by(device));
     let array = array.map(|(array, _)| array.uuid);
     let of_it = |device: &&&str| said_by(device).map(|(of, _)| of.uuid) == array;
@@ -351,7 +349,7 @@ fn members_already<'a>(
         return (Vec::new(), added.to_vec());
     }
     // An error here shows up again when the array is opened without these devices.
-    let members = assemble(&[devices, &may_be].concat(), &looking)
+    let members = assemble(&[devices, &may_be].concat(), &assembling.to_read())
         .map(|found| found.report.members)
         .unwrap_or_default();
     let is_member = |device: &&str| {
@@ -456,8 +454,7 @@ fn abort_on(
         keep_spares: true,
         ..AssembleOptions::default()
     };
-    let mut looking = writing.clone();
-    looking.open.read_only = true;
+    let looking = writing.to_read();
     let report = assemble(devices, &looking)?.report;
     let array = report.name.clone();
     let Some(growing) = &report.growing else {
@@ -613,13 +610,11 @@ fn carry_on(
     }
     closed?;
     Ok(Grown {
-        report,
         bytes,
-        already: false,
-        as_large: None,
         through,
         stuck,
         wiped,
+        ..Grown::as_found(report)
     })
 }
 

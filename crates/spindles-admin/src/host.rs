@@ -11,8 +11,7 @@ use spindles_device::is_address;
 use spindles_device::probe::{glance, holds_superblock};
 use spindles_device::{CloseError, OpenError, OpenOptions};
 use spindles_format::{ArrayRecord, Found, take_left_over};
-use std::fmt::{self, Debug};
-use std::path::Path;
+use std::fmt::Debug;
 use std::sync::mpsc::channel;
 use std::thread::sleep;
 use std::time::Duration;
@@ -64,6 +63,7 @@ pub struct Restructure<'a> {
 pub type Reopen = Box<dyn FnOnce(&[&str], &AssembleOptions) -> Reopened + Send>;
 
 /// State in which a command leaves an array that its server closed for it.
+#[derive(Debug)]
 pub enum Reopened {
     /// The array is open.
     Open(Box<dyn Target>),
@@ -71,16 +71,6 @@ pub enum Reopened {
     Closed,
     /// The command failed. The server opens the array from its previous devices.
     AsBefore,
-}
-
-impl Debug for Reopened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Open(_) => "Open",
-            Self::Closed => "Closed",
-            Self::AsBefore => "AsBefore",
-        })
-    }
 }
 
 /// Labels a device that is to be added to an array.
@@ -116,23 +106,6 @@ where
     result.unwrap_or_else(|_| Err(AssembleError::Changed.into()))
 }
 
-/// Returns the absolute name of a device, which means the same in every working directory. Resolves
-/// links in its folder, but keeps a link to the device itself: links in `/dev/disk/by-id` survive
-/// when disks swap names. Returns any name that is not a path unchanged, such as an address or a
-/// bare name that does not exist here.
-#[must_use]
-pub fn absolute(device: &str) -> String {
-    let path = Path::new(device);
-    let is_path = || path.exists() || (device.contains('/') && !is_address(device));
-    let whole = || {
-        let name = path.file_name().filter(|_| is_path())?;
-        let folder = path.parent()?.to_owned();
-        let folder = Path::new(".").join(folder).canonicalize().ok()?;
-        folder.join(name).into_os_string().into_string().ok()
-    };
-    whole().unwrap_or_else(|| device.to_owned())
-}
-
 impl<'a, T: AsRef<[&'a str]> + ?Sized> From<&'a T> for Host<'a> {
     fn from(devices: &'a T) -> Self {
         Self::Devices(devices.as_ref())
@@ -140,17 +113,12 @@ impl<'a, T: AsRef<[&'a str]> + ?Sized> From<&'a T> for Host<'a> {
 }
 
 /// An array that is open here or in a server.
+#[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) target: Box<dyn Managed>,
     pub(crate) report: ArrayReport,
     /// Incidents in a server until the command began, which are not reported again.
     pub(crate) before: Vec<Incident>,
-}
-
-impl Debug for Opened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Opened({})", self.report.name)
-    }
 }
 
 impl From<Assembled> for Opened {
@@ -245,11 +213,7 @@ impl<'a> Host<'a> {
     /// Opens the array read-only, so that errors surface before anything is written.
     pub(crate) fn look(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
         match self {
-            Self::Devices(devices) => {
-                let mut looking = options.clone();
-                looking.open.read_only = true;
-                assemble(devices, &looking).map(Opened::from)
-            }
+            Self::Devices(devices) => assemble(devices, &options.to_read()).map(Opened::from),
             Self::Served(served) => Ok(Opened::served(*served)),
         }
     }
@@ -270,11 +234,9 @@ impl<'a> Host<'a> {
     ) -> Result<(), AssembleError> {
         match self {
             Self::Devices(devices) => {
-                let mut looking = options.clone();
-                looking.open.read_only = true;
-                assemble_to_change(devices, &looking, change).map(drop)
+                assemble_to_change(devices, &options.to_read(), change).map(drop)
             }
-            Self::Served(served) => retry_while_changing(|| {
+            Self::Served(served) => retry(is_changing, || {
                 let devices = served.devices();
                 let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
                 assemble::may_become(&devices, change)
@@ -402,22 +364,28 @@ pub fn check_one_array(devices: &[String]) -> Result<(), AssembleError> {
 
 fn describe(devices: &[String], takes: fn(&str) -> bool) -> Result<ArrayReport, AssembleError> {
     let open = OpenOptions::looking();
-    retry_while_changing(|| {
+    retry(is_changing, || {
         let devices = devices.iter().map(String::as_str);
         let devices: Vec<&str> = devices.filter(|device| takes(device)).collect();
         Ok(assemble::describe(&devices, &open)?.remove(0))
     })
 }
 
-/// Looks again if superblocks change meanwhile: the process that has the array open may be writing
-/// them.
-fn retry_while_changing<T>(
+/// Returns true if superblocks changed meanwhile: the process that has the array open may be
+/// writing them.
+pub(crate) fn is_changing(error: &AssembleError) -> bool {
+    matches!(error, AssembleError::Changed)
+}
+
+/// Looks again after errors that pass.
+pub(crate) fn retry<T>(
+    passes: impl Fn(&AssembleError) -> bool,
     look: impl Fn() -> Result<T, AssembleError>,
 ) -> Result<T, AssembleError> {
     let mut looks = 0;
     loop {
         match look() {
-            Err(AssembleError::Changed) if looks < LOOKS_MAX => {
+            Err(error) if looks < LOOKS_MAX && passes(&error) => {
                 looks += 1;
                 sleep(PAUSE);
             }

@@ -273,9 +273,7 @@ fn comes_back(host: Host<'_>, device: &str, options: &RebuildOptions) -> bool {
         Host::Served(_) => report_of(&with_device(host, device)).is_ok(),
         Host::Devices(devices) => {
             let with = [devices, &[device]].concat();
-            let mut looking = options.assemble.clone();
-            looking.open.read_only = true;
-            assemble(&with, &looking).is_ok_and(|found| {
+            assemble(&with, &options.assemble.to_read()).is_ok_and(|found| {
                 let arrays = found.report.arrays().into_iter();
                 let mut out =
                     arrays.flat_map(|array| array.returning.iter().chain(&array.held_out));

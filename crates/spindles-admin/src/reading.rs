@@ -16,9 +16,7 @@ pub fn assemble_to_read(
     options: &AssembleOptions,
     warn: &mut dyn FnMut(String),
 ) -> Result<Assembled, AssembleError> {
-    let mut options = options.clone();
-    options.open.read_only = true;
-    let looked = assemble(devices, &options)?;
+    let looked = assemble(devices, &options.to_read())?;
     let report = &looked.report;
     if options.force || report.is_clean() {
         return Ok(looked);
@@ -41,9 +39,8 @@ pub fn assemble_to_read(
         .filter(|array| !array.clean && !array.away.is_empty());
     recorded.map(before_recovering).for_each(warn);
     drop(looked);
+    let mut options = options.to_recover();
     options.open.read_only = false;
-    options.only_recovers = true;
-    options.keep_spares = true;
     assemble(devices, &options)
 }
 

@@ -321,13 +321,11 @@ pub(crate) fn fill(
     match out.pop() {
         Some((array, member)) => Err(ChangeError::RebuildOut { array, member }),
         None => Ok(Rebuilt {
-            report,
             members,
             through,
             failed,
-            wiped: Vec::new(),
             made,
-            is_doubtful: false,
+            ..Rebuilt::nothing(report)
         }),
     }
 }
@@ -501,8 +499,7 @@ fn look_with<'a>(
     let is_ours = |new: &&&str| {
         of_both.iter().any(|device| share_bytes(new, device)) || is_related(new, &devices)
     };
-    let mut reading = options.assemble.clone();
-    reading.open.read_only = true;
+    let mut reading = options.assemble.to_read();
     reading.keep_spares = options.onto.is_some();
     let ours: Vec<&str> = new.iter().filter(is_ours).copied().collect();
     let is_of_use = |build: &Build| {

@@ -374,53 +374,42 @@ fn join(open: &mut VecDeque<Finding>, mut next: Finding, report_finding: &mut dy
 }
 
 impl Finding {
+    /// Returns the offset and the length of a finding that may be merged with its neighbours.
+    fn stretch(&mut self) -> Option<(&mut u64, &mut u64)> {
+        match self {
+            Self::Place {
+                offset_bytes,
+                bytes,
+                ..
+            }
+            | Self::Metadata {
+                offset_bytes,
+                bytes,
+                ..
+            }
+            | Self::Disagreement {
+                offset_bytes,
+                bytes,
+                ..
+            } => Some((offset_bytes, bytes)),
+            Self::Lost { .. } | Self::Out { .. } | Self::Resumed { .. } => None,
+        }
+    }
+
     /// Merges both if `next` begins where this ends and is otherwise equal.
     fn followed_by(&self, next: &Self) -> Option<Self> {
-        let (Self::Place { bytes: more, .. }
-        | Self::Metadata { bytes: more, .. }
-        | Self::Disagreement { bytes: more, .. }) = next
-        else {
-            return None;
-        };
         let (mut expected, mut joined) = (self.clone(), self.clone());
-        match (&mut expected, &mut joined) {
-            (
-                Self::Place {
-                    offset_bytes,
-                    bytes,
-                    array_offset_bytes,
-                    ..
-                },
-                Self::Place { bytes: total, .. },
-            ) => {
-                *offset_bytes += *bytes;
-                if let Some(offset_bytes) = array_offset_bytes {
-                    *offset_bytes += *bytes;
-                }
-                *bytes = *more;
-                *total += *more;
-            }
-            (
-                Self::Metadata {
-                    offset_bytes,
-                    bytes,
-                    ..
-                },
-                Self::Metadata { bytes: total, .. },
-            )
-            | (
-                Self::Disagreement {
-                    offset_bytes,
-                    bytes,
-                    ..
-                },
-                Self::Disagreement { bytes: total, .. },
-            ) => {
-                *offset_bytes += *bytes;
-                *bytes = *more;
-                *total += *more;
-            }
-            _ => return None,
+        let more = *next.clone().stretch()?.1;
+        *joined.stretch()?.1 += more;
+        let (offset_bytes, bytes) = expected.stretch()?;
+        let own = std::mem::replace(bytes, more);
+        *offset_bytes += own;
+        if let Self::Place {
+            array_offset_bytes: Some(offset_bytes),
+            ..
+        } = &mut expected
+        {
+            *offset_bytes += own;
         }
         (expected == *next).then_some(joined)
     }

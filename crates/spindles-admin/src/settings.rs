@@ -19,11 +19,7 @@ pub fn set_degraded_writes<'a>(
     allowed: bool,
 ) -> Result<ArrayReport, ChangeError> {
     let host = host.into();
-    let options = AssembleOptions {
-        only_recovers: true,
-        keep_spares: true,
-        ..options.clone()
-    };
+    let options = options.to_recover();
     let change = Change::DegradedWrites(allowed);
     let report = host.change(&options, &change)?.close()?;
     let looked = host.look(&options)?.report;
@@ -70,11 +66,7 @@ pub fn clear_errors<'a>(
     device: Option<&str>,
 ) -> Result<Vec<ClearedErrors>, ChangeError> {
     let host = host.into();
-    let options = AssembleOptions {
-        only_recovers: true,
-        keep_spares: true,
-        ..options.clone()
-    };
+    let options = options.to_recover();
     let report = host.look(&options)?.report;
     let places = places(&report, device);
     if let (Some(device), []) = (device, places.as_slice()) {

@@ -75,7 +75,9 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     let before = array.as_ref().map(|array| Box::new(array.report.clone()));
     let mut taken = Vec::new();
     if let (For::Array(Host::Served(_)), Some(array)) = (whose, &mut array) {
-        taken = provide(devices, array)?;
+        for device in devices {
+            taken.extend(array.target.provide_spare(device)?);
+        }
     }
     let is_degraded = array
         .as_ref()
@@ -202,15 +204,6 @@ fn write_labels(
     Ok(spares)
 }
 
-/// Provides the spares to a served array; returns the spares that took a place, or tried to.
-fn provide(devices: &[&str], array: &mut Opened) -> Result<Vec<Taken>, ChangeError> {
-    let mut taken = Vec::new();
-    for device in devices {
-        taken.extend(array.target.provide_spare(device)?);
-    }
-    Ok(taken)
-}
-
 /// Returns the record of a spare that serves an array in addition to its earlier ones, or any
 /// array.
 fn serving_too(
@@ -218,14 +211,10 @@ fn serving_too(
     device: &str,
     array: Option<Uuid>,
 ) -> Result<SpareRecord, ChangeError> {
-    match array {
-        None => Ok(known.serving_all()),
-        Some(uuid) => known
-            .serving(uuid)
-            .ok_or_else(|| ChangeError::TooManyArrays {
-                device: device.to_owned(),
-            }),
-    }
+    let serving = array.map_or_else(|| Some(known.serving_all()), |uuid| known.serving(uuid));
+    serving.ok_or_else(|| ChangeError::TooManyArrays {
+        device: device.to_owned(),
+    })
 }
 
 /// The result of removing a spare.

@@ -3,27 +3,24 @@
 //! Writes nothing.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe, look};
-use crate::host::{Host, Served, report_of};
+use crate::host::{Host, Served, is_changing, report_of, retry};
 pub use crate::report::Health;
 use crate::scan;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
-use rustix::io::Errno;
 use spindles_array::ArraySnapshot;
 pub use spindles_device::holders::{Server, User, another_owner, server_of, servers_given};
-use spindles_device::holders::{command_of, holders};
-use spindles_device::identity::{Identity, identity, share_bytes};
+use spindles_device::holders::{holders, is_busy};
+use spindles_device::identity::share_bytes;
 use spindles_device::notice::work_on;
 use spindles_device::{OpenError, OpenOptions};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Most attempts while superblocks keep changing.
-const LOOKS_MAX: u32 = 40;
-/// Pause between two attempts.
+/// Pause between two checks whether devices are in use.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The state of an array.
+#[derive(Debug)]
 pub struct Survey {
     /// The array. Several only if too many members are missing to know the outer array.
     pub reports: Vec<ArrayReport>,
@@ -34,15 +31,6 @@ pub struct Survey {
     pub users: Vec<User>,
     /// Why it can't be opened for use without force; `None` if it can.
     pub needs_force: Option<AssembleError>,
-}
-
-impl std::fmt::Debug for Survey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Survey")
-            .field("reports", &self.reports)
-            .field("users", &self.users)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Survey {
@@ -135,24 +123,16 @@ fn of_served(served: &dyn Served) -> Survey {
 }
 
 fn of_devices(devices: &[&str]) -> Result<Survey, AssembleError> {
-    let mut looks = 0;
-    loop {
-        let surveyed = if is_in_use(devices) {
+    // Another process may have just begun to use the array.
+    let is_busy = |error: &_| matches!(error, AssembleError::Open(OpenError::Busy { .. }));
+    let passes = |error: &_| is_changing(error) || is_busy(error);
+    retry(passes, || {
+        if is_in_use(devices) {
             in_use(devices)
         } else {
             free(devices)
-        };
-        match surveyed {
-            // Another process writes superblocks, or has just begun to use the array.
-            Err(AssembleError::Changed | AssembleError::Open(OpenError::Busy { .. }))
-                if looks < LOOKS_MAX =>
-            {
-                looks += 1;
-                sleep(PAUSE);
-            }
-            result => return result,
         }
-    }
+    })
 }
 
 fn in_use(devices: &[&str]) -> Result<Survey, AssembleError> {
@@ -223,20 +203,6 @@ fn is_in_use(devices: &[&str]) -> bool {
     busy.any(|device| is_busy(device))
 }
 
-fn is_busy(device: &str) -> bool {
-    let Some(identity) = identity(device) else {
-        return false;
-    };
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    if matches!(identity, Identity::Block { .. }) {
-        return open(device, flags | OFlags::EXCL, Mode::empty()).err() == Some(Errno::BUSY);
-    }
-    let Ok(file) = open(device, flags, Mode::empty()) else {
-        return false;
-    };
-    flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
-}
-
 /// Finds the programs that have the devices, with the work they published.
 fn users(devices: &[&str], reports: &[ArrayReport]) -> Vec<User> {
     let mut users = users_by_notice(reports);
@@ -246,22 +212,12 @@ fn users(devices: &[&str], reports: &[ArrayReport]) -> Vec<User> {
         }
     }
     if users.is_empty() {
-        users.push(User {
-            pid: None,
-            command: None,
-            work: None,
-        });
+        users.push(User::unknown());
     }
     users
 }
 
 fn users_by_notice(reports: &[ArrayReport]) -> Vec<User> {
     let arrays: Vec<_> = reports.iter().flat_map(ArrayReport::uuids).collect();
-    let works = work_on(&arrays).into_iter();
-    let users = works.map(|work| User {
-        pid: Some(work.pid),
-        command: command_of(work.pid),
-        work: Some(work),
-    });
-    users.collect()
+    work_on(&arrays).into_iter().map(User::working).collect()
 }

@@ -40,6 +40,12 @@ impl From<Option<MemberIndex>> for PlaceWanted {
     }
 }
 
+impl std::fmt::Debug for dyn Managed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.devices()).finish()
+    }
+}
+
 /// The management of a target. The requests may run in another thread.
 pub trait Managed {
     /// Returns the devices that it counts on: members that are not out, journals, and spares.

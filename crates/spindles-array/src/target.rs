@@ -9,6 +9,12 @@ use spindles_device::queues::{Watch, WatchId};
 use spindles_device::{OpenError, TargetFacts};
 use spindles_engine::{Command, CommandError};
 
+impl std::fmt::Debug for dyn Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.facts().fmt(f)
+    }
+}
+
 /// Carries block requests. Belongs to one thread, which polls it.
 ///
 /// The target owns the bytes of a request from `submit` to the reply. Meanwhile `buffer` may show

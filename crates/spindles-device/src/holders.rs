@@ -2,7 +2,8 @@
 
 use crate::identity::{Identity, identity};
 use crate::notice::RunningJob;
-use rustix::fs::{major, minor};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, major, minor, open};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::collections::BTreeSet;
 use std::fs;
@@ -92,6 +93,26 @@ fn name_of(user: u32, table: &str) -> Option<&str> {
 }
 
 impl User {
+    /// A program that published this work.
+    #[must_use]
+    pub fn working(work: RunningJob) -> Self {
+        Self {
+            pid: Some(work.pid),
+            command: command_of(work.pid),
+            work: Some(work),
+        }
+    }
+
+    /// A program of which nothing is known.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self {
+            pid: None,
+            command: None,
+            work: None,
+        }
+    }
+
     /// A program without published work.
     pub fn silent(pid: u32) -> Self {
         Self {
@@ -100,6 +121,22 @@ impl User {
             work: None,
         }
     }
+}
+
+/// Returns true if another program holds a device exclusively.
+#[must_use]
+pub fn is_busy(device: &str) -> bool {
+    let Some(identity) = identity(device) else {
+        return false;
+    };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if matches!(identity, Identity::Block { .. }) {
+        return open(device, flags | OFlags::EXCL, Mode::empty()).err() == Some(Errno::BUSY);
+    }
+    let Ok(file) = open(device, flags, Mode::empty()) else {
+        return false;
+    };
+    flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
 /// Finds the programs that have locked these devices or have them open for writing. Omits programs

@@ -103,6 +103,23 @@ pub fn share_bytes(one: &str, other: &str) -> bool {
     same_device(&[one, other]).is_some()
 }
 
+/// Returns the absolute name of a device, which means the same in every working directory. Resolves
+/// links in its folder, but keeps a link to the device itself: links in `/dev/disk/by-id` survive
+/// when disks swap names. Returns any name that is not a path unchanged, such as an address or a
+/// bare name that does not exist here.
+#[must_use]
+pub fn absolute(device: &str) -> String {
+    let path = Path::new(device);
+    let is_path = || path.exists() || (device.contains('/') && !is_address(device));
+    let whole = || {
+        let name = path.file_name().filter(|_| is_path())?;
+        let folder = path.parent()?.to_owned();
+        let folder = Path::new(".").join(folder).canonicalize().ok()?;
+        folder.join(name).into_os_string().into_string().ok()
+    };
+    whole().unwrap_or_else(|| device.to_owned())
+}
+
 /// Returns a message that two names stand for the same bytes.
 pub fn same(first: &str, second: &str) -> String {
     if first == second {

@@ -12,10 +12,8 @@ use std::cmp::Ordering;
 const SLOTS_END_BYTES: u64 = SLOT_BYTES[1] + SUPERBLOCK_BYTES as u64;
 
 /// Devices by the records on them.
-pub(super) struct Gathered<'a> {
-    /// Members; `found` holds the contents of each.
-    pub(super) devices: Vec<&'a str>,
-    pub(super) found: Vec<Found>,
+pub(super) struct Gathered {
+    pub(super) members: Vec<Found>,
     pub(super) spares: Vec<Spare>,
     pub(super) journals: Vec<(String, JournalDevice)>,
     /// Messages about devices that are too small for a superblock and therefore left out.
@@ -24,79 +22,51 @@ pub(super) struct Gathered<'a> {
     pub(super) open: OpenOptions,
 }
 
-pub(super) fn gather<'a>(
-    all: &[&'a str],
-    open: &OpenOptions,
-) -> Result<Gathered<'a>, AssembleError> {
-    let mut found = look(all, open)?;
+pub(super) fn gather(all: &[&str], open: &OpenOptions) -> Result<Gathered, AssembleError> {
+    let mut members = look(all, open)?;
     let has_room = |found: &Found| found.bytes >= SLOTS_END_BYTES;
-    let some_have = found.iter().any(has_room);
-    let is_small = |found: &Found| some_have && !has_room(found);
-    let small = found.iter().filter(|found| is_small(found)).map(|found| {
+    let some_have = members.iter().any(has_room);
+    let small = members.extract_if(.., |found| some_have && !has_room(found));
+    let refused = small.map(|found| {
         format!(
             "{}: too small: it has {}, less than superblocks take; leave it out",
             found.name,
             SizeBytes(found.bytes)
         )
     });
-    let refused: Vec<String> = small.collect();
-    let (devices, kept): (Vec<&str>, Vec<Found>) = all
-        .iter()
-        .copied()
-        .zip(found)
-        .filter(|(_, found)| !is_small(found))
-        .unzip();
-    found = kept;
-    let devices = devices.as_slice();
-    let (members, spares) = set_apart(devices, &mut found, |found| {
-        found.spare().map(|record| Spare {
-            name: found.name.clone(),
+    let refused = refused.collect();
+    let spares = members.extract_if(.., |found| found.spare().is_some());
+    let spares = spares.filter_map(|found| {
+        Some(Spare {
+            record: found.spare()?.clone(),
             bytes: found.bytes,
-            record: record.clone(),
+            name: found.name,
         })
     });
-    let (members, journals) = set_apart(&members, &mut found, |found| {
-        let journal = found.journal_device()?;
-        Some((found.name.clone(), *journal))
+    let spares = spares.collect();
+    let journals = members.extract_if(.., |found| found.journal_device().is_some());
+    let journals = journals.filter_map(|found| {
+        let journal = *found.journal_device()?;
+        Some((found.name, journal))
     });
+    let journals = journals.collect();
     if members.is_empty() && !all.is_empty() {
         return Err(AssembleError::NoMembers {
             devices: all.join(", "),
         });
     }
-    let block_size = found.iter().find_map(Found::array);
-    let block_size = block_size.map(|array| array.block_size);
+    let array = members.iter().find_map(Found::array);
+    let open = OpenOptions {
+        block_size: array.map(|array| array.block_size),
+        ..open.clone()
+    };
     Ok(Gathered {
-        devices: members,
-        found,
+        members,
         spares,
         journals,
         refused,
-        open: OpenOptions {
-            block_size,
-            ..open.clone()
-        },
+        open,
     })
-}
-
-/// Takes out the devices whose record `says` recognizes, such as spares or journals.
-fn set_apart<'a, T>(
-    devices: &[&'a str],
-    found: &mut Vec<Found>,
-    says: impl Fn(&Found) -> Option<T>,
-) -> (Vec<&'a str>, Vec<T>) {
-    let mut apart = Vec::new();
-    let mut members = devices.to_vec();
-    found.retain(|found| {
-        let said = says(found);
-        if said.is_some() {
-            members.retain(|name| *name != found.name);
-        }
-        let is_member = said.is_none();
-        apart.extend(said);
-        is_member
-    });
-    (members, apart)
 }
 
 /// Refuses two devices with the same journal, just as two devices with the same member.

@@ -5,7 +5,7 @@ use super::described::{Described, knows};
 use super::opening::{Opening, read_found};
 use super::parts::{Candidate, Lost, innermost, leaves};
 use crate::errors::AssembleError;
-use spindles_array::{NodeId, Stack};
+use spindles_array::NodeId;
 use spindles_block::MemberSet;
 use spindles_device::random;
 use spindles_engine::{Command, Config, OpenError as EngineError};
@@ -203,7 +203,13 @@ impl Opening<'_> {
         let name = &report.name;
         let block_bytes = u64::from(described.assembly.array.block_size.bytes());
         let bytes = self.stack.blocks(node) * block_bytes;
-        let found = read_found_of_array(&mut self.stack, node, name, bytes, is_inner);
+        let of_it = format!("array '{name}'");
+        // An inner array holds the superblock of the outer array.
+        let found = if is_inner {
+            read_found(&mut self.stack, node, of_it, bytes)
+        } else {
+            Found::new(of_it, bytes, [Err(DecodeError::NotOurs); 2])
+        };
         if is_inner && found.record() == Err(DecodeError::NotOurs) {
             let why = format!("array '{name}' is empty: nothing was written to it yet{GOES_ON}");
             self.lost.push(Lost::new(&described.assembly, parts, why));
@@ -304,25 +310,5 @@ impl Opening<'_> {
                 })?;
         }
         Ok(())
-    }
-}
-
-/// Reads the superblock of the outer array from the contents of an inner one.
-fn read_found_of_array(
-    stack: &mut Stack,
-    node: NodeId,
-    name: &str,
-    bytes: u64,
-    is_inner: bool,
-) -> Found {
-    let name = format!("array '{name}'");
-    if is_inner {
-        read_found(stack, node, name, bytes)
-    } else {
-        Found::new(
-            name,
-            bytes,
-            [Err(DecodeError::NotOurs), Err(DecodeError::NotOurs)],
-        )
     }
 }

@@ -32,19 +32,12 @@ use spindles_device::{CloseError, OpenError, OpenOptions};
 use spindles_format::{ArrayRecord, AssembleError as ChooseError, Found, Uuid, choose, lost_runs};
 
 /// An assembled array.
+#[derive(Debug)]
 pub struct Assembled {
     /// The array, open for I/O.
     pub target: Box<dyn Target>,
     /// The array's report.
     pub report: ArrayReport,
-}
-
-impl std::fmt::Debug for Assembled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Assembled")
-            .field("report", &self.report)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The records on one device.
@@ -173,8 +166,7 @@ fn build_of(
     all_heard_of: &mut bool,
 ) -> Result<Build, AssembleError> {
     let Gathered {
-        devices,
-        found,
+        members,
         spares,
         journals,
         refused,
@@ -182,19 +174,18 @@ fn build_of(
     } = gather(devices, &options.open)?;
     refuse_copies(&journals)?;
     // For nested arrays this is known only once the inner arrays are open.
-    *all_heard_of = choose(&found).is_ok_and(|assembly| {
+    *all_heard_of = choose(&members).is_ok_and(|assembly| {
         let is_newer = |geometry| !may_be_newer(&assembly, &geometry).is_empty();
         assembly.array.parent == Uuid::NIL
             && understand(&assembly).is_ok_and(|(geometry, _)| !is_newer(geometry))
     });
-    let devices = devices.as_slice();
     let new = |open: &OpenOptions, look_only, left_out| {
         let options = AssembleOptions {
             open: open.clone(),
             ..options.clone()
         };
         let (mut opening, parts) =
-            Opening::begin(devices, &found, &journals, &options, look_only, change)?;
+            Opening::begin(&members, &journals, &options, look_only, change)?;
         opening.none_is_newer = none_is_newer;
         opening.left_out = left_out;
         let mut build =
@@ -227,42 +218,41 @@ fn build_of(
 /// Returns the record of the outermost array that some or all of these devices belong to, even if
 /// members are missing. Locks and writes nothing.
 pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, AssembleError> {
-    let open = OpenOptions::looking();
-    let gathered = gather(devices, &open)?;
-    let (devices, found) = (&gathered.devices, &gathered.found);
-    let options = looking(&gathered.open);
-    let (mut opening, parts) = Opening::begin(devices, found, &[], &options, true, None)?;
-    let parts = opening.open_inner(parts)?;
-    Ok(parts.iter().find_map(|part| part.found.array()).cloned())
+    inspect(devices, &OpenOptions::looking(), None, |_, parts, _| {
+        Ok(parts.iter().find_map(|part| part.found.array()).cloned())
+    })
 }
 
-/// Returns options for inspecting an array without using it.
-fn looking(open: &OpenOptions) -> AssembleOptions {
-    AssembleOptions {
-        open: open.clone(),
+/// Opens the inner arrays on these devices, for inspection by `look`. It gets the parts of the
+/// outermost array.
+fn inspect<T>(
+    devices: &[&str],
+    open: &OpenOptions,
+    change: Option<&Change>,
+    look: impl FnOnce(&mut Opening<'_>, &[Candidate], &Gathered) -> Result<T, AssembleError>,
+) -> Result<T, AssembleError> {
+    let gathered = gather(devices, open)?;
+    let options = AssembleOptions {
+        open: gathered.open.clone(),
         force: true,
         degraded: true,
         ..AssembleOptions::default()
-    }
+    };
+    let Gathered {
+        members, journals, ..
+    } = &gathered;
+    let (mut opening, parts) = Opening::begin(members, journals, &options, true, change)?;
+    let parts = opening.open_inner(parts)?;
+    look(&mut opening, &parts, &gathered)
 }
 
 /// Checks `change` against the superblocks only. Writes to no device, so another process may have
 /// the array open.
 pub(crate) fn may_become(devices: &[&str], change: &Change) -> Result<(), AssembleError> {
     let open = OpenOptions::looking();
-    let gathered = gather(devices, &open)?;
-    let options = looking(&gathered.open);
-    let (devices, found) = (&gathered.devices, &gathered.found);
-    let (mut opening, parts) = Opening::begin(
-        devices,
-        found,
-        &gathered.journals,
-        &options,
-        true,
-        Some(change),
-    )?;
-    let parts = opening.open_inner(parts)?;
-    opening.describe(&parts).map(drop)
+    inspect(devices, &open, Some(change), |opening, parts, _| {
+        opening.describe(parts).map(drop)
+    })
 }
 
 /// Describes the array on these devices from its superblocks, whether or not it can be opened.
@@ -272,32 +262,30 @@ pub(crate) fn describe(
     devices: &[&str],
     open: &OpenOptions,
 ) -> Result<Vec<ArrayReport>, AssembleError> {
-    let gathered = gather(devices, open)?;
-    let options = looking(&gathered.open);
-    let Gathered {
-        devices,
-        found,
-        journals,
-        ..
-    } = &gathered;
-    let (mut opening, parts) = Opening::begin(devices, found, journals, &options, true, None)?;
-    let parts = opening.open_inner(parts)?;
+    inspect(devices, open, None, describe_parts)
+}
+
+fn describe_parts(
+    opening: &mut Opening<'_>,
+    parts: &[Candidate],
+    gathered: &Gathered,
+) -> Result<Vec<ArrayReport>, AssembleError> {
     let lost = opening.lost.iter().filter_map(|lost| lost.report.clone());
     let lost: Vec<ArrayReport> = lost.collect();
     if parts.is_empty() && !lost.is_empty() {
         return Ok(lost);
     }
-    let described = opening.describe(&parts)?;
+    let described = opening.describe(parts)?;
     let (array, mut report) = (described.assembly.array, described.report);
     report.note_lost(&opening.stack.lost());
-    let listed = listed_lost(&mut opening.stack, &parts, array.bad_blocks_pages());
+    let listed = listed_lost(&mut opening.stack, parts, array.bad_blocks_pages());
     report.lost_bytes += match listed {
         None if array.bad_blocks_listed => report.bytes,
         listed => listed.unwrap_or(0) * u64::from(report.block_bytes),
     };
     let spares = gathered.spares.iter().map(SpareReport::of);
     report.spares.extend(spares);
-    report.refused.extend(gathered.refused);
+    report.refused.extend(gathered.refused.iter().cloned());
     Ok(vec![report])
 }
 

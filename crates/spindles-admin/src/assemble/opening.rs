@@ -93,8 +93,7 @@ pub(super) struct Opening<'a> {
 impl<'a> Opening<'a> {
     /// Opens the devices, without assembling them yet.
     pub(super) fn begin(
-        devices: &[&str],
-        looked: &[Found],
+        members: &[Found],
         journals: &[(String, JournalDevice)],
         options: &'a AssembleOptions,
         look_only: bool,
@@ -104,8 +103,7 @@ impl<'a> Opening<'a> {
         crate::dying::opening();
         let open = &options.open;
         let mut stack = Stack::new(open)?;
-        let devices = devices.iter().zip(looked);
-        let parts = devices.map(|(device, looked)| open_part(&mut stack, device, looked));
+        let parts = members.iter().map(|looked| open_part(&mut stack, looked));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let journals = journals.iter();
         let journals = journals.map(|(name, looked)| open_journal(&mut stack, name, looked));
@@ -129,13 +127,14 @@ impl<'a> Opening<'a> {
 }
 
 /// Opens a device that was found to be a member.
-fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Candidate, AssembleError> {
-    let node = add(stack, device)?;
-    let found = read_found(stack, node, device.to_owned(), looked.bytes);
+fn open_part(stack: &mut Stack, looked: &Found) -> Result<Candidate, AssembleError> {
+    let device = || looked.name.clone();
+    let node = add(stack, &looked.name)?;
+    let found = read_found(stack, node, device(), looked.bytes);
     // The device was a member a moment ago, so its new answer can't be trusted.
     if let (Err(error), Ok(_)) = (found.record(), looked.record()) {
         return Err(AssembleError::Died {
-            device: device.to_owned(),
+            device: device(),
             why: error.to_string(),
         });
     }
@@ -147,7 +146,7 @@ fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Candidat
         found,
         report: None,
         outdated: None,
-        leaves: vec![device.to_owned()],
+        leaves: vec![device()],
         asks: None,
     })
 }

@@ -26,3 +26,21 @@ pub struct AssembleOptions {
     /// Leave given spares unused.
     pub keep_spares: bool,
 }
+
+impl AssembleOptions {
+    /// Returns these options for reading only.
+    pub(crate) fn to_read(&self) -> Self {
+        let mut options = self.clone();
+        options.open.read_only = true;
+        options
+    }
+
+    /// Returns these options for an opening that only recovers from a crash.
+    pub(crate) fn to_recover(&self) -> Self {
+        Self {
+            only_recovers: true,
+            keep_spares: true,
+            ..self.clone()
+        }
+    }
+}

@@ -98,11 +98,9 @@ impl<'a> New<'a> {
     /// Examines all devices and plans the array.
     fn plan(expression: &'a Expression, options: &'a CreateOptions) -> Result<Self, CreateError> {
         let leaves = expression.leaves();
-        let Looked {
-            devices,
-            spares,
-            journal,
-        } = Looked::at(&leaves, options)?;
+        let mut devices = look_at_all(&leaves, options)?;
+        let mut spares = devices.split_off(leaves.len());
+        let journal = spares.split_off(options.spares.len()).pop();
         let sizes: Vec<u64> = devices.iter().map(|device| device.probe.bytes).collect();
         let mut planner = Planner::new(options, &sizes);
         let mut plan = planner.array(expression, &options.name, Uuid::NIL, false)?;
@@ -234,39 +232,24 @@ impl<'a> New<'a> {
     }
 }
 
-/// The devices of a new array before the creation.
-struct Looked {
-    devices: Vec<Device>,
-    spares: Vec<Device>,
-    journal: Option<Device>,
-}
-
-impl Looked {
-    fn at(leaves: &[&str], options: &CreateOptions) -> Result<Self, CreateError> {
-        let spares = options.spares.iter().chain(&options.journal);
-        let all: Vec<&str> = (leaves.iter().copied())
-            .chain(spares.map(String::as_str))
-            .collect();
-        if let Some((first, second)) = identity::same_device(&all) {
-            return Err(CreateError::SameDevice {
-                first: all[first].to_owned(),
-                second: all[second].to_owned(),
-            });
-        }
-        let devices = all.iter().map(|name| {
-            let device = Device::look(name, &options.open)?;
-            device.probe.check_blocks(options.block_size)?;
-            Ok::<_, CreateError>(device)
+/// Examines the devices of a new array: members, then spares, then the journal device.
+fn look_at_all(leaves: &[&str], options: &CreateOptions) -> Result<Vec<Device>, CreateError> {
+    let others = options.spares.iter().chain(&options.journal);
+    let all: Vec<&str> = (leaves.iter().copied())
+        .chain(others.map(String::as_str))
+        .collect();
+    if let Some((first, second)) = identity::same_device(&all) {
+        return Err(CreateError::SameDevice {
+            first: all[first].to_owned(),
+            second: all[second].to_owned(),
         });
-        let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
-        let mut spares = devices.split_off(leaves.len());
-        let journal = spares.split_off(options.spares.len()).pop();
-        Ok(Self {
-            devices,
-            spares,
-            journal,
-        })
     }
+    let devices = all.iter().map(|name| {
+        let device = Device::look(name, &options.open)?;
+        device.probe.check_blocks(options.block_size)?;
+        Ok(device)
+    });
+    devices.collect()
 }
 
 /// Checks that the user has permission to write to each existing device. The error names the first

@@ -272,24 +272,34 @@ impl<'a> Planner<'a> {
         records: &[DeviceRecord],
         names: &[String],
     ) -> Result<Geometry, CreateError> {
-        let block_size = self.options.block_size;
-        let chunk = self
-            .options
-            .chunk_bytes
-            .unwrap_or(u64::from(level.chunk_bytes));
-        let spec = Spec {
-            level,
-            layout,
-            chunk_blocks: chunk_blocks(chunk, block_size).map_err(CreateError::Geometry)?,
-            member_blocks: records.iter().map(DeviceRecord::data_blocks).collect(),
-        };
-        Geometry::new(&spec).map_err(|error| match error {
+        let blocks = records.iter().map(DeviceRecord::data_blocks).collect();
+        let geometry = self.geometry_of(level, layout, blocks);
+        geometry.map_err(|error| match error {
             GeometryError::MemberTooSmall { member, .. } => {
                 let at = usize::from(member.0);
                 let bytes = records[at].device_bytes;
                 self.no_room(level, layout, records.len(), &names[at], bytes)
             }
             error => CreateError::Geometry(error),
+        })
+    }
+
+    fn chunk_bytes(&self, level: &Level) -> u64 {
+        let chunk = self.options.chunk_bytes;
+        chunk.unwrap_or(u64::from(level.chunk_bytes))
+    }
+
+    fn geometry_of(
+        &self,
+        level: &'static Level,
+        layout: Option<Layout>,
+        member_blocks: Vec<u64>,
+    ) -> Result<Geometry, GeometryError> {
+        Geometry::new(&Spec {
+            level,
+            layout,
+            chunk_blocks: chunk_blocks(self.chunk_bytes(level), self.options.block_size)?,
+            member_blocks,
         })
     }
 
@@ -303,19 +313,7 @@ impl<'a> Planner<'a> {
         bytes: u64,
     ) -> CreateError {
         let block_size = self.options.block_size;
-        let chunk = self.options.chunk_bytes;
-        let chunk = chunk.unwrap_or(u64::from(level.chunk_bytes));
-        let chunk_blocks = match chunk_blocks(chunk, block_size) {
-            Ok(blocks) => blocks,
-            Err(error) => return CreateError::Geometry(error),
-        };
-        let spec = Spec {
-            level,
-            layout,
-            chunk_blocks,
-            member_blocks: vec![0; members],
-        };
-        let blocks = match Geometry::new(&spec) {
+        let blocks = match self.geometry_of(level, layout, vec![0; members]) {
             Err(GeometryError::MemberTooSmall { blocks_min, .. }) => blocks_min,
             Err(error) => return CreateError::Geometry(error),
             Ok(_) => 1,
@@ -325,7 +323,7 @@ impl<'a> Planner<'a> {
         let part = format!(
             " for a member of {} with chunks of {}",
             level.name,
-            SizeBytes(chunk)
+            SizeBytes(self.chunk_bytes(level))
         );
         TooSmall::new(device, bytes, needed_bytes)
             .with_part(part, " or a smaller --chunk")
