@@ -40,9 +40,8 @@ pub(crate) fn look_at_new(
     are_others(devices, new)?;
     // Check this first: if the array's server has a device open, no other check can read it.
     refuse_own(devices, new, to, overwrite)?;
-    let block_size = devices
-        .iter()
-        .find_map(|device| Some(glance(device)?.array()?.block_size));
+    let block_size_of = |device: &&str| Some(glance(device)?.array()?.block_size);
+    let block_size = devices.iter().find_map(block_size_of);
     for device in new {
         let probe = create::look(device, open)?;
         block_size.map_or(Ok(()), |block_size| probe.check_blocks(block_size))?;

@@ -183,9 +183,8 @@ fn check_already_grown(
             members,
         });
     }
-    let before = already
-        .iter()
-        .find_map(|device| was_before(device, already.len()));
+    let mut devices = already.iter();
+    let before = devices.find_map(|device| was_before(device, already.len()));
     before.map_or(Ok(()), |(device, member)| {
         let role = OwnRole::Member(member);
         Err(ChangeError::Own {
@@ -328,10 +327,8 @@ fn as_large(mut grown: Grown, error: AssembleError) -> Result<Grown, ChangeError
 
 /// Returns the device names of members.
 fn named(report: &ArrayReport, members: MemberSet) -> Vec<String> {
-    members
-        .iter()
-        .map(|member| report.name_of(member))
-        .collect()
+    let members = members.iter();
+    members.map(|member| report.name_of(member)).collect()
 }
 
 /// Splits the new devices into those that a stopped growth already made members, and the others. So
@@ -375,11 +372,8 @@ fn said_by(device: &str) -> Option<(ArrayRecord, DeviceRecord)> {
 /// Returns true if a device took a place in this growth, but the array never recorded it. No data
 /// has moved yet, so the device holds none.
 fn is_left_over(report: &ArrayReport, device: &str) -> Result<bool, ChangeError> {
-    if report
-        .growing
-        .as_ref()
-        .is_none_or(|growing| growing.moved_bytes > 0)
-    {
+    let growing = report.growing.as_ref();
+    if growing.is_none_or(|growing| growing.moved_bytes > 0) {
         return Ok(false);
     }
     probe::Probe::open(device)?;
@@ -388,12 +382,10 @@ fn is_left_over(report: &ArrayReport, device: &str) -> Result<bool, ChangeError>
 
 /// Returns true if a device says that it is new in the growth of this array.
 fn is_of_growth(device: &str, report: &ArrayReport) -> bool {
-    let growing = report.growing.as_ref();
-    growing
-        .zip(said_by(device))
-        .is_some_and(|(growing, (array, of))| {
-            array.uuid == report.uuid && usize::from(of.member.0) >= growing.members
-        })
+    let growing = report.growing.as_ref().zip(said_by(device));
+    growing.is_some_and(|(growing, (array, of))| {
+        array.uuid == report.uuid && usize::from(of.member.0) >= growing.members
+    })
 }
 
 /// Returns true if an array has the shape asked for, or is growing to it.
@@ -432,10 +424,9 @@ pub fn abort<'a>(
             let known = served.devices();
             // The server closes it in order, so no resync is needed.
             while_closed(served, Restructure::default(), move |devices, options| {
-                let left_out = known
-                    .iter()
-                    .map(String::as_str)
-                    .filter(|device| !devices.contains(device) && is_of_growth(device, &report));
+                let is_left_out =
+                    |device: &&str| !devices.contains(device) && is_of_growth(device, &report);
+                let left_out = known.iter().map(String::as_str).filter(is_left_out);
                 let devices: Vec<&str> = devices.iter().copied().chain(left_out).collect();
                 let aborted = abort_on(&devices, &options.open, &mut |_, _| true)?;
                 Ok((None, aborted))

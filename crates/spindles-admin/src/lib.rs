@@ -4,6 +4,9 @@
 pub mod assemble;
 pub mod attach;
 mod away;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 pub mod configuration;
 pub mod copy;
 pub mod create;
@@ -33,3 +36,6 @@ pub mod survey;
 pub mod wipe;
 
 pub use spindles_format::Uuid;
+
+#[cfg(test)]
+extern crate self as spindles_admin;

@@ -252,16 +252,14 @@ pub fn add<'a>(
 
 /// Returns the members that went out because of too many read or write errors.
 fn doubtful_members(target: &dyn Managed) -> MemberSet {
+    let reasons = [OutReason::TooManyErrors, OutReason::TooManyBadBlocks];
+    let is_doubtful = |state| match state {
+        Member::Missing { reason } => reason.is_some_and(|reason| reasons.contains(&reason)),
+        Member::Active | Member::Rebuilding { .. } => false,
+    };
     let members = target.status().map(|status| status.members);
-    let doubtful = members.into_iter().flatten().filter(|member| {
-        let Member::Missing { reason } = member.state else {
-            return false;
-        };
-        matches!(
-            reason,
-            Some(OutReason::TooManyErrors | OutReason::TooManyBadBlocks)
-        )
-    });
+    let doubtful = members.into_iter().flatten();
+    let doubtful = doubtful.filter(|member| is_doubtful(member.state));
     doubtful.map(|doubtful| doubtful.member).collect()
 }
 

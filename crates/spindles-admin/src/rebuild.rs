@@ -537,15 +537,11 @@ fn is_spoilt(lost: &Lost) -> bool {
 fn returning(build: &Build) -> Vec<String> {
     let arrays = build.report.arrays();
     let devices = arrays.iter().flat_map(|array| &array.returning);
-    let of_arrays = build
-        .lost
-        .iter()
-        .filter(|lost| lost.standing == Standing::Returning);
     let devices = devices.map(|(_, device)| device);
-    devices
-        .chain(of_arrays.flat_map(|lost| &lost.leaves))
-        .cloned()
-        .collect()
+    let of_arrays = build.lost.iter();
+    let of_arrays = of_arrays.filter(|lost| lost.standing == Standing::Returning);
+    let of_arrays = of_arrays.flat_map(|lost| &lost.leaves);
+    devices.chain(of_arrays).cloned().collect()
 }
 
 /// Determines the replacement and checks that it fits the vacant place.
@@ -619,11 +615,8 @@ fn with_new_device(lost: &Lost, device: &str) -> Option<Expression> {
     let is_device = |name: &String| lost.leaves.contains(name);
     // A stopped rebuild may already have made it a member.
     let is_member = lost.leaves.iter().any(|leaf| leaf == device);
-    let new = lost
-        .members
-        .iter()
-        .filter(|member| member.is_none())
-        .count();
+    let vacant = lost.members.iter().filter(|member| member.is_none());
+    let new = vacant.count();
     let members = lost.members.iter().map(|member| match member {
         Some(name) => is_device(name).then(|| Expression::Leaf(name.clone())),
         None => Some(Expression::Leaf(device.to_owned())),

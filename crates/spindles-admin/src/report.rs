@@ -394,10 +394,7 @@ impl ArrayReport {
                 Member::Rebuilding { mark } => Some(mark.0 * block_bytes),
                 Member::Missing { .. } => {
                     if let MemberReport::Device { .. } = found {
-                        *found = MemberReport::Missing {
-                            out_since: None,
-                            held_out: false,
-                        };
+                        *found = MemberReport::UNSEEN;
                     }
                     continue;
                 }
@@ -560,6 +557,12 @@ pub enum MemberReport {
 }
 
 impl MemberReport {
+    /// A missing member that the array still counts on.
+    pub(crate) const UNSEEN: Self = Self::Missing {
+        out_since: None,
+        held_out: false,
+    };
+
     /// Returns true if the member provides no data: it is missing, or a failed array.
     #[must_use]
     pub fn is_lost(&self) -> bool {
@@ -606,30 +609,24 @@ pub enum Health {
 
 #[cfg(test)]
 mod tests {
-    use crate::assemble::{AssembleOptions, assemble};
-    use crate::create::{CreateOptions, create};
-    use spindles_layout::Expression;
+    use crate::assemble::AssembleOptions;
+    use crate::common::Devices;
+    use crate::create::CreateOptions;
 
     /// The engine is newer than superblocks that were read before a spare took a place. Its answer
     /// wins, for a device's name and for its state.
     #[test]
     fn a_new_member_is_reported_under_its_own_name() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let devices = ["old", "other", "spare"].map(|name| {
-            let path = folder.path().join(name);
-            let file = std::fs::File::create(&path).expect("a file");
-            file.set_len(8 << 20).expect("its length");
-            path.into_os_string().into_string().expect("UTF-8")
-        });
-        let [old, other, spare] = devices.each_ref().map(String::as_str);
-        let expression = Expression::parse(&format!("raid1({old},{other})"));
+        let names = ["old", "other", "spare"];
+        let devices = Devices::new(&names, 8 << 20);
+        let paths = names.map(|name| devices.path(name));
+        let [old, other, spare] = paths.each_ref().map(String::as_str);
         let options = CreateOptions {
             spares: vec![spare.to_owned()],
             ..CreateOptions::new("pool")
         };
-        let created = create(&expression.expect("one"), &options, &mut |_, _| true);
-        created.expect("it is created");
-        let assembled = assemble(&[old, other, spare], &AssembleOptions::default());
+        devices.create("raid1(old,other)", &options);
+        let assembled = devices.assemble(&names, &AssembleOptions::default());
         let assembled = assembled.expect("it is there");
         let (mut report, mut target) = (assembled.report, assembled.target);
         assert_eq!(

@@ -77,25 +77,22 @@ pub fn clear_errors<'a>(
     }
     let counted = |place: &&(Uuid, ClearedErrors)| !place.1.errors.is_empty();
     let mut to_clear = BTreeMap::<Uuid, MemberSet>::new();
-    for (array, it) in places.iter().filter(counted) {
+    for (array, place) in places.iter().filter(counted) {
         let members = to_clear.entry(*array).or_default();
-        *members = members.with(it.member);
+        *members = members.with(place.member);
     }
     if !to_clear.is_empty() {
         let change = Change::ClearErrors(to_clear);
         host.change(&options, &change)?.close()?;
         let left = self::places(&host.look(&options)?.report, device);
         // Reads during the opening may have counted again.
-        if places
-            .iter()
-            .filter(counted)
-            .any(|place| left.contains(place))
-        {
+        let mut cleared = places.iter().filter(counted);
+        if cleared.any(|place| left.contains(place)) {
             let array = report.name;
             return Err(ChangeError::NotRecorded { array });
         }
     }
-    Ok(places.into_iter().map(|(_, it)| it).collect())
+    Ok(places.into_iter().map(|(_, place)| place).collect())
 }
 
 /// Returns the member with a device and the inner arrays around it, the innermost first, each with
@@ -105,8 +102,8 @@ fn places(report: &ArrayReport, device: Option<&str>) -> Vec<(Uuid, ClearedError
         device.is_none_or(|device| name == device || identity::share_bytes(name, device))
     };
     let mut places = Vec::new();
-    for (member, it) in (0..).map(MemberIndex).zip(&report.members) {
-        let (name, errors) = match it {
+    for (place, member) in (0..).map(MemberIndex).zip(&report.members) {
+        let (name, errors) = match member {
             MemberReport::Device { name, errors, .. } if is_it(name) => {
                 (Some(name.clone()), *errors)
             }
@@ -122,7 +119,7 @@ fn places(report: &ArrayReport, device: Option<&str>) -> Vec<(Uuid, ClearedError
         };
         let cleared = ClearedErrors {
             array: report.name.clone(),
-            member,
+            member: place,
             device: name,
             errors,
             block_bytes: report.block_bytes,

@@ -59,13 +59,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     )?;
     let mut array = match whose {
         For::All => None,
-        For::Array(host) => {
-            let looking = AssembleOptions {
-                force: true,
-                ..AssembleOptions::default()
-            };
-            Some(host.look(&looking)?)
-        }
+        For::Array(host) => Some(host.look(&AssembleOptions::forced())?),
     };
     let labels = PlannedLabels::plan(devices, array.as_ref(), overwrite)?;
     for device in devices {
@@ -230,10 +224,6 @@ pub enum Removed {
 /// that also serves other arrays stays a spare of those. Errors come before the first write, unless
 /// the operating system refused a write.
 pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, ChangeError> {
-    let looking = AssembleOptions {
-        force: true,
-        ..AssembleOptions::default()
-    };
     let mut spares = Vec::new();
     for device in devices {
         // A server has its spares open, like its members; don't wait for these.
@@ -252,7 +242,8 @@ pub fn remove(devices: &[&str], of: Option<Host<'_>>) -> Result<Vec<Removed>, Ch
     }
     // All devices were checked above to be spares. A member among them would make this opening fail
     // with a less useful error.
-    let mut array = of.map(|host| host.look(&looking)).transpose()?;
+    let array = of.map(|host| host.look(&AssembleOptions::forced()));
+    let mut array = array.transpose()?;
     let mut left = Vec::new();
     for (device, spare) in devices.iter().zip(spares) {
         let name = || (*device).to_owned();

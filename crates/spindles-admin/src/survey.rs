@@ -36,17 +36,15 @@ pub struct Survey {
 impl Survey {
     /// Notes that devices which the array lacks may be present.
     pub fn note_hidden_devices(&mut self) {
-        for report in &mut self.reports {
-            report.note_hidden_devices();
-        }
+        let reports = self.reports.iter_mut();
+        reports.for_each(ArrayReport::note_hidden_devices);
     }
 
     /// Notes that missing members are elsewhere: they were not given, or a server has them and does
     /// not answer.
     pub fn note_members_elsewhere(&mut self) {
-        self.reports
-            .iter_mut()
-            .for_each(ArrayReport::note_members_elsewhere);
+        let reports = self.reports.iter_mut();
+        reports.for_each(ArrayReport::note_members_elsewhere);
     }
 
     /// Returns the worst health of the reports.

@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
 
+use crate::common::place;
 use spindles_admin::scratch::{self, ScratchOptions};
 use spindles_array::Target;
-use spindles_block::{BlockIndex, BufferSlice, Operation, Request};
+use spindles_block::{BlockIndex, Operation, Request};
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_layout::Expression;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -56,10 +57,7 @@ fn allocations(target: &mut dyn Target, requests: u64) -> u64 {
             operation,
             block: BlockIndex(token * 7919 % places),
             blocks: 1 + u32::try_from(token * 31 % u64::from(blocks)).unwrap(),
-            buffer: BufferSlice {
-                buffer,
-                first_block: 0,
-            },
+            buffer: place(buffer),
         };
         if token >= depth {
             assert_eq!(target.poll(true).unwrap().result, Ok(()));

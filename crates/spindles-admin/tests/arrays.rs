@@ -8,7 +8,7 @@
 
 use crate::common;
 
-use common::{Loop, pattern, run, skip};
+use common::{Loop, pattern, place, run, skip};
 use spindles_admin::scratch::{self, ScratchOptions};
 use spindles_array::Target;
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Operation, Reply, Request};
@@ -271,10 +271,7 @@ fn real_errors_are_read_around() {
         let expression = Expression::parse(&format!("raid1({},mem:1M)", device.0)).unwrap();
         let mut target = scratch::open(&expression, &options(io)).unwrap();
         let buffer = target.allocate(256);
-        let all = BufferSlice {
-            buffer,
-            first_block: 0,
-        };
+        let all = place(buffer);
         let data = pattern(4, 1 << 20);
         target.buffer_mut(buffer).copy_from_slice(&data);
         run(target.as_mut(), Operation::Write { fua: true }, 0, 256, all).unwrap();

@@ -9,7 +9,7 @@
 
 use crate::common;
 
-use common::{Loop, pattern, run, skip};
+use common::{Loop, pattern, place, run, skip};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use spindles_admin::create::{CreateOptions, create};
 use spindles_array::{Stack, Target, open_device};
@@ -23,13 +23,6 @@ use std::path::Path;
 const BYTES: u64 = 4 << 20;
 const QUEUES: [IoChoice; 2] = [IoChoice::Uring, IoChoice::Threads];
 const SIZES: [BlockSize; 2] = [BlockSize::B512, BlockSize::B4096];
-
-fn place(buffer: spindles_block::BufferId) -> BufferSlice {
-    BufferSlice {
-        buffer,
-        first_block: 0,
-    }
-}
 
 /// Checks all properties of a device that keeps its contents.
 fn check_contents(target: &mut dyn Target) {

@@ -3,12 +3,13 @@
 //! changes no byte. In the end the contents, the redundancy and the superblocks are right.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use crate::common::place;
 use spindles_admin::assemble::{AssembleOptions, assemble};
 use spindles_admin::create::{CreateOptions, create};
 use spindles_admin::grow;
 use spindles_admin::spare::{self, For};
 use spindles_array::{PlaceWanted, Target};
-use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
+use spindles_block::{BlockIndex, BufferId, Operation, Request};
 use spindles_device::{Examined, OpenOptions};
 use spindles_engine::{ArrayState, Member, Repair, Scrub};
 use spindles_format::ChecksumKind;
@@ -100,7 +101,7 @@ impl World {
             drawn: 1,
         };
         let members = if level == "raid5" { 3 } else { 2 };
-        let members: Vec<String> = ALL[..members].iter().map(|it| world.path(it)).collect();
+        let members: Vec<String> = ALL[..members].iter().map(|name| world.path(name)).collect();
         let expression = Expression::parse(&format!("{level}({})", members.join(","))).unwrap();
         let options = CreateOptions {
             checksum: Some(checksum),
@@ -139,10 +140,7 @@ impl World {
     }
 
     fn run(&mut self, operation: Operation, block: usize, blocks: u32) {
-        let buffer = BufferSlice {
-            buffer: self.buffer.unwrap(),
-            first_block: 0,
-        };
+        let buffer = place(self.buffer.unwrap());
         let request = Request {
             token: 1,
             operation,
@@ -180,7 +178,7 @@ impl World {
             let buffer = self.buffer.unwrap();
             let blocks = self.target().buffer(buffer).chunks(4096);
             for (block, (held, byte)) in (first..).zip(blocks.zip(bytes)) {
-                let is_right = held.iter().all(|it| it == byte);
+                let is_right = held.iter().all(|own| own == byte);
                 assert!(is_right, "block {block} is wrong: {why}");
             }
         }
@@ -198,7 +196,7 @@ impl World {
 
     /// Starts the first change, from the state that it needs.
     fn first(&mut self, first: First) {
-        let [m1, x] = ["m1", "x"].map(|it| self.path(it));
+        let [m1, x] = ["m1", "x"].map(|name| self.path(name));
         self.write(200);
         match first {
             First::Replace => {
@@ -225,7 +223,7 @@ impl World {
             }
             First::Grow => {
                 self.target.take().unwrap().close().unwrap();
-                let devices = ["m0", "m1", "m2"].map(|it| self.path(it));
+                let devices = ["m0", "m1", "m2"].map(|name| self.path(name));
                 let devices = devices.each_ref().map(String::as_str);
                 let target = grow::begin(&devices, &x, &OpenOptions::default()).unwrap();
                 self.begin(target);

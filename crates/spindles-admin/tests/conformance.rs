@@ -6,7 +6,7 @@
 
 use crate::common;
 
-use common::run;
+use common::{place, run};
 use spindles_admin::assemble::{AssembleOptions, assemble};
 use spindles_block::{BufferSlice, Operation};
 use spindles_device::{IoChoice, OpenOptions};
@@ -57,10 +57,7 @@ fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
     let block_bytes = usize::try_from(run_options.block_size.bytes()).unwrap();
     let buffer = target.allocate(64);
     for step in &trace.steps {
-        let place = BufferSlice {
-            buffer,
-            first_block: 0,
-        };
+        let place = place(buffer);
         let length = usize::try_from(step.blocks).unwrap() * block_bytes;
         let place = match step.operation {
             Operation::Read | Operation::Write { .. } => place,

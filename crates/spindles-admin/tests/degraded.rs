@@ -4,68 +4,21 @@
 
 use crate::common;
 
-use common::run;
-use spindles_admin::assemble::{ArrayReport, AssembleError, AssembleOptions, Assembled, assemble};
-use spindles_admin::create::{CreateOptions, create};
+use common::{Devices, degraded, place, read_only, run, strs};
+use spindles_admin::assemble::{ArrayReport, AssembleError, AssembleOptions};
+use spindles_admin::create::CreateOptions;
 use spindles_admin::grow;
 use spindles_admin::reading::assemble_to_read;
 use spindles_admin::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use spindles_admin::settings::set_degraded_writes;
 use spindles_array::{Target, await_resync, positions};
-use spindles_block::{BlockSize, BufferSlice, Operation};
+use spindles_block::{BlockSize, Operation};
 use spindles_device::OpenOptions;
 use spindles_format::ChecksumKind;
 use spindles_layout::Expression;
 use std::fs::{self, File};
 
-/// A folder with devices.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new(names: &[&str]) -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
-        for name in names {
-            let file = File::create(folder.path(name)).unwrap();
-            file.set_len(8 << 20).unwrap();
-        }
-        folder
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn create(&self, text: &str, options: &CreateOptions) {
-        create(&self.expression(text), options, &mut |_, _| true).unwrap();
-    }
-
-    /// Returns an expression such as `raid5(a,b,c)` with the devices of this folder, whose names
-    /// have one letter.
-    fn expression(&self, text: &str) -> Expression {
-        let mut whole = String::new();
-        let letters: Vec<char> = text.chars().collect();
-        for (at, letter) in letters.iter().enumerate() {
-            let ends = matches!(letters.get(at + 1), Some(',' | ')'));
-            let begins = at > 0 && matches!(letters[at - 1], '(' | ',');
-            if begins && ends {
-                whole.push_str(&self.path(&letter.to_string()));
-            } else {
-                whole.push(*letter);
-            }
-        }
-        Expression::parse(&whole).unwrap()
-    }
-
-    fn assemble(
-        &self,
-        names: &[&str],
-        options: &AssembleOptions,
-    ) -> Result<Assembled, AssembleError> {
-        let paths: Vec<String> = names.iter().map(|name| self.path(name)).collect();
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        assemble(&paths, options)
-    }
-
+impl Devices {
     /// Writes `byte` to the beginning of the array, and closes it or lets it crash.
     fn write(&self, names: &[&str], options: &AssembleOptions, byte: u8, closes: bool) {
         self.write_at(names, options, byte, 0, BLOCKS, closes);
@@ -83,12 +36,8 @@ impl Folder {
         let mut target = self.assemble(names, options).unwrap().target;
         let buffer = target.allocate(blocks);
         target.buffer_mut(buffer).fill(byte);
-        let place = BufferSlice {
-            buffer,
-            first_block: 0,
-        };
         let write = Operation::Write { fua: true };
-        run(target.as_mut(), write, block, blocks, place).unwrap();
+        run(target.as_mut(), write, block, blocks, place(buffer)).unwrap();
         if closes {
             target.close().unwrap();
         }
@@ -98,7 +47,7 @@ impl Folder {
     fn rot(&self, name: &str, byte: u8) {
         let mut bytes = fs::read(self.path(name)).unwrap();
         let blocks = bytes.chunks_exact_mut(4096);
-        let mut blocks = blocks.filter(|block| block.iter().all(|it| *it == byte));
+        let mut blocks = blocks.filter(|block| block.iter().all(|own| *own == byte));
         let Some(block) = blocks.nth(4) else {
             return;
         };
@@ -110,33 +59,16 @@ impl Folder {
     fn read(&self, names: &[&str], options: &AssembleOptions) -> Option<u8> {
         let mut target = self.assemble(names, options).unwrap().target;
         let buffer = target.allocate(BLOCKS);
-        let place = BufferSlice {
-            buffer,
-            first_block: 0,
-        };
-        let read = run(target.as_mut(), Operation::Read, 0, BLOCKS, place);
+        let read = run(target.as_mut(), Operation::Read, 0, BLOCKS, place(buffer));
         let bytes = target.buffer(buffer);
         let same = bytes.iter().all(|byte| *byte == bytes[0]);
         let byte = bytes[0];
         target.close().unwrap();
         read.ok().filter(|()| same).map(|()| byte)
     }
-
-    /// Returns the contents of the folder, for comparison.
-    fn contents(&self) -> Vec<(String, Vec<u8>)> {
-        let files = fs::read_dir(self.0.path()).unwrap();
-        let mut contents: Vec<_> = files
-            .map(|entry| entry.unwrap())
-            .map(|entry| {
-                let name = entry.file_name().into_string().unwrap();
-                (name, fs::read(entry.path()).unwrap())
-            })
-            .collect();
-        contents.sort_unstable();
-        contents
-    }
 }
 
+const BYTES: u64 = 8 << 20;
 /// The number of blocks written: some stripes.
 const BLOCKS: u32 = 128;
 
@@ -148,16 +80,6 @@ fn options() -> CreateOptions {
     }
 }
 
-fn read_only() -> AssembleOptions {
-    AssembleOptions {
-        open: OpenOptions {
-            read_only: true,
-            ..OpenOptions::default()
-        },
-        ..AssembleOptions::default()
-    }
-}
-
 /// The outer array's superblock is on the lost member, and the inner array was not closed. Both
 /// arrays are still identified, even by a reader.
 #[test]
@@ -166,7 +88,7 @@ fn an_unclean_degraded_inner_array_is_recognized() {
     let expressions = ["raid0(raid5(a,b,c),d)", "raid1(raid6(a,b,c,d),e)"];
     for expression in expressions {
         let names = &["a", "b", "c", "d", "e"][..=expression.matches(',').count()];
-        let folder = Folder::new(names);
+        let folder = Devices::new(names, BYTES);
         folder.create(expression, &options());
         let writing = AssembleOptions::default();
         folder.write(names, &writing, 0x5a, false);
@@ -183,15 +105,8 @@ fn an_unclean_degraded_inner_array_is_recognized() {
     }
 }
 
-fn degraded() -> AssembleOptions {
-    AssembleOptions {
-        degraded: true,
-        ..AssembleOptions::default()
-    }
-}
-
 /// Returns the refusal to write without `degraded`, having checked that no byte changed.
-fn refusal(folder: &Folder, names: &[&str]) -> Option<AssembleError> {
+fn refusal(folder: &Devices, names: &[&str]) -> Option<AssembleError> {
     let before = folder.contents();
     let refusal = folder.assemble(names, &AssembleOptions::default()).err()?;
     let asks = matches!(
@@ -203,7 +118,7 @@ fn refusal(folder: &Folder, names: &[&str]) -> Option<AssembleError> {
     Some(refusal)
 }
 
-fn is_refused(folder: &Folder, names: &[&str]) -> bool {
+fn is_refused(folder: &Devices, names: &[&str]) -> bool {
     refusal(folder, names).is_some()
 }
 
@@ -243,15 +158,16 @@ fn unclean_data_of_absent_members_is_not_discarded_without_consent() {
         ),
     ] {
         let all = &["a", "b", "c", "d", "e"][..=expression.matches(',').count()];
-        let folder = Folder::new(all);
+        let folder = Devices::new(all, BYTES);
         folder.create(expression, &options());
         let asks = AssembleOptions::default();
         folder.write(all, &asks, 1, true);
         folder.write(all, &asks, 2, false);
         // No other opening needs confirmation, and durable data is read.
         let report = folder.assemble(left, &read_only()).unwrap().report;
-        let lacks = |it: &&ArrayReport| {
-            it.name == array && !it.clean && positions(it.given_up.last_writes) == missing
+        let lacks = |report: &&ArrayReport| {
+            let last_writes = positions(report.given_up.last_writes);
+            report.name == array && !report.clean && last_writes == missing
         };
         assert!(
             report.arrays().iter().any(lacks),
@@ -295,7 +211,7 @@ fn a_crash_needs_no_consent_if_nothing_is_discarded() {
         ("raid1(raid5(a,b,c),d)", &["a", "c", "d"], &allowed),
     ] {
         let all = &["a", "b", "c", "d"][..=expression.matches(',').count()];
-        let folder = Folder::new(all);
+        let folder = Devices::new(all, BYTES);
         folder.create(expression, options);
         let asks = AssembleOptions::default();
         folder.write(all, &asks, 1, true);
@@ -310,7 +226,7 @@ fn a_crash_needs_no_consent_if_nothing_is_discarded() {
 /// both.
 #[test]
 fn a_refusal_names_everything_that_would_be_discarded() {
-    let folder = Folder::new(&["a", "b", "c", "d"]);
+    let folder = Devices::new(&["a", "b", "c", "d"], BYTES);
     folder.create("raid6(a,b,c,d)", &options());
     let asks = AssembleOptions::default();
     folder.write(&["a", "b", "c", "d"], &asks, 1, false);
@@ -346,7 +262,7 @@ fn possibly_newer_data_needs_consent_before_any_write() {
         ("raid5(raid1(a,b),c,d)", &["a", "b", "c"], false),
     ] {
         let all = &["a", "b", "c", "d"][..=expression.matches(',').count()];
-        let folder = Folder::new(all);
+        let folder = Devices::new(all, BYTES);
         folder.create(expression, &options());
         folder.write(all, &AssembleOptions::default(), 1, true);
         let looked = folder.assemble(left, &read_only()).unwrap().report;
@@ -372,7 +288,7 @@ fn possibly_newer_data_needs_consent_before_any_write() {
 /// The history of a present device is known, whatever its fate, so no confirmation is required.
 #[test]
 fn present_members_need_no_consent() {
-    let folder = Folder::new(&["a", "b"]);
+    let folder = Devices::new(&["a", "b"], BYTES);
     folder.create("raid1(a,b)", &options());
     let old = fs::read(folder.path("b")).unwrap();
     let both = AssembleOptions::default();
@@ -393,10 +309,10 @@ fn an_array_that_allows_degraded_writes_needs_no_consent() {
         degraded_writes: true,
         ..options()
     };
-    let folder = Folder::new(&["a", "b", "c", "d"]);
+    let folder = Devices::new(&["a", "b", "c", "d"], BYTES);
     folder.create("raid0(raid1(a,b),raid1(c,d))", &own);
-    let paths: Vec<String> = ["a", "b", "c", "d"].map(|name| folder.path(name)).into();
-    let all: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let paths = folder.paths(&["a", "b", "c", "d"]);
+    let all = strs(&paths);
     let set = |devices: &[&str], options: &AssembleOptions, allowed| {
         set_degraded_writes(devices, options, allowed).map(drop)
     };
@@ -417,7 +333,7 @@ fn an_array_that_allows_degraded_writes_needs_no_consent() {
 /// before anything is recorded, and does not continue the growth.
 #[test]
 fn a_read_only_opening_does_not_advance_a_growth() {
-    let folder = Folder::new(&["a", "b", "c", "d"]);
+    let folder = Devices::new(&["a", "b", "c", "d"], BYTES);
     let small = CreateOptions {
         chunk_bytes: Some(16 << 10),
         ..options()
@@ -425,8 +341,8 @@ fn a_read_only_opening_does_not_advance_a_growth() {
     folder.create("raid5(a,b,c)", &small);
     let writing = AssembleOptions::default();
     folder.write(&["a", "b", "c"], &writing, 0x5a, true);
-    let paths: Vec<String> = ["a", "b", "c", "d"].map(|name| folder.path(name)).into();
-    let all: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let paths = folder.paths(&["a", "b", "c", "d"]);
+    let all = strs(&paths);
     let mut target = grow::begin(&all[..3], all[3], &OpenOptions::default()).unwrap();
     let moved = |target: &dyn Target| {
         let status = target.status().unwrap();
@@ -442,8 +358,8 @@ fn a_read_only_opening_does_not_advance_a_growth() {
     };
     let left = ["a", "c", "d"];
     let before = grown(&left).unwrap();
-    let paths: Vec<String> = left.map(|name| folder.path(name)).into();
-    let devices: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let paths = folder.paths(&left);
+    let devices = strs(&paths);
     let mut messages = Vec::new();
     let contents = folder.contents();
     let mut tell = |line: String| {
@@ -483,7 +399,7 @@ fn a_read_only_opening_does_not_advance_a_growth() {
 /// If the absent members may be newer, reading a crashed array writes nothing.
 #[test]
 fn reading_half_an_unclean_mirror_writes_nothing() {
-    let folder = Folder::new(&["a", "b"]);
+    let folder = Devices::new(&["a", "b"], BYTES);
     folder.create("raid1(a,b)", &options());
     folder.write(&["a", "b"], &AssembleOptions::default(), 1, false);
     let contents = folder.contents();
@@ -498,10 +414,8 @@ fn reading_half_an_unclean_mirror_writes_nothing() {
     assert_eq!(folder.read(&["a"], &asks), Some(1));
 }
 
-impl Folder {
+impl Devices {
     fn rebuild(&self, left: &[&str], onto: &str, overwrite: bool) -> Result<Rebuilt, String> {
-        let paths: Vec<String> = left.iter().map(|name| self.path(name)).collect();
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let options = RebuildOptions {
             assemble: degraded(),
             onto: Some(match onto {
@@ -511,7 +425,7 @@ impl Folder {
             overwrite,
             ..RebuildOptions::default()
         };
-        let rebuilt = rebuild(&paths, &options, &mut |_, _| true);
+        let rebuilt = rebuild(&strs(&self.paths(left)), &options, &mut |_, _| true);
         rebuilt.map_err(|error| error.to_string())
     }
 
@@ -533,7 +447,7 @@ impl Folder {
 /// the whole inner array.
 #[test]
 fn a_device_replaces_a_whole_inner_array() {
-    let folder = Folder::new(&["a", "b", "c", "d", "e"]);
+    let folder = Devices::new(&["a", "b", "c", "d", "e"], BYTES);
     folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     let all = &["a", "b", "c", "d"];
     folder.write(all, &AssembleOptions::default(), 0x77, true);
@@ -551,15 +465,13 @@ fn a_device_replaces_a_whole_inner_array() {
 /// An inner array without a usable device is missing: the outer array is opened without it.
 #[test]
 fn an_unopenable_inner_array_is_missing_from_the_outer_array() {
-    let folder = Folder::new(&["a", "b", "c", "d", "e", "f"]);
+    let folder = Devices::new(&["a", "b", "c", "d", "e", "f"], BYTES);
     folder.create("raid5(raid1(a,b),raid1(c,d),raid1(e,f))", &options());
     let writing = AssembleOptions::default();
     let all = ["a", "b", "c", "d", "e", "f"];
     folder.write(&all, &writing, 0x5a, true);
-    for name in ["e", "f"] {
-        let file = File::options().write(true).open(folder.path(name));
-        file.unwrap().set_len(1 << 20).unwrap();
-    }
+    folder.resize("e", 1 << 20);
+    folder.resize("f", 1 << 20);
     let opened = folder.assemble(&all, &writing).unwrap();
     assert!(opened.report.is_degraded());
     let warnings = opened.report.refused.join("; ");
@@ -572,7 +484,7 @@ fn an_unopenable_inner_array_is_missing_from_the_outer_array() {
 /// reason.
 #[test]
 fn a_split_brain_inner_array_is_missing_from_the_outer_array() {
-    let folder = Folder::new(&["a", "b", "c", "d"]);
+    let folder = Devices::new(&["a", "b", "c", "d"], BYTES);
     folder.create("raid1(raid1(a,b),raid1(c,d))", &options());
     let all = ["a", "b", "c", "d"];
     folder.write(&["a", "b", "c"], &degraded(), 1, true);
@@ -593,7 +505,7 @@ fn a_split_brain_inner_array_is_missing_from_the_outer_array() {
 /// An inner array that the outer one goes on without is not written, and requires no confirmation.
 #[test]
 fn a_stale_inner_array_is_not_written() {
-    let folder = Folder::new(&["a", "b", "c", "d"]);
+    let folder = Devices::new(&["a", "b", "c", "d"], BYTES);
     folder.create("raid1(raid1(a,b),raid1(c,d))", &options());
     let all = ["a", "b", "c", "d"];
     folder.write(&all, &AssembleOptions::default(), 1, true);
@@ -618,7 +530,7 @@ fn a_stale_inner_array_is_not_written() {
 /// The remaining devices of an inner array and a new device form another inner array in its place.
 #[test]
 fn an_inner_array_is_recreated_from_survivors_and_a_new_device() {
-    let folder = Folder::new(&["a", "b", "c", "d", "e"]);
+    let folder = Devices::new(&["a", "b", "c", "d", "e"], BYTES);
     folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     let all = &["a", "b", "c", "d"];
     folder.write(all, &AssembleOptions::default(), 0x77, true);
@@ -689,7 +601,7 @@ fn an_array_replaces_a_missing_member() {
             "xycd",
         ),
     ] {
-        let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "x", "y", "z"]);
+        let folder = Devices::new(&["a", "b", "c", "d", "e", "f", "x", "y", "z"], BYTES);
         for new in ["x", "y", "z"] {
             folder.resize(new, 9 << 20);
         }
@@ -703,7 +615,7 @@ fn an_array_replaces_a_missing_member() {
             .unwrap_or_else(|error| panic!("{array} onto {onto}: {error}"));
         assert_eq!(rebuilt.made.unwrap().devices.len(), made.len(), "{onto}");
         let mut now = letters(left);
-        now.retain(|it| !made.contains(it));
+        now.retain(|name| !made.contains(name));
         now.extend(letters(made));
         let report = folder.assemble(&now, &read_only()).unwrap().report;
         assert!(
@@ -712,7 +624,7 @@ fn an_array_replaces_a_missing_member() {
         );
         // The data of a mirror's other member is read from the new array.
         let asked = if array.contains("raid5") {
-            now.into_iter().filter(|it| *it != "a").collect()
+            now.into_iter().filter(|name| *name != "a").collect()
         } else {
             letters(made)
         };
@@ -722,7 +634,7 @@ fn an_array_replaces_a_missing_member() {
 
 #[test]
 fn an_array_unfit_as_a_replacement_is_refused() {
-    let folder = Folder::new(&["a", "b", "c", "d", "x", "y"]);
+    let folder = Devices::new(&["a", "b", "c", "d", "x", "y"], BYTES);
     folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     folder.write(&["a", "b", "c", "d"], &AssembleOptions::default(), 1, true);
     let left = &["a", "b", "d"];
@@ -747,7 +659,7 @@ fn an_array_unfit_as_a_replacement_is_refused() {
     );
     folder.rebuild(left, "raid0(x,d)", true).unwrap();
     // For a lost nest of arrays, the message shows its structure.
-    let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "x"]);
+    let folder = Devices::new(&["a", "b", "c", "d", "e", "f", "x"], BYTES);
     folder.create("raid1(raid0(raid1(a,b),raid1(c,d)),raid0(e,f))", &options());
     let error = folder.refuses(&["c", "d", "e", "f"], "x");
     assert!(error.contains("--onto 'raid0(DEV,DEV)'"), "{error}");
@@ -756,7 +668,7 @@ fn an_array_unfit_as_a_replacement_is_refused() {
 /// In-flight writes are logged on a journal device.
 #[test]
 fn an_inner_array_is_recreated_in_an_array_with_a_journal_device() {
-    let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "j", "x"]);
+    let folder = Devices::new(&["a", "b", "c", "d", "e", "f", "j", "x"], BYTES);
     let options = CreateOptions {
         journal: Some(folder.path("j")),
         ..options()
@@ -790,7 +702,7 @@ fn corruption_in_an_unclean_inner_array_is_repaired() {
     ] {
         let names: Vec<String> = names.chars().map(String::from).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let folder = Folder::new(&names);
+        let folder = Devices::new(&names, BYTES);
         folder.create(expression, &options());
         folder.write(&names, &writing, 0x11, true);
         folder.write(&names, &writing, 0x22, true);

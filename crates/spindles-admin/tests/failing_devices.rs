@@ -11,7 +11,7 @@ use seccompiler::{
 use spindles_admin::assemble::{AssembleOptions, assemble};
 use spindles_admin::create::{CreateOptions, create};
 use spindles_array::open_device;
-use spindles_block::{BufferSlice, Operation};
+use spindles_block::Operation;
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_layout::Expression;
 use std::fs::File;
@@ -51,10 +51,7 @@ fn a_device_that_defers_forever_fails() {
                 ..OpenOptions::default()
             };
             let mut target = open_device(&name, &options).unwrap();
-            let place = BufferSlice {
-                buffer: target.allocate(1),
-                first_block: 0,
-            };
+            let place = common::place(target.allocate(1));
             assert_eq!(run(target.as_mut(), Operation::Read, 0, 1, place), Ok(()));
             let began = Instant::now();
             let result = run(target.as_mut(), Operation::Read, 16, 1, place);
@@ -91,21 +88,12 @@ fn closing_survives_a_failing_inner_array() {
         }
     };
     let [a, b, c, d] = [0, 1, 2, 3].map(|disk| disks[disk].0.as_str());
-    let expression = format!("raid1(raid0({a},{b}),raid0({c},{d}))");
+    let expression = Expression::parse(&format!("raid1(raid0({a},{b}),raid0({c},{d}))"));
     let options = CreateOptions::new("test");
-    create(
-        &Expression::parse(&expression).unwrap(),
-        &options,
-        &mut |_, _| true,
-    )
-    .unwrap();
-    let mut target = assemble(&[a, b, c, d], &AssembleOptions::default())
-        .unwrap()
-        .target;
-    let place = BufferSlice {
-        buffer: target.allocate(64),
-        first_block: 0,
-    };
+    create(&expression.unwrap(), &options, &mut |_, _| true).unwrap();
+    let open = |names: &[&str]| assemble(names, &AssembleOptions::default()).unwrap().target;
+    let mut target = open(&[a, b, c, d]);
+    let place = common::place(target.allocate(64));
     let write = Operation::Write { fua: false };
     assert_eq!(run(target.as_mut(), write, 0, 64, place), Ok(()));
     let protect = |what| Command::new("blockdev").args([what, c]).status();
@@ -116,13 +104,8 @@ fn closing_survives_a_failing_inner_array() {
     assert!(protect("--setrw").unwrap().success());
     assert_eq!(written, Ok(()));
     closed.unwrap();
-    let mut target = assemble(&[a, b], &AssembleOptions::default())
-        .unwrap()
-        .target;
-    let place = BufferSlice {
-        buffer: target.allocate(64),
-        first_block: 0,
-    };
+    let mut target = open(&[a, b]);
+    let place = common::place(target.allocate(64));
     assert_eq!(run(target.as_mut(), Operation::Read, 0, 64, place), Ok(()));
     assert!(target.buffer(place.buffer).iter().all(|byte| *byte == 0x77));
     target.close().unwrap();

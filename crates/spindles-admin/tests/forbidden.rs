@@ -5,10 +5,10 @@
 
 use crate::common;
 
-use common::{pattern, run};
+use common::{pattern, place, run};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use spindles_array::open_device;
-use spindles_block::{BufferSlice, Operation};
+use spindles_block::Operation;
 use spindles_device::{IoChoice, OpenError, OpenOptions};
 
 /// The number of `io_uring_setup`, the same on all architectures.
@@ -44,10 +44,7 @@ fn threads_are_used_if_rings_are_forbidden() {
         );
         assert!(reason.contains("not permitted"), "{reason}");
         let buffer = target.allocate(16);
-        let place = BufferSlice {
-            buffer,
-            first_block: 0,
-        };
+        let place = place(buffer);
         run(target.as_mut(), Operation::Read, 0, 16, place).unwrap();
         assert!(target.buffer(buffer) == pattern(9, 65536));
         target.close().unwrap();

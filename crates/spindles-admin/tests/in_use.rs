@@ -2,16 +2,15 @@
 
 use crate::common;
 
-use common::Loop;
+use common::{Devices, Loop, strs};
 use spindles_admin::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_admin::copy::CopyEnd;
-use spindles_admin::create::{CreateOptions, create};
+use spindles_admin::create::CreateOptions;
 use spindles_array::open_device;
 use spindles_device::{Locks, OpenError, OpenOptions};
-use spindles_layout::Expression;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,26 +38,20 @@ fn in_time(read_only: bool) -> AssembleOptions {
 }
 
 /// A mirror on two files.
-#[expect(clippy::unwrap_used, reason = "tests")]
-fn mirror() -> (tempfile::TempDir, Vec<PathBuf>) {
-    let folder = tempfile::tempdir().unwrap();
-    let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
-    for path in &paths {
-        File::create(path).unwrap().set_len(8 << 20).unwrap();
-    }
-    let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
-    let expression = Expression::parse(&format!("raid1({})", files.join(","))).unwrap();
-    create(&expression, &CreateOptions::new("test"), &mut |_, _| true).unwrap();
-    (folder, paths)
+fn mirror() -> (Devices, Vec<String>) {
+    let devices = Devices::new(&["a", "b"], 8 << 20);
+    devices.create("raid1(a,b)", &CreateOptions::new("test"));
+    let paths = devices.paths(&["a", "b"]);
+    (devices, paths)
 }
 
 #[test]
 fn a_file_and_a_loop_device_on_it_are_not_opened_together() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (_folder, paths) = mirror();
-    let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+    let files = strs(&paths);
     let loops: Result<Vec<Loop>, String> = (paths.iter().chain(&paths))
-        .map(|path| Loop::with(path, &[]))
+        .map(|path| Loop::with(Path::new(path), &[]))
         .collect();
     let loops = match loops {
         Ok(loops) => loops,
@@ -98,18 +91,25 @@ fn a_file_and_a_loop_device_on_it_are_not_opened_together() {
     }
 }
 
+/// Holds a device as a mount does.
+fn exclusive(device: &str) -> File {
+    let mut options = File::options();
+    let options = options.read(true).custom_flags(libc::O_EXCL);
+    options.open(device).unwrap()
+}
+
 /// A mounted loop device is held as in this test: its file is in use, although no process has the
 /// file open.
 #[test]
 fn a_file_is_in_use_while_a_loop_device_on_it_is() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = tempfile::tempdir().unwrap();
-    let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
+    let devices = Devices::new(&[], 0);
+    let paths = devices.paths(&["a", "b"]);
     for path in &paths {
         std::fs::write(path, vec![7; 8 << 20]).unwrap();
     }
-    let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
-    let loops = Loop::with(&paths[1], &["--offset", "4096"])
+    let files = strs(&paths);
+    let loops = Loop::with(Path::new(files[1]), &["--offset", "4096"])
         .and_then(|lower| Ok([Loop::with(Path::new(&lower.0), &[])?, lower]));
     let [upper, lower] = match loops {
         Ok(loops) => loops,
@@ -118,19 +118,14 @@ fn a_file_is_in_use_while_a_loop_device_on_it_is() {
             return;
         }
     };
-    let expression = Expression::parse(&format!("raid1({})", files.join(","))).unwrap();
     let options = CreateOptions {
         force: true,
         open: at_once(false).open,
         ..CreateOptions::new("test")
     };
-    let create = || create(&expression, &options, &mut |_, _| true);
+    let create = || devices.try_create("raid1(a,b)", &options);
     for device in [&lower.0, &upper.0] {
-        let exclusive = File::options()
-            .read(true)
-            .custom_flags(libc::O_EXCL)
-            .open(device);
-        let held = exclusive.unwrap();
+        let held = exclusive(device);
         let refusals = [
             create().unwrap_err().to_string(),
             CopyEnd::open(files[1], &options.open)
@@ -156,13 +151,9 @@ fn a_file_is_in_use_while_a_loop_device_on_it_is() {
     create().unwrap();
     // A second loop device on the file is the same disk.
     drop((upper, lower));
-    let [one, two] = [(); 2].map(|()| Loop::new(&paths[1], 512).unwrap());
+    let [one, two] = [(); 2].map(|()| Loop::new(Path::new(files[1]), 512).unwrap());
     for (mounted, other) in [(&one.0, &two.0), (&two.0, &one.0)] {
-        let exclusive = File::options()
-            .read(true)
-            .custom_flags(libc::O_EXCL)
-            .open(mounted);
-        let held = exclusive.unwrap();
+        let held = exclusive(mounted);
         let refused = open_device(other, &options.open).err().unwrap().to_string();
         assert!(
             refused.contains(&format!("is in use by {mounted}, a loop device on it")),
@@ -179,8 +170,11 @@ fn a_file_is_in_use_while_a_loop_device_on_it_is() {
 fn devices_stay_in_use_between_two_openings() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (_folder, paths) = mirror();
-    let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
-    let loops: Result<Vec<Loop>, String> = paths.iter().map(|path| Loop::with(path, &[])).collect();
+    let files = strs(&paths);
+    let loops: Result<Vec<Loop>, String> = paths
+        .iter()
+        .map(|path| Loop::with(Path::new(path), &[]))
+        .collect();
     let loops = match loops {
         Ok(loops) => loops,
         Err(reason) => return println!("SKIPPED in_use: loop devices: {reason}"),

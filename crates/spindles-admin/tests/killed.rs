@@ -1,23 +1,23 @@
 //! Tests that kill commands before any of their writes. The data must be right at every moment, and
 //! the same command must continue.
 
-use crate::assemble::{ArrayReport, AssembleOptions, assemble};
-use crate::create::{CreateOptions, create};
+use crate::assemble::{ArrayReport, AssembleOptions, Assembled};
+use crate::common::{Devices, degraded, place, run, strs};
+use crate::create::CreateOptions;
 use crate::grow::{GrowOptions, grow};
 use crate::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use crate::rename::rename;
 use crate::replace::{ReplaceOptions, replace};
 use spindles_array::Stack;
-use spindles_block::{
-    BlockIndex, BlockSize, BufferId, BufferSlice, MemberResult, Operation, Request,
-};
+use spindles_block::{BlockSize, BufferId, MemberResult, Operation};
 use spindles_device::OpenOptions;
+use spindles_device::probe::glance;
 use spindles_device::queues::{Queue, Wait, Watch, WatchId};
 use spindles_device::transfer::{FileIndex, Tag, Transfer};
 use spindles_format::ChecksumKind;
 use spindles_layout::Expression;
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -101,91 +101,65 @@ pub(crate) fn opening(stack: &mut Stack) {
 
 const BLOCKS: u32 = 64;
 
+/// An array on devices with one-letter names.
 struct World {
-    folder: tempfile::TempDir,
+    devices: Devices,
     requests: OpenOptions,
 }
 
 impl World {
     fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).to_str().unwrap().to_owned()
+        self.devices.path(name)
     }
 
-    fn add(&self, name: &str, bytes: u64) {
-        File::create(self.path(name))
-            .unwrap()
-            .set_len(bytes)
-            .unwrap();
+    fn folder(&self) -> &Path {
+        self.devices.0.path()
     }
 
-    /// Parses an expression whose devices have one-letter names.
-    fn expression(&self, text: &str) -> Expression {
-        let mut whole = String::new();
-        for word in text.split_inclusive(['(', ',', ')']) {
-            let (name, end) = word.split_at(word.len() - 1);
-            whole += &if name.len() == 1 {
-                self.path(name)
-            } else {
-                name.to_owned()
-            };
-            whole += end;
-        }
-        Expression::parse(&whole).unwrap()
+    /// Returns the paths of devices whose names are separated by spaces.
+    fn paths(&self, names: &str) -> Vec<String> {
+        names.split(' ').map(|name| self.path(name)).collect()
     }
 
     fn options(&self) -> AssembleOptions {
         AssembleOptions {
-            degraded: true,
             open: self.requests.clone(),
-            ..AssembleOptions::default()
+            ..degraded()
         }
     }
 
-    fn open(&self, names: &str) -> Result<(Box<dyn spindles_array::Target>, ArrayReport), String> {
-        let paths: Vec<String> = names.split(' ').map(|name| self.path(name)).collect();
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let assembled = assemble(&paths, &self.options()).map_err(|error| error.to_string())?;
-        Ok((assembled.target, assembled.report))
+    fn open(&self, names: &str) -> Assembled {
+        let names: Vec<&str> = names.split(' ').collect();
+        self.devices.assemble(&names, &self.options()).unwrap()
     }
 
     /// Reads or writes the first blocks, which all hold the same byte.
     fn run(&self, names: &str, write: Option<u8>) -> (u8, ArrayReport) {
-        let (mut target, report) = self.open(names).unwrap();
+        let Assembled { mut target, report } = self.open(names);
         let buffer = target.allocate(BLOCKS);
         target.buffer_mut(buffer).fill(write.unwrap_or(0));
-        let request = Request {
-            token: 0,
-            operation: write.map_or(Operation::Read, |_| Operation::Write { fua: true }),
-            block: BlockIndex(0),
-            blocks: BLOCKS,
-            buffer: BufferSlice {
-                buffer,
-                first_block: 0,
-            },
-        };
-        target.submit(request).unwrap();
-        target.poll(true).unwrap().result.unwrap();
+        let operation = write.map_or(Operation::Read, |_| Operation::Write { fua: true });
+        run(target.as_mut(), operation, 0, BLOCKS, place(buffer)).unwrap();
         let bytes = target.buffer(buffer);
         let byte = bytes[0];
-        assert!(bytes.iter().all(|it| *it == byte));
+        assert!(bytes.iter().all(|other| *other == byte));
         target.close().unwrap();
         (byte, report)
     }
 
     fn rebuild(&self, left: &str, onto: &str) -> Result<Rebuilt, String> {
-        let left: Vec<String> = left.split(' ').map(|name| self.path(name)).collect();
-        let left: Vec<&str> = left.iter().map(String::as_str).collect();
         let onto = if onto.len() == 1 {
             Expression::Leaf(self.path(onto))
         } else {
-            self.expression(onto)
+            self.devices.expression(onto)
         };
         let options = RebuildOptions {
             assemble: self.options(),
             onto: Some(onto),
             ..RebuildOptions::default()
         };
-        rebuild(&left, &options, &mut |_, _| true).map_err(|error| error.to_string())
+        let rebuilt = rebuild(&strs(&self.paths(left)), &options, &mut |_, _| true);
+        rebuilt.map_err(|error| error.to_string())
     }
 }
 
@@ -223,16 +197,16 @@ fn copy_all(from: &Path, to: &Path) {
 /// Creates an array of devices with one-letter names.
 fn world_of(array: &str, options: &CreateOptions, device_bytes: u64) -> World {
     let world = World {
-        folder: in_memory(),
+        devices: Devices(in_memory()),
         requests: OpenOptions {
             requests_max: 8,
             ..OpenOptions::default()
         },
     };
     for name in names_in(array) {
-        world.add(name, device_bytes);
+        world.devices.add(name, device_bytes);
     }
-    create(&world.expression(array), options, &mut |_, _| true).unwrap();
+    world.devices.create(array, options);
     world
 }
 
@@ -262,10 +236,10 @@ fn killed_anywhere(
     world.run(&names_in(array).join(" "), Some(1));
     world.run(left, Some(2));
     for (name, bytes) in new {
-        world.add(name, *bytes);
+        world.devices.add(name, *bytes);
     }
     let begin = in_memory();
-    copy_all(world.folder.path(), begin.path());
+    copy_all(world.folder(), begin.path());
     let names: Vec<&str> = new.iter().map(|(name, _)| *name).collect();
     // Only the replacement, and one device that is useless without the others.
     let half: Vec<&str> = (left.split(' '))
@@ -274,7 +248,7 @@ fn killed_anywhere(
     let half = [half.as_slice(), &names].concat().join(" ");
     let mut at = 0;
     loop {
-        copy_all(begin.path(), world.folder.path());
+        copy_all(begin.path(), world.folder());
         let killed = kill(at, || world.rebuild(left, onto));
         let what = format!("{array} onto {onto}, killed before write {at}");
         if killed.is_some() {
@@ -300,13 +274,13 @@ fn killed_anywhere(
 /// Checks that a killed rebuild left the data readable, and that the next rebuild finishes it.
 fn check_killed_resumes(world: &World, left: &str, onto: &str, names: &[&str], what: &str) {
     let save = in_memory();
-    copy_all(world.folder.path(), save.path());
+    copy_all(world.folder(), save.path());
     // The intact inner array keeps its data, alone and together with the new devices.
     assert_eq!(world.run("c d", None).0, 2, "{what}");
-    copy_all(save.path(), world.folder.path());
+    copy_all(save.path(), world.folder());
     let with_new = [&[left], labelled_in(world, names).as_slice()].concat();
     assert_eq!(world.run(&with_new.join(" "), None).0, 2, "{what}");
-    copy_all(save.path(), world.folder.path());
+    copy_all(save.path(), world.folder());
     match world.rebuild(left, onto) {
         Ok(rebuilt) => assert!(rebuilt.through, "{what}"),
         // It was complete except for the last writes.
@@ -316,10 +290,7 @@ fn check_killed_resumes(world: &World, left: &str, onto: &str, names: &[&str], w
 
 /// Returns the devices that already have a superblock.
 fn labelled_in<'a>(world: &World, names: &[&'a str]) -> Vec<&'a str> {
-    let is_ours = |name: &&&str| {
-        let probe = spindles_device::probe::Probe::open(&world.path(name)).unwrap();
-        probe.found().record().is_ok()
-    };
+    let is_ours = |name: &&&str| glance(&world.path(name)).unwrap().record().is_ok();
     names.iter().filter(is_ours).copied().collect()
 }
 
@@ -345,21 +316,19 @@ fn the_next_rename_repairs_a_killed_one() {
     };
     let world = world_of(array, &options, 1 << 20);
     let begin = in_memory();
-    copy_all(world.folder.path(), begin.path());
-    let paths: Vec<String> = (names_in(array).into_iter())
-        .map(|name| world.path(name))
-        .collect();
-    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    copy_all(world.folder(), begin.path());
+    let paths = world.devices.paths(&names_in(array));
+    let paths = strs(&paths);
     let renamed = |to: &str| {
         let renamed = rename(&paths, to, &mut |_, _| true);
         renamed.map_err(|error| error.to_string())
     };
     let (mut at, mut mixed) = (0, 0);
     loop {
-        copy_all(begin.path(), world.folder.path());
+        copy_all(begin.path(), world.folder());
         let killed = kill(at, || renamed("new"));
         let names = || -> Vec<String> {
-            let (target, report) = world.open("a b c d e").unwrap();
+            let Assembled { target, report } = world.open("a b c d e");
             target.close().unwrap();
             let arrays = report.arrays();
             arrays.iter().map(|array| array.name.clone()).collect()
@@ -388,35 +357,28 @@ fn a_killed_replacement_starts_over() {
     };
     let world = world_of(array, &options, 1 << 20);
     let all = names_in(array).join(" ");
-    let others: Vec<&str> = names_in(array)
-        .into_iter()
-        .filter(|it| *it != old)
-        .collect();
+    let mut others = names_in(array);
+    others.retain(|name| *name != old);
     let others = others.join(" ");
     world.run(&all, Some(2));
-    world.add("x", 1 << 20);
+    world.devices.add("x", 1 << 20);
     let begin = in_memory();
-    copy_all(world.folder.path(), begin.path());
+    copy_all(world.folder(), begin.path());
     let replaced = || {
-        let given: Vec<String> = others.split(' ').map(|name| world.path(name)).collect();
-        let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let options = ReplaceOptions {
             assemble: world.options(),
             old: world.path(old),
             onto: world.path("x"),
             overwrite: false,
         };
-        let replaced = replace(&given, &options, &mut |_, _| true);
+        let given = world.paths(&others);
+        let replaced = replace(&strs(&given), &options, &mut |_, _| true);
         replaced.map_err(|error| error.to_string())
     };
-    let holds = || {
-        spindles_device::probe::Probe::open(&world.path("x"))
-            .unwrap()
-            .found()
-    };
+    let holds = || glance(&world.path("x")).unwrap();
     let (mut at, mut spares, mut repeated) = (0, 0, 0);
     loop {
-        copy_all(begin.path(), world.folder.path());
+        copy_all(begin.path(), world.folder());
         let killed = kill(at, replaced);
         let what = format!("{array}, killed before write {at}");
         let found = holds();
@@ -427,14 +389,14 @@ fn a_killed_replacement_starts_over() {
             break;
         }
         let save = in_memory();
-        copy_all(world.folder.path(), save.path());
+        copy_all(world.folder(), save.path());
         assert_eq!(world.run(&all, None).0, 2, "{what}");
-        copy_all(save.path(), world.folder.path());
+        copy_all(save.path(), world.folder());
         let (byte, report) = world.run(&format!("{all} x"), None);
         assert_eq!(byte, 2, "{what}");
         assert!(!report.is_degraded(), "{what}");
         let has_place = report.devices().contains(&world.path("x").as_str());
-        copy_all(save.path(), world.folder.path());
+        copy_all(save.path(), world.folder());
         match replaced() {
             Ok(_) => repeated += usize::from(has_place),
             // It was complete except for the last writes.
@@ -460,33 +422,29 @@ fn a_killed_growth_or_rebuild_needs_no_force() {
     for (left, grows) in [("a b c", true), ("a b", false)] {
         let world = world_of("raid5(a,b,c)", &options, 4 << 20);
         world.run("a b c", Some(2));
-        world.add("x", 4 << 20);
+        world.devices.add("x", 4 << 20);
         let begin = in_memory();
-        copy_all(world.folder.path(), begin.path());
+        copy_all(world.folder(), begin.path());
         let command = || {
             if !grows {
                 return world.rebuild(left, "x").map(drop);
             }
-            let given: Vec<String> = left.split(' ').map(|name| world.path(name)).collect();
-            let given: Vec<&str> = given.iter().map(String::as_str).collect();
             let options = GrowOptions {
                 assemble: world.options(),
                 add: vec![world.path("x")],
                 ..GrowOptions::default()
             };
-            let grown = grow(&given, &options, &mut |_, _| true);
+            let grown = grow(&strs(&world.paths(left)), &options, &mut |_, _| true);
             grown.map(drop).map_err(|error| error.to_string())
         };
         let (mut at, mut not_begun) = (0, 0);
         loop {
-            copy_all(begin.path(), world.folder.path());
+            copy_all(begin.path(), world.folder());
             if kill(at, command).is_none() {
                 assert!(not_begun > 0, "{left}: never killed before x was a member");
                 break;
             }
-            let found = spindles_device::probe::Probe::open(&world.path("x"))
-                .unwrap()
-                .found();
+            let found = glance(&world.path("x")).unwrap();
             not_begun += u32::from(found.record().is_err());
             command().unwrap_or_else(|error| panic!("{left}, killed before write {at}: {error}"));
             let (byte, report) = world.run(&format!("{left} x"), None);

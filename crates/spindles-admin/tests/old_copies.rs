@@ -1,14 +1,15 @@
 //! Old copies of devices: their contents are never taken for later writes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use spindles_admin::assemble::{AssembleOptions, Assembled, assemble, examine};
-use spindles_admin::create::{CreateOptions, create};
+use crate::common;
+
+use common::{Devices, place, read_only, run};
+use spindles_admin::assemble::{AssembleOptions, Assembled, examine};
+use spindles_admin::create::CreateOptions;
 use spindles_array::{Target, await_resync};
-use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
-use spindles_device::OpenOptions;
-use spindles_engine::POLICIES;
+use spindles_block::Operation;
+use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
-use spindles_layout::Expression;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
@@ -17,72 +18,47 @@ const MIB: u64 = 1 << 20;
 const LOG_BYTES: u64 = 65536;
 const DEVICES: [&str; 3] = ["a", "b", "c"];
 
-/// A folder with an array of three devices.
-struct Folder(tempfile::TempDir);
+/// Creates an array of three devices.
+fn made(level: &str, options: &CreateOptions) -> Devices {
+    let folder = Devices::new(&DEVICES, MIB);
+    folder.create(&format!("{level}(a,b,c)"), options);
+    folder
+}
 
-impl Folder {
-    fn new(level: &str, options: &CreateOptions) -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
-        folder.create(level, options);
-        folder
-    }
+fn open(folder: &Devices, names: &[&str]) -> Result<Assembled, String> {
+    let assembled = folder.assemble(names, &AssembleOptions::default());
+    assembled.map_err(|error| error.to_string())
+}
 
-    fn create(&self, level: &str, options: &CreateOptions) {
-        let devices = DEVICES.map(|name| self.path(name));
-        for device in &devices {
-            File::create(device).unwrap().set_len(MIB).unwrap();
-        }
-        let expression = Expression::parse(&format!("{level}({})", devices.join(","))).unwrap();
-        create(&expression, options, &mut |_, _| true).unwrap();
-    }
+/// Opens the whole array and fills it with `what`. It is then closed in order, or left as by a
+/// crash.
+fn write(folder: &Devices, what: u8, in_order: bool) {
+    write_with(folder, &DEVICES, what, in_order);
+}
 
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn copy(&self, from: &str, to: &str) {
-        fs::copy(self.path(from), self.path(to)).unwrap();
-    }
-
-    fn open(&self, names: &[&str]) -> Result<Assembled, String> {
-        self.open_with(names, &AssembleOptions::default())
-    }
-
-    fn open_with(&self, names: &[&str], options: &AssembleOptions) -> Result<Assembled, String> {
-        let paths: Vec<String> = names.iter().map(|name| self.path(name)).collect();
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        assemble(&paths, options).map_err(|error| error.to_string())
-    }
-
-    /// Opens the whole array and fills it with `what`. It is then closed in order, or left as by a
-    /// crash.
-    fn write(&self, what: u8, in_order: bool) {
-        self.write_with(&DEVICES, what, in_order);
-    }
-
-    fn write_with(&self, names: &[&str], what: u8, in_order: bool) {
-        let mut assembled = self.open(names).unwrap();
-        fill(assembled.target.as_mut(), what);
-        if in_order {
-            assembled.target.close().unwrap();
-        }
+fn write_with(folder: &Devices, names: &[&str], what: u8, in_order: bool) {
+    let mut target = open(folder, names).unwrap().target;
+    each(target.as_mut(), Operation::Write { fua: false }, what).unwrap();
+    if in_order {
+        target.close().unwrap();
     }
 }
 
 /// Creates an array with a journal device, as a crash in the middle of writes leaves it. Logged
 /// writes are already in their places, so a row's parity, or a copy, is overwritten as a crash
 /// might leave it.
-fn crashed(level: &str, checksum: ChecksumKind, at_once: u32) -> Folder {
-    let folder = Folder(tempfile::tempdir().unwrap());
-    let journal = folder.path("j");
-    File::create(&journal).unwrap().set_len(8 * MIB).unwrap();
-    let mut options = options("journal");
-    options.checksum = Some(checksum);
-    options.journal = Some(journal);
-    folder.create(level, &options);
-    folder.write_with(&["a", "b", "c", "j"], 1, true);
+fn crashed(level: &str, checksum: ChecksumKind, at_once: u32) -> Devices {
+    let folder = Devices::new(&DEVICES, MIB);
+    folder.add("j", 8 * MIB);
+    let options = CreateOptions {
+        checksum: Some(checksum),
+        journal: Some(folder.path("j")),
+        ..options("journal")
+    };
+    folder.create(&format!("{level}(a,b,c)"), &options);
+    write_with(&folder, &["a", "b", "c", "j"], 1, true);
     folder.copy("j", "old");
-    let mut target = folder.open(&["a", "b", "c", "j"]).unwrap().target;
+    let mut target = open(&folder, &["a", "b", "c", "j"]).unwrap().target;
     each_of(target.as_mut(), Operation::Write { fua: false }, 2, at_once).unwrap();
     drop(target);
     let file = File::options()
@@ -104,8 +80,8 @@ fn crashed(level: &str, checksum: ChecksumKind, at_once: u32) -> Folder {
 }
 
 /// Checks the recovery without a usable log: no wrong data is read, whichever member is missing.
-fn is_resynchronised(folder: &Folder, given: &[&str], case: &str) -> String {
-    let mut found = folder.open(given).unwrap();
+fn is_resynchronised(folder: &Devices, given: &[&str], case: &str) -> String {
+    let mut found = open(folder, given).unwrap();
     let mut warnings = found.report.refused.clone();
     warnings.extend(found.target.incidents().iter().map(ToString::to_string));
     await_resync(found.target.as_mut(), &mut |_, _| true);
@@ -116,9 +92,7 @@ fn is_resynchronised(folder: &Folder, given: &[&str], case: &str) -> String {
             .into_iter()
             .filter(|name| *name != missing)
             .collect();
-        let mut read_only = AssembleOptions::default();
-        read_only.open.read_only = true;
-        let mut found = folder.open_with(&left, &read_only).unwrap();
+        let mut found = folder.assemble(&left, &read_only()).unwrap();
         let read = each(found.target.as_mut(), Operation::Read, 2);
         assert_eq!(read, Ok(()), "{case}, without {missing}");
     }
@@ -127,16 +101,11 @@ fn is_resynchronised(folder: &Folder, given: &[&str], case: &str) -> String {
 
 fn options(policy: &str) -> CreateOptions {
     CreateOptions {
-        journal: None,
-        name: "test".to_owned(),
-        block_size: BlockSize::B4096,
         chunk_bytes: Some(64 << 10),
-        consistency: spindles_engine::Policy::by_name(policy),
+        consistency: Policy::by_name(policy),
         checksum: Some(ChecksumKind::None),
-        spares: Vec::new(),
         degraded_writes: true,
-        force: false,
-        open: OpenOptions::default(),
+        ..CreateOptions::new("test")
     }
 }
 
@@ -165,32 +134,14 @@ fn each_of(
         target
             .buffer_mut(buffer)
             .fill(if is_read { !what } else { what });
-        let buffer = BufferSlice {
-            buffer,
-            first_block: 0,
-        };
-        let request = Request {
-            token: 1,
-            operation,
-            block: BlockIndex(block),
-            blocks,
-            buffer,
-        };
-        target.submit(request).unwrap();
-        target.poll(true).unwrap().result.map_err(|_| block)?;
-        if target.buffer(buffer.buffer)[..bytes]
-            .iter()
-            .any(|byte| *byte != what)
-        {
+        run(target, operation, block, blocks, place(buffer)).map_err(|_| block)?;
+        let mut held = target.buffer(buffer)[..bytes].iter();
+        if held.any(|byte| *byte != what) {
             return Err(block);
         }
         block += u64::from(blocks);
     }
     Ok(())
-}
-
-fn fill(target: &mut dyn Target, what: u8) {
-    each(target, Operation::Write { fua: false }, what).unwrap();
 }
 
 /// A copy of a member made while the array was closed is recognised as old after any later write.
@@ -201,11 +152,11 @@ fn a_member_from_before_the_last_opening_is_refused() {
         for level in ["raid0", "raid1", "raid5"] {
             for (before, after) in [(true, true), (true, false), (false, true), (false, false)] {
                 let case = format!("{level}, {}, {before}, {after}", policy.name);
-                let folder = Folder::new(level, &options(policy.name));
-                folder.write(1, before);
+                let folder = made(level, &options(policy.name));
+                write(&folder, 1, before);
                 folder.copy("b", "old");
-                folder.write(2, after);
-                let found = folder.open(&["a", "old", "c"]);
+                write(&folder, 2, after);
+                let found = open(&folder, &["a", "old", "c"]);
                 let refusal = match found {
                     Err(refusal) => refusal,
                     Ok(mut found) => {
@@ -228,11 +179,11 @@ fn a_member_from_before_the_last_opening_is_refused() {
 /// The same if nothing was written, but a replay put the journal's contents in place.
 #[test]
 fn a_member_from_before_a_replay_is_refused() {
-    let folder = Folder::new("raid5", &options("journal"));
-    folder.write(1, false);
+    let folder = made("raid5", &options("journal"));
+    write(&folder, 1, false);
     folder.copy("b", "old");
-    folder.open(&DEVICES).unwrap().target.close().unwrap();
-    let found = folder.open(&["a", "old", "c"]).unwrap();
+    open(&folder, &DEVICES).unwrap().target.close().unwrap();
+    let found = open(&folder, &["a", "old", "c"]).unwrap();
     let warnings = found.report.refused.join("\n");
     assert!(warnings.contains("/old: stale"), "{warnings}");
     found.target.close().unwrap();
@@ -241,11 +192,11 @@ fn a_member_from_before_a_replay_is_refused() {
 /// If nothing was written since, the copy is as good as the member.
 #[test]
 fn a_member_without_missed_writes_is_accepted() {
-    let folder = Folder::new("raid5", &options("journal"));
-    folder.write(1, true);
+    let folder = made("raid5", &options("journal"));
+    write(&folder, 1, true);
     folder.copy("b", "old");
-    folder.open(&DEVICES).unwrap().target.close().unwrap();
-    let mut found = folder.open(&["a", "old", "c"]).unwrap();
+    open(&folder, &DEVICES).unwrap().target.close().unwrap();
+    let mut found = open(&folder, &["a", "old", "c"]).unwrap();
     assert_eq!(found.report.refused, Vec::<String>::new());
     assert!(found.report.missing().is_empty());
     assert_eq!(each(found.target.as_mut(), Operation::Read, 1), Ok(()));
@@ -291,7 +242,7 @@ fn an_old_or_corrupt_journal_counts_as_missing() {
 
 /// Corrupts all headers of the batch before the last one, if the log counts from it or from an
 /// earlier batch. Returns false otherwise.
-fn rot_one_batch(folder: &Folder) -> bool {
+fn rot_one_batch(folder: &Devices) -> bool {
     let device = folder.path("j");
     let file = File::options().read(true).write(true).open(device).unwrap();
     let found = examine(&folder.path("a")).unwrap().found;
@@ -330,7 +281,7 @@ fn two_devices_with_the_same_journal_are_refused() {
     let folder = crashed("raid5", ChecksumKind::Crc32c, AT_ONCE);
     let before = DEVICES.map(|name| fs::read(folder.path(name)).unwrap());
     for given in [["a", "b", "c", "j", "old"], ["old", "j", "a", "b", "c"]] {
-        let refusal = folder.open(&given).unwrap_err();
+        let refusal = open(&folder, &given).unwrap_err();
         assert!(refusal.contains("is the older one"), "{refusal}");
         assert!(
             refusal.contains("/j") && refusal.contains("/old"),
@@ -338,7 +289,7 @@ fn two_devices_with_the_same_journal_are_refused() {
         );
     }
     assert!(before == DEVICES.map(|name| fs::read(folder.path(name)).unwrap()));
-    let mut found = folder.open(&["a", "b", "c", "j"]).unwrap();
+    let mut found = open(&folder, &["a", "b", "c", "j"]).unwrap();
     assert_eq!(found.report.refused, Vec::<String>::new());
     found.target.work();
     found.target.close().unwrap();

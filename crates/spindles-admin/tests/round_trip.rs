@@ -67,20 +67,22 @@ impl Devices {
     fn create(expression: &str, block_size: BlockSize) {
         let parsed = Expression::parse(expression).unwrap_or_else(|error| panic!("{error}"));
         let options = CreateOptions {
-            name: "a".to_owned(),
             block_size,
             chunk_bytes: Some(CHUNK_BYTES),
             // Logged writes are written twice.
             consistency: Policy::by_name("resync"),
             checksum: Some(spindles_format::ChecksumKind::None),
-            spares: Vec::new(),
-            journal: None,
             degraded_writes: true,
-            force: false,
-            open: OpenOptions::default(),
+            ..CreateOptions::new("a")
         };
         let created = create(&parsed, &options, &mut |_, _| true);
         created.unwrap_or_else(|error| panic!("{expression}: {error}"));
+    }
+
+    fn create_level(&self, level: &Level, layout: &str, block_size: BlockSize) {
+        let list = self.names.join(",");
+        let colon = if layout.is_empty() { "" } else { ":" };
+        Self::create(&format!("{level}{colon}{layout}({list})"), block_size);
     }
 
     /// The names without the missing members, in an order that depends on `turn`.
@@ -140,12 +142,7 @@ fn geometry(level: &'static Level, layout: &str, members: u8) -> Geometry {
 fn a_pattern_reads_back_through_every_other_assembly() {
     every_layout(|level, layout, members| {
         let devices = Devices::new(members);
-        let list = devices.names.join(",");
-        let expression = match layout {
-            "" => format!("{level}({list})"),
-            layout => format!("{level}:{layout}({list})"),
-        };
-        Devices::create(&expression, BlockSize::B4096);
+        devices.create_level(level, layout, BlockSize::B4096);
         let source = devices.folder.path().join("pattern");
         let mut to = devices.open(MemberSet::EMPTY, 0, false).unwrap();
         let bytes = to.bytes();
@@ -216,12 +213,7 @@ fn degraded_writes_read_back_degraded() {
             MemberSet::EMPTY.with(MemberIndex(1))
         };
         let devices = Devices::new(members);
-        let list = devices.names.join(",");
-        let expression = match layout {
-            "" => format!("{level}({list})"),
-            layout => format!("{level}:{layout}({list})"),
-        };
-        Devices::create(&expression, BlockSize::B512);
+        devices.create_level(level, layout, BlockSize::B512);
         let source = devices.folder.path().join("pattern");
         let source_name = source.to_str().unwrap().to_owned();
         for seed in [1, 2] {

@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use common::{Tmpfs, mount, pattern, run, skip};
+use common::{Tmpfs, degraded, mount, pattern, place, run, skip, strs};
 use spindles_admin::assemble::{AssembleOptions, Assembled, assemble};
 use spindles_admin::create::{CreateError, CreateOptions, create};
 use spindles_admin::grow::{GrowOptions, Grown, NewSize, grow};
@@ -12,7 +12,7 @@ use spindles_admin::rebuild::{RebuildOptions, rebuild};
 use spindles_admin::replace::{ReplaceOptions, replace};
 use spindles_admin::scrub::scrub;
 use spindles_array::{Target, await_resync};
-use spindles_block::{BlockSize, BufferSlice, Operation, SizeBytes};
+use spindles_block::{BlockSize, Operation, SizeBytes};
 use spindles_engine::{ArrayState, Scrub};
 use spindles_layout::Expression;
 use std::fs::{self, File};
@@ -98,16 +98,20 @@ impl Devices {
         let mut names = names.to_vec();
         for (at, (new, bytes)) in larger.iter().enumerate() {
             self.add_used(new, *bytes);
-            let options = ReplaceOptions {
-                old: self.path(names[at]),
-                onto: self.path(new),
-                overwrite: true,
-                ..ReplaceOptions::default()
-            };
-            let paths = self.paths(&names);
-            replace(&strs(&paths), &options, &mut |_, _| true).unwrap();
+            self.replace(&names, names[at], new);
             names[at] = new;
         }
+    }
+
+    /// Replaces a member, whatever the new device holds.
+    fn replace(&self, names: &[&str], old: &str, new: &str) {
+        let options = ReplaceOptions {
+            old: self.path(old),
+            onto: self.path(new),
+            overwrite: true,
+            ..ReplaceOptions::default()
+        };
+        replace(&strs(&self.paths(names)), &options, &mut |_, _| true).unwrap();
     }
 
     fn grow(&self, names: &[&str], size: NewSize) -> Result<Grown, String> {
@@ -128,11 +132,14 @@ impl Devices {
         let buffer = target.allocate(most);
         for block in (0..blocks).step_by(usize::try_from(most).unwrap()) {
             let count = u32::try_from((blocks - block).min(most.into())).unwrap();
-            let slice = BufferSlice {
-                buffer,
-                first_block: 0,
-            };
-            run(target.as_mut(), Operation::Read, block, count, slice).unwrap();
+            run(
+                target.as_mut(),
+                Operation::Read,
+                block,
+                count,
+                place(buffer),
+            )
+            .unwrap();
             let bytes = target.facts().block_size.bytes() * count;
             let bytes = usize::try_from(bytes).unwrap();
             contents.extend_from_slice(&target.buffer(buffer)[..bytes]);
@@ -156,9 +163,7 @@ impl Devices {
     }
 
     fn open(&self, names: &[&str]) -> Assembled {
-        let paths = self.paths(names);
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        assemble(&paths, &degraded()).unwrap()
+        assemble(&strs(&self.paths(names)), &degraded()).unwrap()
     }
 
     /// Writes at places all over the array.
@@ -182,23 +187,12 @@ impl Devices {
     }
 }
 
-/// Without confirmation if absent members may be newer.
-fn degraded() -> AssembleOptions {
-    AssembleOptions {
-        degraded: true,
-        ..AssembleOptions::default()
-    }
-}
-
 /// Writes or checks places all over the array.
 fn transfer(target: &mut dyn Target, seed: u64, write: bool) {
     const BLOCKS: u32 = 8;
     let buffer = target.allocate(BLOCKS);
     let end = target.facts().blocks - u64::from(BLOCKS);
-    let slice = BufferSlice {
-        buffer,
-        first_block: 0,
-    };
+    let slice = place(buffer);
     // The first write to a region writes all its checksums.
     let steps = if end > 1 << 28 { 4 } else { 40 };
     for step in 0..=steps {
@@ -217,10 +211,6 @@ fn transfer(target: &mut dyn Target, seed: u64, write: bool) {
             assert!(target.buffer(buffer) == wanted, "block {block}");
         }
     }
-}
-
-fn strs(names: &[String]) -> Vec<&str> {
-    names.iter().map(String::as_str).collect()
 }
 
 /// Levels and members, each of a different size.
@@ -284,14 +274,12 @@ fn a_device_of_the_same_size_replaces_a_member() {
             devices.write(&names, 1);
             let mut names: Vec<&str> = names.into_iter().filter(|name| name != away).collect();
             devices.add("new", *bytes);
-            let paths = devices.paths(&names);
-            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
             let options = RebuildOptions {
                 onto: Some(Expression::Leaf(devices.path("new"))),
                 assemble: degraded(),
                 ..RebuildOptions::default()
             };
-            rebuild(&paths, &options, &mut |_, _| true).unwrap();
+            rebuild(&strs(&devices.paths(&names)), &options, &mut |_, _| true).unwrap();
             names.push("new");
             assert_eq!(devices.compare(&names, 1), ArrayState::Healthy, "{level}");
         }
@@ -309,14 +297,7 @@ fn all_members_may_be_replaced_by_larger_ones() {
         for (at, (old, bytes)) in sizes.iter().enumerate() {
             let new = format!("larger-{old}");
             devices.add(&new, 3 * bytes + 200 * MIB);
-            let paths = devices.paths(&strs(&names));
-            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-            let options = ReplaceOptions {
-                old: devices.path(old),
-                onto: devices.path(&new),
-                ..ReplaceOptions::default()
-            };
-            replace(&paths, &options, &mut |_, _| true).unwrap();
+            devices.replace(&strs(&names), old, &new);
             names[at] = new;
         }
         let names = strs(&names);
@@ -501,14 +482,7 @@ fn only_space_at_the_end_of_the_array_is_gained() {
             let before = devices.contents(&names);
             let all = names.map(|name| if name == larger { "new" } else { name });
             devices.add_used("new", 6 * SMALL);
-            let options = ReplaceOptions {
-                old: devices.path(larger),
-                onto: devices.path("new"),
-                overwrite: true,
-                ..ReplaceOptions::default()
-            };
-            let paths = devices.paths(&names);
-            replace(&strs(&paths), &options, &mut |_, _| true).unwrap();
+            devices.replace(&names, larger, "new");
             let grown = devices.grow(&all, NewSize::Max);
             match grown {
                 Ok(grown) => assert_eq!(!grown.already, gains, "{level} with a larger {larger}"),

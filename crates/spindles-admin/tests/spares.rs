@@ -2,10 +2,13 @@
 //! spare replaces the first if that fails too.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use crate::common;
+
+use common::{Devices, place, read_only, run, strs};
 use spindles_admin::assemble::{AssembleOptions, Assembled, assemble};
 use spindles_admin::create::{CreateOptions, create};
 use spindles_array::Target;
-use spindles_block::{BlockIndex, BufferSlice, MemberIndex, Operation, Request};
+use spindles_block::{MemberIndex, Operation};
 use spindles_engine::{ArrayState, Command, Event, OutReason};
 use spindles_layout::Expression;
 use std::fs::File;
@@ -13,14 +16,10 @@ use std::fs::File;
 const BYTES: u64 = 8 << 20;
 const BLOCKS: u32 = 256;
 
-fn folder(names: &[&str]) -> (tempfile::TempDir, Vec<String>) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &&str| folder.path().join(name).to_str().unwrap().to_owned();
-    let paths: Vec<String> = names.iter().map(path).collect();
-    for path in &paths {
-        File::create(path).unwrap().set_len(BYTES).unwrap();
-    }
-    (folder, paths)
+fn folder(names: &[&str]) -> (Devices, Vec<String>) {
+    let devices = Devices::new(names, BYTES);
+    let paths = devices.paths(names);
+    (devices, paths)
 }
 
 fn open(paths: &[&String]) -> Assembled {
@@ -52,22 +51,12 @@ fn transfer(target: &mut dyn Target, write: bool) {
             *byte = pattern(at);
         }
     }
-    let request = Request {
-        token: 1,
-        operation: if write {
-            Operation::Write { fua: true }
-        } else {
-            Operation::Read
-        },
-        block: BlockIndex(0),
-        blocks: BLOCKS,
-        buffer: BufferSlice {
-            buffer,
-            first_block: 0,
-        },
+    let operation = if write {
+        Operation::Write { fua: true }
+    } else {
+        Operation::Read
     };
-    target.submit(request).unwrap();
-    assert_eq!(target.poll(true).unwrap().result, Ok(()));
+    run(target, operation, 0, BLOCKS, place(buffer)).unwrap();
     let mut bytes = target.buffer(buffer).iter().enumerate();
     assert!(bytes.all(|(at, byte)| *byte == pattern(at)));
 }
@@ -126,10 +115,7 @@ fn spares_take_over_while_the_array_is_used() {
     target.close().unwrap();
     // The device that was out first is no longer a member. The failed spare isn't one either, and
     // may still be a spare if no superblock reached it.
-    let mut looking = AssembleOptions::default();
-    looking.open.read_only = true;
-    let given = [&paths[0], &paths[1], &paths[2], &paths[3]].map(String::as_str);
-    let report = assemble(&given, &looking).unwrap().report;
+    let report = assemble(&strs(&paths[..4]), &read_only()).unwrap().report;
     assert_eq!(report.refused.len() + report.spares.len(), 2);
     assert!(report.missing().contains(member));
     let mut target = open(&[&paths[0], &paths[2], &paths[4]]).target;

@@ -4,14 +4,14 @@
 
 use crate::common;
 
-use common::{Loop, skip};
+use common::{Devices, Loop, place, read_only, run, skip, strs};
 use spindles_admin::assemble::{AssembleError, AssembleOptions, Assembled, assemble, examine};
 use spindles_admin::attach::ChangeError;
-use spindles_admin::create::{CreateError, CreateOptions, Created, Sync, create};
+use spindles_admin::create::{CreateError, CreateOptions, Sync, create};
 use spindles_admin::rebuild::{RebuildOptions, rebuild};
 use spindles_admin::replace::{ReplaceOptions, replace};
 use spindles_array::{Target, positions};
-use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
+use spindles_block::{BlockSize, Operation};
 use spindles_device::OpenOptions;
 use spindles_engine::{ArrayState, Policy};
 use spindles_format::Found;
@@ -23,106 +23,23 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// A folder with devices.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new(names: &[&str], bytes: u64) -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
-        for name in names {
-            File::create(folder.path(name))
-                .unwrap()
-                .set_len(bytes)
-                .unwrap();
-        }
-        folder
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
-    }
-
-    fn paths(&self, names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| self.path(name)).collect()
-    }
-
-    /// Returns an expression such as `raid5(a,b,c)` with the devices of this folder.
-    fn expression(&self, text: &str) -> Expression {
-        let mut whole = String::new();
-        let mut word = String::new();
-        for letter in text.chars() {
-            if matches!(letter, '(' | ',' | ')') {
-                let is_device = !word.is_empty() && letter != '(';
-                whole.push_str(&if is_device {
-                    self.path(&word)
-                } else {
-                    word.clone()
-                });
-                whole.push(letter);
-                word.clear();
-            } else {
-                word.push(letter);
-            }
-        }
-        Expression::parse(&whole).unwrap()
-    }
-
-    fn create(&self, text: &str) -> Result<Created, CreateError> {
-        create(&self.expression(text), &options(), &mut |_, _| true)
-    }
-
-    /// Assembles without confirmation if absent members may be newer; `tests/degraded.rs` tests the
-    /// confirmation.
-    fn assemble(&self, names: &[&str]) -> Result<Assembled, AssembleError> {
-        let options = AssembleOptions {
-            degraded: true,
-            open: soon(),
-            ..AssembleOptions::default()
-        };
-        self.assemble_with(names, &options)
-    }
-
-    fn assemble_with(
-        &self,
-        names: &[&str],
-        options: &AssembleOptions,
-    ) -> Result<Assembled, AssembleError> {
-        let paths = self.paths(names);
-        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        assemble(&paths, options)
-    }
-
-    /// Returns the contents of the folder, for comparison.
-    fn contents(&self) -> Vec<(String, Vec<u8>)> {
-        let files = fs::read_dir(self.0.path()).unwrap();
-        let mut contents: Vec<_> = files
-            .map(|entry| entry.unwrap())
-            .map(|entry| {
-                let name = entry.file_name().into_string().unwrap();
-                (name, fs::read(entry.path()).unwrap())
-            })
-            .collect();
-        contents.sort_unstable();
-        contents
-    }
-
-    fn copy(&self, from: &str, to: &str) {
-        fs::copy(self.path(from), self.path(to)).unwrap();
-    }
+/// Assembles without confirmation if absent members may be newer; `tests/degraded.rs` tests the
+/// confirmation.
+fn open(folder: &Devices, names: &[&str]) -> Result<Assembled, AssembleError> {
+    let options = AssembleOptions {
+        degraded: true,
+        open: soon(),
+        ..AssembleOptions::default()
+    };
+    folder.assemble(names, &options)
 }
 
 fn options() -> CreateOptions {
     CreateOptions {
-        journal: None,
-        name: "test".to_owned(),
-        block_size: BlockSize::B4096,
         chunk_bytes: Some(64 << 10),
-        consistency: None,
         checksum: Some(spindles_format::ChecksumKind::None),
-        spares: Vec::new(),
-        degraded_writes: false,
-        force: false,
         open: soon(),
+        ..CreateOptions::new("test")
     }
 }
 
@@ -132,16 +49,6 @@ fn soon() -> OpenOptions {
     OpenOptions {
         busy_timeout: Duration::from_secs(1),
         ..OpenOptions::default()
-    }
-}
-
-fn read_only() -> AssembleOptions {
-    AssembleOptions {
-        open: OpenOptions {
-            read_only: true,
-            ..OpenOptions::default()
-        },
-        ..AssembleOptions::default()
     }
 }
 
@@ -169,18 +76,8 @@ fn pattern(target: &mut dyn Target, seed: u64, write: bool) {
         } else {
             Operation::Read
         };
-        let request = Request {
-            token: 1,
-            operation,
-            block: BlockIndex(block),
-            blocks,
-            buffer: BufferSlice {
-                buffer,
-                first_block: 0,
-            },
-        };
-        target.submit(request).unwrap();
-        assert_eq!(target.poll(true).unwrap().result, Ok(()));
+        let done = run(target, operation, block, blocks, place(buffer));
+        assert_eq!(done, Ok(()));
         if !write {
             assert!(target.buffer(buffer)[..bytes] == wanted, "block {block}");
         }
@@ -188,14 +85,14 @@ fn pattern(target: &mut dyn Target, seed: u64, write: bool) {
     }
 }
 
-fn fill(folder: &Folder, names: &[&str], seed: u64) {
-    let mut assembled = folder.assemble(names).unwrap();
+fn fill(folder: &Devices, names: &[&str], seed: u64) {
+    let mut assembled = open(folder, names).unwrap();
     pattern(assembled.target.as_mut(), seed, true);
     assembled.target.close().unwrap();
 }
 
-fn check(folder: &Folder, names: &[&str], seed: u64) -> Assembled {
-    let mut assembled = folder.assemble(names).unwrap();
+fn check(folder: &Devices, names: &[&str], seed: u64) -> Assembled {
+    let mut assembled = open(folder, names).unwrap();
     pattern(assembled.target.as_mut(), seed, false);
     assembled
 }
@@ -205,10 +102,8 @@ fn check(folder: &Folder, names: &[&str], seed: u64) -> Assembled {
 fn every_level_reads_back_through_every_assembly() {
     let names = ["a", "b", "c", "d", "e"];
     for level in LEVELS {
-        let folder = Folder::new(&names, 3 * MIB);
-        let created = folder
-            .create(&format!("{}(a,b,c,d,e)", level.name))
-            .unwrap();
+        let folder = Devices::new(&names, 3 * MIB);
+        let created = folder.create(&format!("{}(a,b,c,d,e)", level.name), &options());
         let redundant = level.redundancy != Redundancy::None;
         assert_eq!(created.sync == Sync::Unwritten, redundant, "{level}");
         fill(&folder, &names, 1);
@@ -230,7 +125,7 @@ fn every_level_reads_back_through_every_assembly() {
             assembled.target.close().unwrap();
         } else {
             let before = folder.contents();
-            let error = folder.assemble(&["a", "c", "d", "e"]).unwrap_err();
+            let error = open(&folder, &["a", "c", "d", "e"]).unwrap_err();
             assert!(
                 error.to_string().contains("member 1 of 5 missing"),
                 "{error}"
@@ -246,13 +141,13 @@ fn arrays_that_can_have_parity_have_row_sums() {
     for level in LEVELS {
         let names = &["a", "b", "c", "d", "e"][..usize::from(level.members_min.max(2))];
         for checksum in [None, options().checksum] {
-            let folder = Folder::new(names, 2 * MIB);
+            let folder = Devices::new(names, 2 * MIB);
             let options = CreateOptions {
                 checksum,
                 ..options()
             };
             let text = format!("{}({})", level.name, names.join(","));
-            create(&folder.expression(&text), &options, &mut |_, _| true).unwrap();
+            folder.create(&text, &options);
             let found = examine(&folder.path("a")).unwrap().found;
             let (array, _) = found.record().unwrap();
             let may_have = match level.redundancy {
@@ -273,17 +168,11 @@ fn nested_arrays_are_assembled_inside_out() {
         "raid1(raid0(a,b),c)",
         "raid5(raid1(a,b),raid0(raid1(c,d)),concat(e,f))",
     ] {
-        let folder = Folder::new(&names, 4 * MIB);
-        folder.create(expression).unwrap();
-        let used: Vec<&str> = names.into_iter().collect();
-        let used: Vec<&str> = used
-            .into_iter()
-            .filter(|name| {
-                let devices = expression.split(['(', ',', ')']);
-                devices.into_iter().any(|word| word == *name)
-            })
-            .collect();
-        assert!(folder.assemble(&used).unwrap().report.is_clean());
+        let folder = Devices::new(&names, 4 * MIB);
+        folder.create(expression, &options());
+        let is_in = |name: &&str| expression.split(['(', ',', ')']).any(|word| word == *name);
+        let used: Vec<&str> = names.into_iter().filter(is_in).collect();
+        assert!(open(&folder, &used).unwrap().report.is_clean());
         fill(&folder, &used, 7);
         let mut backwards = used.clone();
         backwards.reverse();
@@ -298,8 +187,8 @@ fn nested_arrays_are_assembled_inside_out() {
 /// An inner array that lacks too much is a missing member of the outer one.
 #[test]
 fn an_array_survives_a_lost_inner_array() {
-    let folder = Folder::new(&["a", "b", "c", "d"], 4 * MIB);
-    folder.create("raid1(raid0(a,b),raid0(c,d))").unwrap();
+    let folder = Devices::new(&["a", "b", "c", "d"], 4 * MIB);
+    folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     fill(&folder, &["a", "b", "c", "d"], 3);
     let assembled = check(&folder, &["c", "b", "d"], 3);
     let warnings = assembled.report.refused.join("\n");
@@ -308,15 +197,15 @@ fn an_array_survives_a_lost_inner_array() {
         "{warnings}"
     );
     assembled.target.close().unwrap();
-    let error = folder.assemble(&["a", "c"]).unwrap_err().to_string();
+    let error = open(&folder, &["a", "c"]).unwrap_err().to_string();
     assert!(
         error.contains("'test.0'") && error.contains("'test.1'"),
         "{error}"
     );
     // Only one half of an array of arrays: the other half is reported as missing.
-    let folder = Folder::new(&["a", "b", "c", "d"], 4 * MIB);
-    folder.create("raid0(raid1(a,b),raid1(c,d))").unwrap();
-    let error = folder.assemble(&["a", "b"]).unwrap_err().to_string();
+    let folder = Devices::new(&["a", "b", "c", "d"], 4 * MIB);
+    folder.create("raid0(raid1(a,b),raid1(c,d))", &options());
+    let error = open(&folder, &["a", "b"]).unwrap_err().to_string();
     assert!(
         error.contains("array 'test' can't be opened: member 1 of 2"),
         "{error}"
@@ -347,7 +236,7 @@ fn unwritten_blocks_read_as_zeros() {
 /// Creates an array on devices that hold noise. Returns the kind of sync, its progress, and the
 /// contents, which are the same from every set of members.
 fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>) {
-    let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
+    let folder = Devices::new(&["a", "b", "c"], 4 * MIB);
     for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
         let noise = vec![0x11 * u8::try_from(index + 1).unwrap(); 3 << 20];
         let file = File::options().write(true).open(folder.path(name)).unwrap();
@@ -364,26 +253,15 @@ fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>)
         true
     })
     .unwrap();
-    let whole = folder.assemble(&["a", "b", "c"]).unwrap();
+    let whole = open(&folder, &["a", "b", "c"]).unwrap();
     assert_eq!(whole.target.status().unwrap().jobs, []);
     let read = |names: &[&str]| {
-        let mut assembled = folder.assemble_with(names, &read_only()).unwrap();
+        let mut assembled = folder.assemble(names, &read_only()).unwrap();
         let target = assembled.target.as_mut();
         let blocks = target.facts().request_blocks_max;
         let blocks = blocks.min(u32::try_from(target.facts().blocks).unwrap());
         let buffer = target.allocate(blocks);
-        let request = Request {
-            token: 0,
-            operation: Operation::Read,
-            block: BlockIndex(0),
-            blocks,
-            buffer: BufferSlice {
-                buffer,
-                first_block: 0,
-            },
-        };
-        target.submit(request).unwrap();
-        assert_eq!(target.poll(true).unwrap().result, Ok(()));
+        run(target, Operation::Read, 0, blocks, place(buffer)).unwrap();
         target.buffer(buffer).to_vec()
     };
     whole.target.close().unwrap();
@@ -397,27 +275,17 @@ fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>)
 /// A member that was absent for a while gets the writes that it missed, and nothing else.
 #[test]
 fn a_returning_member_gets_its_missed_writes() {
-    let folder = Folder::new(&["a", "b"], 64 * MIB);
-    folder.create("raid1(a,b)").unwrap();
+    let folder = Devices::new(&["a", "b"], 64 * MIB);
+    folder.create("raid1(a,b)", &options());
     fill(&folder, &["a", "b"], 1);
-    let before = folder.assemble(&["a"]).unwrap();
+    let before = open(&folder, &["a"]).unwrap();
     let mut target = before.target;
     let buffer = target.allocate(1);
     target.buffer_mut(buffer).fill(0x77);
-    let request = Request {
-        token: 1,
-        operation: Operation::Write { fua: false },
-        block: BlockIndex(3),
-        blocks: 1,
-        buffer: BufferSlice {
-            buffer,
-            first_block: 0,
-        },
-    };
-    target.submit(request).unwrap();
-    assert_eq!(target.poll(true).unwrap().result, Ok(()));
+    let write = Operation::Write { fua: false };
+    run(target.as_mut(), write, 3, 1, place(buffer)).unwrap();
     target.close().unwrap();
-    let mut assembled = folder.assemble(&["a", "b"]).unwrap();
+    let mut assembled = open(&folder, &["a", "b"]).unwrap();
     let started = assembled.target.counters().devices[1].bytes_written;
     while assembled.target.status().unwrap().state != ArrayState::Healthy {
         assert!(assembled.target.work(), "it becomes healthy");
@@ -434,7 +302,7 @@ fn a_returning_member_gets_its_missed_writes() {
 
 #[test]
 fn a_stopped_initial_sync_is_reported() {
-    let folder = Folder::new(&["a", "b"], 8 * MIB);
+    let folder = Devices::new(&["a", "b"], 8 * MIB);
     fs::write(folder.path("b"), vec![0x77; 8 << 20]).unwrap();
     let expression = folder.expression("raid1(a,b)");
     let without_bitmaps = CreateOptions {
@@ -444,21 +312,20 @@ fn a_stopped_initial_sync_is_reported() {
     };
     let created = create(&expression, &without_bitmaps, &mut |_, _| false).unwrap();
     assert_eq!(created.sync, Sync::Stopped);
-    let assembled = folder.assemble(&["a", "b"]).unwrap();
+    let assembled = open(&folder, &["a", "b"]).unwrap();
     assert!(!assembled.report.clean);
 }
 
 #[test]
 fn impossible_names_are_refused_and_nothing_is_changed() {
-    let folder = Folder::new(&["a", "b"], 4 * MIB);
+    let folder = Devices::new(&["a", "b"], 4 * MIB);
     let before = folder.contents();
     for name in ["", "-x", "a/b", "a,b", "a:b", "a\nb", &"long".repeat(13)] {
         let named = CreateOptions {
             name: name.to_owned(),
             ..options()
         };
-        let expression = folder.expression("raid0(a,b)");
-        let error = create(&expression, &named, &mut |_, _| true).unwrap_err();
+        let error = folder.try_create("raid0(a,b)", &named).unwrap_err();
         assert!(matches!(error, CreateError::Name { .. }), "{name}: {error}");
     }
     assert!(folder.contents() == before);
@@ -467,29 +334,28 @@ fn impossible_names_are_refused_and_nothing_is_changed() {
 /// An open device can be neither assembled nor overwritten.
 #[test]
 fn a_device_in_use_is_refused() {
-    let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
-    folder.create("raid1(a,b)").unwrap();
-    let open = folder.assemble(&["a", "b"]).unwrap();
-    let error = folder.assemble(&["a", "b"]).unwrap_err().to_string();
+    let folder = Devices::new(&["a", "b", "c"], 4 * MIB);
+    folder.create("raid1(a,b)", &options());
+    let opened = open(&folder, &["a", "b"]).unwrap();
+    let error = open(&folder, &["a", "b"]).unwrap_err().to_string();
     let by = format!("in use by pid {} (", std::process::id());
     assert!(error.contains(&by), "{error}");
     let forced = CreateOptions {
         force: true,
         ..options()
     };
-    let expression = folder.expression("raid1(c,a)");
-    let error = create(&expression, &forced, &mut |_, _| true).unwrap_err();
+    let error = folder.try_create("raid1(c,a)", &forced).unwrap_err();
     assert!(error.to_string().contains(&by), "{error}");
     // Inspecting superblocks is harmless.
     assert!(examine(&folder.path("a")).unwrap().found.record().is_ok());
-    open.target.close().unwrap();
-    folder.assemble(&["a", "b"]).unwrap();
+    opened.target.close().unwrap();
+    open(&folder, &["a", "b"]).unwrap();
 }
 
 /// With force, the previous contents are gone for good.
 #[test]
 fn force_clears_old_contents() {
-    let folder = Folder::new(&["a", "b"], 4 * MIB);
+    let folder = Devices::new(&["a", "b"], 4 * MIB);
     let gpt = File::options().write(true).open(folder.path("a")).unwrap();
     gpt.write_all_at(b"EFI PART", 512).unwrap();
     gpt.write_all_at(b"EFI PART", 4 * MIB - 512).unwrap();
@@ -498,14 +364,13 @@ fn force_clears_old_contents() {
         force: true,
         ..options()
     };
-    let expression = folder.expression("raid1(a,b)");
-    let created = create(&expression, &forced, &mut |_, _| true).unwrap();
+    let created = folder.create("raid1(a,b)", &forced);
     assert_eq!(created.wiped.len(), 1);
     assert_eq!(created.wiped[0].1, "a GPT partition table");
     assert_eq!(examine(&folder.path("a")).unwrap().sightings, []);
     // Over an existing array: the members now belong to the new array.
-    let created = create(&folder.expression("raid0(b,a)"), &forced, &mut |_, _| true).unwrap();
-    let assembled = folder.assemble(&["a", "b"]).unwrap();
+    let created = folder.create("raid0(b,a)", &forced);
+    let assembled = open(&folder, &["a", "b"]).unwrap();
     assert_eq!(assembled.report.uuid, created.uuid);
     assert_eq!(assembled.report.level.name, "raid0");
 }
@@ -513,17 +378,17 @@ fn force_clears_old_contents() {
 /// Two halves that continued without each other.
 #[test]
 fn split_brain_and_old_copies_are_refused() {
-    let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
-    folder.create("raid1(a,b,c)").unwrap();
+    let folder = Devices::new(&["a", "b", "c"], 4 * MIB);
+    folder.create("raid1(a,b,c)", &options());
     folder.copy("a", "old");
     fill(&folder, &["a", "b", "c"], 1);
-    let assembled = folder.assemble(&["old", "b", "c"]).unwrap();
+    let assembled = open(&folder, &["old", "b", "c"]).unwrap();
     assert!(assembled.report.refused.join("\n").contains("/old: stale"));
     assembled.target.close().unwrap();
     // b and c have recorded that a is missing; a doesn't know.
     fill(&folder, &["a"], 2);
     let before = folder.contents();
-    let error = folder.assemble(&["a", "b", "c"]).unwrap_err().to_string();
+    let error = open(&folder, &["a", "b", "c"]).unwrap_err().to_string();
     assert!(error.starts_with("split brain: "), "{error}");
     let times = error.split_once("; last written: ").unwrap().1;
     assert_eq!(times.matches(" on 20").count(), 2, "{times}");
@@ -539,8 +404,8 @@ fn split_brain_and_old_copies_are_refused() {
 /// member.
 #[test]
 fn a_lagging_member_is_updated() {
-    let folder = Folder::new(&["a", "b"], 4 * MIB);
-    folder.create("raid1(a,b)").unwrap();
+    let folder = Devices::new(&["a", "b"], 4 * MIB);
+    folder.create("raid1(a,b)", &options());
     fill(&folder, &["a", "b"], 5);
     let generation = |name: &str| {
         let found: Found = examine(&folder.path(name)).unwrap().found;
@@ -551,10 +416,10 @@ fn a_lagging_member_is_updated() {
     let slot = if last % 2 == 0 { 4096 } else { 32768 };
     b.write_all_at(&[0xff; 600], slot).unwrap();
     assert_eq!(generation("b"), last - 1);
-    let assembled = folder.assemble_with(&["a", "b"], &read_only()).unwrap();
+    let assembled = folder.assemble(&["a", "b"], &read_only()).unwrap();
     drop(assembled);
     assert_eq!(generation("b"), last - 1, "read-only changes nothing");
-    let assembled = folder.assemble(&["a", "b"]).unwrap();
+    let assembled = open(&folder, &["a", "b"]).unwrap();
     assert!(!assembled.report.is_degraded());
     drop(assembled);
     assert_eq!(generation("b"), last);
@@ -563,14 +428,13 @@ fn a_lagging_member_is_updated() {
 
 #[test]
 fn blocks_of_512_bytes_work() {
-    let folder = Folder::new(&["a", "b", "c"], 2 * MIB + 512);
+    let folder = Devices::new(&["a", "b", "c"], 2 * MIB + 512);
     let small = CreateOptions {
         block_size: BlockSize::B512,
         chunk_bytes: Some(3 * 512),
         ..options()
     };
-    let expression = folder.expression("raid5(a,b,c)");
-    create(&expression, &small, &mut |_, _| true).unwrap();
+    folder.create("raid5(a,b,c)", &small);
     fill(&folder, &["a", "b", "c"], 8);
     check(&folder, &["c", "a"], 8).target.close().unwrap();
     assert!(Path::new(&folder.path("a")).exists());
@@ -579,7 +443,7 @@ fn blocks_of_512_bytes_work() {
 /// Block devices of both sector sizes, and one that another process holds.
 #[test]
 fn block_devices_work_and_those_in_use_are_refused() {
-    let folder = Folder::new(&["a", "b"], 4 * MIB);
+    let folder = Devices::new(&["a", "b"], 4 * MIB);
     let loops = [("a", 512), ("b", 4096)]
         .map(|(name, sector)| Loop::new(Path::new(&folder.path(name)), sector));
     let [Ok(a), Ok(b)] = loops else {
@@ -624,9 +488,8 @@ fn block_devices_work_and_those_in_use_are_refused() {
 /// With an unknown feature that forbids writing, the array is read and not written.
 #[test]
 fn arrays_of_later_versions_are_read_only() {
-    let folder = Folder::new(&["a", "b"], 2 * MIB);
-    let expression = folder.expression("raid1(a,b)");
-    create(&expression, &options(), &mut |_, _| true).unwrap();
+    let folder = Devices::new(&["a", "b"], 2 * MIB);
+    folder.create("raid1(a,b)", &options());
     fill(&folder, &["a", "b"], 6);
     let advance = |change: &dyn Fn(&mut spindles_format::Features)| {
         for name in ["a", "b"] {
@@ -653,11 +516,11 @@ fn arrays_of_later_versions_are_read_only() {
 #[test]
 fn stopped_rebuilds_resume_and_stopped_replacements_change_nothing() {
     let names = ["a", "b", "c"];
-    let folder = Folder::new(&["a", "b", "c", "d", "e"], 16 * MIB);
-    folder.create("raid5(a,b,c)").unwrap();
+    let folder = Devices::new(&["a", "b", "c", "d", "e"], 16 * MIB);
+    folder.create("raid5(a,b,c)", &options());
     fill(&folder, &names, 4);
     let (paths, new) = (folder.paths(&names), folder.path("d"));
-    let devices: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let devices = strs(&paths);
     let options = ReplaceOptions {
         old: folder.path("b"),
         onto: new.clone(),

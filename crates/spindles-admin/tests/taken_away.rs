@@ -275,7 +275,7 @@ impl Bench {
     /// Describes a wrong block: the place it belongs to, or how many of its bytes are zero, old and
     /// new.
     fn what_it_holds(&self, here: Range<usize>, block: &[u8]) -> String {
-        let place = |bytes: &[u8]| bytes.chunks(4096).position(|it| it == block);
+        let place = |bytes: &[u8]| bytes.chunks(4096).position(|own| own == block);
         if let Some(at) = place(&self.new) {
             return format!("new bytes of {}", at * 4096);
         }

@@ -326,7 +326,7 @@ impl Managed for Driver {
         block: BlockIndex,
     ) -> Option<(String, MemberIndex, BlockIndex, u32)> {
         let carry = &self.core.carry;
-        let (index, _) = carry.arrays().find(|(_, it)| it.name() == array)?;
+        let (index, _) = carry.arrays().find(|(_, inner)| inner.name() == array)?;
         let (below, member, block, blocks) = tree::lowest_place(carry, (index, member, block));
         Some((carry.array(below).name().to_owned(), member, block, blocks))
     }

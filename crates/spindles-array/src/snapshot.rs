@@ -69,7 +69,7 @@ impl ArraySnapshot {
     /// Returns true if a device has a position and is not out.
     #[must_use]
     pub fn uses(&self, device: &str) -> bool {
-        let is_in = |it: &&MemberStatus| !matches!(it.state, Member::Missing { .. });
+        let is_in = |status: &&MemberStatus| !matches!(status.state, Member::Missing { .. });
         let mut members = self.status.members.iter().filter(is_in);
         members.any(|member| {
             self.device(member.member)

@@ -211,7 +211,7 @@ fn serve(
                 gathered
                     .drain(..)
                     .rev()
-                    .try_for_each(|it| client.write_all(&it))
+                    .try_for_each(|bytes| client.write_all(&bytes))
                     .ok()?;
             }
         } else {

@@ -8,7 +8,7 @@ use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport};
 use spindles_array::NodeId;
 use spindles_array::positions::positions;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
-use spindles_engine::{POLICIES, Policy, WriteHole, geometry_of};
+use spindles_engine::{Policy, WriteHole, geometry_of};
 use spindles_format::{
     ArrayRecord, Assembly, ChecksumKind, ErrorCounts, Found, JournalDevice, MemberState, Reason,
     Refusal, Uuid, choose,
@@ -341,13 +341,7 @@ fn truncated_members(assembly: &Assembly) -> Vec<(MemberIndex, String, SizeBytes
 /// Returns true if the array knows which blocks that device missed, and writes them without a
 /// command.
 pub(super) fn knows(refusal: &Refusal) -> bool {
-    matches!(
-        refusal.reason,
-        Reason::Returning {
-            held_out: false,
-            ..
-        }
-    )
+    matches!(refusal.reason, Reason::Returning { held_out, .. } if !held_out)
 }
 
 /// Returns true if that device holds all that its member had when it went out, but the array no
@@ -379,10 +373,7 @@ fn member_report(
     };
     match part {
         None => match state {
-            MemberState::Active | MemberState::Rebuilding { .. } => MemberReport::Missing {
-                out_since: None,
-                held_out: false,
-            },
+            MemberState::Active | MemberState::Rebuilding { .. } => MemberReport::UNSEEN,
             MemberState::Missing {
                 out_since,
                 held_out,
@@ -485,14 +476,8 @@ pub(super) fn understand(
         what,
     };
     let geometry = geometry_of(array).map_err(|error| unknown(error.to_string()))?;
-    let policy = POLICIES
-        .iter()
-        .find(|policy| policy.name == array.consistency.as_str())
-        .ok_or_else(|| {
-            unknown(format!(
-                "there is no consistency policy '{}'",
-                array.consistency
-            ))
-        })?;
-    Ok((geometry, policy))
+    let name = array.consistency.as_str();
+    let policy = Policy::by_name(name);
+    let policy = policy.ok_or_else(|| unknown(format!("there is no consistency policy '{name}'")));
+    Ok((geometry, policy?))
 }

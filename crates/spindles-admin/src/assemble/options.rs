@@ -28,6 +28,14 @@ pub struct AssembleOptions {
 }
 
 impl AssembleOptions {
+    /// Opens an array even if it is degraded and was not closed in order.
+    pub(crate) fn forced() -> Self {
+        Self {
+            force: true,
+            ..Self::default()
+        }
+    }
+
     /// Returns these options for reading only.
     pub(crate) fn to_read(&self) -> Self {
         let mut options = self.clone();

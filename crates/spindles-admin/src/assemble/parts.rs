@@ -75,9 +75,18 @@ impl Lost {
     pub(super) fn new(assembly: &Assembly, parts: &[Candidate], why: String) -> Self {
         let members = assembly.devices.iter();
         let name = |index: &Option<usize>| index.map(|index| parts[index].found.name.clone());
+        Self::of(&assembly.array, members.map(name).collect(), parts, why)
+    }
+
+    fn of(
+        record: &ArrayRecord,
+        members: Vec<Option<String>>,
+        parts: &[Candidate],
+        why: String,
+    ) -> Self {
         Self {
-            record: assembly.array.clone(),
-            members: members.map(name).collect(),
+            record: record.clone(),
+            members,
             leaves: leaves(parts),
             standing: Standing::Spoilt,
             why,
@@ -89,14 +98,8 @@ impl Lost {
     pub(super) fn refused(parts: &[Candidate], why: String) -> Option<Self> {
         let records = parts.iter().filter_map(|part| part.found.array());
         let record = records.max_by_key(|array| array.generation)?;
-        Some(Self {
-            record: record.clone(),
-            members: vec![None; record.members().len()],
-            leaves: leaves(parts),
-            standing: Standing::Spoilt,
-            why,
-            report: None,
-        })
+        let members = vec![None; record.members().len()];
+        Some(Self::of(record, members, parts, why))
     }
 
     /// Sets its standing from the reason for which the outer array refuses it.

@@ -65,11 +65,8 @@ impl Device {
             areas_for(self.probe.bytes, member.block_size, member.member)
                 .is_ok_and(|areas| areas.data_blocks() >= member.data_blocks())
         };
-        let unfit: Vec<_> = names
-            .iter()
-            .zip(members)
-            .filter(|(_, it)| !fits(it))
-            .collect();
+        let unfit = names.iter().zip(members);
+        let unfit: Vec<_> = unfit.filter(|(_, member)| !fits(member)).collect();
         let needed = unfit.iter().map(|(_, member)| member.device_bytes);
         let small = |bytes| TooSmall::new(&self.name, self.probe.bytes, bytes);
         if unfit.len() == members.len() {

@@ -469,14 +469,10 @@ mod tests {
             return Vec::new();
         };
         let keeps = keeps_checksums(level, members, around_keeps);
-        let inner = members
-            .iter()
-            .flat_map(|member| keepers(member, keeps || around_keeps));
-        keeps
-            .then_some(level.name)
-            .into_iter()
-            .chain(inner)
-            .collect()
+        let members = members.iter();
+        let inner = members.flat_map(|member| keepers(member, keeps || around_keeps));
+        let own = keeps.then_some(level.name);
+        own.into_iter().chain(inner).collect()
     }
 
     #[test]

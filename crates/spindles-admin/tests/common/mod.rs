@@ -3,13 +3,18 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+mod devices;
 mod loop_devices;
 
 #[allow(unused_imports, reason = "each test binary uses its own part of this")]
-pub(crate) use loop_devices::{Loop, Loops};
+pub(crate) use {
+    devices::Devices,
+    loop_devices::{Loop, Loops},
+};
 
+use spindles_admin::assemble::AssembleOptions;
 use spindles_array::Target;
-use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Reply, Request, RequestError};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -50,6 +55,32 @@ pub(crate) fn mount(at: &Path, options: &str) -> Result<(), String> {
     }
     let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(format!("no file system can be mounted here: {reason}"))
+}
+
+pub(crate) fn strs(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// Without confirmation if absent members may be newer.
+pub(crate) fn degraded() -> AssembleOptions {
+    AssembleOptions {
+        degraded: true,
+        ..AssembleOptions::default()
+    }
+}
+
+pub(crate) fn read_only() -> AssembleOptions {
+    let mut options = AssembleOptions::default();
+    options.open.read_only = true;
+    options
+}
+
+/// Returns the beginning of a buffer.
+pub(crate) fn place(buffer: BufferId) -> BufferSlice {
+    BufferSlice {
+        buffer,
+        first_block: 0,
+    }
 }
 
 /// Runs one request and waits for it.

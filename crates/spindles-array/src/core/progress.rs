@@ -140,7 +140,7 @@ fn is_degraded(carry: &Carry, index: ArrayIndex, own: &Status, is_redundant_abov
     });
     let is_redundant = lacks.is_redundant || is_redundant_above;
     lacks.is_degraded(is_redundant_above)
-        || inside.any(|it| is_degraded(carry, it, &status(carry, it), is_redundant))
+        || inside.any(|inner| is_degraded(carry, inner, &status(carry, inner), is_redundant))
 }
 
 /// Returns the current state of all arrays in use, each before its inner arrays. `lacking`: the
