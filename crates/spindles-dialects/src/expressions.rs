@@ -2,11 +2,12 @@
 
 use crate::fault::Fault;
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use spindles_block::MEMBERS_MAX;
-use spindles_layout::{Expression, GeometryError, Level, quoted};
+use spindles_layout::{Expression, GeometryError, Level, Slice, quoted};
 
 /// The leaf of an absent member.
 pub(crate) const MISSING: &str = "missing";
@@ -40,8 +41,12 @@ impl Part {
         Expression::Leaf(match length_sectors {
             _ if device == MISSING => device.clone(),
             None if *start_sectors == 0 => device.clone(),
-            None => format!("slice({},{start_sectors}s)", quoted(device)),
-            Some(length) => format!("slice({},{start_sectors}s,{length}s)", quoted(device)),
+            length => Slice {
+                device: device.clone(),
+                start_bytes: start_sectors * Slice::SECTOR_BYTES,
+                length_bytes: length.map(|sectors| sectors * Slice::SECTOR_BYTES),
+            }
+            .to_string(),
         })
     }
 }
@@ -158,6 +163,15 @@ impl Tree {
 pub(crate) fn renamed(expression: &Expression, rename: &dyn Fn(&str) -> String) -> Expression {
     match expression {
         Expression::Leaf(name) => Expression::Leaf(renamed_leaf(name, rename)),
+        Expression::Slice {
+            of,
+            start_bytes,
+            length_bytes,
+        } => Expression::Slice {
+            of: Box::new(renamed(of, rename)),
+            start_bytes: *start_bytes,
+            length_bytes: *length_bytes,
+        },
         Expression::Array {
             level,
             layout,
@@ -174,10 +188,12 @@ pub(crate) fn renamed(expression: &Expression, rename: &dyn Fn(&str) -> String) 
 }
 
 fn renamed_leaf(name: &str, rename: &dyn Fn(&str) -> String) -> String {
-    let slice = name.strip_prefix("slice(").and_then(|rest| {
-        let device = spindles_layout::parse_devices(rest).ok()?.first()?.clone();
-        let rest = rest.strip_prefix(quoted(&device).as_ref())?;
-        Some(format!("slice({}{rest}", quoted(&rename(&device))))
-    });
-    slice.unwrap_or_else(|| rename(name).to_owned())
+    match Slice::parse(name) {
+        Ok(slice) if Slice::is_text(name) => Slice {
+            device: rename(&slice.device),
+            ..slice
+        }
+        .to_string(),
+        _ => rename(name),
+    }
 }

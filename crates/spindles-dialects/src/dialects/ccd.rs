@@ -360,7 +360,9 @@ fn leaves(members: &[Expression]) -> Result<Vec<&str>, Unsayable> {
     let names = members.iter().map(|member| match member {
         Expression::Leaf(name) if name == MISSING => Err(Unsayable::new("a missing component")),
         Expression::Leaf(name) => plain_word(name),
-        Expression::Array { .. } => Err(Unsayable::new("an array as a component")),
+        Expression::Array { .. } | Expression::Slice { .. } => {
+            Err(Unsayable::new("an array as a component"))
+        }
     });
     names.collect()
 }

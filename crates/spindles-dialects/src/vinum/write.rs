@@ -61,7 +61,7 @@ impl Writer<'_> {
                     writeln!(self.volume, "  plex org concat").expect("a string");
                     self.subdisk(device)?;
                 }
-                array @ Expression::Array { .. } => self.plex(array)?,
+                array => self.plex(array)?,
             }
         }
         Ok(())
@@ -85,7 +85,7 @@ impl Writer<'_> {
         for member in members {
             match member {
                 Expression::Leaf(device) => self.subdisk(device)?,
-                Expression::Array { .. } => return Err(Unsayable::new("an array as a subdisk")),
+                _ => return Err(Unsayable::new("an array as a subdisk")),
             }
         }
         Ok(())

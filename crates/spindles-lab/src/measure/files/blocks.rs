@@ -141,13 +141,13 @@ struct Doing {
     /// Offset of its first byte in the actor's area.
     skew: usize,
     /// Parts that are yet to be carried out.
-    parts: VecDeque<Action>,
+    parts: VecDeque<BlockAction>,
     /// Requests not yet answered.
     out: u32,
 }
 
-/// An action of an operation.
-enum Action {
+/// An action on blocks that is part of an action on a file.
+enum BlockAction {
     /// A request; its position in the buffer counts from the start of the actor's area.
     Ask(Request),
     /// Waits until every earlier request is answered.
@@ -270,7 +270,7 @@ impl Play<'_> {
             Action::PutBytes(slot, bytes) => {
                 self.write(actor, slot, At::Position, bytes, &mut doing)?;
             }
-            Action::Fsync(_) | Action::SyncAll => doing.parts.push_back(Action::Ask(flush())),
+            Action::Fsync(_) | Action::SyncAll => doing.parts.push_back(BlockAction::Ask(flush())),
             Action::Unlink(file) => {
                 if !self.layout.remove(file) {
                     return Err(self.failed(&issue, "the file is not there"));
@@ -371,7 +371,7 @@ impl Play<'_> {
             let at = u32::try_from((last - first) / block).expect("within the area");
             self.ask(Operation::Read, file, last, 1, at, &mut doing.parts);
         }
-        doing.parts.extend([Action::Await, Action::Fill]);
+        doing.parts.extend([BlockAction::Await, BlockAction::Fill]);
         let write = Operation::Write { fua: syncs };
         self.ask(write, file, offset, bytes.into(), 0, &mut doing.parts);
         Ok(())
@@ -391,7 +391,7 @@ impl Play<'_> {
         offset: u64,
         bytes: u64,
         area_block: u32,
-        parts: &mut VecDeque<Action>,
+        parts: &mut VecDeque<BlockAction>,
     ) {
         let block = u64::from(self.block_bytes);
         let first = offset / block * block;
@@ -402,7 +402,7 @@ impl Play<'_> {
             let mut left = u32::try_from(piece.bytes / block).expect("an operation is bounded");
             while left > 0 {
                 let blocks = left.min(self.request_blocks_max);
-                parts.push_back(Action::Ask(Request {
+                parts.push_back(BlockAction::Ask(Request {
                     token: 0,
                     operation,
                     block: BlockIndex(from),
@@ -427,13 +427,13 @@ impl Play<'_> {
             let doing = doing.expect("it is under way");
             match doing.parts.front() {
                 None => return Ok(()),
-                Some(Action::Await) if doing.out > 0 => return Ok(()),
-                Some(Action::Await) => {}
-                Some(Action::Fill) => {
+                Some(BlockAction::Await) if doing.out > 0 => return Ok(()),
+                Some(BlockAction::Await) => {}
+                Some(BlockAction::Fill) => {
                     let (issue, skew) = (doing.issue, doing.skew);
                     self.fill(actor, &issue, skew);
                 }
-                Some(Action::Ask(request)) => {
+                Some(BlockAction::Ask(request)) => {
                     let mut request = *request;
                     request.token = actor.into();
                     if request.operation != Operation::Flush {
