@@ -303,24 +303,24 @@ fn impossible_experiments_are_reported() {
             experiment("", &format!("{image}\"\nfs = \"ext4"), "dd-read"),
             false,
             format!(
-                "x.toml, line 4: system \"{image}\": the file system ext4 is made on it, and what \
-                 {image} holds would be lost"
+                "x.toml, line 4: system \"{image}\": the file system ext4 is made on it, and the \
+                 contents of {image} would be lost"
             ),
         ),
         (
             experiment("", &format!("raid1(mem:8M,{image})"), "dd-read"),
             false,
             format!(
-                "x.toml, line 4: system \"raid1(mem:8M,{image})\": the lab creates it, and what \
-                 {image} holds would be lost"
+                "x.toml, line 4: system \"raid1(mem:8M,{image})\": the lab creates it, and the \
+                 contents of {image} would be lost"
             ),
         ),
         (
             experiment("", &format!("raid5(3)\"\njournal = \"{image}"), "dd-read"),
             false,
             format!(
-                "x.toml, line 4: system \"raid5(3)\": the lab creates it, and what {image} \
-                 holds would be lost"
+                "x.toml, line 4: system \"raid5(3)\": the lab creates it, and the contents of \
+                 {image} would be lost"
             ),
         ),
         (
@@ -721,7 +721,7 @@ fn arrays_can_have_their_own_journals() {
     assert!(
         error
             .to_string()
-            .contains("journal.img holds would be lost"),
+            .contains("journal.img would be lost"),
         "{error}"
     );
     assert!(fs::read(&journal).unwrap().iter().all(|&byte| byte == 0x42));

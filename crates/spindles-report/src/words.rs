@@ -322,7 +322,7 @@ pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let others: Vec<&str> = others.collect();
     Some(match others.as_slice() {
         [] => why,
-        others => format!("{why} They include those {}.", others.join(" and ")),
+        others => format!("{why} The comparisons include those {}.", others.join(" and ")),
     })
 }
 
@@ -873,7 +873,7 @@ mod tests {
         // Eight workloads against the baseline, and one level against another in each.
         let among = &headline.caveats[DOUBTS_SHOWN];
         assert!(among.starts_with("Not shown among 56: "), "{among}");
-        let own = " They include those with systems' own baselines.";
+        let own = " The comparisons include those with systems' own baselines.";
         assert!(among.ends_with(own), "{among}");
         // Phases with a total are compared too, but counted in no headline.
         let mut of_files = Analysis::of(&example::file_records(3)).unwrap();

@@ -720,7 +720,7 @@ fn corruption(event: &Event, member: &str) -> Option<(Kinds, String)> {
         Event::Found(finding) if finding.fate != Fate::Repaired => {
             let flaw = match finding.flaw {
                 Flaw::Unreadable => "unreadable",
-                Flaw::Rotten => "rotten",
+                Flaw::Rotten => "corrupt",
                 Flaw::ChecksumLost => "without a good checksum, so that nothing verifies it",
             };
             let (blocks, block) = (counted(finding.blocks, "block"), finding.block);
@@ -919,7 +919,7 @@ mod tests {
     #[test]
     fn corruption_is_reported_with_its_device_and_block() {
         let message = &alarms(&mut Watch::default(), found(Fate::Left))[0].message;
-        let text = "1 block of member 2, c.img, rotten and not repaired, from block 7 on, and \
+        let text = "1 block of member 2, c.img, corrupt and not repaired, from block 7 on, and \
                     perhaps more";
         assert_eq!(*message, format!("array 'pool': {text}"));
     }

@@ -327,7 +327,7 @@ mod tests {
         let messages = complaints_until(script, RUN_MAX, Some(ends), 3);
         assert_eq!(messages.len(), 1, "{messages:?}");
         assert!(
-            messages[0].ends_with("did not do its work for 3 events: 3 ClosedUnclean"),
+            messages[0].ends_with("missed 3 events: 3 ClosedUnclean"),
             "{messages:?}"
         );
         let runs = std::fs::read(begun).expect("it began").len();
@@ -360,9 +360,9 @@ mod tests {
         let messages = messages.lock().expect("one thread");
         for (message, wanted) in messages.iter().zip([
             "further ones, from Fail on",
-            "was not run for 3 events: 2 Fail, RotFound; too many waited",
+            "missed 3 events: 2 Fail, RotFound; too many waited",
             "further ones, from SpaceAgain on",
-            "was not run for 1 event: SpaceAgain; too many waited",
+            "missed 1 event: SpaceAgain; too many waited",
         ]) {
             assert!(message.contains(wanted), "{messages:?}");
         }

@@ -52,7 +52,7 @@ mod tests {
         }
         for text in ["", "-oProxyCommand=x", "a b", "a;b", "node3:22", "$(x)"] {
             let error = node_name(text).unwrap_err();
-            assert!(error.contains("no name of a node"), "{error}");
+            assert!(error.contains("not the name of a node"), "{error}");
         }
     }
 }

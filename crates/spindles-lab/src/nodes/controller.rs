@@ -509,7 +509,7 @@ mod tests {
         for (ssh, words) in [
             (
                 "sleep 100 #",
-                "no agent answers: nothing was heard of it for 1 s: `sleep",
+                "no agent answers: it sent nothing for 1 s: `sleep",
             ),
             (
                 "sh -c 'echo no route >&2; exit 255'",
@@ -520,7 +520,10 @@ mod tests {
                 "true",
                 "answers: the connection was closed: `true n agent` must start one",
             ),
-            ("echo Welcome to n! Have a nice day.", "bytes at once where"),
+            (
+                "echo Welcome to n! Have a nice day.",
+                "bytes at once, more than",
+            ),
             (
                 &hello(VERSION + 1),
                 "node n: its agent speaks version 5 and this program 4: install",

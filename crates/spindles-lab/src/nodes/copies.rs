@@ -360,11 +360,11 @@ mod tests {
         let why = at(Path::new("/srv/a"), &io::ErrorKind::StorageFull.into());
         let why = why.at_server("n:1");
         assert!(
-            why.starts_with("the server's end of the copy of node n:1: /srv/a: "),
+            why.starts_with("copy of node n:1, server side: /srv/a: "),
             "{why}"
         );
         let why = broken(&io::ErrorKind::TimedOut.into()).at_server("n:1");
-        let words = "node n:1: the data connection broke: the other end does not answer any more";
+        let words = "node n:1: the data connection broke: the other end no longer answers";
         assert_eq!(why, words);
     }
 

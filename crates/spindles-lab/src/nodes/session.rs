@@ -481,7 +481,7 @@ mod tests {
             // Closing the pipe ends a session that still waits.
             near.shutdown(std::net::Shutdown::Write).unwrap();
             let why = served.join().unwrap().expect_err("it is left");
-            assert!(why.contains("nothing was heard of it for 1 s"), "{why}");
+            assert!(why.contains("it sent nothing for 1 s"), "{why}");
         });
         let mut next_reply = || receive::<Reply>(&mut near);
         let last = std::iter::from_fn(|| next_reply().ok()).last();
@@ -631,10 +631,10 @@ mod tests {
             ),
             (
                 vec![files("cp"), Request::Arm { part: 1 }],
-                "in another order",
+                "in the wrong order",
             ),
-            (vec![files("rm")], "knows no workload \"rm\""),
-            (vec![fio("exec_prerun", None)], "not for nodes"),
+            (vec![files("rm")], "has no workload \"rm\""),
+            (vec![fio("exec_prerun", None)], "not allowed on nodes"),
             (vec![fio("bs", Some("/dev/sda"))], "--device /dev/sda"),
             (
                 vec![

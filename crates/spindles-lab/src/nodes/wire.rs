@@ -287,15 +287,15 @@ mod tests {
         for (bytes, words) in [
             (
                 frame(long, good),
-                "16777217 bytes at once where 16777216 are the most",
+                "16777217 bytes at once, more than 16777216",
             ),
-            (frame(u32::MAX, ""), "are the most"),
+            (frame(u32::MAX, ""), "more than"),
             (frame(7, good), "broke"),
             (frame(6, good)[..3].to_vec(), "broke"),
-            (frame(5, good), "not understood"),
-            (frame(0, ""), "not understood"),
-            (frame(8, "\"gossip\""), "not understood"),
-            (frame(2, "\u{7ff}"), "not understood"),
+            (frame(5, good), "unknown message"),
+            (frame(0, ""), "unknown message"),
+            (frame(8, "\"gossip\""), "unknown message"),
+            (frame(2, "\u{7ff}"), "unknown message"),
             (Vec::new(), "closed"),
         ] {
             let error = read(&bytes).unwrap_err().to_string();

@@ -285,7 +285,7 @@ fn invalid_choices_are_named() {
             chunk_bytes: Some(1000),
             ..base
         },
-        "a chunk of 1000 bytes can't be asked for: choose a multiple of 512",
+        "a chunk of 1000 bytes is not possible: choose a multiple of 512",
     );
     check(
         "seeks",
@@ -325,7 +325,7 @@ fn invalid_choices_are_named() {
     assert_eq!(plan.check_size(8192), Ok(()));
     assert_eq!(
         plan.check_size(9000).unwrap_err().to_string(),
-        "a size of 9000 bytes is no multiple of an operation's 4096 bytes: choose 8192 or 12288"
+        "a size of 9000 bytes is not a multiple of an operation's 4096 bytes: choose 8192 or 12288"
     );
     assert!(by_name("bonnie").is_none());
 }

@@ -516,7 +516,7 @@ fn a_node_is_reached_over_ssh() {
     refused(
         &good,
         "echo Welcome && sleep 100",
-        "it sent an unknown message",
+        "bytes at once, more than",
     );
 }
 

@@ -98,7 +98,7 @@ mod tests {
             ("rw", ""),
         ] {
             let error = options(name, value).unwrap_err();
-            assert!(error.contains("is not for nodes"), "{error}");
+            assert!(error.contains("is not allowed on nodes"), "{error}");
         }
     }
 }

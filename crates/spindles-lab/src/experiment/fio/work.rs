@@ -365,7 +365,7 @@ mod tests {
                 "rw=read direct=1 buffered=1",
                 "buffered and direct say the same",
             ),
-            ("rw=randtrim", "no figures of trims"),
+            ("rw=randtrim", "no figures for trims"),
             (
                 "rw=read ioengine=null",
                 "does not read and write the system",

@@ -127,10 +127,10 @@ fio: a note
                  \"read\": {\"total_ios\": 9, \"runtime\": 9}}]}",
                 "7 I/O errors, first: Input/output error",
             ),
-            ("{\"jobs\": [{}]}", "did nothing"),
+            ("{\"jobs\": [{}]}", "finished no operation"),
             (
                 "{\"jobs\": [{\"mixed\": {\"total_ios\": 9, \"runtime\": 9}}]}",
-                "did nothing",
+                "finished no operation",
             ),
         ] {
             let mut run = Run::default();
