@@ -719,9 +719,7 @@ fn arrays_can_have_their_own_journals() {
     };
     let error = Kept::default().run(&text("files"), false).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("journal.img would be lost"),
+        error.to_string().contains("journal.img would be lost"),
         "{error}"
     );
     assert!(fs::read(&journal).unwrap().iter().all(|&byte| byte == 0x42));

@@ -322,7 +322,10 @@ pub(crate) fn not_shown_among(analysis: &Analysis) -> Option<String> {
     let others: Vec<&str> = others.collect();
     Some(match others.as_slice() {
         [] => why,
-        others => format!("{why} The comparisons include those {}.", others.join(" and ")),
+        others => format!(
+            "{why} The comparisons include those {}.",
+            others.join(" and ")
+        ),
     })
 }
 
