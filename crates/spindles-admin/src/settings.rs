@@ -2,7 +2,7 @@
 
 use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
 use crate::errors::ChangeError;
-use crate::host::Host;
+use crate::host::{Host, report_of};
 use spindles_array::errors::AttachError;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::identity;
@@ -30,7 +30,7 @@ pub fn set_degraded_writes<'a>(
     Ok(report)
 }
 
-/// Error counters of a member that were cleared.
+/// Error counters of a member, as far as they are known or until they were cleared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClearedErrors {
     /// The array of the member.
@@ -39,7 +39,7 @@ pub struct ClearedErrors {
     pub member: MemberIndex,
     /// Its device; `None` for an inner array.
     pub device: Option<String>,
-    /// The counts until then.
+    /// The counts.
     pub errors: ErrorCounts,
     /// The array's block size, in bytes.
     pub block_bytes: u32,
@@ -93,6 +93,18 @@ pub fn clear_errors<'a>(
         }
     }
     Ok(places.into_iter().map(|(_, place)| place).collect())
+}
+
+/// Returns the errors that the arrays on these devices count at members which are arrays. None if
+/// the devices do not assemble.
+#[must_use]
+pub fn errors_of_inner(devices: &[String]) -> Vec<ClearedErrors> {
+    let report = report_of(devices);
+    let places = report.map_or(Vec::new(), |report| places(&report, None));
+    let places = places.into_iter().map(|(_, place)| place);
+    places
+        .filter(|place| place.device.is_none() && !place.errors.is_empty())
+        .collect()
 }
 
 /// Returns the member with a device and the inner arrays around it, the innermost first, each with

@@ -127,6 +127,8 @@ fn corruption_below_an_inner_array_is_shown_and_cleared() {
     rot(&nest, "d");
     nest.does("scrub nest");
     assert_eq!(errors(&nest), [[4096, 4096], [4096, 4096]]);
+    let examined = "array 'nest': member 1, an array: 4 KiB corrupt, 4 KiB repaired\n";
+    nest.does("examine nest").says(examined);
     let output = nest.does("status --clear-errors nest").out;
     assert_eq!(
         output.matches(": cleared 4 KiB corrupt").count(),

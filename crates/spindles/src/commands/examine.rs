@@ -5,13 +5,14 @@ use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::documents::array::{DeviceErrors, FillState};
 use crate::documents::examine::{
     self as documents, Area, BadKind, BadPlace, BadRun, Contents, ExaminedDevice as Device,
-    ExaminedJournal, ExaminedMember, ExaminedSpare, Features, Labelled, OtherDevice,
+    ExaminedJournal, ExaminedMember, ExaminedSpare, Features, InnerErrors, Labelled, OtherDevice,
     RecordedPosition,
 };
 use crate::ui::Ui;
 use crate::words;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{AssembleError, Examined, examine};
+use spindles_admin::settings::{ClearedErrors, errors_of_inner};
 use spindles_device::OpenError;
 use spindles_device::bad_pages::{BadPage, newest};
 use spindles_format::{
@@ -46,8 +47,8 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = arguments.array.devices(&[], ui)?;
-    let looked: Vec<(&str, Result<Examined, OpenError>)> = arrays::names(&devices)
+    let devices_given = arguments.array.devices(&[], ui)?;
+    let looked: Vec<(&str, Result<Examined, OpenError>)> = arrays::names(&devices_given)
         .into_iter()
         .map(|device| (device, examine(device)))
         .collect();
@@ -74,17 +75,34 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for problem in &problems {
         ui.line(problem);
     }
+    let inner = errors_of_inner(&devices_given);
+    for place in &inner {
+        let errors = arrays::errors_text(&place.errors, place.block_bytes);
+        let (array, member) = (&place.array, place.member);
+        ui.line(format!(
+            "array '{array}': member {member}, an array: {errors}"
+        ));
+    }
     if problems.is_empty() && found.iter().any(|found| found.record().is_ok()) {
         ui.line("The superblocks agree.");
     }
     ui.json(&documents::Examined {
         devices,
         bad_blocks,
+        inner_errors: inner.iter().map(inner_errors).collect(),
         disagreements: &problems,
     });
     match looked.into_iter().find_map(|(_, examined)| examined.err()) {
         Some(error) => Err(error.into()),
         None => Ok(()),
+    }
+}
+
+fn inner_errors(place: &ClearedErrors) -> InnerErrors<'_> {
+    InnerErrors {
+        array: &place.array,
+        member: place.member.0,
+        errors: DeviceErrors::new(&place.errors, place.block_bytes),
     }
 }
 

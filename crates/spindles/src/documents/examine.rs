@@ -12,8 +12,19 @@ pub(crate) struct Examined<'a> {
     pub devices: Vec<ExaminedDevice<'a>>,
     /// The lists of all devices, each place once.
     pub bad_blocks: Vec<BadPlace<'a>>,
+    /// At members that are arrays; only those with errors.
+    pub inner_errors: Vec<InnerErrors<'a>>,
     /// Between superblocks.
     pub disagreements: &'a [String],
+}
+
+/// The errors that an array counts at a member that is an array.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct InnerErrors<'a> {
+    pub array: &'a str,
+    pub member: u8,
+    pub errors: DeviceErrors,
 }
 
 /// A device: a member, a spare, a journal device, or none of these.
