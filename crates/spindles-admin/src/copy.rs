@@ -12,7 +12,8 @@ use spindles_device::facts::DeviceFacts;
 use spindles_device::identity::same_device;
 use spindles_device::peer::is_address;
 use spindles_device::signatures::look;
-use spindles_device::{CloseError, OpenError, OpenOptions, backends};
+use spindles_device::{CloseError, OpenError, OpenOptions, backends, device_of};
+use spindles_layout::Slice;
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -299,7 +300,7 @@ impl CopyEnd {
         if name.is_empty() {
             return Err(OpenError::NoName);
         }
-        if is_address(name) {
+        if is_address(name) || Slice::is_text(name) {
             return Ok(false);
         }
         match std::fs::metadata(name) {
@@ -572,7 +573,8 @@ impl CopyEnd {
 /// source.
 pub fn check_target(name: &str, from_devices: &[&str]) -> Result<(), CopyError> {
     let is_kept = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
-    let is_there = std::fs::metadata(name).is_ok_and(|file| is_kept(file.file_type()));
+    let file = std::fs::metadata(&*device_of(name));
+    let is_there = file.is_ok_and(|file| is_kept(file.file_type()));
     if !is_there || same_device(&[from_devices, &[name]].concat()).is_some() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use spindles_array::{Incident, Managed, Target};
 use spindles_device::identity::share_bytes;
 use spindles_device::is_address;
 use spindles_device::probe::{glance, holds_superblock};
-use spindles_device::{CloseError, OpenError, OpenOptions};
+use spindles_device::{CloseError, OpenError, OpenOptions, device_of};
 use spindles_format::{ArrayRecord, Found, take_left_over};
 use std::fmt::Debug;
 use std::sync::mpsc::channel;
@@ -299,7 +299,8 @@ impl<'a> Host<'a> {
 /// now.
 #[must_use]
 pub fn may_belong(device: &str) -> bool {
-    glance(device).map_or_else(|| is_address(device), |found| found.is_labelled())
+    let is_export = || is_address(&device_of(device));
+    glance(device).map_or_else(is_export, |found| found.is_labelled())
 }
 
 /// Selects from `devices` the members of this array or of an array inside it, and all spares and

@@ -5,7 +5,7 @@ use spindles_array::snapshot::ArraySnapshot;
 use spindles_array::spare_report::{SpareReport, Taken};
 use spindles_array::{Incident, Lacks, LostBytes};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
-use spindles_device::is_address;
+use spindles_device::{device_of, is_address};
 use spindles_engine::{
     ArrayState, JournalStatus, Member, MemberFaults, MemberStatus, Policy, Status, WriteHole,
 };
@@ -503,7 +503,8 @@ impl ArrayReport {
 
 /// Returns true if a file or device is no longer at its path.
 fn was_moved(device: &str) -> bool {
-    !is_address(device) && !Path::new(device).exists()
+    let device = device_of(device);
+    !is_address(&device) && !Path::new(&*device).exists()
 }
 
 /// A growing array: its earlier shape, and its progress.

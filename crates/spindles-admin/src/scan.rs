@@ -7,11 +7,12 @@ use rustix::process::geteuid;
 use spindles_array::lists::few;
 pub use spindles_array::shell::shell_word;
 use spindles_block::MemberIndex;
+use spindles_device::device_of;
 use spindles_device::identity::{Identity, depth, file_of_loop, identity, share_bytes};
 use spindles_device::peer::is_address;
 use spindles_device::probe::{self, Probe, block_devices, glance, holds_superblock};
 use spindles_format::{ArrayRecord, Found, SLOT_BYTES, Uuid, newest, take_left_over};
-use spindles_layout::{ExpressionError, parse_devices, quoted};
+use spindles_layout::{ExpressionError, Slice, parse_devices, quoted};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -123,7 +124,10 @@ pub fn may_read_all() -> bool {
 /// Keeps the unreadable devices that may belong to the array on `devices`: files if `devices` has
 /// files, block devices if it has block devices.
 fn of_same_kind(unreadable: &[String], devices: &[String]) -> Vec<String> {
-    let is_block = |name: &String| matches!(identity(name), Some(Identity::Block { .. }));
+    let is_block = |name: &String| {
+        let whole = identity(name).map(Identity::whole);
+        matches!(whole, Some(Identity::Block { .. }))
+    };
     let of_blocks: Vec<bool> = devices.iter().map(is_block).collect();
     let mut same = unreadable.to_vec();
     same.retain(|name| of_blocks.contains(&is_block(name)));
@@ -525,7 +529,7 @@ pub fn names_among(arguments: &[&str]) -> Result<Vec<String>, ExpressionError> {
 /// Returns true if a word names a device, and not an array. Array names contain no / and no :.
 #[must_use]
 pub fn is_device(word: &str) -> bool {
-    word.contains(['/', ':']) || exists(word)
+    word.contains(['/', ':']) || Slice::is_text(word) || exists(word)
 }
 
 fn exists(name: &str) -> bool {
@@ -637,12 +641,13 @@ impl Scan {
     /// search elsewhere too.
     fn elsewhere(&self, devices: &[String]) -> String {
         let place_of = |device: &String| {
+            let device = &*device_of(device);
             let path = Path::new(device);
             let is_file = !is_address(device) && path.is_file();
             match path.parent().and_then(Path::to_str) {
                 Some("") if is_file => ".".to_owned(),
                 Some(folder) if is_file => folder.to_owned(),
-                _ => device.clone(),
+                _ => device.to_owned(),
             }
         };
         let mut places: Vec<String> = devices.iter().map(place_of).collect();
@@ -672,7 +677,7 @@ impl Scan {
                 }
                 continue;
             }
-            match fs::metadata(&place) {
+            match fs::metadata(&*device_of(&place)) {
                 Ok(metadata) if metadata.is_dir() => self.look_in(&place, started),
                 Ok(_) => self.look_at(&place),
                 Err(error) => {

@@ -129,7 +129,7 @@ pub fn open_created(
 pub fn is_scratch(expression: &Expression) -> bool {
     let leaves = expression.leaves();
     let mut leaves = leaves.iter().filter(|leaf| **leaf != MISSING);
-    leaves.all(|leaf| !Backend::of(leaf).facts.outlives_process)
+    leaves.all(|leaf| !Backend::facts_of(leaf).outlives_process)
 }
 
 /// Replaces every leaf of the expression with a new device of that kind, for example `mem:64M` for

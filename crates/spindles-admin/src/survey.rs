@@ -11,7 +11,7 @@ pub use spindles_device::holders::{Server, User, another_owner, server_of, serve
 use spindles_device::holders::{holders, is_busy};
 use spindles_device::identity::share_bytes;
 use spindles_device::notice::work_on;
-use spindles_device::{OpenError, OpenOptions};
+use spindles_device::{OpenError, OpenOptions, device_of};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -72,7 +72,8 @@ pub fn freed_by(device: &str) -> Option<FreedBy> {
     if server.pid == std::process::id() || server.another.is_some() {
         return None;
     }
-    let path = Path::new(device);
+    let path = &*device_of(device);
+    let path = Path::new(path);
     // Block devices are always searched.
     let folder = path.parent().and_then(Path::to_str);
     let folder = folder.filter(|_| path.is_file());

@@ -47,6 +47,10 @@ const PAUSE: Duration = Duration::from_millis(1);
 struct Device {
     facts: DeviceFacts,
     reach: Reach,
+    /// Where a slice begins in its device; 0 for a whole device.
+    start_bytes: u64,
+    /// The first open slice of the same device; `None` if this is the first.
+    beside: Option<DeviceIndex>,
     counters: DeviceCounters,
     /// Operations in flight. `counters.busy_ns` counts them up to `counted_until`.
     in_flight: u32,
@@ -79,6 +83,61 @@ struct Started {
 /// Initial capacity for operations in flight; only the largest arrays exceed it.
 const STARTED_MAX: usize = 1024;
 
+/// Flushes of slices. Slices of one device share those that start before the same turn: until then
+/// the kernel reports no write as done that a started flush could miss.
+#[derive(Debug, Default)]
+struct Flushes {
+    /// The devices with several slices, and their flushes since the last turn.
+    shared: Vec<(DeviceIndex, Option<Tag>)>,
+    /// Flushes that end with another one: the queue's tag of that one, and their own tag.
+    waiting: Vec<(Tag, Tag)>,
+    done: VecDeque<(Tag, MemberResult)>,
+}
+
+impl Flushes {
+    /// Prepares for one more slice of a device.
+    fn share(&mut self, device: DeviceIndex) {
+        if self.of(device).is_none() {
+            self.shared.push((device, None));
+        }
+        self.waiting.reserve(STARTED_MAX);
+        self.done.reserve(STARTED_MAX);
+    }
+
+    fn of(&mut self, device: DeviceIndex) -> Option<&mut Option<Tag>> {
+        let mut all = self.shared.iter_mut();
+        all.find_map(|(shared, flush)| (*shared == device).then_some(flush))
+    }
+
+    /// Joins a flush that has started since the last turn. Returns false if there is none.
+    fn join(&mut self, device: DeviceIndex, tag: Tag) -> bool {
+        let Some(Some(flush)) = self.of(device).copied() else {
+            return false;
+        };
+        self.waiting.push((flush, tag));
+        true
+    }
+
+    /// Records a flush that has started.
+    fn started(&mut self, device: DeviceIndex, flush: Tag) {
+        if let Some(last) = self.of(device) {
+            *last = Some(flush);
+        }
+    }
+
+    fn turn(&mut self) {
+        for (_, flush) in &mut self.shared {
+            *flush = None;
+        }
+    }
+
+    /// Ends the flushes that joined this one.
+    fn end(&mut self, flush: Tag, result: MemberResult) {
+        let ended = self.waiting.extract_if(.., |(other, _)| *other == flush);
+        self.done.extend(ended.map(|(_, tag)| (tag, result)));
+    }
+}
+
 /// All devices of a target, their buffers and their queue.
 #[derive(Debug)]
 pub(crate) struct Members {
@@ -93,6 +152,7 @@ pub(crate) struct Members {
     later: Vec<DeviceIndex>,
     /// Ready watches of the target's owner.
     ready: VecDeque<WatchId>,
+    flushes: Flushes,
     /// Set after a file was removed, while the kernel may not have closed it yet.
     lets_go: bool,
     block_size: BlockSize,
@@ -115,6 +175,7 @@ impl Members {
             free: Vec::with_capacity(STARTED_MAX),
             later: Vec::new(),
             ready: VecDeque::new(),
+            flushes: Flushes::default(),
             lets_go: false,
             block_size,
             options: options.clone(),
@@ -145,9 +206,10 @@ impl Members {
                 block_bytes,
             });
         }
+        let start_bytes = opened.part.as_ref().map_or(0, |part| part.start);
         let holes = match &opened.medium {
             Medium::File(file) if opened.facts.has_holes() && !self.options.read_only => {
-                Holes::of(file).ok()
+                Holes::of(file, start_bytes).ok()
             }
             _ => None,
         };
@@ -174,12 +236,18 @@ impl Members {
             }
         };
         let index = u16::try_from(self.devices.len()).expect("few devices");
+        let beside = self.beside(&opened.held);
+        if let Some(first) = beside {
+            self.flushes.share(first);
+        }
         if matches!(reach, Reach::Later(_)) {
             self.later.push(DeviceIndex(index));
         }
         self.devices.push(Device {
             facts: opened.facts,
             reach,
+            start_bytes,
+            beside,
             held: opened.held,
             counters: DeviceCounters::default(),
             in_flight: 0,
@@ -188,6 +256,19 @@ impl Members {
             holes,
         });
         Ok(DeviceIndex(index))
+    }
+
+    /// Returns the first open file of which `held` holds a slice too.
+    fn beside(&self, held: &[Held]) -> Option<DeviceIndex> {
+        let is_same = |device: &Device| {
+            let mut pairs = device
+                .held
+                .iter()
+                .flat_map(|own| held.iter().map(move |other| (own, other)));
+            device.is_open_file() && pairs.any(|(own, other)| own.is_beside(other))
+        };
+        let at = self.devices.iter().position(is_same)?;
+        Some(DeviceIndex(u16::try_from(at).expect("few devices")))
     }
 
     /// Opens a device. Before Linux 6.13 the kernel closes a removed file only after all earlier
@@ -224,6 +305,8 @@ impl Members {
         self.devices.push(Device {
             facts,
             reach: Reach::Inline(inline),
+            start_bytes: 0,
+            beside: None,
             held: Vec::new(),
             counters: DeviceCounters::default(),
             in_flight: 0,
@@ -354,9 +437,14 @@ impl Members {
     ) -> Option<MemberResult> {
         let index = device;
         let block_bytes = u64::from(self.block_size.bytes());
-        let offset_bytes = io.block.0 * block_bytes;
         let bytes = u64::from(io.blocks) * block_bytes;
         let device = &mut self.devices[device.index()];
+        let offset_bytes = device.start_bytes + io.block.0 * block_bytes;
+        let whole = device.beside.unwrap_or(index);
+        let is_flush = io.operation == Operation::Flush && !self.options.ignore_flushes;
+        if is_flush && device.is_open_file() && self.flushes.join(whole, tag) {
+            return None;
+        }
         device.counters.count(io.operation, bytes);
         let mut io = *io;
         if self.options.ignore_flushes {
@@ -380,6 +468,9 @@ impl Members {
                 let tag = keep(&mut self.started, &mut self.free, at);
                 let transfer = Transfer::new(tag, *file, io.operation, offset_bytes, bytes, memory);
                 device.begin(now);
+                if is_flush {
+                    self.flushes.started(whole, tag);
+                }
                 let chosen = self.queue.as_mut().expect("opened for the file");
                 chosen.queue.start(transfer);
                 return None;
@@ -420,6 +511,9 @@ impl Members {
 
     /// Returns the next completed operation.
     pub(crate) fn next_done(&mut self, now: Moment) -> Option<(Tag, MemberResult)> {
+        if let Some(done) = self.flushes.done.pop_front() {
+            return Some(done);
+        }
         let done = self.queue.as_mut()?.queue.next_done();
         let done = done.or_else(|| self.later().find_map(|later| later.next_done()));
         let (Tag(number), result) = done?;
@@ -427,6 +521,9 @@ impl Members {
         let started = self.started[usize::try_from(number).expect("64 bits")];
         self.free.push(number);
         self.devices[started.device.index()].end(&started, now);
+        if started.operation == Operation::Flush {
+            self.flushes.end(Tag(number.into()), result);
+        }
         Some((started.tag, result))
     }
 
@@ -459,6 +556,7 @@ impl Members {
 
     /// Submits started operations, and collects completed ones.
     pub(crate) fn turn(&mut self, wait: Wait) {
+        self.flushes.turn();
         self.advance();
         let wait = self.limited(wait);
         match (&mut self.queue, wait) {
@@ -573,6 +671,7 @@ impl Members {
     pub(crate) fn busy(&self) -> bool {
         let queue = self.queue.as_ref();
         queue.is_some_and(|chosen| chosen.queue.in_flight() > 0)
+            || !self.flushes.done.is_empty()
             || self.later.iter().any(|device| {
                 let reach = &self.devices[device.index()].reach;
                 matches!(reach, Reach::Later(later) if later.in_flight() > 0)
@@ -609,6 +708,10 @@ fn keep(all: &mut Vec<Started>, free: &mut Vec<u32>, started: Started) -> Tag {
 }
 
 impl Device {
+    fn is_open_file(&self) -> bool {
+        matches!(self.reach, Reach::File(_))
+    }
+
     #[inline]
     fn begin(&mut self, now: Moment) {
         if self.in_flight == 0 {

@@ -5,6 +5,7 @@ use rustix::fs::{SeekFrom, ioctl_blksszget, seek};
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 /// The access a device is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,55 @@ pub trait AtRest: Debug {
     fn sync(&self) -> io::Result<()>;
     /// Returns it as a file, if it is a regular file.
     fn as_file(&self) -> Option<&File>;
+}
+
+/// Part of a device.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) whole: Box<dyn AtRest>,
+    pub(crate) bytes: Range<u64>,
+}
+
+impl Part {
+    /// Returns where a range of the part lies in the device.
+    fn at(&self, offset: u64, bytes: u64) -> io::Result<u64> {
+        let end = offset.checked_add(bytes);
+        match end.filter(|end| *end <= self.bytes.end - self.bytes.start) {
+            Some(_) => Ok(self.bytes.start + offset),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl AtRest for Part {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.bytes.end - self.bytes.start)
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.whole.read(into, self.at(offset, length(into))?)
+    }
+
+    fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
+        self.whole.write(from, self.at(offset, length(from))?)
+    }
+
+    fn make_zeros(&self, from: u64, bytes: u64) -> io::Result<()> {
+        self.whole.make_zeros(self.at(from, bytes)?, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.whole.sync()
+    }
+
+    /// `None`: offsets in the file are not those in the part.
+    fn as_file(&self) -> Option<&File> {
+        None
+    }
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).expect("64 bits")
 }
 
 impl AtRest for File {

@@ -193,6 +193,35 @@ pub enum OpenError {
         /// The mistake in the size.
         source: spindles_block::SizeError,
     },
+    /// The text of a slice is wrong.
+    #[error("{0}")]
+    Slice(spindles_layout::ExpressionError),
+    /// A slice goes beyond the end of its device.
+    #[error(
+        "{slice} does not fit: {device} ends at {bytes} bytes, sector {}",
+        bytes / spindles_layout::Slice::SECTOR_BYTES
+    )]
+    BeyondEnd {
+        /// The slice.
+        slice: String,
+        /// Its device.
+        device: String,
+        /// The size of the device.
+        bytes: u64,
+    },
+    /// A slice cuts a sector of its device.
+    #[error(
+        "{slice} cuts a sector: {device} has sectors of {sector_bytes} bytes, so give a start and \
+         a length in multiples of {sector_bytes}"
+    )]
+    CutsSector {
+        /// The slice.
+        slice: String,
+        /// Its device.
+        device: String,
+        /// The sector size of the device.
+        sector_bytes: u32,
+    },
     /// The device is smaller than one block.
     #[error(
         "{device} holds {bytes} bytes, less than one block of {block_bytes}: give a larger one"

@@ -1,5 +1,6 @@
 //! Finds the programs that have files and devices open.
 
+use crate::device_of;
 use crate::identity::{Identity, identity};
 use crate::notice::RunningJob;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, major, minor, open};
@@ -126,6 +127,7 @@ impl User {
 /// Returns true if another program holds a device exclusively.
 #[must_use]
 pub fn is_busy(device: &str) -> bool {
+    let device = &*device_of(device);
     let Some(identity) = identity(device) else {
         return false;
     };
@@ -142,7 +144,10 @@ pub fn is_busy(device: &str) -> bool {
 /// Finds the programs that have locked these devices or have them open for writing. Omits programs
 /// that the caller may not see.
 pub fn holders(devices: &[&str]) -> Vec<User> {
-    let identities = devices.iter().filter_map(|name| identity(name)).collect();
+    let identities = devices
+        .iter()
+        .filter_map(|name| Some(identity(name)?.whole()))
+        .collect();
     let pids = lockers(&identities).into_iter().chain(writers(&identities));
     let pids: BTreeSet<u32> = pids.collect();
     pids.into_iter().map(User::silent).collect()
@@ -158,7 +163,7 @@ fn lockers(identities: &BTreeSet<Identity>) -> BTreeSet<u32> {
             return None;
         };
         let holds = |identity: &Identity| match *identity {
-            Identity::Block { .. } | Identity::Export { .. } => false,
+            Identity::Block { .. } | Identity::Export { .. } | Identity::Part { .. } => false,
             Identity::File { file_system, inode } => {
                 let (major, minor) = (major(file_system), minor(file_system));
                 format!("{major:02x}:{minor:02x}:{inode}") == **place

@@ -2,7 +2,9 @@
 //! file below it, a partition and its disk, a mapping and the devices below it.
 
 use crate::peer::{Address, is_address};
+use crate::with_device;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
+use spindles_layout::Slice;
 use std::fs;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,6 +33,26 @@ pub enum Identity {
         /// The name of the export.
         name: String,
     },
+    /// Part of one of these.
+    Part {
+        /// The whole.
+        of: Box<Identity>,
+        /// Where the part begins.
+        start_bytes: u64,
+        /// Its length; `None` for the rest.
+        length_bytes: Option<u64>,
+    },
+}
+
+impl Identity {
+    /// Returns the identity of the whole device.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        match self {
+            Self::Part { of, .. } => of.whole(),
+            whole => whole,
+        }
+    }
 }
 
 /// Returns the identity of a name; `None` if it is neither in the file system nor an export.
@@ -38,6 +60,14 @@ pub enum Identity {
 /// Asks only the kernel, never the server of a file system, because the calling thread may be that
 /// server.
 pub fn identity(name: &str) -> Option<Identity> {
+    if Slice::is_text(name) {
+        let slice = Slice::parse(name).ok()?;
+        return Some(Identity::Part {
+            of: Box::new(identity(&slice.device)?),
+            start_bytes: slice.start_bytes,
+            length_bytes: slice.length_bytes,
+        });
+    }
     if is_address(name) {
         let address = Address::parse(name).ok()?;
         return Some(Identity::Export {
@@ -93,7 +123,7 @@ pub fn lies_on(name: &str) -> Vec<String> {
     let words = places.filter_map(|place| match place.identity {
         Identity::Block { number } => Some(format!("block {number}")),
         Identity::File { file_system, inode } => Some(format!("file {file_system} {inode}")),
-        Identity::Export { .. } => None,
+        Identity::Export { .. } | Identity::Part { .. } => None,
     });
     words.collect()
 }
@@ -109,6 +139,10 @@ pub fn share_bytes(one: &str, other: &str) -> bool {
 /// bare name that does not exist here.
 #[must_use]
 pub fn absolute(device: &str) -> String {
+    with_device(device, absolute_path)
+}
+
+fn absolute_path(device: &str) -> String {
     let path = Path::new(device);
     let is_path = || path.exists() || (device.contains('/') && !is_address(device));
     let whole = || {
@@ -147,9 +181,38 @@ const DEPTH_MAX: u32 = 16;
 fn places(name: &str) -> Vec<ByteRange> {
     let mut places = Vec::new();
     if let Some(identity) = identity(name) {
-        add(Path::new("/sys"), identity, Some(ALL), &mut places, 0);
+        let bytes = match identity {
+            Identity::Part {
+                start_bytes,
+                length_bytes,
+                ..
+            } => range(start_bytes, length_bytes),
+            _ => ALL,
+        };
+        add(
+            Path::new("/sys"),
+            identity.whole(),
+            Some(bytes),
+            &mut places,
+            0,
+        );
     }
     places
+}
+
+/// Returns the bytes of a slice.
+pub(crate) fn range(start_bytes: u64, length_bytes: Option<u64>) -> Range<u64> {
+    let end = length_bytes.and_then(|length| start_bytes.checked_add(length));
+    start_bytes..end.unwrap_or(u64::MAX)
+}
+
+/// Returns the bytes of a file that a block device on it stands for.
+pub(crate) fn bytes_in(file: &Identity, device: u64) -> Option<Range<u64>> {
+    let mut places = Vec::new();
+    let device = Identity::Block { number: device };
+    add(Path::new("/sys"), device, Some(ALL), &mut places, 0);
+    let mut places = places.into_iter();
+    places.find(|place| place.identity == *file)?.bytes
 }
 
 fn overlap(first: &[ByteRange], second: &[ByteRange]) -> bool {
@@ -177,7 +240,7 @@ fn add(
     let below = bytes.clone();
     let number = match &identity {
         Identity::Block { number } => Some(*number),
-        Identity::File { .. } | Identity::Export { .. } => None,
+        Identity::File { .. } | Identity::Export { .. } | Identity::Part { .. } => None,
     };
     places.push(ByteRange { identity, bytes });
     let Some(number) = number else {
@@ -233,7 +296,7 @@ pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
         match identity(&file)? {
             Identity::File { .. } => return Some((file, whole)),
             Identity::Block { number } => device = number,
-            Identity::Export { .. } => return None,
+            Identity::Export { .. } | Identity::Part { .. } => return None,
         }
     }
     None
@@ -243,7 +306,7 @@ pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
 /// name.
 #[must_use]
 pub fn file_of_loop(device: &str) -> Option<String> {
-    let Identity::Block { number } = identity(device)? else {
+    let Identity::Block { number } = identity(device)?.whole() else {
         return None;
     };
     Some(file_below(number)?.0)

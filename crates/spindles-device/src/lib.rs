@@ -29,6 +29,7 @@ pub mod probe;
 pub mod queues;
 pub mod random;
 pub mod seen;
+mod shared;
 pub mod signatures;
 pub mod sockets;
 mod thread_usage;
@@ -37,7 +38,7 @@ pub mod transfer;
 pub mod waiting;
 mod zeros;
 
-pub use backends::{BACKENDS, Backend};
+pub use backends::{BACKENDS, Backend, device_of, with_device};
 pub use clock::{Clock, rfc3339_now, utc};
 pub use connections::{TcpCounters, interface_of};
 pub use counters::{Counters, DeviceCounters, Latencies};

@@ -4,12 +4,26 @@
 //! also after the process was killed. So the next opening takes over the open file.
 
 use crate::identity::{Identity, identity, identity_of};
+use crate::shared::Claim;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The locks of one array, to keep between two openings. The default keeps none.
 #[derive(Clone, Debug, Default)]
-pub struct Locks(Option<Arc<Mutex<State>>>);
+pub struct Locks {
+    state: Option<Arc<Mutex<State>>>,
+    /// The part of the device that is being opened.
+    part: Option<Part>,
+}
+
+/// A part of a device.
+#[derive(Clone, Debug)]
+struct Part {
+    /// The text of its slice.
+    slice: String,
+    /// True if this process has locked the device already.
+    is_locked: bool,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -29,9 +43,10 @@ pub(crate) struct Locked {
 /// kept.
 #[derive(Debug)]
 pub struct Held {
-    /// `Some` until it is dropped.
+    /// `Some` until it is dropped, if it has a lock of its own.
     locked: Option<Locked>,
     locks: Locks,
+    claim: Option<Claim>,
 }
 
 /// Keeps the locks of an array while its devices are closed. Dropping it releases the locks that no
@@ -44,7 +59,10 @@ impl Locks {
     /// Returns the locks of an array that its server may have to close and open again.
     #[must_use]
     pub fn of_served_array() -> Self {
-        Self(Some(Arc::default()))
+        Self {
+            state: Some(Arc::default()),
+            part: None,
+        }
     }
 
     /// Keeps the locks of the devices that are closed from here on.
@@ -55,7 +73,29 @@ impl Locks {
 
     /// Returns true if locks may have to be kept.
     pub(crate) fn may_keep(&self) -> bool {
-        self.0.is_some()
+        self.state.is_some()
+    }
+
+    /// Returns the locks for opening a slice of a device. `is_locked` is set if this process has
+    /// locked the device already.
+    pub(crate) fn for_slice(&self, slice: &str, is_locked: bool) -> Self {
+        Self {
+            state: self.state.clone(),
+            part: Some(Part {
+                slice: slice.to_owned(),
+                is_locked,
+            }),
+        }
+    }
+
+    /// Returns the text of the slice that is being opened.
+    pub(crate) fn slice(&self) -> Option<&str> {
+        self.part.as_ref().map(|part| part.slice.as_str())
+    }
+
+    /// Returns true if this process has locked the device already, for another slice of it.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.is_locked)
     }
 
     /// Holds a locked file.
@@ -70,6 +110,21 @@ impl Locks {
         Held {
             locked: Some(locked),
             locks: self.clone(),
+            claim: None,
+        }
+    }
+
+    /// Holds a part of a device, with the lock of the device if that may have to be kept.
+    pub(crate) fn hold_part(&self, claim: Claim, direct_reason: Option<String>) -> Held {
+        let file = self.may_keep().then(|| claim.lock()).flatten();
+        let locked = file.map(|file| Locked {
+            file,
+            direct_reason,
+        });
+        Held {
+            locked,
+            locks: self.clone(),
+            claim: Some(claim),
         }
     }
 
@@ -99,14 +154,14 @@ impl Locks {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
-        let state = self.0.as_ref()?.lock();
+        let state = self.state.as_ref()?.lock();
         Some(work(&mut state.unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
 impl PartialEq for Locks {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
+        match (&self.state, &other.state) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
             (own, other) => own.is_none() && other.is_none(),
         }
@@ -115,9 +170,22 @@ impl PartialEq for Locks {
 
 impl Eq for Locks {}
 
+impl Held {
+    /// Returns true if both are slices of one open device.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        match (&self.claim, &other.claim) {
+            (Some(own), Some(other)) => own.is_beside(other),
+            _ => false,
+        }
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
-        let locked = self.locked.take().expect("it is held");
+        let Some(locked) = self.locked.take() else {
+            return;
+        };
         self.locks.with(|state| {
             if state.keeps
                 && let Some(identity) = identity_of(&locked.file)

@@ -63,9 +63,9 @@ impl Default for OpenOptions {
 
 impl OpenOptions {
     /// Returns the locks that this opening takes over and gives back: none if the opening is
-    /// read-only.
+    /// read-only, or if another slice of the device has them.
     pub(crate) fn own_locks(&self) -> Locks {
-        if self.read_only {
+        if self.read_only || self.locks.is_locked() {
             Locks::default()
         } else {
             self.locks.clone()

@@ -2,7 +2,7 @@
 //! page cache, at any alignment; nothing is written.
 
 use crate::at_rest::{Access, AtRest};
-use crate::backends;
+use crate::backends::{self, device_of};
 use crate::bad_pages::{BadPage, read_pages};
 use crate::files;
 use crate::locks::Held;
@@ -13,6 +13,7 @@ use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek, stat};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
 use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES, crc32c};
+use spindles_layout::Slice;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -67,13 +68,15 @@ impl Probe {
             ..options.clone()
         };
         let opened = backends::open(name, &options)?;
+        let facts = opened.facts.clone();
+        let (device, held) = opened.at_rest();
         Ok(Self {
-            name: opened.facts.name.clone(),
-            bytes: opened.facts.bytes,
-            outlives_process: opened.facts.backend.outlives_process,
-            device: opened.medium.at_rest(),
-            facts: Some(opened.facts),
-            _held: opened.held,
+            name: facts.name.clone(),
+            bytes: facts.bytes,
+            outlives_process: facts.backend.outlives_process,
+            device,
+            facts: Some(facts),
+            _held: held,
         })
     }
 
@@ -107,6 +110,17 @@ impl Probe {
     /// in use. `None` for other kinds, and for unreadable ones. Never waits on a pipe without a
     /// writer.
     pub fn glance(name: &str) -> Option<Self> {
+        if Slice::is_text(name) {
+            let slice = Slice::parse(name).ok()?;
+            let whole = Self::glance(&slice.device)?;
+            let device = backends::cut(whole.device?, &slice).ok()?;
+            return Some(Self {
+                name: name.to_owned(),
+                bytes: device.bytes().ok()?,
+                device: Some(device),
+                ..whole
+            });
+        }
         if is_address(name) {
             return Self::glance_at_export(name).ok();
         }
@@ -292,6 +306,7 @@ pub fn holds_superblock(name: &str) -> bool {
 
 /// Returns true if it is a file or a block device that this user may not read.
 pub fn is_denied(name: &str) -> bool {
+    let name = &*device_of(name);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let is_device = stat(name).is_ok_and(|it| {
         let kind = FileType::from_raw_mode(it.st_mode);

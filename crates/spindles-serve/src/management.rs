@@ -17,7 +17,7 @@ use spindles_array::{
     ArraySnapshot, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target, TooSmall,
 };
 use spindles_block::{BlockIndex, MemberIndex};
-use spindles_device::{CloseError, Examined, holds_superblock, is_address};
+use spindles_device::{CloseError, Examined, device_of, holds_superblock, is_address};
 use spindles_engine::{CommandError, Event, Scrub, Status};
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
@@ -285,7 +285,7 @@ fn open_again(
 
 /// Returns true if a device can be opened now. An NBD export may become reachable later.
 fn is_here(device: &str) -> bool {
-    !is_address(device) || holds_superblock(device)
+    !is_address(&device_of(device)) || holds_superblock(device)
 }
 
 /// Executes requests on the thread that owns the target.

@@ -15,11 +15,10 @@ use spindles_admin::survey::Health;
 use spindles_array::Incident;
 use spindles_block::{RoundedSize, SizeBytes, counted};
 use spindles_device::identity::absolute;
-use spindles_device::is_address;
-use spindles_device::utc;
+use spindles_device::{is_address, utc, with_device};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::ErrorCounts;
-use spindles_layout::{Expression, Level, Redundancy, Slice};
+use spindles_layout::{Expression, Level, Redundancy, Slice, parse_devices};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -242,7 +241,8 @@ impl Found {
         let Some(server) = &self.server else {
             return device_meant(word, &self.given.devices);
         };
-        let is_bare = !is_address(word) && !word.contains('/') && !Path::new(word).exists();
+        let is_named = is_address(word) || Slice::is_text(word) || word.contains('/');
+        let is_bare = !is_named && !Path::new(word).exists();
         let of_array = if is_bare {
             server.devices()?
         } else {
@@ -267,13 +267,11 @@ impl Found {
 
 /// Returns the absolute name of a device, even of one that does not exist.
 fn whole(device: &str) -> String {
-    let name = absolute(device);
-    if is_address(&name) {
-        return name;
-    }
-    let path = std::path::absolute(&name).ok();
-    path.and_then(|path| path.into_os_string().into_string().ok())
-        .unwrap_or(name)
+    with_device(&absolute(device), |name| {
+        let path = std::path::absolute(name).ok().filter(|_| !is_address(name));
+        let path = path.and_then(|path| path.into_os_string().into_string().ok());
+        path.unwrap_or_else(|| name.to_owned())
+    })
 }
 
 // The array of a command. (A doc comment here would become the help of the commands.)
@@ -387,7 +385,7 @@ pub(crate) fn find_apart(
 ///
 /// Several devices have that name.
 fn device_meant(word: &str, of_array: &[String]) -> anyhow::Result<String> {
-    if is_address(word) || Path::new(word).exists() {
+    if is_address(word) || Slice::is_text(word) || Path::new(word).exists() {
         return Ok(word.to_owned());
     }
     if word.contains('/') {
@@ -457,8 +455,13 @@ pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Opt
 /// Parses a device, or an array of devices.
 pub(crate) fn expression(text: &str) -> anyhow::Result<Expression> {
     if Slice::is_text(text) {
-        let slice = Slice::parse(text).map_err(Usage::error)?;
-        Ok(Expression::Leaf(slice.to_string()))
+        let slice = Slice::parse(text).map(|slice| slice.to_string());
+        // It may begin a list of devices.
+        let leaf = slice.or_else(|error| match parse_devices(text) {
+            Ok(_) => Ok(text.to_owned()),
+            Err(_) => Err(Usage::error(error)),
+        });
+        Ok(Expression::Leaf(leaf?))
     } else if text.contains('(') && !Path::new(text).exists() {
         Expression::parse(text).map_err(Usage::error)
     } else {

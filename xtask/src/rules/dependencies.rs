@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-nbd", &[], &[]),
     (
         "spindles-device",
-        &["block", "format", "nbd"],
+        &["block", "format", "layout", "nbd"],
         &[
             "crc-fast",
             "humantime",

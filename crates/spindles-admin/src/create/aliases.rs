@@ -17,7 +17,10 @@ pub(super) fn refuse(
     stack: &mut Stack,
     nodes: &[NodeId],
 ) -> Result<(), CreateError> {
-    let is_export = |name: &&str| matches!(identity(name), Some(Identity::Export { .. }));
+    let is_export = |name: &&str| {
+        let whole = identity(name).map(Identity::whole);
+        matches!(whole, Some(Identity::Export { .. }))
+    };
     if !devices.iter().any(is_export) {
         return Ok(());
     }

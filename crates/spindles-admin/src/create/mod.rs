@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use spindles_array::{NodeId, Stack, TooSmall, labels};
 use spindles_device::seen::Examined;
 use spindles_device::signatures::Sighting;
-use spindles_device::{OpenError, OpenOptions, clearing, identity, random};
+use spindles_device::{OpenError, OpenOptions, clearing, device_of, identity, random};
 use spindles_engine::Policy;
 use spindles_format::{ChecksumKind, JournalDevice, SpareRecord, Uuid};
 use spindles_layout::{Expression, Level};
@@ -255,10 +255,11 @@ fn look_at_all(leaves: &[&str], options: &CreateOptions) -> Result<Vec<Device>, 
 /// Checks that the user has permission to write to each existing device. The error names the first
 /// one without it.
 pub fn check_rights(devices: &[&str]) -> Result<(), CreateError> {
-    for device in devices.iter().filter(|device| Path::new(device).exists()) {
-        if access(*device, Access::READ_OK | Access::WRITE_OK) == Err(Errno::ACCESS) {
+    let devices = devices.iter().map(|device| device_of(device));
+    for device in devices.filter(|device| Path::new(&**device).exists()) {
+        if access(&*device, Access::READ_OK | Access::WRITE_OK) == Err(Errno::ACCESS) {
             return Err(OpenError::Io {
-                device: (*device).to_owned(),
+                device: device.into_owned(),
                 action: "open",
                 source: Errno::ACCESS.into(),
             }

@@ -64,6 +64,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     let physical = physical(major(status.st_dev), minor(status.st_dev));
     let thin = status.st_blocks * STAT_BLOCK_BYTES < status.st_size;
     Ok(Opened {
+        part: None,
         held,
         facts: DeviceFacts {
             name: name.to_owned(),

@@ -39,6 +39,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
             source,
         })?;
     Ok(Opened {
+        part: None,
         held: Vec::new(),
         facts: DeviceFacts {
             name: name.to_owned(),

@@ -6,18 +6,24 @@ mod mem;
 mod nbd;
 mod null;
 mod opening; // Not a row: shared by file and device.
+mod slice;
 
-use crate::at_rest::{Access, AtRest};
+use crate::at_rest::{Access, AtRest, Part};
 use crate::later::Later;
 use crate::locks::Held;
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::stat;
 use spindles_block::{BlockSize, MemberResult};
+use spindles_layout::Slice;
+use std::borrow::Cow;
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+
+pub(crate) use slice::cut;
 
 /// Makes a new device of this name and size in a folder; returns how a user writes it.
 type Fresh = fn(&Path, &str, u64) -> io::Result<String>;
@@ -44,6 +50,7 @@ pub struct Backend {
 
 /// All kinds; `file` is last because it matches all other text.
 pub static BACKENDS: &[&Backend] = &[
+    &slice::BACKEND,
     &mem::BACKEND,
     &null::BACKEND,
     &nbd::BACKEND,
@@ -65,10 +72,37 @@ impl Backend {
             .expect("the last row takes what is left")
     }
 
+    /// Returns the facts of the kind of a device; those of the whole device for a slice.
+    #[must_use]
+    pub fn facts_of(name: &str) -> &'static BackendFacts {
+        &Self::of(&device_of(name)).facts
+    }
+
     /// Makes a new device of this kind and size, in a folder if it needs one, and returns how a
     /// user writes it. `None` if this kind can't be made.
     pub fn fresh(&self, folder: &Path, name: &str, bytes: u64) -> Option<io::Result<String>> {
         self.fresh.map(|make| make(folder, name, bytes))
+    }
+}
+
+/// Returns the device of a slice, and any other name itself.
+#[must_use]
+pub fn device_of(name: &str) -> Cow<'_, str> {
+    match Slice::is_text(name).then(|| Slice::parse(name)) {
+        Some(Ok(slice)) => slice.device.into(),
+        _ => name.into(),
+    }
+}
+
+/// Returns the name with its device replaced: for a slice the same slice of the new device.
+#[must_use]
+pub fn with_device(name: &str, replace: impl FnOnce(&str) -> String) -> String {
+    match Slice::is_text(name).then(|| Slice::parse(name)) {
+        Some(Ok(slice)) => {
+            let device = replace(&slice.device);
+            Slice { device, ..slice }.to_string()
+        }
+        _ => replace(name),
     }
 }
 
@@ -96,6 +130,25 @@ pub struct Opened {
     /// Files held while it is open: the file below a loop device, and the loop devices on this
     /// device.
     pub held: Vec<Held>,
+    /// The bytes of the medium that the device has; `None` for all.
+    pub part: Option<Range<u64>>,
+}
+
+impl Opened {
+    /// Returns the device for synchronous access; `None` if it lives in memory, because each
+    /// opening makes a new one. Also returns what to hold meanwhile.
+    pub(crate) fn at_rest(self) -> (Option<Box<dyn AtRest>>, Vec<Held>) {
+        let whole = match self.medium {
+            Medium::Inline(_) => None,
+            Medium::File(file) => Some(Box::new(File::from(file)) as Box<dyn AtRest>),
+            Medium::Later(later) => Some(later.at_rest()),
+        };
+        let device = whole.map(|whole| match self.part {
+            None => whole,
+            Some(bytes) => Box::new(Part { whole, bytes }),
+        });
+        (device, self.held)
+    }
 }
 
 /// How a device executes operations.
@@ -107,18 +160,6 @@ pub enum Medium {
     File(OwnedFd),
     /// The device completes operations asynchronously by itself.
     Later(Box<dyn Later>),
-}
-
-impl Medium {
-    /// Returns the device for synchronous access; `None` if it lives in memory, because each
-    /// opening makes a new one.
-    pub(crate) fn at_rest(self) -> Option<Box<dyn AtRest>> {
-        match self {
-            Self::Inline(_) => None,
-            Self::File(file) => Some(Box::new(File::from(file))),
-            Self::Later(later) => Some(later.at_rest()),
-        }
-    }
 }
 
 /// A device that executes everything immediately, without a system call or an allocation.

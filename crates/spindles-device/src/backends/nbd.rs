@@ -71,7 +71,8 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         }
     }
     let (locks, mut held) = (options.own_locks(), None);
-    while let Some(stand_in) = StandIn::of(&route.address) {
+    let may_lock = !options.locks.is_locked();
+    while may_lock && let Some(stand_in) = StandIn::of(&route.address) {
         if let Some(kept) = locks.take_same(stand_in.file()) {
             held = Some(locks.hold_locked(kept));
             break;
@@ -83,6 +84,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         }
     }
     Ok(Opened {
+        part: None,
         held: held.into_iter().collect(),
         facts: DeviceFacts {
             name: device(),

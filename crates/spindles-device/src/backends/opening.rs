@@ -3,12 +3,13 @@
 use crate::at_rest::{Access, AtRest};
 use crate::files;
 use crate::holders::server_of;
-use crate::identity::loop_devices_on;
+use crate::identity::{loop_devices_on, share_bytes};
 use crate::locks::{Held, Locked};
+use crate::shared::duplicate;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, fcntl_getfl, flock, stat, statx};
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::io::Errno;
 use spindles_block::BlockSize;
 use std::fs::File;
 use std::io;
@@ -56,7 +57,7 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     let mut opened = open_unheld(name, options, flags)?;
     let locks = options.own_locks();
     if locks.may_keep() {
-        let file = fcntl_dupfd_cloexec(&opened.file, 0).map_err(refused(name, "hold"))?;
+        let file = duplicate(&opened.file).map_err(refused(name, "hold"))?;
         opened.own = Some(locks.hold_locked(Locked {
             file,
             direct_reason: opened.direct_reason.clone(),
@@ -140,7 +141,8 @@ pub(super) fn lock(
     shared: bool,
     options: &OpenOptions,
 ) -> Result<(), OpenError> {
-    if options.read_only && (options.unlocked || options.locks.keeps(file)) {
+    let is_kept = || options.read_only && (options.unlocked || options.locks.keeps(file));
+    if options.locks.is_locked() || is_kept() {
         return Ok(());
     }
     let lock = if shared || options.read_only {
@@ -163,7 +165,7 @@ pub(super) fn lock(
 
 /// Holds the loop devices on a file or device opened for writing, so that they can't be mounted
 /// meanwhile. Fails if one is in use, or if this user can't find out. Skips the device `own`, which
-/// is held already.
+/// is held already, and for a slice the loop devices on other parts.
 pub(super) fn hold_above(
     name: &str,
     own: Option<u64>,
@@ -178,7 +180,8 @@ pub(super) fn hold_above(
         own.is_some() && stat(&**device).is_ok_and(|status| Some(status.st_rdev) == own)
     };
     for device in loop_devices_on(name) {
-        if is_own(&device) {
+        let is_beside = |slice: &str| !share_bytes(slice, &device);
+        if is_own(&device) || options.locks.slice().is_some_and(is_beside) {
             continue;
         }
         if let Some(kept) = options.locks.take(&device) {
@@ -207,7 +210,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Repeats `attempt` while it fails with `busy`, for up to `busy_timeout`. Shows a long wait to the
 /// user.
-fn retry_while_busy<T>(
+pub(super) fn retry_while_busy<T>(
     name: &str,
     busy_timeout: Duration,
     busy: Errno,

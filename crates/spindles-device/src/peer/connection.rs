@@ -122,6 +122,7 @@ impl Connection {
         let begun = Reconnection::begin(Sought {
             route: self.route.clone(),
             terms: self.terms,
+            start_bytes: self.traffic.start_bytes,
             pages: self.traffic.pages.clone(),
             timeout,
         });
@@ -182,11 +183,15 @@ impl Later for Connection {
     fn prepare(&mut self, zeros: Memory) -> io::Result<()> {
         self.traffic.zeros = zeros;
         if let State::Connected(link) = std::mem::replace(&mut self.state, State::Out) {
-            let (link, pages) = pages(link, self.timeouts.silence)?;
+            let (link, pages) = pages(link, self.traffic.start_bytes, self.timeouts.silence)?;
             self.traffic.pages = pages;
             self.state = State::Connected(link);
         }
         Ok(())
+    }
+
+    fn cut(&mut self, start_bytes: u64) {
+        self.traffic.start_bytes = start_bytes;
     }
 
     fn start(&mut self, job: Job) {

@@ -20,11 +20,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// if unknown.
 pub(super) type Pages = [Option<Box<[u8]>>; SLOT_BYTES.len()];
 
-/// Reads the superblock slots.
-pub(super) fn pages(link: Link, timeout: Duration) -> io::Result<(Link, Pages)> {
+/// Reads the superblock slots of the part that begins at `start_bytes`.
+pub(super) fn pages(link: Link, start_bytes: u64, timeout: Duration) -> io::Result<(Link, Pages)> {
     let rest = Rest::new(link, timeout);
     let mut pages = Pages::default();
     for (page, slot) in pages.iter_mut().zip(SLOT_BYTES) {
+        let slot = start_bytes + slot;
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         match rest.read(&mut bytes, slot) {
             Ok(()) => *page = Some(bytes.into()),
@@ -53,6 +54,7 @@ pub(super) struct Reconnection {
 pub(super) struct Sought {
     pub(super) route: Route,
     pub(super) terms: Terms,
+    pub(super) start_bytes: u64,
     pub(super) pages: Pages,
     /// How long to try.
     pub(super) timeout: Duration,
@@ -125,7 +127,8 @@ fn find(sought: &Sought, until: Instant) -> Result<Link, Lost> {
         return Err(Lost::ForGood(how.to_owned()));
     }
     let left = until.saturating_duration_since(Instant::now());
-    let (link, pages) = pages(link, left).map_err(|error| Lost::ForNow(error.to_string()))?;
+    let (link, pages) =
+        pages(link, sought.start_bytes, left).map_err(|error| Lost::ForNow(error.to_string()))?;
     let mut both = pages.iter().zip(&sought.pages);
     let same = both.all(|(now, before)| before.is_none() || now == before);
     if same {

@@ -62,6 +62,8 @@ pub(super) struct Traffic {
     /// them durable.
     changed: u64,
     flushed: u64,
+    /// Where the part of the export begins that the superblocks are on.
+    pub(super) start_bytes: u64,
     /// Contents of the superblock slots.
     pub(super) pages: Pages,
     /// When bytes were last sent or received.
@@ -89,6 +91,7 @@ impl Traffic {
             done: VecDeque::with_capacity(ROOM),
             changed: 0,
             flushed: 0,
+            start_bytes: 0,
             pages: Pages::default(),
             moved_at: Instant::now(),
             answers: 0,
@@ -510,6 +513,7 @@ impl Traffic {
         let job = operating.job;
         let end = job.offset_bytes + job.bytes;
         for (page, slot) in self.pages.iter_mut().zip(SLOT_BYTES) {
+            let slot = self.start_bytes + slot;
             let (from, to) = (
                 job.offset_bytes.max(slot),
                 end.min(slot + count(SUPERBLOCK_BYTES)),

@@ -130,7 +130,7 @@ fn ssh_addresses() -> [Option<IpAddr>; 2] {
 
 /// Checks that fio may run on a device, which must exist, be writable and be unused.
 fn look_at(device: &str, force: bool) -> Result<(), AgentError> {
-    if !Backend::of(device).facts.is_path {
+    if !Backend::facts_of(device).is_path {
         let device = device.to_owned();
         return Err(AgentError::NoDevice { device });
     }

@@ -17,7 +17,7 @@ use crate::systems::scratch::{hole_bytes, remove_servers_left_over};
 use crate::systems::targets;
 use crate::systems::targets::commands::can_name;
 use spindles_block::counted;
-use spindles_device::{Backend, OpenOptions};
+use spindles_device::{Backend, OpenOptions, device_of};
 use spindles_layout::LEVELS;
 use spindles_measure::{Stage, System};
 use spindles_workload::file::{FilePlan, NotBare};
@@ -453,10 +453,10 @@ fn is_made_later(spec: &SystemSpec, name: &str) -> bool {
 
 /// Checks that a named device or file exists, before the user is asked to give up its contents.
 fn is_there(name: &str) -> Result<(), String> {
-    if !Backend::of(name).facts.is_path {
+    if !Backend::facts_of(name).is_path {
         return Ok(());
     }
-    let there = fs::metadata(name).map(drop);
+    let there = fs::metadata(&*device_of(name)).map(drop);
     there.map_err(|error| format!("{name}: {error}: name a device or file that exists"))
 }
 

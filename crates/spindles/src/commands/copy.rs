@@ -21,7 +21,7 @@ use spindles_admin::wipe::{Labelled, overwritten};
 use spindles_array::{Incident, Target};
 use spindles_block::{SizeBytes, counted};
 use spindles_device::notice::percent;
-use spindles_device::{Backend, OpenOptions};
+use spindles_device::{Backend, OpenOptions, device_of};
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -367,7 +367,7 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
 
 /// Returns true if the name is that of a file or device.
 fn is_place(name: &str) -> bool {
-    !name.starts_with(ARRAY) && Backend::of(name).facts.outlives_process
+    !name.starts_with(ARRAY) && Backend::facts_of(name).outlives_process
 }
 
 /// Rejects ends that can't be copied from or to.
@@ -385,6 +385,7 @@ fn check_ends(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// Rejects a missing name that is probably meant for an array or a device, not for a new file.
 fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
+    let name = &*device_of(name);
     if !is_place(name) || Path::new(name).exists() {
         return Ok(());
     }

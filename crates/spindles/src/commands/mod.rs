@@ -127,7 +127,8 @@ pub(crate) fn command_line() -> clap::Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Software RAID in user space, with the lab that proves it")
         .after_help(
-            "Sizes take K, M, G and T, in powers of 1024. No command writes to a device that holds \
+            "Sizes take K, M, G and T, in powers of 1024, and s, sectors of 512 bytes. No command \
+             writes to a device that holds \
              data without --force.\nExit status: 0 done, 1 failed, 2 wrong usage; of status also 3 \
              for a degraded array, 4 for a failed one.",
         )

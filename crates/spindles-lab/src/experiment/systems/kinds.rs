@@ -1,7 +1,7 @@
 //! The kinds of targets and the syntax of their texts. `crate::systems::targets` opens targets.
 
 use spindles_admin::scan;
-use spindles_layout::Expression;
+use spindles_layout::{Expression, Slice};
 use std::path::Path;
 
 /// A kind of target.
@@ -78,7 +78,9 @@ pub(crate) static ARRAY: Kind = Kind {
     syntax: "LEVEL(COUNT) or LEVEL(DEV,DEV,..)",
     summary: "a fresh array of that many members, or of these devices: raid5(4), raid1(mem:1G,x)",
     exists: false,
-    claims: |text| text.contains('(') && !text.starts_with("array:"),
+    claims: |text| {
+        text.contains('(') && !text.starts_with("array:") && !Slice::is_text(text)
+    },
     check: |text| parse(text).map(drop),
 };
 
@@ -134,5 +136,8 @@ pub(crate) static DEVICE: Kind = Kind {
         controllers",
     exists: true,
     claims: |_| true,
-    check: |_| Ok(()),
+    check: |text| {
+        let slice = Slice::is_text(text).then(|| Slice::parse(text).map(drop));
+        slice.unwrap_or(Ok(())).map_err(|error| error.to_string())
+    },
 };

@@ -49,7 +49,7 @@ impl Subject {
             if kinds::is_number(leaf) {
                 counted
             } else {
-                Backend::of(leaf).facts.outlives_process
+                Backend::facts_of(leaf).outlives_process
             }
         };
         let kind = kind_of(target);

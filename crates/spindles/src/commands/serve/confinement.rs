@@ -4,7 +4,7 @@ use super::export::Export;
 use super::listeners::Listeners;
 use crate::commands::outside;
 use anyhow::Context as _;
-use spindles_device::{Opener, notice};
+use spindles_device::{Opener, device_of, notice};
 use spindles_serve::Listener;
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::sandbox::{self, Needs, Sandbox};
@@ -20,7 +20,9 @@ pub(super) fn enter(
 ) -> anyhow::Result<(Sandbox, Arc<Helper>)> {
     let devices = || exports.iter().flat_map(Export::devices);
     let rules = Rules {
-        folders: devices().filter_map(|name| folder_of(name)).collect(),
+        folders: devices()
+            .filter_map(|name| folder_of(&device_of(name)))
+            .collect(),
         hook: None,
     };
     let helper = Helper::start(outside::command(&rules));
@@ -37,7 +39,7 @@ pub(super) fn enter(
         writes_in: notice::own_folder().into_iter().collect(),
         removes_from: of_listeners.chain(sockets).collect(),
         // For reconnecting after a lost connection.
-        connects: devices().any(|name| spindles_device::is_address(name)),
+        connects: devices().any(|name| spindles_device::is_address(&device_of(name))),
         exceeds_locked_memory: listeners.all().any(Listener::needs_ipc_lock),
     };
     let threads = exports.iter().map(|export| export.confine(&needs));

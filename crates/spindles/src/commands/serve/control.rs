@@ -9,8 +9,8 @@ use crate::ui::Ui;
 use crate::words;
 use anyhow::Context as _;
 use spindles_admin::host::Served as _;
-use spindles_device::is_address;
 use spindles_device::notice::{self, Named};
+use spindles_device::{device_of, is_address};
 use spindles_format::Uuid;
 use spindles_report::outputs::printable;
 use spindles_serve::control::{Answer, Answers, BadRequest, Control, OpenControl, Report, Request};
@@ -116,7 +116,10 @@ fn take(serving: &Serving, request: Request) -> Result<(Operation, String), (u8,
     let operation = serde_json::from_value(request.operation);
     let operation = operation.map_err(|error| (STATUS_USAGE, words::control::unknown(&error)))?;
     let devices = Operation::devices(&operation);
-    let is_relative = |name: &&String| !is_address(name) && Path::new(name).is_relative();
+    let is_relative = |name: &&String| {
+        let name = device_of(name);
+        !is_address(&name) && Path::new(&*name).is_relative()
+    };
     if let Some(name) = devices.iter().find(is_relative) {
         return Err((STATUS_USAGE, words::control::relative(name)));
     }

@@ -41,6 +41,9 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
     if arguments.as_is {
         return Ok(Kind::AsIs);
     }
+    if target.starts_with("array:") {
+        return Ok(Kind::Array);
+    }
     match arrays::expression(target)? {
         expression if scratch::is_scratch(&expression) => Ok(Kind::Fresh(expression)),
         Expression::Leaf(_) => Ok(Kind::Array),
