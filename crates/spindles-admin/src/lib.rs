@@ -21,6 +21,7 @@ pub mod journal;
 #[path = "../tests/killed.rs"]
 mod killed;
 pub mod membership;
+pub mod plain;
 pub mod reading;
 pub mod rebuild;
 pub mod rename;
@@ -28,7 +29,6 @@ pub mod replace;
 mod report;
 pub mod resync;
 pub mod scan;
-pub mod scratch;
 pub mod scrub;
 pub mod settings;
 pub mod spare;

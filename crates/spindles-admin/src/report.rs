@@ -4,13 +4,13 @@ use spindles_array::positions::positions;
 use spindles_array::snapshot::ArraySnapshot;
 use spindles_array::spare_report::{SpareReport, Taken};
 use spindles_array::{Incident, Lacks, LostBytes};
-use spindles_block::{MemberIndex, MemberSet, SizeBytes};
+use spindles_block::{BlockSize, MemberIndex, MemberSet, SizeBytes};
 use spindles_device::{device_of, is_address};
 use spindles_engine::{
     ArrayState, JournalStatus, Member, MemberFaults, MemberStatus, Policy, Status, WriteHole,
 };
-use spindles_format::{DecodeError, ErrorCounts, Uuid};
-use spindles_layout::{Level, Redundancy};
+use spindles_format::{ChecksumKind, DecodeError, ErrorCounts, Uuid};
+use spindles_layout::{Geometry, Level, Redundancy};
 use std::path::Path;
 
 /// An array and its members, as found at assembly.
@@ -134,6 +134,68 @@ impl GivenUp {
 }
 
 impl ArrayReport {
+    /// Returns the report of a clean array without superblocks and without its members.
+    pub(crate) fn new(
+        name: &str,
+        geometry: &Geometry,
+        block_size: BlockSize,
+        missing: MemberSet,
+    ) -> Self {
+        let block_bytes = u64::from(block_size.bytes());
+        Self {
+            name: name.to_owned(),
+            uuid: Uuid::NIL,
+            level: geometry.level(),
+            layout: geometry.layout_name(),
+            consistency: "none",
+            checksum: ChecksumKind::None.name(),
+            chunk_bytes: u64::from(geometry.chunk_blocks()) * block_bytes,
+            block_bytes: block_size.bytes(),
+            bytes: geometry.blocks() * block_bytes,
+            room_bytes: None,
+            generation: 0,
+            last_written_s: 0,
+            last_scrub_s: 0,
+            scrub_left_bytes: 0,
+            scrub_stopped_bytes: 0,
+            lost_bytes: 0,
+            is_open: false,
+            clean: true,
+            failed: !geometry.survives(missing),
+            stopped_writing: false,
+            hides_devices: false,
+            is_elsewhere: false,
+            survives_more: geometry.survives_more(missing).unwrap_or(0),
+            read_only: false,
+            for_writing: false,
+            away: MemberSet::EMPTY,
+            given_up: GivenUp::default(),
+            degraded_writes: false,
+            growing: None,
+            journal: JournalReport::Members,
+            filled_bytes: None,
+            errors: ErrorCounts::NONE,
+            members: Vec::new(),
+            refused: Vec::new(),
+            replaced: Vec::new(),
+            damaged: Vec::new(),
+            returning: Vec::new(),
+            held_out: Vec::new(),
+            stale: Vec::new(),
+            outrun: Vec::new(),
+            truncated: Vec::new(),
+            spares: Vec::new(),
+            taken: Vec::new(),
+            incidents: Vec::new(),
+        }
+    }
+
+    /// Returns true for a plain array, which has no superblocks.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.uuid == Uuid::NIL
+    }
+
     /// Returns the missing members.
     #[must_use]
     pub fn missing(&self) -> MemberSet {

@@ -1,7 +1,8 @@
 //! Scrubs an array: opens it, reads all blocks, reports each faulty place, and closes the array.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, MemberReport};
-use crate::host::{Host, Opened};
+use crate::host::{Host, Opened, Served};
+use crate::plain::{self, PlainError, PlainOptions};
 use spindles_array::Managed;
 use spindles_array::labels;
 pub use spindles_array::progress::ScrubProgress;
@@ -11,6 +12,7 @@ use spindles_device::CloseError;
 use spindles_device::probe::Probe;
 use spindles_engine::{CommandError, Event, Fate, Flaw, JOURNAL_DEVICE, Repair, Scrub};
 use spindles_format::{DecodeError, SLOT_BYTES, SpareRecord};
+use spindles_layout::Expression;
 use std::collections::VecDeque;
 use thiserror::Error;
 
@@ -115,6 +117,9 @@ pub enum ScrubError {
     /// The array could not be assembled.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
+    /// The plain array could not be opened.
+    #[error(transparent)]
+    Plain(#[from] PlainError),
     /// The array could not be closed.
     #[error(transparent)]
     Close(#[from] CloseError),
@@ -151,11 +156,46 @@ pub fn scrub<'a>(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Scrubbed, ScrubError> {
     let host = host.into();
+    let served = match host {
+        Host::Served(served) => Some(served),
+        Host::Devices(_) => None,
+    };
+    scrub_open(host.open(options)?, served, scrub, report_finding, progress)
+}
+
+/// Reads a plain array, and those inside it, like `scrub`. Changes nothing, as nothing on the
+/// devices says which member is right.
+///
+/// # Errors
+///
+/// An array that can't be opened.
+pub fn scrub_plain(
+    expression: &Expression,
+    options: &PlainOptions,
+    report_finding: &mut dyn FnMut(&Finding),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Scrubbed, ScrubError> {
+    let opened = plain::open(expression, options)?.into();
+    let scrub = Scrub {
+        anew: true,
+        repair: Repair::Nothing,
+    };
+    scrub_open(opened, None, scrub, report_finding, progress)
+}
+
+/// Scrubs an open array, and closes it unless it is `served`.
+fn scrub_open(
+    opened: Opened,
+    served: Option<&dyn Served>,
+    scrub: Scrub,
+    report_finding: &mut dyn FnMut(&Finding),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Scrubbed, ScrubError> {
     let Opened {
         mut target,
         mut report,
         before,
-    } = host.open(options)?;
+    } = opened;
     begin(target.as_mut(), &report, scrub)?;
     let mut reporter = Reporter {
         report_finding,
@@ -181,7 +221,7 @@ pub fn scrub<'a>(
     // An inner array repairs places that the scrub of an outer one reads.
     state.found.repaired_blocks += reporter.repaired_for_others_blocks;
     reporter.report_open();
-    if let Host::Served(served) = host {
+    if let Some(served) = served {
         report = Opened::served(served).report;
     }
     let lost = target.lost();

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
 
 use crate::common::place;
-use spindles_admin::scratch::{self, ScratchOptions};
+use spindles_admin::plain::{self, PlainOptions};
 use spindles_array::Target;
 use spindles_block::{BlockIndex, Operation, Request};
 use spindles_device::{IoChoice, OpenOptions};
@@ -69,44 +69,35 @@ fn allocations(target: &mut dyn Target, requests: u64) -> u64 {
 }
 
 fn check(array: &str, io: IoChoice, device: &str) {
-    let options = ScratchOptions {
+    let options = PlainOptions {
         open: OpenOptions {
             io,
             requests_max: 32,
             ..OpenOptions::default()
         },
         chunk_bytes: Some(16 << 10),
+        ..PlainOptions::default()
     };
     let folder = tempfile::tempdir().unwrap();
     let counted = Expression::parse_counted(array).unwrap();
-    let text = counted.to_string();
-    let mut named = text.clone();
-    for index in 0..counted.leaves().len() {
-        let leaf = if device == "file" {
-            let path = folder.path().join(index.to_string());
-            std::fs::File::create_new(&path)
-                .unwrap()
-                .set_len(2 << 20)
-                .unwrap();
-            path.to_str().unwrap().to_owned()
-        } else {
-            device.to_owned()
-        };
-        for (open, close) in [('(', ','), ('(', ')'), (',', ','), (',', ')')] {
-            let from = format!("{open}{index}{close}");
-            named = named.replace(&from, &format!("{open}{leaf}{close}"));
+    let expression = counted.with_leaves(&mut |index| {
+        if device != "file" {
+            return device.to_owned();
         }
-    }
-    let expression = Expression::parse(&named).unwrap();
+        let path = folder.path().join(index);
+        let file = std::fs::File::create_new(&path).unwrap();
+        file.set_len(2 << 20).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
     let before = ALLOCATIONS.with(Cell::get);
-    let mut target = scratch::open(&expression, &options).unwrap();
+    let mut target = plain::open(&expression, &options).unwrap().target;
     assert!(
         ALLOCATIONS.with(Cell::get) > before,
         "allocations are counted"
     );
     // Files are slow, and a few hundred requests fill every queue often enough.
     let requests = if device == "file" { 300 } else { 2000 };
-    assert_eq!(allocations(target.as_mut(), requests), 0, "{named}");
+    assert_eq!(allocations(target.as_mut(), requests), 0, "{expression}");
     target.close().unwrap();
 }
 

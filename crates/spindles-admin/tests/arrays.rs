@@ -9,7 +9,7 @@
 use crate::common;
 
 use common::{Loop, pattern, place, run, skip};
-use spindles_admin::scratch::{self, ScratchOptions};
+use spindles_admin::plain::{self, PlainOptions};
 use spindles_array::Target;
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Operation, Reply, Request};
 use spindles_device::{IoChoice, OpenOptions};
@@ -43,36 +43,25 @@ const ON_FILES: &[&str] = &[
     "raid5(raid1(2),raid0(2),concat(2))",
 ];
 
-/// Replaces numbers by device names; leaf `missing` is left out.
-fn name_leaves(
-    expression: &Expression,
-    next: &mut usize,
-    name: &mut dyn FnMut(usize) -> String,
-) -> Expression {
-    expression.with_leaves(&mut |_| {
-        *next += 1;
-        name(*next - 1)
-    })
-}
-
 fn open(
     array: &str,
-    options: &ScratchOptions,
-    mut name: impl FnMut(usize) -> String,
+    options: &PlainOptions,
+    mut name: impl FnMut(&str) -> String,
 ) -> Box<dyn Target> {
-    let counted = Expression::parse_counted(array).unwrap();
-    let expression = name_leaves(&counted, &mut 0, &mut name);
-    scratch::open(&expression, options).unwrap()
+    let expression = Expression::parse_counted(array).unwrap();
+    let expression = expression.with_leaves(&mut name);
+    plain::open(&expression, options).unwrap().target
 }
 
-fn options(io: IoChoice) -> ScratchOptions {
-    ScratchOptions {
+fn options(io: IoChoice) -> PlainOptions {
+    PlainOptions {
         open: OpenOptions {
             io,
             requests_max: 16,
             ..OpenOptions::default()
         },
         chunk_bytes: Some(16 << 10),
+        ..PlainOptions::default()
     }
 }
 
@@ -194,7 +183,7 @@ impl<'a> Model<'a> {
 }
 
 /// Checks an array that is healthy, and then without each member that the level can lose.
-fn check(array: &str, options: &ScratchOptions, folder: &Path) {
+fn check(array: &str, options: &PlainOptions, folder: &Path) {
     let bytes = 1 << 20;
     let mut target = open(array, options, |index| match options.open.io {
         IoChoice::Auto => "mem:1M".to_owned(),
@@ -269,7 +258,7 @@ fn real_errors_are_read_around() {
     for io in [IoChoice::Uring, IoChoice::Threads] {
         file.set_len(1 << 20).unwrap();
         let expression = Expression::parse(&format!("raid1({},mem:1M)", device.0)).unwrap();
-        let mut target = scratch::open(&expression, &options(io)).unwrap();
+        let mut target = plain::open(&expression, &options(io)).unwrap().target;
         let buffer = target.allocate(256);
         let all = place(buffer);
         let data = pattern(4, 1 << 20);

@@ -87,6 +87,9 @@ fn print_slice(
 
 /// The word before the parentheses of a slice. No level has this name.
 const SLICE: &str = "slice";
+/// The leaf of a plain array that stands for an absent member.
+pub const MISSING: &str = "missing";
+
 /// The deepest nest of arrays: more makes no sense, and a limit keeps the stack small.
 const DEPTH_MAX: usize = 8;
 /// Characters that a device name may have only within double quotes.
@@ -580,8 +583,9 @@ impl<'text> Parser<'text> {
         };
         // Memory devices have no identity: two equal names stand for two devices.
         let device = name.strip_prefix("slice(").unwrap_or(name);
-        let scratch = device.starts_with("mem:") || device.starts_with("null:");
-        if !scratch && self.names.contains(name) {
+        let has_twins =
+            name == MISSING || ["mem:", "null:"].iter().any(|it| device.starts_with(it));
+        if !has_twins && self.names.contains(name) {
             return Err(self.error(start, What::TwoOfAName(name.clone())));
         }
         self.names.push(name.clone());

@@ -25,7 +25,7 @@ mod zone;
 pub use checksums::Covered;
 pub use choices::choices;
 pub use error::GeometryError;
-pub use expression::{Expression, ExpressionError, Slice, parse_devices, quoted};
+pub use expression::{Expression, ExpressionError, MISSING, Slice, parse_devices, quoted};
 pub use geometry::{Geometry, Spec};
 pub use group::{Group, GroupIndex, Location, Role, Slot};
 pub use growth::GrowthError;

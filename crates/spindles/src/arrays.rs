@@ -279,7 +279,7 @@ fn whole(device: &str) -> String {
 pub(crate) struct ArrayArguments {
     /// The array: its name, or its devices in any order
     #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
+    pub(crate) devices: Vec<String>,
     #[command(flatten)]
     pub(crate) scan: Scan,
 }

@@ -6,7 +6,7 @@ use spindles_admin::attach::ChangeError;
 use spindles_admin::configuration::ConfigurationError;
 use spindles_admin::copy::CopyError;
 use spindles_admin::create::CreateError;
-use spindles_admin::scratch::ScratchError;
+use spindles_admin::plain::PlainError;
 use spindles_device::OpenError;
 use std::error::Error;
 use std::fmt;
@@ -113,9 +113,12 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref() {
         return matches!(
             error,
-            ScratchError::Expression { .. }
-                | ScratchError::Geometry { .. }
-                | ScratchError::Empty { .. }
+            PlainError::Expression(_)
+                | PlainError::Geometry { .. }
+                | PlainError::Empty { .. }
+                | PlainError::NoLevel { .. }
+                | PlainError::SameDevice(_)
+                | PlainError::Slice { .. }
         );
     }
     match error.downcast_ref() {

@@ -12,6 +12,7 @@ mod operation;
 mod operations;
 mod output;
 mod overview;
+mod plain;
 mod plan;
 mod progress;
 mod rate;

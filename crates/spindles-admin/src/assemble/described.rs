@@ -257,35 +257,21 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         .filter(|(_, member)| matches!(member.state, MemberState::Rebuilding { .. }));
     let not_filled: MemberSet = not_filled.map(|(member, _)| MemberIndex(member)).collect();
     ArrayReport {
-        name: array.name.to_string(),
         uuid: array.uuid,
-        level: geometry.level(),
-        layout: geometry.layout_name(),
         consistency: policy.name,
         checksum: array.checksum.name(),
-        chunk_bytes: u64::from(array.chunk_blocks) * block_bytes,
-        block_bytes: array.block_size.bytes(),
         bytes,
-        room_bytes: None,
         generation: array.generation,
         last_written_s: array.last_written_s,
         last_scrub_s: array.last_scrub_s,
         scrub_left_bytes: array.scrub_left_blocks.saturating_mul(block_bytes),
         scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
-        lost_bytes: 0,
-        is_open: false,
         clean: array.clean,
-        failed: !geometry.survives(assembly.missing),
-        stopped_writing: false,
-        hides_devices: false,
-        is_elsewhere: false,
         survives_more: geometry
             .survives_more(assembly.missing.union(not_filled))
             .unwrap_or(0),
         read_only: assembly.read_only,
-        for_writing: false,
         away: assembly.away(),
-        given_up: GivenUp::default(),
         degraded_writes: array.degraded_writes,
         growing: array.growth.older.as_ref().map(|older| Growing {
             level: older.level.as_str().to_owned(),
@@ -293,13 +279,6 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
             chunk_bytes: u64::from(older.chunk_blocks) * block_bytes,
             moved_bytes: (older.mark.0 * block_bytes).min(bytes),
         }),
-        journal: JournalReport::Members,
-        filled_bytes: None,
-        errors: ErrorCounts::NONE,
-        members: Vec::new(),
-        refused: Vec::new(),
-        replaced: Vec::new(),
-        damaged: Vec::new(),
         returning: refused_members(assembly, knows),
         held_out: refused_members(assembly, |refusal| {
             matches!(refusal.reason, Reason::Returning { held_out: true, .. })
@@ -309,9 +288,12 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         }),
         outrun: refused_members(assembly, is_outrun),
         truncated: truncated_members(assembly),
-        spares: Vec::new(),
-        taken: Vec::new(),
-        incidents: Vec::new(),
+        ..ArrayReport::new(
+            &array.name.to_string(),
+            geometry,
+            array.block_size,
+            assembly.missing,
+        )
     }
 }
 

@@ -11,7 +11,7 @@ mod options;
 mod parts;
 
 pub use change::Change;
-pub(crate) use config::config;
+pub(crate) use config::{bare_config, config, job_rate, read_policy};
 pub use options::AssembleOptions;
 pub(crate) use parts::{Lost, Standing};
 

@@ -6,27 +6,53 @@ use super::plan::{Member, Plan, Planner};
 use super::writing::{put, shared_pages};
 use crate::assemble;
 use crate::errors::CreateError;
-use spindles_array::{NodeId, Stack};
+use crate::plain;
+use spindles_array::{NodeId, Stack, Target, open_device};
 use spindles_block::BlockIndex;
-use spindles_device::random;
+use spindles_device::{Backend, random};
 use spindles_format::Uuid;
-use spindles_layout::Expression;
+use spindles_layout::{Expression, MISSING};
 
-/// Creates the array and opens it. `nodes` are its devices from left to right. Missing ones are
-/// `None` and count as large as the smallest.
-pub(crate) fn make(
-    stack: &mut Stack,
+/// Returns true if all devices of the expression vanish with the process.
+#[must_use]
+pub fn vanishes(expression: &Expression) -> bool {
+    let mut devices = plain::devices(expression).into_iter();
+    devices.all(|device| !Backend::facts_of(device).outlives_process)
+}
+
+/// Creates the array and opens it: by default with superblocks, checksums and log. The devices must
+/// hold zeros; their block size is the array's. Missing ones count as large as the smallest. An
+/// expression without a level is the device itself.
+///
+/// # Errors
+///
+/// The device that can't be opened, or the array that can't be created.
+pub fn fresh(
     expression: &Expression,
     options: &CreateOptions,
-    nodes: &[Option<NodeId>],
-) -> Result<NodeId, CreateError> {
+) -> Result<Box<dyn Target>, CreateError> {
+    if let Expression::Leaf(name) = expression {
+        return Ok(open_device(name, &options.open)?);
+    }
+    let mut stack = Stack::new(&options.open)?;
+    let node = |name: &str| {
+        let device = (name != MISSING).then(|| stack.add_device(name));
+        device.transpose()
+    };
+    let leaves = expression.leaves().into_iter();
+    let nodes = leaves.map(node).collect::<Result<Vec<_>, _>>()?;
+    let options = CreateOptions {
+        block_size: stack.block_size(),
+        ..options.clone()
+    };
     let block_bytes = u64::from(options.block_size.bytes());
     let sizes = nodes.iter();
     let sizes = sizes.map(|node| node.map(|node| stack.blocks(node) * block_bytes));
     let smallest = sizes.clone().flatten().min().unwrap_or(0);
     let sizes: Vec<u64> = sizes.map(|bytes| bytes.unwrap_or(smallest)).collect();
-    let plan = Planner::new(options, &sizes).array(expression, &options.name, Uuid::NIL, false)?;
-    open(stack, &plan, options, &mut nodes.iter().copied())
+    let plan = Planner::new(&options, &sizes).array(expression, &options.name, Uuid::NIL, false)?;
+    let root = open(&mut stack, &plan, &options, &mut nodes.into_iter())?;
+    Ok(stack.into_target(root))
 }
 
 /// Opens the planned array, from the leaves up.

@@ -176,7 +176,8 @@ pub trait Inline: Debug {
 
 /// Opens the device that the user wrote.
 pub fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
-    if name.starts_with("array:") && stat(name).is_err() {
+    let is_array = name.starts_with("array:") || name.starts_with("plain:");
+    if is_array && stat(name).is_err() {
         return Err(OpenError::NotADevice {
             device: name.to_owned(),
             kind: "an array, where a device is wanted",

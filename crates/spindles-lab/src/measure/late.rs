@@ -68,7 +68,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindles_admin::scratch;
+    use spindles_admin::plain::{self, PlainOptions};
     use spindles_array::{Busy, Managed};
     use spindles_block::{BufferId, Reply, Request};
     use spindles_device::TargetFacts;
@@ -130,7 +130,9 @@ mod tests {
     #[test]
     fn a_watch_reports_events_during_and_lasting_into_a_run() {
         let expression = Expression::parse("raid1(mem:1M,mem:1M,mem:1M,mem:1M)").unwrap();
-        let target = scratch::open(&expression, &scratch::ScratchOptions::default()).unwrap();
+        let target = plain::open(&expression, &PlainOptions::default())
+            .unwrap()
+            .target;
         let name = target.facts().name.clone();
         let mut scripted = Scripted {
             status: target.status().unwrap(),

@@ -3,10 +3,8 @@
 use crate::systems::targets::Site;
 use spindles_admin::assemble::{self, AssembleOptions};
 use spindles_admin::create::{self, CreateOptions, Sync};
-use spindles_admin::scratch::{self, ScratchOptions};
 use spindles_array::Target;
 use spindles_device::ArrayFacts;
-use spindles_device::OpenOptions;
 use spindles_layout::{Expression, Geometry, Layout, Level, Spec};
 
 /// Creates the array as the command `create` does. Overwrites the devices: the caller must have
@@ -39,19 +37,6 @@ pub(crate) fn assemble(
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     let assembled = assemble::assemble(&devices, options);
     Ok(assembled.map_err(|error| error.to_string())?.target)
-}
-
-/// Opens an array over memory, which has no superblocks.
-pub(crate) fn without_superblocks(
-    expression: &Expression,
-    chunk_bytes: Option<u64>,
-    options: &OpenOptions,
-) -> Result<Box<dyn Target>, String> {
-    let options = ScratchOptions {
-        open: options.clone(),
-        chunk_bytes,
-    };
-    scratch::open(expression, &options).map_err(|error| error.to_string())
 }
 
 /// Returns how many devices may be missing from an array, in any combination. Nested arrays are

@@ -2,13 +2,13 @@
 //! (`null`) or only memory accesses (`mem`). On memory, arrays without metadata are compared with
 //! arrays as they are created by default.
 
-use spindles_admin::create::CreateOptions;
-use spindles_admin::scratch::{self, ScratchError, ScratchOptions};
-use spindles_array::Target;
+use spindles_admin::create::{self, CreateOptions};
+use spindles_admin::plain::{self, PlainError, PlainOptions};
+use spindles_array::{Target, open_device};
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
 use spindles_device::OpenOptions;
 use spindles_device::clock::thread_time;
-use spindles_layout::Expression;
+use spindles_layout::{Expression, MISSING};
 
 /// The arrays to measure, unless the user names some.
 pub(crate) const ARRAYS: &[&str] = &[
@@ -174,10 +174,13 @@ impl Figure {
 /// # Errors
 ///
 /// If the array is invalid.
-pub(crate) fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
+pub(crate) fn cases(array: &str) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
     for members in Members::ALL {
         for degraded in [false, true] {
+            if degraded && array == DEVICE {
+                continue;
+            }
             let case = |promises, depth, work| Case {
                 array: array.to_owned(),
                 members,
@@ -192,9 +195,7 @@ pub(crate) fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
             };
             match open(&case(false, 1, RequestKind::Read), &small) {
                 Ok(_) => {}
-                Err(ScratchError::Engine { .. } | ScratchError::Empty { .. }) if degraded => {
-                    continue;
-                }
+                Err(error) if degraded && error.is::<PlainError>() => continue,
                 Err(error) => return Err(error),
             }
             // Checksums and log need members that store data.
@@ -214,46 +215,37 @@ pub(crate) fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
 }
 
 /// Opens the array of a case.
-fn open(case: &Case, effort: &Effort) -> Result<Box<dyn Target>, ScratchError> {
-    let counted = if case.array == DEVICE {
-        Expression::Leaf(String::new())
-    } else {
-        Expression::parse_counted(&case.array).map_err(|source| ScratchError::Expression {
-            array: case.array.clone(),
-            source,
-        })?
-    };
-    let mut expression = scratch::on_each_leaf(&counted, &case.members.device(effort.member_bytes));
-    if case.degraded {
-        lose_first(&mut expression);
-    }
+fn open(case: &Case, effort: &Effort) -> anyhow::Result<Box<dyn Target>> {
     let open = OpenOptions {
         requests_max: DEPTH_MAX,
         ..OpenOptions::default()
     };
+    let device = case.members.device(effort.member_bytes);
+    if case.array == DEVICE {
+        return Ok(open_device(&device, &open)?);
+    }
+    let mut is_lost = case.degraded;
+    let counted = Expression::parse_counted(&case.array).map_err(PlainError::from)?;
+    let expression = counted.with_leaves(&mut |_| {
+        let device = if is_lost { MISSING } else { &device };
+        is_lost = false;
+        device.to_owned()
+    });
     let chunk_bytes = Some(64 << 10);
     if case.promises {
         let options = CreateOptions {
             chunk_bytes,
             open,
-            ..CreateOptions::new("scratch")
+            ..CreateOptions::new("bench")
         };
-        scratch::open_created(&expression, &options)
-    } else {
-        scratch::open(&expression, &ScratchOptions { open, chunk_bytes })
+        return Ok(create::fresh(&expression, &options)?);
     }
-}
-
-fn lose_first(expression: &mut Expression) {
-    match expression {
-        Expression::Leaf(name) => scratch::MISSING.clone_into(name),
-        Expression::Slice { of, .. } => lose_first(of),
-        Expression::Array { members, .. } => {
-            if let Some(first) = members.first_mut() {
-                lose_first(first);
-            }
-        }
-    }
+    let options = PlainOptions {
+        open,
+        chunk_bytes,
+        ..PlainOptions::default()
+    };
+    Ok(plain::open(&expression, &options)?.target)
 }
 
 /// Writes every block once.
@@ -411,7 +403,7 @@ impl Bench {
     /// # Errors
     ///
     /// If the array is invalid.
-    pub(crate) fn measure(&mut self, case: &Case) -> Result<Figure, ScratchError> {
+    pub(crate) fn measure(&mut self, case: &Case) -> anyhow::Result<Figure> {
         let target = match self.open.take() {
             Some((open, target)) if case.same_devices(&open) => target,
             other => {

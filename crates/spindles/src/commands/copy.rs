@@ -7,6 +7,7 @@ use crate::documents::array::incidents;
 use crate::documents::tools::{self, Stretch};
 use crate::failure::Usage;
 use crate::interrupt;
+use crate::plain::{self, Plain};
 use crate::progress::{Progress as Bar, Unit};
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -15,6 +16,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_admin::copy::{self, CopyEnd, CopyError, Phase, Progress};
+use spindles_admin::plain::{PlainOptions, devices as devices_of, open as open_plain};
 use spindles_admin::reading::assemble_to_read;
 use spindles_admin::scan;
 use spindles_admin::wipe::{Labelled, overwritten};
@@ -35,7 +37,8 @@ pub(crate) static COMMAND: Command = Command {
               null:SIZE, or an array. array:NAME selects the array by its name; \
               array:DEV,DEV,.. selects it by its devices, in any order. An array may lack as \
               many devices as its level survives. Put the name of a device in double quotes if \
-              it contains a comma. A TO file that does not exist is created; one that holds \
+              it contains a comma. plain:EXPR is the array of these members as they lie, without \
+              superblocks; TO needs --writable for it. A TO file that does not exist is created; one that holds \
               data is overwritten only with --force. The command copies all of FROM to the \
               beginning of TO; the rest of TO stays unchanged. When the command succeeds, the \
               data is on the medium.\n\n\
@@ -46,6 +49,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles copy data.bin array:pool\n\
               spindles copy data.bin array:a.img,b.img,c.img\n\
               spindles copy array:a.img,c.img back.bin --bytes 10M\n\
+              spindles copy 'plain:raid5(a.img,missing,c.img)' back.bin --chunk 16K\n\
               spindles copy /dev/sdx disk.img --verify",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -76,6 +80,11 @@ struct Arguments {
     /// open an array that was not closed cleanly and lacks devices
     #[arg(long)]
     force: bool,
+    /// Write to plain:EXPR
+    #[arg(long)]
+    writable: bool,
+    #[command(flatten)]
+    plain: Plain,
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
@@ -94,7 +103,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     check_ends(&arguments)?;
     let from_devices = devices(&arguments.from, &arguments.scan, ui)?;
     let to_devices = devices(&arguments.to, &arguments.scan, ui)?;
-    if arguments.from.starts_with(ARRAY) && is_place(&arguments.to) && !arguments.force {
+    if is_array(&arguments.from) && is_place(&arguments.to) && !arguments.force {
         copy::check_target(&arguments.to, &arrays::names(&from_devices))?;
     }
     let mut warnings = Vec::new();
@@ -365,9 +374,14 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
     }
 }
 
+/// Returns true if the name is that of an array.
+fn is_array(name: &str) -> bool {
+    name.starts_with(ARRAY) || plain::is_plain(name)
+}
+
 /// Returns true if the name is that of a file or device.
 fn is_place(name: &str) -> bool {
-    !name.starts_with(ARRAY) && Backend::facts_of(name).outlives_process
+    !is_array(name) && Backend::facts_of(name).outlives_process
 }
 
 /// Rejects ends that can't be copied from or to.
@@ -377,8 +391,16 @@ fn check_ends(arguments: &Arguments) -> anyhow::Result<()> {
             "copy needs an end that can be read back and flushed, which - is not: give a file",
         ));
     }
-    for end in [&arguments.from, &arguments.to] {
+    let ends = [&arguments.from, &arguments.to];
+    for end in ends {
         check_absent(end, &arguments.scan)?;
+    }
+    arguments.plain.check(ends, arguments.writable)?;
+    if plain::is_plain(&arguments.to) && !arguments.writable {
+        return Err(Usage::error(format!(
+            "{}: a plain array is read only without --writable",
+            arguments.to
+        )));
     }
     Ok(())
 }
@@ -415,7 +437,10 @@ fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
 
 /// The devices behind a name.
 fn devices(name: &str, scan: &Scan, ui: &Ui) -> anyhow::Result<Vec<String>> {
-    if name.starts_with(ARRAY) {
+    if let Some(expression) = plain::expression(name)? {
+        let devices = devices_of(&expression).into_iter();
+        Ok(devices.map(str::to_owned).collect())
+    } else if name.starts_with(ARRAY) {
         scan.devices(&[name.to_owned()], &[], ui)
     } else {
         Ok(vec![name.to_owned()])
@@ -435,6 +460,20 @@ fn open(
         read_only,
         ..arguments.rate.options()
     };
+    let mut tell = |line: String| {
+        ui.note(&line);
+        warnings.push(line);
+    };
+    if let Some(expression) = plain::expression(name)? {
+        let options = PlainOptions {
+            rescue: read_only && arguments.rescue,
+            ..arguments.plain.options(open, arguments.force)
+        };
+        let array = open_plain(&expression, &options)?;
+        let notes = words::plain::notes(&options, &array.report).into_iter();
+        notes.map(str::to_owned).for_each(tell);
+        return Ok(CopyEnd::new(array.target));
+    }
     if !name.starts_with(ARRAY) {
         return Ok(CopyEnd::open(name, &open)?);
     }
@@ -445,10 +484,6 @@ fn open(
         degraded: arguments.degraded.degraded,
         rescue: read_only && arguments.rescue,
         ..AssembleOptions::default()
-    };
-    let mut tell = |line: String| {
-        ui.note(&line);
-        warnings.push(line);
     };
     let array = if read_only {
         let array = assemble_to_read(&devices, &options, &mut tell);

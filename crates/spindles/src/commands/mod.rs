@@ -34,6 +34,7 @@ mod wipe;
 use crate::arrays;
 use crate::failure::{self, Answer, STATUS_DONE, STATUS_FAILED, STATUS_USAGE};
 use crate::output;
+use crate::plain;
 use crate::ui::Ui;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -173,7 +174,11 @@ fn do_here(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let ui = Ui::new(matches.get_flag("json"), &schema(&matches));
     spindles_device::report_waits(output::report_waits);
-    run_parsed(&matches, &ui).unwrap_or_else(|error| failed(&error, &ui))
+    let words = arguments.iter().filter_map(|word| word.to_str());
+    let taken = plain::refuse(matches.subcommand_name().unwrap_or_default(), words);
+    taken
+        .and_then(|()| run_parsed(&matches, &ui))
+        .unwrap_or_else(|error| failed(&error, &ui))
 }
 
 /// Runs a parsed command. Returns its exit status if it succeeded and printed all of its result.

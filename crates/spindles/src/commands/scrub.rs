@@ -4,8 +4,10 @@ use super::Command;
 use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::degraded::Degraded;
 use crate::documents::scrub::{self as documents, Place, Resumed, offsets};
+use crate::failure::Usage;
 use crate::operation::{Operation, Scrub};
 use crate::operations::{self, Outcome, Perform, assembling};
+use crate::plain::Plain;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use crate::words;
@@ -13,10 +15,14 @@ use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions};
 use spindles_admin::scan::{Given, shell_word};
-use spindles_admin::scrub::{Finding, SPARE_LABEL, SPARE_LABEL_BYTES, Scrubbed, scrub};
+use spindles_admin::scrub::{
+    Finding, SPARE_LABEL, SPARE_LABEL_BYTES, ScrubError, Scrubbed, scrub, scrub_plain,
+};
 use spindles_array::{no_space, positions};
+use spindles_device::OpenOptions;
 use spindles_device::notice::percent;
 use spindles_engine::{self as engine, Fate, Flaw, Repair, ScrubStatus};
+use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
@@ -41,8 +47,10 @@ pub(crate) static COMMAND: Command = Command {
               After Ctrl-C, the next scrub continues at the same point, and its summary counts \
               both parts. With --check, scrub starts at the beginning each time. Exit status 1 \
               means that some damage could not be repaired, or that blocks are lost.\n\n\
+              plain:EXPR, the array of these members as they lie, is only read and compared.\n\n\
               spindles scrub pool\n\
-              spindles scrub a.img b.img c.img",
+              spindles scrub a.img b.img c.img\n\
+              spindles scrub 'plain:raid5:left-asymmetric(a.img,b.img,c.img)' --chunk 16K",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
@@ -74,10 +82,22 @@ struct Arguments {
     degraded: Degraded,
     #[command(flatten)]
     rate: Rate,
+    #[command(flatten)]
+    plain: Plain,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    if let Some(expression) = arguments.plain.of_one(&arguments.array.devices)? {
+        if arguments.trust_data {
+            return Err(Usage::error(
+                "--trust-data: a plain array is only read and compared",
+            ));
+        }
+        let looked = look_at(&expression, &arguments, ui);
+        operations::finish(operations::report(looked), ui)?;
+        return Ok(());
+    }
     let found = arguments.array.find(&[], ui)?;
     let operation = Operation::Scrub(Scrub {
         restart: arguments.restart,
@@ -112,32 +132,57 @@ impl Perform for Scrub {
                 "--trust-data: where data is rotten, parity or copies are made to agree with it",
             );
         }
-        let mut on_progress = ui.until_interrupted("scrub")?;
-        let mut findings = Findings::default();
-        let scrubbed = scrub(
-            arrays::host(&arrays::names(&given.devices), ui),
-            &options,
-            wanted,
-            &mut |finding| findings.add(finding, self.check, ui),
-            &mut on_progress,
-        )?;
-        drop(on_progress);
-        let in_doubt = self.check && !scrubbed.report.is_clean();
-        if in_doubt && !findings.places.is_empty() {
-            ui.note(format!(
+        carry_out(self.check, ui, |add, on_progress| {
+            let devices = arrays::names(&given.devices);
+            let host = arrays::host(&devices, ui);
+            scrub(host, &options, wanted, add, on_progress)
+        })
+    }
+}
+
+/// Reads and compares a plain array.
+fn look_at(expression: &Expression, arguments: &Arguments, ui: &Ui) -> anyhow::Result<Outcome> {
+    let open = OpenOptions {
+        read_only: true,
+        ..arguments.rate.options()
+    };
+    let options = arguments.plain.options(open, arguments.force);
+    carry_out(true, ui, |add, on_progress| {
+        scrub_plain(expression, &options, add, on_progress)
+    })
+}
+
+/// Runs a scrub, which gets the sinks of its findings and of its progress. Shows what it found.
+fn carry_out(
+    is_check: bool,
+    ui: &Ui,
+    scrub: impl FnOnce(
+        &mut dyn FnMut(&Finding),
+        &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Scrubbed, ScrubError>,
+) -> anyhow::Result<Outcome> {
+    let mut on_progress = ui.until_interrupted("scrub")?;
+    let mut findings = Findings::default();
+    let mut add = |finding: &Finding| findings.add(finding, is_check, ui);
+    let scrubbed = scrub(&mut add, &mut on_progress)?;
+    drop(on_progress);
+    let in_doubt = is_check && !scrubbed.report.is_clean();
+    if in_doubt && !findings.places.is_empty() {
+        ui.note(format!(
             "array '{}' was not closed in order: the differences below may be unfinished writes, \
              not corruption",
             scrubbed.report.name
         ));
-        }
-        findings.show_rest(ui);
+    }
+    findings.show_rest(ui);
+    if !scrubbed.report.is_plain() {
         for warning in words::report::warnings(&scrubbed.report) {
             ui.note(warning);
         }
-        let (document, left_bytes) = conclude(&scrubbed, &findings, ui);
-        let end = check_scrubbed(self.check, &scrubbed, left_bytes, &findings.unlabelled);
-        Ok(Outcome::of(&document).ending(end))
     }
+    let (document, left_bytes) = conclude(&scrubbed, &findings, ui);
+    let end = check_scrubbed(is_check, &scrubbed, left_bytes, &findings.unlabelled);
+    Ok(Outcome::of(&document).ending(end))
 }
 
 /// Returns an error if the scrub did not read everything, or left something wrong.
@@ -248,6 +293,12 @@ fn found_by_check(scrubbed: &Scrubbed) -> anyhow::Error {
         &scrubbed.report.name,
         words::report::as_written(&scrubbed.report),
     );
+    if scrubbed.report.is_plain() {
+        return anyhow!(
+            "array '{name}': its members disagree, or can't be read: check the level, the layout, \
+             the chunk and the order of the members; which of them is right is not known"
+        );
+    }
     if scrubbed.report.is_clean() {
         anyhow!(
             "array '{name}': something is wrong, and `spindles status` does not show it, since a \

@@ -10,6 +10,7 @@ use crate::documents::status::{
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE};
 use crate::operation::{self, ClearErrors, Operation, Rebuild};
 use crate::operations::{self, Outcome, Perform};
+use crate::plain::Plain;
 use crate::rates::{self, Sample};
 use crate::serving::Serving;
 use crate::several::do_each;
@@ -18,11 +19,13 @@ use crate::{overview, words};
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport};
+use spindles_admin::plain;
 use spindles_admin::scan::{Forgotten, Given, Role, is_device, shell_word};
 use spindles_admin::settings::{ClearedErrors, array_of_member, clear_errors};
 use spindles_admin::survey::{Health, Survey, User, another_owner, survey};
 use spindles_array::{ArraySnapshot, MemberSnapshot, why_out};
 use spindles_block::{MemberIndex, counted};
+use spindles_device::OpenOptions;
 use spindles_device::notice::percent;
 use spindles_engine::{JobStatus, Member, OutReason, Policy, RegionsStatus, Status};
 use spindles_format::{ChecksumKind, ErrorCounts};
@@ -64,6 +67,7 @@ pub(crate) static COMMAND: Command = Command {
               around it count. The superblock of the device names the array if you don't. \
               With the name of an array instead of a device, it clears the counters of all \
               members.\n\n\
+              plain:EXPR, the array of these members as they lie, shows what it is and holds.\n\n\
               spindles status\n\
               spindles status pool\n\
               spindles status pool music\n\
@@ -98,6 +102,8 @@ struct Arguments {
     devices: Vec<String>,
     #[command(flatten)]
     scan: Scan,
+    #[command(flatten)]
+    plain: Plain,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -110,6 +116,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     if arguments.devices.is_empty() {
         return answer(overview::show(arguments.scan.places(), ui));
+    }
+    if let Some(expression) = arguments.plain.of_one(&arguments.devices)? {
+        let options = arguments.plain.options(OpenOptions::default(), false);
+        let shown = plain::survey(&expression, &options);
+        let shown = shown.map(|survey| present(&survey, &Given::default(), false, ui));
+        operations::finish(operations::report(shown.map_err(Into::into)), ui)?;
+        return Ok(());
     }
     let several = arrays::several(&arguments.devices)?;
     if !several.is_empty() {
@@ -155,6 +168,11 @@ fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
     if is_silent || are_forgotten {
         survey.note_members_elsewhere();
     }
+    Ok(present(&survey, given, hides_devices, ui))
+}
+
+/// Shows what a survey found; the health is the exit status.
+fn present(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Outcome {
     let open = survey.open.as_slice();
     let numbers = ui.serving().and_then(|serving| serving.handle().numbers());
     let jobs = ui
@@ -173,7 +191,7 @@ fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
     for report in &survey.reports {
         view.show(report, None, 0);
     }
-    let warnings = warnings(&survey, given, hides_devices, ui);
+    let warnings = warnings(survey, given, hides_devices, ui);
     let bad = open.first().zip(survey.reports.first());
     let bad = bad.map(|(array, report)| show_bad_blocks(&array.status, report, ui));
     for warning in &warnings {
@@ -197,11 +215,14 @@ fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
             state: arrays::health(survey.health()),
         })),
     };
-    Ok(outcome.ending(answer(arrays::exit_status(survey.health()))))
+    outcome.ending(answer(arrays::exit_status(survey.health())))
 }
 
 /// Lists the warnings on the arrays, with the remedies.
 fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec<String> {
+    if survey.reports.iter().any(ArrayReport::is_plain) {
+        return Vec::new(); // No command mends a plain array.
+    }
     let is_in_use = !survey.users.is_empty();
     let denied = words::scan::denied(given);
     let why = denied.iter().chain(&given.may_have_missed);
@@ -701,7 +722,11 @@ impl View<'_> {
     fn show_shape(&self, report: &ArrayReport, around: Option<&ArrayReport>, depth: usize) {
         let line = |text: String| self.line(depth, text);
         let inner = if depth == 0 { "" } else { "inner " };
-        line(format!("{inner}array '{}' ({})", report.name, report.uuid));
+        line(if report.is_plain() {
+            format!("{inner}plain array '{}'", report.name)
+        } else {
+            format!("{inner}array '{}' ({})", report.name, report.uuid)
+        });
         line(format!(
             "  {}",
             arrays::shape(
@@ -712,6 +737,10 @@ impl View<'_> {
                 report.block_bytes
             )
         ));
+        if report.is_plain() {
+            let (size, bytes) = (arrays::size(report.bytes), report.bytes);
+            return line(format!("  holds {size} ({bytes} bytes)"));
+        }
         line(format!(
             "  holds {}, consistency policy {}, checksums {}",
             arrays::size(report.bytes),
@@ -745,6 +774,9 @@ impl View<'_> {
     /// Shows the state of an array, when it was used, and what it has lost.
     fn show_state(&self, report: &ArrayReport, depth: usize) {
         let line = |text: String| self.line(depth, text);
+        if report.is_plain() {
+            return line(format!("  {}", arrays::state(report)));
+        }
         line(format!(
             "  {}, {}, generation {}",
             arrays::state(report),

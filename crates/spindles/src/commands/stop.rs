@@ -12,8 +12,8 @@ use crate::ui::Ui;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{AssembleError, AssembleOptions, look};
+use spindles_admin::create::vanishes;
 use spindles_admin::scan::Given;
-use spindles_admin::scratch::is_scratch;
 use spindles_admin::survey::{Server, server_of, servers_given};
 use spindles_device::OpenOptions;
 use spindles_serve::{User, by_users};
@@ -78,7 +78,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 
 /// Returns true for memory, or an array on it.
 fn is_fresh(target: &str) -> bool {
-    arrays::expression(target).is_ok_and(|it| is_scratch(&it))
+    arrays::expression(target).is_ok_and(|it| vanishes(&it))
 }
 
 /// Explains how to end a server of something other than an array that commands find.

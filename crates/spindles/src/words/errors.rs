@@ -6,13 +6,13 @@ use spindles_admin::assemble::{ArrayReport, AssembleError};
 use spindles_admin::attach::{ChangeError, OwnRole};
 use spindles_admin::copy::CopyError;
 use spindles_admin::create::CreateError;
+use spindles_admin::plain::PlainError;
 use spindles_admin::scan::shell_word;
-use spindles_admin::scratch::ScratchError;
 use spindles_admin::scrub::ScrubError;
 use spindles_admin::survey::{self, FreedBy};
 use spindles_array::errors::AttachError;
 use spindles_device::OpenError;
-use spindles_engine::{CommandError, PlanError, Role};
+use spindles_engine::{CommandError, OpenError as EngineError, PlanError, Role};
 use spindles_format::{AssembleError as ChooseError, Half};
 use spindles_lab::RecordsError;
 use spindles_lab_web::ServeError;
@@ -65,14 +65,14 @@ fn innermost(error: &AnyError) -> &AnyError {
             AttachError::TooSmall(error) => Some(error),
             _ => None,
         }
-    } else if let Some(ScrubError::Assemble(error)) = error.downcast_ref() {
-        Some(error)
-    } else if let Some(error) = error.downcast_ref::<ScratchError>() {
+    } else if let Some(error) = error.downcast_ref::<ScrubError>() {
         match error {
-            ScratchError::Create(error) => Some(error),
-            ScratchError::Device(error) => Some(error),
+            ScrubError::Assemble(error) => Some(error),
+            ScrubError::Plain(error) => Some(error),
             _ => None,
         }
+    } else if let Some(PlainError::Device(error)) = error.downcast_ref() {
+        Some(error)
     } else {
         None
     };
@@ -132,6 +132,13 @@ fn remedy(error: &AnyError) -> Option<String> {
             "`spindles examine {}` lists them",
             shell_word(name)
         ));
+    }
+    if let Some(PlainError::Engine {
+        source: EngineError::UncleanDegraded { .. },
+        ..
+    }) = error.downcast_ref()
+    {
+        return Some("--force gives them out, right or wrong".to_owned());
     }
     if let Some(ReadError::Mixed { .. }) = error.downcast_ref() {
         return Some("`spindles lab compare BEFORE AFTER` does that".to_owned());

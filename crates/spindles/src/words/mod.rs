@@ -5,6 +5,7 @@ pub(crate) mod alarms;
 pub(crate) mod control;
 pub(crate) mod errors;
 pub(crate) mod lab;
+pub(crate) mod plain;
 pub(crate) mod report;
 pub(crate) mod scan;
 pub(crate) mod wipe;

@@ -16,6 +16,7 @@ mod namespaces;
 mod no_space;
 mod nodes;
 mod overwriting;
+mod plain;
 mod rebuild;
 mod replace;
 mod scrub;

@@ -1,6 +1,6 @@
 //! The kinds of targets and the syntax of their texts. `crate::systems::targets` opens targets.
 
-use spindles_admin::scan;
+use spindles_admin::{plain, scan};
 use spindles_layout::{Expression, Slice};
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub struct Kind {
 }
 
 /// Every kind of target. The last kind claims any remaining text.
-pub static KINDS: &[&Kind] = &[&SINGLE, &ARRAY, &ASSEMBLED, &FOLDER, &DEVICE];
+pub static KINDS: &[&Kind] = &[&SINGLE, &PLAIN, &ARRAY, &ASSEMBLED, &FOLDER, &DEVICE];
 
 /// Returns the kind that a text means.
 pub(crate) fn kind_of(target: &str) -> &'static Kind {
@@ -72,15 +72,29 @@ pub(crate) fn member_number(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("{text} names no member: write single:1, single:2 .."))
 }
 
+/// The array of some members as they lie.
+pub(crate) static PLAIN: Kind = Kind {
+    name: "plain",
+    syntax: "plain:LEVEL(DEV,DEV,..)",
+    summary: "the array of these members as they lie, without superblocks; missing is a member",
+    exists: true,
+    claims: |text| text.starts_with(plain::PREFIX),
+    check: |text| parse_plain(text).map(drop),
+};
+
+/// Parses the text of a plain array.
+pub(crate) fn parse_plain(text: &str) -> Result<Expression, String> {
+    let parsed = plain::parse(text).expect("it has the prefix");
+    parsed.map_err(|error| error.to_string())
+}
+
 /// An array that the lab makes.
 pub(crate) static ARRAY: Kind = Kind {
     name: "array",
     syntax: "LEVEL(COUNT) or LEVEL(DEV,DEV,..)",
     summary: "a fresh array of that many members, or of these devices: raid5(4), raid1(mem:1G,x)",
     exists: false,
-    claims: |text| {
-        text.contains('(') && !text.starts_with("array:") && !Slice::is_text(text)
-    },
+    claims: |text| text.contains('(') && !text.starts_with("array:") && !Slice::is_text(text),
     check: |text| parse(text).map(drop),
 };
 

@@ -1,7 +1,7 @@
 //! Defines for which targets the options of systems are meaningful. Each option is a row of a
 //! table.
 
-use super::kinds::{self, ARRAY, ASSEMBLED, DEVICE, Kind, SINGLE, kind_of};
+use super::kinds::{self, ARRAY, ASSEMBLED, DEVICE, Kind, PLAIN, SINGLE, kind_of};
 use super::members::Members;
 use spindles_device::Backend;
 use spindles_layout::{Expression, LEVELS, Level, Redundancy};
@@ -92,7 +92,8 @@ impl Subject {
     /// Returns true if one of the target's levels is redundant. Also true for existing arrays,
     /// because their level is unknown before opening.
     pub(crate) fn may_be_redundant(&self) -> bool {
-        self.is(&ASSEMBLED) || self.has(|redundancy| redundancy != Redundancy::None)
+        let exists = self.is(&ASSEMBLED) || self.is(&PLAIN);
+        exists || self.has(|redundancy| redundancy != Redundancy::None)
     }
 
     /// Returns true if an array of its outermost level can grow.
@@ -144,8 +145,8 @@ fn on_devices() -> String {
 
 pub(crate) static CHUNK: SystemOption = SystemOption {
     name: "chunk",
-    is_for: || "arrays that the lab makes".to_owned(),
-    means_something: |subject| subject.is(&ARRAY),
+    is_for: || "arrays that the lab makes, and `plain:`".to_owned(),
+    means_something: |subject| subject.is(&ARRAY) || subject.is(&PLAIN),
 };
 
 pub(crate) static CONSISTENCY: SystemOption = SystemOption {
@@ -173,8 +174,13 @@ pub(crate) static REBUILD_RATE: SystemOption = SystemOption {
 
 pub(crate) static READ_POLICY: SystemOption = SystemOption {
     name: "read_policy",
-    is_for: || format!("arrays with copies ({}), and `array:`", levels(has_copies)),
-    means_something: |subject| subject.is(&ASSEMBLED) || subject.has(has_copies),
+    is_for: || {
+        let levels = levels(has_copies);
+        format!("arrays with copies ({levels}), `array:` and `plain:`")
+    },
+    means_something: |subject| {
+        subject.is(&ASSEMBLED) || subject.is(&PLAIN) || subject.has(has_copies)
+    },
 };
 
 pub(crate) static FLUSHES: SystemOption = SystemOption {
@@ -254,6 +260,7 @@ mod tests {
             ("/dev/sdb", &Members::Files, "through"),
             ("folder:/mnt", &Members::Files, ""),
             ("array:pool", &Members::Files, "rebuild_rate read_policy"),
+            ("plain:raid1(a,b)", &Members::Files, "chunk read_policy"),
             (
                 "raid0(4)",
                 &Members::Files,

@@ -1,8 +1,8 @@
-//! An array expression: a fresh array, with superblocks on files and devices, without them on
-//! memory.
+//! An array expression: a fresh array, with superblocks on files and devices, plain on memory.
 
 use super::Opener;
 use super::device::named;
+use super::plain::Plain;
 use super::raw::facts_of;
 use super::site::Site;
 use super::system::{Needs, System};
@@ -11,10 +11,10 @@ use crate::systems::arrays;
 use crate::systems::export::{self, Exported};
 use spindles_admin::assemble::AssembleOptions;
 use spindles_admin::grow;
+use spindles_admin::plain::PlainOptions;
 use spindles_array::Target;
 use spindles_device::TargetFacts;
 use spindles_device::{Examined, OpenOptions};
-use spindles_layout::Expression;
 use std::path::Path;
 
 pub(super) static OPENER: Opener = Opener {
@@ -37,53 +37,38 @@ pub(super) static OPENER: Opener = Opener {
 
 fn prepare(text: &str, site: &Site<'_>) -> Result<Box<dyn System>, String> {
     let mut members = site.members.iter();
-    let expression = filled_in(&parse(text)?, &mut members);
+    let expression = parse(text)?.with_leaves(&mut |leaf| {
+        let member = is_number(leaf).then(|| members.next().expect("as many as it needs"));
+        member.map_or_else(|| leaf.to_owned(), String::clone)
+    });
     let devices: Vec<String> = expression.leaves().iter().map(|&d| d.to_owned()).collect();
-    let spares = members.cloned().collect();
-    let superblocks = named(&expression.leaves()).len() == devices.len();
-    if superblocks {
-        arrays::create(&expression, site)?;
+    if named(&expression.leaves()).len() < devices.len() {
+        return Ok(Box::new(Plain {
+            expression,
+            options: PlainOptions {
+                open: site.open.clone(),
+                chunk_bytes: site.chunk_bytes,
+                ..PlainOptions::default()
+            },
+        }));
     }
+    arrays::create(&expression, site)?;
     Ok(Box::new(Array {
-        expression,
         devices,
-        spares,
+        spares: members.cloned().collect(),
         journal: site.journal.map(str::to_owned),
-        superblocks,
-        chunk_bytes: site.chunk_bytes,
         options: site.open.clone(),
     }))
 }
 
-/// Replaces the numbers in an expression by the experiment's members.
-fn filled_in<'a>(
-    expression: &Expression,
-    members: &mut impl Iterator<Item = &'a String>,
-) -> Expression {
-    expression.with_leaves(&mut |leaf| {
-        if is_number(leaf) {
-            let name = members.next().expect("as many as the target needs");
-            return name.clone();
-        }
-        leaf.to_owned()
-    })
-}
-
+/// An array that is assembled from superblocks at each opening.
 struct Array {
-    expression: Expression,
     devices: Vec<String>,
     /// Devices for jobs, the next one last.
     spares: Vec<String>,
     journal: Option<String>,
-    /// True if the array is assembled from superblocks at each opening.
-    superblocks: bool,
-    chunk_bytes: Option<u64>,
     options: OpenOptions,
 }
-
-/// Error for operations that need an array with superblocks.
-const ON_MEMORY: &str =
-    "an array in memory can't be rebuilt or grown, because it has no superblocks: give files";
 
 impl Array {
     /// Assembles the array from these of its devices, and its journal.
@@ -99,17 +84,10 @@ impl Array {
 
 impl System for Array {
     fn open(&mut self) -> Result<Box<dyn Target>, String> {
-        if self.superblocks {
-            self.assemble(&self.devices)
-        } else {
-            arrays::without_superblocks(&self.expression, self.chunk_bytes, &self.options)
-        }
+        self.assemble(&self.devices)
     }
 
     fn open_without_first(&mut self) -> Result<Box<dyn Target>, String> {
-        if !self.superblocks {
-            return Err(ON_MEMORY.to_owned());
-        }
         self.assemble(&self.devices[1..])
     }
 
@@ -122,9 +100,6 @@ impl System for Array {
     }
 
     fn open_growing(&mut self) -> Result<Box<dyn Target>, String> {
-        if !self.superblocks {
-            return Err(ON_MEMORY.to_owned());
-        }
         let spare = self.spares.pop().expect("its jobs were looked at");
         let all = self.devices.iter().chain(&self.journal);
         let all: Vec<&str> = all.map(String::as_str).collect();
@@ -139,11 +114,6 @@ impl System for Array {
     }
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {
-        if !self.superblocks {
-            return Err(
-                "an array in memory can't be a block device of the kernel: give files".to_owned(),
-            );
-        }
         let all: Vec<_> = self.devices.iter().chain(&self.journal).cloned().collect();
         Exported::of_array(&all, &self.options, program)
     }

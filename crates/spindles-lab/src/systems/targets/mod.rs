@@ -7,6 +7,7 @@ pub(crate) mod commands; // Not a row: around a target of any kind.
 mod device;
 mod folder;
 pub(crate) mod mounted; // Not a row: around a target of any kind.
+mod plain;
 mod raw; // Not a row: devices by themselves, for several kinds.
 mod single;
 mod site; // Not a row: the members and settings of a system.
@@ -37,6 +38,7 @@ struct Opener {
 /// The openers of all kinds.
 static OPENERS: &[&Opener] = &[
     &single::OPENER,
+    &plain::OPENER,
     &array::OPENER,
     &assembled::OPENER,
     &folder::OPENER,
@@ -65,7 +67,11 @@ pub(crate) fn prepare(target: &str, site: &Site<'_>) -> Result<Box<dyn System>, 
 ///
 /// # Errors
 /// What is wrong with the target.
-pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, String> {
+pub fn existing_bytes(
+    target: &str,
+    chunk_bytes: Option<u64>,
+    open: &OpenOptions,
+) -> Result<Option<u64>, String> {
     check(target)?;
     if !kind_of(target).exists {
         return Ok(None);
@@ -73,7 +79,7 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
     let place = Site {
         members: &[],
         size_bytes: 0,
-        chunk_bytes: None,
+        chunk_bytes,
         consistency: None,
         checksum: None,
         journal: None,
@@ -109,6 +115,7 @@ mod tests {
             ("raid5(4)", "array"),
             ("raid0(raid5(3),raid5(3))", "array"),
             ("raid1(/dev/a,b.img)", "array"),
+            ("plain:raid5:left-asymmetric(a,missing,c)", "plain"),
             ("folder:/mnt/x", "folder"),
             ("/dev/sdb", "device"),
             ("mem:64M", "device"),
@@ -126,6 +133,7 @@ mod tests {
         assert_eq!(needs("raid0(raid5(3),raid5(3))").members, 6);
         assert_eq!(needs("raid1(/dev/a,b.img)").named, ["/dev/a", "b.img"]);
         assert_eq!(needs("raid1(mem:1M,b.img)").named, ["b.img"]);
+        assert_eq!(needs("plain:raid5(a,missing,c)").named, ["a", "c"]);
         assert_eq!(needs("single").members, 1);
         assert_eq!(needs("/dev/sdb").named, ["/dev/sdb"]);
         assert_eq!(needs("null:1G").named, [""; 0]);
@@ -141,6 +149,9 @@ mod tests {
             ("array:", "write DEV,DEV,.. or the name of an array"),
             ("array:a,,b", "write DEV,DEV,.. or the name of an array"),
             ("folder:", "folder:PATH"),
+            ("plain:", "lacks a device or an array here"),
+            ("plain:a.img", "lacks a level with its members here"),
+            ("plain:raid5(3)", "counts devices where it has to name them"),
         ] {
             let error = check(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

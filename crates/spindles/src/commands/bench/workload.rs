@@ -5,6 +5,7 @@ use crate::documents::array::incidents;
 use crate::documents::tools::BenchRun;
 use crate::failure::Usage;
 use crate::measuring;
+use crate::plain::is_plain;
 use crate::ui::Ui;
 use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -48,6 +49,7 @@ pub(crate) static COMMAND: Command = Command {
              spindles bench seeks /dev/sdb --force\n\
              spindles bench random-write 'raid1(mem:1G,mem:1G)'\n\
              spindles bench dd-read array:a.img,b.img,c.img\n\
+             spindles bench dd-read 'plain:raid5(a.img,missing,c.img)' --chunk 279K\n\
              spindles bench bonnie folder:/mnt --set size=1G\n\
              spindles bench varmail 'raid5(4)' --fs ext4 --set nfiles=10000 --set seconds=30",
             workloads.collect::<String>(),
@@ -150,9 +152,13 @@ impl Arguments {
         }
         let size_bytes = match self.size {
             Some(size) => size.0,
-            None => targets::existing_bytes(&self.target, &self.device.open_options())
-                .map_err(|why| anyhow!(why))?
-                .map_or(SIZE_DEFAULT, |bytes| bytes.min(SIZE_DEFAULT)),
+            None => {
+                let chunk_bytes = self.chunk.map(|chunk| chunk.0);
+                let open = self.device.open_options();
+                targets::existing_bytes(&self.target, chunk_bytes, &open)
+                    .map_err(|why| anyhow!(why))?
+                    .map_or(SIZE_DEFAULT, |bytes| bytes.min(SIZE_DEFAULT))
+            }
         };
         let chunk_bytes = self.operation.map(|size| {
             let wrong = || format!("--operation {}: choose less than 4G", size.typed());
@@ -262,7 +268,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let target = &arguments.target;
     targets::check(target).map_err(Usage::error)?;
     if let Some(chunk) = arguments.chunk {
-        chunk_blocks(chunk.0, BlockSize::B4096)
+        let block_size = if is_plain(target) {
+            BlockSize::B512
+        } else {
+            BlockSize::B4096
+        };
+        chunk_blocks(chunk.0, block_size)
             .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
         targets::check_chunk(target, &arguments.members)
             .map_err(|why| Usage::error(format!("--chunk means nothing for {target}, {why}")))?;

@@ -2,6 +2,7 @@
 
 use crate::arrays::Scan;
 use crate::degraded::Degraded;
+use crate::plain::Plain;
 use crate::rate::Rate;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -12,8 +13,8 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// Arrays: their names, or their devices in any order; or mem:SIZE, null:SIZE or an array of
-    /// these: 'raid1(mem:1G,mem:1G)'
+    /// Arrays: their names, or their devices in any order; or plain:EXPR; or mem:SIZE, null:SIZE or
+    /// an array of these: 'raid1(mem:1G,mem:1G)'
     #[arg(value_name = "TARGET", required = true)]
     pub(super) targets: Vec<String>,
     /// Path of the control socket for commands on the array, which only this user can use: for
@@ -46,6 +47,11 @@ pub(super) struct Arguments {
     /// interrupted writes may be wrong
     #[arg(long)]
     pub(super) force: bool,
+    /// Clients can also write to plain:EXPR, which is read only otherwise
+    #[arg(long, conflicts_with = "read_only")]
+    pub(super) writable: bool,
+    #[command(flatten)]
+    pub(super) plain: Plain,
     #[command(flatten)]
     pub(super) safety: Safety,
     #[command(flatten)]

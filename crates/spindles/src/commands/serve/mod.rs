@@ -67,6 +67,9 @@ pub(crate) static COMMAND: Command = Command {
               memory: these are new, and disappear when the command ends. With --as-is it \
               serves a file or device itself, with its current contents. Then only the device \
               itself can make writes whole after a crash.\n\n\
+              plain:EXPR is the array of these members as they lie, without superblocks: \
+              disks of another system, or of one that is lost. missing stands for an absent \
+              member. It is read only unless --writable is given.\n\n\
               spindles serve pool --nbd unix:/run/pool.sock\n\
               qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
               spindles serve pool --nbd 10809\n\
@@ -80,7 +83,8 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve pool --ublk auto\n\
               mkfs.xfs /dev/ublkb0\n\
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
-              spindles serve disk.img --as-is --nbd 10809",
+              spindles serve disk.img --as-is --nbd 10809\n\
+              spindles serve 'plain:raid5:left-asymmetric(a,missing,c)' --chunk 279K --nbd 10809",
     hidden: false,
     arguments: |command| Arguments::augment_args(listeners::with_options(command)),
     run,

@@ -5,8 +5,9 @@ use super::targets::What;
 use crate::arrays;
 use crate::words;
 use spindles_admin::assemble::{ArrayReport, AssembleOptions, assemble, look};
-use spindles_admin::create::CreateOptions;
-use spindles_admin::{scratch, wipe};
+use spindles_admin::create::{CreateOptions, fresh};
+use spindles_admin::plain;
+use spindles_admin::wipe;
 use spindles_array::{Target, open_device};
 use spindles_device::{Locks, OpenOptions};
 use spindles_layout::Expression;
@@ -56,9 +57,11 @@ pub(super) fn name(what: &What, arguments: &Arguments) -> anyhow::Result<String>
         What::Assembled(devices) => {
             look(&arrays::names(devices), &assemble_options(arguments))?.name
         }
-        What::Scratch(Expression::Leaf(device), _) => device.clone(),
-        What::Scratch(Expression::Array { level, .. }, _) => level.name.to_owned(),
-        What::Scratch(slice @ Expression::Slice { .. }, _) => slice.to_string(),
+        What::Fresh(expression, _) | What::Plain(expression) => match expression {
+            Expression::Leaf(device) => device.clone(),
+            Expression::Array { level, .. } => level.name.to_owned(),
+            Expression::Slice { .. } => expression.to_string(),
+        },
         What::AsIs(device) => {
             let file = Path::new(device).file_name();
             file.map_or_else(|| device.clone(), |file| file.to_string_lossy().into())
@@ -90,14 +93,14 @@ pub(super) fn open(
             };
             Ok((array.target, subject))
         }
-        What::Scratch(ref expression, checksum) => {
+        What::Fresh(ref expression, checksum) => {
             let name = name(&what, arguments)?;
             let options = CreateOptions {
                 checksum,
                 open,
                 ..CreateOptions::new(&name)
             };
-            let target = scratch::open_created(expression, &options)?;
+            let target = fresh(expression, &options)?;
             let subject = Subject {
                 called: expression.to_string(),
                 but: ", and gone when this ends",
@@ -109,6 +112,7 @@ pub(super) fn open(
             };
             Ok((target, subject))
         }
+        What::Plain(ref expression) => open_plain(expression, name(&what, arguments)?, arguments),
         What::AsIs(ref device) => {
             let labelled = wipe::overwritten(device).filter(|_| !arguments.read_only);
             let warning = labelled.map(|labelled| {
@@ -130,4 +134,34 @@ pub(super) fn open(
             Ok((target, subject))
         }
     }
+}
+
+fn open_plain(
+    expression: &Expression,
+    name: String,
+    arguments: &Arguments,
+) -> anyhow::Result<(Box<dyn Target>, Subject)> {
+    let open = OpenOptions {
+        read_only: !arguments.writable,
+        ..open_options(arguments)
+    };
+    let options = arguments.plain.options(open, arguments.force);
+    let array = plain::open(expression, &options)?;
+    let subject = Subject {
+        name,
+        called: format!("plain array '{expression}'"),
+        but: if arguments.writable {
+            ""
+        } else {
+            ", read only"
+        },
+        description: description_of(array.report.level.name, array.report.members.len()),
+        warnings: words::plain::notes(&options, &array.report)
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        array: None,
+        not_closed: None,
+    };
+    Ok((array.target, subject))
 }

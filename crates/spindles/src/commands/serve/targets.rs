@@ -5,8 +5,9 @@ use crate::arrays;
 use crate::commands::create;
 use crate::failure::Usage;
 use crate::output::begin_log;
+use crate::plain;
 use crate::ui::Ui;
-use spindles_admin::scratch;
+use spindles_admin::create::vanishes;
 use spindles_device::identity::absolute;
 use spindles_device::named_twice;
 use spindles_format::ChecksumKind;
@@ -22,7 +23,9 @@ pub(super) enum What {
     /// The array on these devices.
     Assembled(Vec<String>),
     /// A device or an array that vanishes when the server ends.
-    Scratch(Expression, Option<ChecksumKind>),
+    Fresh(Expression, Option<ChecksumKind>),
+    /// The array of these members as they lie.
+    Plain(Expression),
     /// The file or device itself.
     AsIs(String),
 }
@@ -33,6 +36,8 @@ enum Kind {
     AsIs,
     /// Fresh, on memory.
     Fresh(Expression),
+    /// The array of some members as they lie.
+    Plain(Expression),
     /// The name of an array, or some of its devices.
     Array,
 }
@@ -44,8 +49,11 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
     if target.starts_with("array:") {
         return Ok(Kind::Array);
     }
+    if let Some(expression) = plain::expression(target)? {
+        return Ok(Kind::Plain(expression));
+    }
     match arrays::expression(target)? {
-        expression if scratch::is_scratch(&expression) => Ok(Kind::Fresh(expression)),
+        expression if vanishes(&expression) => Ok(Kind::Fresh(expression)),
         Expression::Leaf(_) => Ok(Kind::Array),
         Expression::Array { .. } | Expression::Slice { .. } => Err(Usage::error(format!(
             "{target}: serve does not create arrays of files and devices: use spindles create, \
@@ -60,12 +68,14 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
 /// |---|---|
 /// | any target, with `--as-is` | one for each target |
 /// | memory, and fresh arrays on it | one for each target |
+/// | plain arrays | one for each target |
 /// | names of arrays, and devices | one for each array that these belong to |
 pub(super) fn exports(
     arguments: &Arguments,
     readiness: &Readiness,
     ui: &Ui,
 ) -> anyhow::Result<Vec<What>> {
+    (arguments.plain).check(&arguments.targets, arguments.writable)?;
     let checksum = arguments.checksum.as_deref().map(create::checksum);
     let checksum = checksum.transpose()?;
     let mut exports = Vec::new();
@@ -73,7 +83,8 @@ pub(super) fn exports(
     for (at, target) in arguments.targets.iter().enumerate() {
         match kind(target, arguments)? {
             Kind::AsIs => exports.push((at, What::AsIs(target.clone()))),
-            Kind::Fresh(expression) => exports.push((at, What::Scratch(expression, checksum))),
+            Kind::Fresh(expression) => exports.push((at, What::Fresh(expression, checksum))),
+            Kind::Plain(expression) => exports.push((at, What::Plain(expression))),
             Kind::Array => of_arrays.push((at, target.clone())),
         }
     }
@@ -84,7 +95,7 @@ pub(super) fn exports(
             "{twice}: serve it once, as one export for all clients"
         )));
     }
-    let is_fresh = |what: &What| matches!(what, What::Scratch(Expression::Array { .. }, _));
+    let is_fresh = |what: &What| matches!(what, What::Fresh(Expression::Array { .. }, _));
     let all_fresh = of_arrays.is_empty() && exports.iter().all(|(_, what)| is_fresh(what));
     if checksum.is_some() && !all_fresh {
         return Err(Usage::error(

@@ -1,0 +1,34 @@
+//! What is said of plain arrays.
+
+use spindles_admin::assemble::ArrayReport;
+use spindles_admin::plain::PlainOptions;
+
+/// What is not promised when a plain array is written.
+pub(crate) const WRITABLE: &str = "nothing on the devices of a plain array describes it: nobody \
+    records which member is missing, and after a crash its redundancy may not match its data; \
+    then open it with --unclean, without members that missed writes";
+
+/// What an unclean plain array does not give out.
+pub(crate) const UNCLEAN: &str = "redundancy may not match the data: nothing is computed from \
+    parity, and the first copy that is there is read";
+
+/// What is done with an unclean plain array that may be written.
+pub(crate) const RESYNCED: &str = "redundancy may not match the data: while the array is open, it \
+    is made to match the data, or the first copy";
+
+/// What an unclean plain array with parity and without some members gives out.
+pub(crate) const FORCED: &str = "redundancy may not match the data: what is computed from parity \
+    in place of missing members may be wrong";
+
+/// Returns what a user has to know about an open plain array.
+pub(crate) fn notes(options: &PlainOptions, report: &ArrayReport) -> Vec<&'static str> {
+    let is_written = !options.open.read_only;
+    let unclean = match (report.may_be_wrong(), is_written) {
+        (true, _) => FORCED,
+        (false, false) => UNCLEAN,
+        (false, true) => RESYNCED,
+    };
+    let unclean = options.unclean.then_some(unclean);
+    let written = is_written.then_some(WRITABLE);
+    unclean.into_iter().chain(written).collect()
+}
