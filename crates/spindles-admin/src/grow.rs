@@ -486,22 +486,17 @@ fn abort_on(
 pub fn begin(
     devices: &[&str],
     added: &str,
-    open: &OpenOptions,
+    assembling: &AssembleOptions,
 ) -> Result<Box<dyn Target>, ChangeError> {
-    let mut options = GrowOptions {
+    let options = GrowOptions {
         add: vec![added.to_owned()],
         ..GrowOptions::default()
     };
-    options.assemble.open = OpenOptions {
-        read_only: true,
-        ..open.clone()
-    };
     let seen = Examined::now(added);
-    let report = assemble(devices, &options.assemble)?.report;
+    let report = assemble(devices, &assembling.to_read())?.report;
     let host = Host::Devices(devices);
-    let change = planned(host, &report, &options, &[added], &options.assemble)?;
-    options.assemble.open = open.clone();
-    let mut found = assemble_to_change(devices, &options.assemble, &change)?.target;
+    let change = planned(host, &report, &options, &[added], assembling)?;
+    let mut found = assemble_to_change(devices, assembling, &change)?.target;
     let place = u8::try_from(report.members.len()).expect("a position");
     found.attach(added, PlaceWanted::Added(MemberIndex(place)), seen)?;
     Ok(found)

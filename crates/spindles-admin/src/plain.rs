@@ -1,7 +1,7 @@
 //! Plain arrays: the array of these members as they lie, without metadata of ours. Nothing on the
 //! devices describes it, so its shape is given, and nobody records what is missing.
 
-use crate::assemble::{Assembled, bare_config, job_rate, read_policy};
+use crate::assemble::{Assembled, EngineOptions, bare_config};
 use crate::report::{ArrayReport, MemberReport};
 use crate::survey::Survey;
 use spindles_array::{NodeId, Stack};
@@ -23,6 +23,8 @@ pub const PREFIX: &str = "plain:";
 pub struct PlainOptions {
     /// Options for opening the devices.
     pub open: OpenOptions,
+    /// Options of the engines.
+    pub engine: EngineOptions,
     /// The chunk size of every array in the expression; `None` for each level's default.
     pub chunk_bytes: Option<u64>,
     /// True if redundancy may not match the data, as after a crash.
@@ -248,7 +250,7 @@ impl Builder<'_> {
     ) -> Result<(Option<Part>, MemberReport), PlainError> {
         let (node, report) = match expression.uncut() {
             Expression::Leaf(name) => match self.nodes.next().expect("a node for every leaf") {
-                None => (None, MemberReport::ABSENT),
+                None => (None, MemberReport::UNSEEN),
                 Some(node) => {
                     let report = MemberReport::Device {
                         name: name.clone(),
@@ -360,6 +362,7 @@ impl Builder<'_> {
     fn config(&self, geometry: Geometry, block_size: BlockSize, missing: MemberSet) -> Config {
         let PlainOptions {
             open,
+            engine,
             unclean,
             force,
             rescue,
@@ -371,8 +374,8 @@ impl Builder<'_> {
             beyond_tolerance: *rescue,
             // Nothing less is trusted while all members are there.
             force: *force && !missing.is_empty(),
-            read_policy: read_policy(open),
-            job_rate: job_rate(open),
+            read_policy: engine.read_policy(),
+            job_rate: engine.job_rate(),
             ..bare_config(geometry, block_size, missing, open.requests_max)
         };
         if !unclean {

@@ -3,13 +3,13 @@
 //! changes no byte. In the end the contents, the redundancy and the superblocks are right.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::place;
+use crate::common::{self, place};
 use spindles_admin::assemble::{AssembleOptions, assemble};
 use spindles_admin::create::{CreateOptions, create};
 use spindles_admin::grow;
 use spindles_admin::spare::{self, For};
 use spindles_array::{PlaceWanted, Target};
-use spindles_block::{BlockIndex, BufferId, Operation, Request};
+use spindles_block::{BufferId, Operation};
 use spindles_device::{Examined, OpenOptions};
 use spindles_engine::{ArrayState, Member, Repair, Scrub};
 use spindles_format::ChecksumKind;
@@ -141,15 +141,9 @@ impl World {
 
     fn run(&mut self, operation: Operation, block: usize, blocks: u32) {
         let buffer = place(self.buffer.unwrap());
-        let request = Request {
-            token: 1,
-            operation,
-            block: BlockIndex(u64::try_from(block).unwrap()),
-            blocks,
-            buffer,
-        };
-        self.target().submit(request).unwrap();
-        assert_eq!(self.target().poll(true).unwrap().result, Ok(()));
+        let block = u64::try_from(block).unwrap();
+        let done = common::run(self.target(), operation, block, blocks, buffer);
+        assert_eq!(done, Ok(()));
     }
 
     /// Writes some blocks.
@@ -225,7 +219,7 @@ impl World {
                 self.target.take().unwrap().close().unwrap();
                 let devices = ["m0", "m1", "m2"].map(|name| self.path(name));
                 let devices = devices.each_ref().map(String::as_str);
-                let target = grow::begin(&devices, &x, &OpenOptions::default()).unwrap();
+                let target = grow::begin(&devices, &x, &AssembleOptions::default()).unwrap();
                 self.begin(target);
             }
             First::Fail => {
@@ -255,44 +249,26 @@ impl World {
 
     /// Requests the second change. Returns true if the array accepted it.
     fn second(&mut self, second: Second) -> bool {
-        let path = |name: &str| self.path(name);
+        let path = |name: &str| self.folder.path().join(name).to_str().unwrap().to_owned();
+        let target = self.target.as_mut().unwrap();
+        let seen = Examined::default();
         match second {
-            Second::Fail(device) => {
-                let device = path(device);
-                self.target().fail(&device).is_ok()
-            }
-            Second::LetGo(device) => {
-                let device = path(device);
-                self.target().let_go(&device).is_ok()
-            }
-            Second::BringBack(device) => {
-                let device = path(device);
-                self.target().bring_back(&device).is_ok()
-            }
+            Second::Fail(device) => target.fail(&path(device)).is_ok(),
+            Second::LetGo(device) => target.let_go(&path(device)).is_ok(),
+            Second::BringBack(device) => target.bring_back(&path(device)).is_ok(),
             Second::Attach(device) => {
-                let device = path(device);
-                self.target()
-                    .attach(&device, PlaceWanted::First, Examined::default())
-                    .is_ok()
+                let attached = target.attach(&path(device), PlaceWanted::First, seen);
+                attached.is_ok()
             }
-            Second::Replace(old, device) => {
-                let (old, device) = (path(old), path(device));
-                self.target()
-                    .replace(&old, &device, Examined::default())
-                    .is_ok()
-            }
-            Second::Spare(device) => {
-                let device = path(device);
-                self.target().provide_spare(&device).is_ok()
-            }
+            Second::Replace(old, device) => target.replace(&path(old), &path(device), seen).is_ok(),
+            Second::Spare(device) => target.provide_spare(&path(device)).is_ok(),
             Second::Restructure(device) => {
-                let device = path(device);
                 // Permission alone changes nothing.
-                let _may = self.target().may_restructure(Some(&device), true).is_ok();
+                let _may = target.may_restructure(Some(&path(device)), true).is_ok();
                 false
             }
             Second::Close => {
-                let devices = self.target().devices();
+                let devices = target.devices();
                 self.target.take().unwrap().close().unwrap();
                 self.open(&devices);
                 true

@@ -7,7 +7,7 @@
 use crate::common;
 
 use common::{place, run};
-use spindles_admin::assemble::{AssembleOptions, assemble};
+use spindles_admin::assemble::{AssembleOptions, EngineOptions, assemble};
 use spindles_block::{BufferSlice, Operation};
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_engine::{POLICIES, Policy, WriteHole};
@@ -47,8 +47,11 @@ fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
     let options = AssembleOptions {
         open: OpenOptions {
             io,
-            drawn: Some(0),
             ..OpenOptions::default()
+        },
+        engine: EngineOptions {
+            drawn: Some(0),
+            ..EngineOptions::default()
         },
         ..AssembleOptions::default()
     };

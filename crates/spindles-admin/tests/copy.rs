@@ -1,15 +1,14 @@
 //! Copies between files of any length, devices and memory.
 
+use crate::common;
 use spindles_admin::copy::{CopyEnd, CopyError, Phase, compare, copy};
 use spindles_device::OpenOptions;
 use std::ops::ControlFlow;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Bytes that identify their place.
 fn pattern(length: usize) -> Vec<u8> {
-    let word = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-    (0..).flat_map(word).take(length).collect()
+    common::pattern(1, length)
 }
 
 fn open(path: &Path) -> CopyEnd {

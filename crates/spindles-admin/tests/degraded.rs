@@ -13,7 +13,6 @@ use spindles_admin::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use spindles_admin::settings::set_degraded_writes;
 use spindles_array::{Target, await_resync, positions};
 use spindles_block::{BlockSize, Operation};
-use spindles_device::OpenOptions;
 use spindles_format::ChecksumKind;
 use spindles_layout::Expression;
 use std::fs::{self, File};
@@ -343,7 +342,7 @@ fn a_read_only_opening_does_not_advance_a_growth() {
     folder.write(&["a", "b", "c"], &writing, 0x5a, true);
     let paths = folder.paths(&["a", "b", "c", "d"]);
     let all = strs(&paths);
-    let mut target = grow::begin(&all[..3], all[3], &OpenOptions::default()).unwrap();
+    let mut target = grow::begin(&all[..3], all[3], &AssembleOptions::default()).unwrap();
     let moved = |target: &dyn Target| {
         let status = target.status().unwrap();
         status.growth.map_or(0, |growth| growth.done_bytes)

@@ -187,7 +187,7 @@ fn devices_stay_in_use_between_two_openings() {
     for names in [&files, &loops] {
         assert_eq!(are_free(), 4);
         let mut options = at_once(false);
-        options.open.locks = Locks::of_served_array();
+        options.open.locks = Locks::lasting();
         let first = assemble(names, &options).unwrap().target;
         let keeping = options.open.locks.keep();
         first.close().unwrap();

@@ -2,6 +2,7 @@
 //! any order, any tolerated set of them absent. Tests every level and layout on real files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use crate::common;
 use spindles_admin::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_admin::copy::{CopyEnd, Progress, compare, copy};
 use spindles_admin::create::{CreateOptions, create};
@@ -19,16 +20,10 @@ fn on(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Creates a file of bytes that identify their place.
+/// Creates a file of bytes that differ everywhere and with the seed.
 fn pattern(path: &Path, bytes: u64, seed: u64) {
-    let word = |index: u64| {
-        (index ^ seed)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .to_le_bytes()
-    };
     let bytes = usize::try_from(bytes).unwrap();
-    let pattern: Vec<u8> = (1..).flat_map(word).take(bytes).collect();
-    std::fs::write(path, pattern).unwrap();
+    std::fs::write(path, common::pattern(seed, bytes)).unwrap();
 }
 
 fn options(read_only: bool) -> AssembleOptions {

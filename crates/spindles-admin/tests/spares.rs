@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use common::{Devices, place, read_only, run, strs};
+use common::{Devices, pattern, place, read_only, run, strs};
 use spindles_admin::assemble::{AssembleOptions, Assembled, assemble};
 use spindles_admin::create::{CreateOptions, create};
 use spindles_array::Target;
@@ -45,11 +45,9 @@ fn array(paths: &[String]) -> Assembled {
 /// Writes or checks the beginning of the array.
 fn transfer(target: &mut dyn Target, write: bool) {
     let buffer = target.allocate(BLOCKS);
-    let pattern = |at: usize| u8::try_from((at / 512 + at) % 251).unwrap();
+    let wanted = pattern(1, target.buffer(buffer).len());
     if write {
-        for (at, byte) in target.buffer_mut(buffer).iter_mut().enumerate() {
-            *byte = pattern(at);
-        }
+        target.buffer_mut(buffer).copy_from_slice(&wanted);
     }
     let operation = if write {
         Operation::Write { fua: true }
@@ -57,8 +55,7 @@ fn transfer(target: &mut dyn Target, write: bool) {
         Operation::Read
     };
     run(target, operation, 0, BLOCKS, place(buffer)).unwrap();
-    let mut bytes = target.buffer(buffer).iter().enumerate();
-    assert!(bytes.all(|(at, byte)| *byte == pattern(at)));
+    assert!(target.buffer(buffer) == wanted);
 }
 
 fn is_healthy(target: &dyn Target) -> bool {

@@ -62,14 +62,7 @@ fn pattern(target: &mut dyn Target, seed: u64, write: bool) {
     while block < end {
         let blocks = u32::try_from((end - block).min(u64::from(blocks_max))).unwrap();
         let bytes = usize::try_from(u64::from(blocks) * block_bytes).unwrap();
-        let wanted: Vec<u8> = (0..bytes / 8)
-            .flat_map(|word| {
-                let place = block * block_bytes + 8 * u64::try_from(word).unwrap();
-                (place ^ seed)
-                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                    .to_le_bytes()
-            })
-            .collect();
+        let wanted = common::pattern(seed << 32 | block, bytes);
         let operation = if write {
             target.buffer_mut(buffer)[..bytes].copy_from_slice(&wanted);
             Operation::Write { fua: false }

@@ -1,4 +1,4 @@
-//! The locks of an array's devices, which stay while a server closes the array and opens it again.
+//! Locks of devices, which stay while their user closes the devices and opens them again.
 //!
 //! A lock belongs to an open file: the kernel releases it only when all I/O of that file has ended,
 //! also after the process was killed. So the next opening takes over the open file.
@@ -8,10 +8,10 @@ use crate::shared::Claim;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The locks of one array, to keep between two openings. The default keeps none.
+/// Locks to keep between two openings. The default keeps none.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
-    state: Option<Arc<Mutex<State>>>,
+    state: Option<Arc<Mutex<KeptLocks>>>,
     /// The part of the device that is being opened.
     part: Option<Part>,
 }
@@ -26,7 +26,7 @@ struct Part {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KeptLocks {
     keeps: bool,
     kept: Vec<(Identity, Locked)>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Locked {
     pub(crate) direct_reason: Option<String>,
 }
 
-/// A locked file that is held. Dropping it releases the lock, unless the locks of the array are
+/// A locked file that is held. Dropping it releases the lock, unless such locks are
 /// kept.
 #[derive(Debug)]
 pub struct Held {
@@ -49,16 +49,16 @@ pub struct Held {
     claim: Option<Claim>,
 }
 
-/// Keeps the locks of an array while its devices are closed. Dropping it releases the locks that no
+/// Keeps locks while their devices are closed. Dropping it releases the locks that no
 /// device took over.
 #[derive(Debug)]
 #[must_use]
 pub struct Keeping(Locks);
 
 impl Locks {
-    /// Returns the locks of an array that its server may have to close and open again.
+    /// Returns the locks of devices that may have to be closed and opened again.
     #[must_use]
-    pub fn of_served_array() -> Self {
+    pub fn lasting() -> Self {
         Self {
             state: Some(Arc::default()),
             part: None,
@@ -153,7 +153,7 @@ impl Locks {
         self.may_keep() && identity_of(file).and_then(is_kept).unwrap_or(false)
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+    fn with<T>(&self, work: impl FnOnce(&mut KeptLocks) -> T) -> Option<T> {
         let state = self.state.as_ref()?.lock();
         Some(work(&mut state.unwrap_or_else(PoisonError::into_inner)))
     }
@@ -198,7 +198,7 @@ impl Drop for Held {
 
 impl Drop for Keeping {
     fn drop(&mut self) {
-        self.0.with(|state| *state = State::default());
+        self.0.with(|state| *state = KeptLocks::default());
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
         let path = folder.path().join("a");
         let name = path.to_str().unwrap();
         File::create(&path).unwrap();
-        let locks = Locks::of_served_array();
+        let locks = Locks::lasting();
         let lock = |locks: &Locks| {
             let file = open(&path);
             flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -243,10 +243,7 @@ mod tests {
         drop(held);
         assert!(!is_free(&path));
         assert!(locks.keeps(&open(&path)));
-        assert!(
-            Locks::of_served_array().take(name).is_none(),
-            "another array's"
-        );
+        assert!(Locks::lasting().take(name).is_none(), "another user's");
         let again = locks.hold_locked(locks.take(name).unwrap());
         assert!(locks.take(name).is_none(), "one has it");
         drop(keeping);

@@ -13,32 +13,22 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// With `read_only`: read files even if another program has locked them and may be writing.
     pub unlocked: bool,
-    /// Most requests in flight. Each costs an array scratch space for a stripe range, reserved and
-    /// registered at opening: 64 KiB per chunk.
+    /// Most requests in flight.
     pub requests_max: u32,
-    /// Guaranteed rate of jobs such as a resync while clients are active, in bytes of each member
-    /// per second; `None` for the engine's default. Jobs run at full speed while no client waits.
-    pub job_rate: Option<u64>,
-    /// The name of the policy by which a read of a mirror chooses a copy; `None` for the default.
-    pub read_policy: Option<&'static str>,
     /// What performs the I/O of files and devices.
     pub io: IoChoice,
     /// Whether to bypass the page cache.
     pub direct: Direct,
-    /// Ignore flushes, to measure their cost: members get none, and a write with FUA is a plain
-    /// write. **A crash may then lose data that was answered as durable, and tear stripes.**
+    /// Ignore flushes, to measure their cost: devices get none, and a write with FUA is a plain
+    /// write. **A crash may then lose data that was answered as durable.**
     pub ignore_flushes: bool,
     /// How long to wait for a busy device. After a program was killed, the kernel completes its I/O
     /// before others get the devices, which takes seconds on a slow disk.
     pub busy_timeout: Duration,
-    /// The locks of the array, which its server keeps while it closes and reopens the array.
+    /// The locks that stay held between two openings.
     pub locks: Locks,
     /// Timeouts for servers of devices.
     pub peer_timeouts: PeerTimeouts,
-    /// A fixed seed in place of the kernel's randomness, for reproducible contents, as in tests.
-    /// Then no times are recorded and no regions are marked ahead of writes. `None` for the
-    /// kernel's randomness.
-    pub drawn: Option<u64>,
 }
 
 impl Default for OpenOptions {
@@ -48,15 +38,12 @@ impl Default for OpenOptions {
             read_only: false,
             unlocked: false,
             requests_max: 32,
-            job_rate: None,
-            read_policy: None,
             io: IoChoice::Auto,
             direct: Direct::Auto,
             ignore_flushes: false,
             busy_timeout: Duration::from_secs(5),
             locks: Locks::default(),
             peer_timeouts: PeerTimeouts::default(),
-            drawn: None,
         }
     }
 }

@@ -6,9 +6,8 @@ use crate::operation::{Devices, Operation};
 use crate::ui::Ui;
 use serde::Serialize;
 use serde_json::{Value, json};
-use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::assemble::{AssembleOptions, EngineOptions};
 use spindles_admin::scan::Given;
-use spindles_device::OpenOptions;
 use spindles_serve::control::Report;
 
 /// An operation that its command implements.
@@ -131,9 +130,9 @@ pub(crate) fn finish(report: Report, ui: &Ui) -> anyhow::Result<Value> {
 pub(crate) fn assembling(degraded: bool, rebuild_rate: Option<u64>) -> AssembleOptions {
     AssembleOptions {
         degraded,
-        open: OpenOptions {
+        engine: EngineOptions {
             job_rate: rebuild_rate,
-            ..OpenOptions::default()
+            ..EngineOptions::default()
         },
         ..AssembleOptions::default()
     }

@@ -27,7 +27,7 @@ impl Plain {
             chunk_bytes: self.chunk.map(|chunk| chunk.0),
             unclean: self.unclean,
             force,
-            rescue: false,
+            ..PlainOptions::default()
         }
     }
 

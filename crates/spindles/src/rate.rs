@@ -1,8 +1,8 @@
 //! `--rebuild-rate`, shared by all commands whose work may run while clients use the array.
 
 use clap::Args;
+use spindles_admin::assemble::EngineOptions;
 use spindles_block::SizeBytes;
-use spindles_device::OpenOptions;
 
 // No doc comment: clap would show it as the help of the commands that flatten this.
 #[derive(Args)]
@@ -20,11 +20,11 @@ impl Rate {
         self.rebuild_rate.0
     }
 
-    /// Returns the options with which devices are opened.
-    pub(crate) fn options(&self) -> OpenOptions {
-        OpenOptions {
+    /// Returns the options of the engines of arrays.
+    pub(crate) fn options(&self) -> EngineOptions {
+        EngineOptions {
             job_rate: Some(self.bytes()),
-            ..OpenOptions::default()
+            ..EngineOptions::default()
         }
     }
 }

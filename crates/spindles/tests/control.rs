@@ -241,7 +241,7 @@ fn begin_growth(world: &World, is_recorded: bool) {
     let path = |name: &str| world.path(name).to_str().expect("UTF-8").to_owned();
     let devices = ["a", "b", "c"].map(path);
     let devices = devices.each_ref().map(String::as_str);
-    let options = spindles_device::OpenOptions::default();
+    let options = spindles_admin::assemble::AssembleOptions::default();
     let begun = spindles_admin::grow::begin(&devices, &path("d"), &options);
     let mut begun = begun.expect("it begins");
     let has_joined = |target: &dyn Target| {

@@ -91,9 +91,9 @@ fn begin(folder: &World, way: &Way, steps: Option<usize>) {
         .map(|at| folder.full(&format!("d{at}")))
         .collect();
     let old: Vec<&str> = all[..way.before].iter().map(String::as_str).collect();
-    let open = spindles_device::OpenOptions::default();
+    let options = spindles_admin::assemble::AssembleOptions::default();
     let mut target =
-        spindles_admin::grow::begin(&old, &all[way.before], &open).expect("it can grow");
+        spindles_admin::grow::begin(&old, &all[way.before], &options).expect("it can grow");
     let Some(steps) = steps else {
         return;
     };

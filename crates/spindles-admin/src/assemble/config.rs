@@ -1,27 +1,12 @@
 //! The engine configuration of an array, with superblocks or without.
 
 use spindles_block::{BlockIndex, BlockSize, BufferId, MemberIndex, MemberSet};
-use spindles_device::OpenOptions;
 use spindles_device::clock::since_1970_s;
 use spindles_engine::{
     Config, FaultLimits, JOB_RATE, Limits, Mutation, POLICIES, Persistence, Policy, READ_POLICIES,
-    ReadPolicy,
 };
 use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::Geometry;
-
-/// Returns the guaranteed rate of jobs, in bytes of each member per second.
-pub(crate) fn job_rate(open: &OpenOptions) -> u64 {
-    open.job_rate.unwrap_or(JOB_RATE)
-}
-
-/// Returns the policy by which reads of mirrors choose a copy.
-pub(crate) fn read_policy(open: &OpenOptions) -> &'static ReadPolicy {
-    let named = open
-        .read_policy
-        .map(|name| ReadPolicy::by_name(name).expect("a policy's name"));
-    named.unwrap_or(READ_POLICIES[0])
-}
 
 /// Returns the engine configuration of an array with superblocks.
 pub(crate) fn config(

@@ -1,6 +1,6 @@
 //! Opens nested arrays from the inside out.
 
-use super::config::{config, job_rate, read_policy};
+use super::config::config;
 use super::described::{Described, knows};
 use super::opening::{Opening, read_found};
 use super::parts::{Candidate, Lost, innermost, leaves};
@@ -253,7 +253,8 @@ impl Opening<'_> {
         let open = &self.options.open;
         let assembly = &described.assembly;
         let array = &assembly.array;
-        let drawn = match open.drawn {
+        let engine = &self.options.engine;
+        let drawn = match engine.drawn {
             Some(drawn) => drawn,
             None => random::nonce()?,
         };
@@ -265,8 +266,8 @@ impl Opening<'_> {
             look_only: self.look_only || read_only && array.parent != Uuid::NIL,
             force: self.options.force,
             only_recovers: self.options.only_recovers,
-            job_rate: job_rate(open),
-            read_policy: read_policy(open),
+            job_rate: engine.job_rate(),
+            read_policy: engine.read_policy(),
             ..config(
                 array,
                 assembly.records.clone(),
@@ -276,11 +277,11 @@ impl Opening<'_> {
                 open.requests_max,
             )
         };
-        if open.drawn.is_some() {
+        if engine.drawn.is_some() {
             config.limits.dirty_bytes = 0; // Marking regions ahead of writes depends on time.
         }
         if let Some(persistence) = &mut config.persistence {
-            persistence.opened_s = persistence.opened_s.filter(|_| open.drawn.is_none());
+            persistence.opened_s = persistence.opened_s.filter(|_| engine.drawn.is_none());
             persistence.journal_device = described.journal.as_ref().map(|(_, device, _)| *device);
             take(&mut described.changes).apply(persistence, read_only)?;
         }

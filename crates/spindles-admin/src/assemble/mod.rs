@@ -11,8 +11,8 @@ mod options;
 mod parts;
 
 pub use change::Change;
-pub(crate) use config::{bare_config, config, job_rate, read_policy};
-pub use options::AssembleOptions;
+pub(crate) use config::{bare_config, config};
+pub use options::{AssembleOptions, EngineOptions};
 pub(crate) use parts::{Lost, Standing};
 
 pub use crate::errors::AssembleError;

@@ -1,6 +1,30 @@
 //! Options of an assembly.
 
 use spindles_device::OpenOptions;
+use spindles_engine::{JOB_RATE, READ_POLICIES, ReadPolicy};
+
+/// Options of the engine of an array.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EngineOptions {
+    /// Guaranteed rate of jobs such as a resync while clients are active, in bytes of each member
+    /// per second; `None` for the engine's default. Jobs run at full speed while no client waits.
+    pub job_rate: Option<u64>,
+    /// The policy by which a read of a mirror chooses a copy; `None` for the default.
+    pub read_policy: Option<&'static ReadPolicy>,
+    /// A fixed seed in place of the kernel's randomness, for reproducible contents, as in tests.
+    /// Then no times are recorded and no regions are marked ahead of writes.
+    pub drawn: Option<u64>,
+}
+
+impl EngineOptions {
+    pub(crate) fn job_rate(&self) -> u64 {
+        self.job_rate.unwrap_or(JOB_RATE)
+    }
+
+    pub(crate) fn read_policy(&self) -> &'static ReadPolicy {
+        self.read_policy.unwrap_or(READ_POLICIES[0])
+    }
+}
 
 /// Options of an assembly. The default opens for writing and takes no risk.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +35,8 @@ use spindles_device::OpenOptions;
 pub struct AssembleOptions {
     /// How to open the devices. The block size is the array's.
     pub open: OpenOptions,
+    /// Options of the engines of the array and those inside it.
+    pub engine: EngineOptions,
     /// Also open an array with parity that is degraded and was not closed in order.
     pub force: bool,
     /// Write to an array even though this discards data of missing members. Missing members may

@@ -26,7 +26,7 @@ const SENDS: usize = 1;
 
 /// State of the connection to the server.
 #[derive(Debug)]
-enum State {
+enum LinkState {
     Connected(Link),
     /// The connection was lost while no operation was in progress. The next operation reconnects.
     Idle,
@@ -42,10 +42,10 @@ pub(crate) struct Connection {
     route: Route,
     terms: Terms,
     timeouts: PeerTimeouts,
-    state: State,
+    state: LinkState,
     traffic: Traffic,
     /// Previous states, kept until their descriptors are no longer polled.
-    closing: Vec<State>,
+    closing: Vec<LinkState>,
     watched: [bool; LOOKOUTS],
     /// Set while the socket takes no more bytes.
     blocked: bool,
@@ -63,7 +63,7 @@ impl Connection {
             terms: link.terms,
             timeouts,
             traffic: Traffic::new(link.terms),
-            state: State::Connected(link),
+            state: LinkState::Connected(link),
             closing: Vec::new(),
             watched: [false; LOOKOUTS],
             blocked: false,
@@ -74,10 +74,10 @@ impl Connection {
 
     /// Handles the loss of the connection, or a server that can no longer be trusted.
     fn lose(&mut self, why: &io::Error) {
-        if let State::Connected(link) = &self.state {
+        if let LinkState::Connected(link) = &self.state {
             link.socket.shutdown();
         }
-        self.become_state(State::Idle);
+        self.become_state(LinkState::Idle);
         self.blocked = false;
         self.arrived = false;
         if let Some(what) = self.traffic.in_doubt() {
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// Changes the state. Keeps the old state while its descriptors may be polled.
-    fn become_state(&mut self, state: State) {
+    fn become_state(&mut self, state: LinkState) {
         let before = std::mem::replace(&mut self.state, state);
         if self.watched != [false; LOOKOUTS] {
             self.closing.push(before);
@@ -127,7 +127,7 @@ impl Connection {
             timeout,
         });
         match begun {
-            Ok(reconnection) => self.become_state(State::Reconnecting(reconnection)),
+            Ok(reconnection) => self.become_state(LinkState::Reconnecting(reconnection)),
             Err(error) => self.go_out(&format!("it can't be connected to again: {error}")),
         }
     }
@@ -138,14 +138,14 @@ impl Connection {
         if self.watched != [false; LOOKOUTS] {
             return;
         }
-        let State::Reconnecting(reconnection) = &self.state else {
+        let LinkState::Reconnecting(reconnection) = &self.state else {
             return;
         };
         match reconnection.outcome() {
             None => {}
             Some(Ok(link)) => {
                 self.traffic.moved_at = Instant::now();
-                self.become_state(State::Connected(link));
+                self.become_state(LinkState::Connected(link));
                 waiting::tell(&format!("{}: it is connected again", self.name));
             }
             Some(Err(why)) => self.go_out(&why),
@@ -155,12 +155,12 @@ impl Connection {
     /// Fails everything in progress, and everything that follows.
     fn go_out(&mut self, why: &str) {
         waiting::tell(&format!("{}: it is given up: {why}", self.name));
-        self.become_state(State::Out);
+        self.become_state(LinkState::Out);
         self.traffic.give_up();
     }
 
     fn go_on(&mut self) -> io::Result<()> {
-        let State::Connected(link) = &self.state else {
+        let LinkState::Connected(link) = &self.state else {
             return Ok(());
         };
         if std::mem::take(&mut self.arrived) {
@@ -182,10 +182,10 @@ impl Connection {
 impl Later for Connection {
     fn prepare(&mut self, zeros: Memory) -> io::Result<()> {
         self.traffic.zeros = zeros;
-        if let State::Connected(link) = std::mem::replace(&mut self.state, State::Out) {
+        if let LinkState::Connected(link) = std::mem::replace(&mut self.state, LinkState::Out) {
             let (link, pages) = pages(link, self.traffic.start_bytes, self.timeouts.silence)?;
             self.traffic.pages = pages;
-            self.state = State::Connected(link);
+            self.state = LinkState::Connected(link);
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Later for Connection {
     }
 
     fn start(&mut self, job: Job) {
-        if matches!(self.state, State::Out) {
+        if matches!(self.state, LinkState::Out) {
             self.traffic
                 .done
                 .push_back((job.tag, Err(MemberError::Gone)));
@@ -205,7 +205,7 @@ impl Later for Connection {
         // it would be in doubt.
         self.arrived |= self.traffic.operations.in_use() == 0;
         self.traffic.take(job);
-        if matches!(self.state, State::Idle) {
+        if matches!(self.state, LinkState::Idle) {
             self.reconnect("nothing was asked until now");
         }
     }
@@ -222,11 +222,11 @@ impl Later for Connection {
             return None;
         }
         let watch = match (&self.state, place) {
-            (State::Connected(link), RECEIVES) => (link.socket.descriptor(), Readiness::Read),
-            (State::Connected(link), SENDS) if self.blocked => {
+            (LinkState::Connected(link), RECEIVES) => (link.socket.descriptor(), Readiness::Read),
+            (LinkState::Connected(link), SENDS) if self.blocked => {
                 (link.socket.descriptor(), Readiness::Write)
             }
-            (State::Reconnecting(reconnection), RECEIVES) => {
+            (LinkState::Reconnecting(reconnection), RECEIVES) => {
                 (reconnection.descriptor(), Readiness::Read)
             }
             _ => return None,
@@ -256,7 +256,7 @@ impl Later for Connection {
     }
 
     fn wake_at(&self) -> Option<Instant> {
-        let awaits = matches!(self.state, State::Connected(_)) && self.traffic.awaits();
+        let awaits = matches!(self.state, LinkState::Connected(_)) && self.traffic.awaits();
         awaits.then(|| self.traffic.moved_at + self.timeouts.silence)
     }
 
@@ -265,16 +265,16 @@ impl Later for Connection {
     }
 
     fn end(&mut self) {
-        if let State::Connected(link) = &self.state {
+        if let LinkState::Connected(link) = &self.state {
             link.disconnect();
         }
-        self.become_state(State::Out);
+        self.become_state(LinkState::Out);
         self.traffic.give_up();
     }
 
     fn at_rest(self: Box<Self>) -> Box<dyn AtRest> {
         match self.state {
-            State::Connected(link) => Box::new(Rest::new(link, self.timeouts.silence)),
+            LinkState::Connected(link) => Box::new(Rest::new(link, self.timeouts.silence)),
             _ => unreachable!("it was just opened"),
         }
     }

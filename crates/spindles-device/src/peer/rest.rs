@@ -20,11 +20,11 @@ pub(crate) struct Rest {
     link: Link,
     /// Longest time for one request.
     timeout: Duration,
-    state: RefCell<State>,
+    state: RefCell<Receiving>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Receiving {
     receiver: Receiver,
     cookie: u64,
     /// Bytes received but not parsed yet.
@@ -66,7 +66,7 @@ impl Rest {
         Self {
             link,
             timeout,
-            state: RefCell::new(State {
+            state: RefCell::new(Receiving {
                 receiver,
                 cookie: 0,
                 received: Vec::new(),
@@ -89,7 +89,7 @@ impl Rest {
     ) -> io::Result<()> {
         let until = Instant::now() + self.timeout;
         let mut state = self.state.borrow_mut();
-        let State {
+        let Receiving {
             receiver,
             cookie,
             received,

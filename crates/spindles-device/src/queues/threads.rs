@@ -28,7 +28,7 @@ const ROOM: usize = 4096;
 /// Data shared by the owner and the threads.
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<PoolQueues>,
     /// Signaled when there is work, or when the threads are to end.
     work: Condvar,
     /// Signaled when a transfer ended or a descriptor is ready.
@@ -43,7 +43,7 @@ struct Shared {
 unsafe impl Sync for Shared {}
 
 #[derive(Debug)]
-struct State {
+struct PoolQueues {
     /// `None` for removed files.
     files: Vec<Option<(Arc<OpenFile>, Abilities)>>,
     todo: VecDeque<Transfer>,
@@ -74,7 +74,7 @@ impl Threads {
     pub(super) fn new(zeros: Memory) -> Self {
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State {
+                state: Mutex::new(PoolQueues {
                     files: Vec::new(),
                     todo: VecDeque::with_capacity(ROOM),
                     done: VecDeque::with_capacity(ROOM),
@@ -133,7 +133,7 @@ impl Threads {
 impl Shared {
     /// Locks the state. A thread that panicked either took the whole process with it or left the
     /// state intact.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolQueues> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -386,7 +386,7 @@ impl Queue for Threads {
         };
         self.hand_over();
         let mut state = self.shared.state();
-        let nothing = |state: &State| state.done.is_empty() && state.ready.is_empty();
+        let nothing = |state: &PoolQueues| state.done.is_empty() && state.ready.is_empty();
         while nothing(&state) && self.collected.is_empty() && self.ready.is_empty() {
             let time = match (wait, deadline) {
                 (Wait::No, _) => break,

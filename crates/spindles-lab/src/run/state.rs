@@ -19,6 +19,7 @@ use crate::systems::scratch;
 use crate::systems::targets::commands::Made;
 use crate::systems::targets::mounted::Mounted;
 use crate::systems::targets::{self, Site};
+use spindles_admin::assemble::EngineOptions;
 use spindles_array::Incident;
 use spindles_measure::{Record, Run};
 use std::cell::RefCell;
@@ -171,11 +172,6 @@ impl<'a> Runner<'a> {
         let spec = &self.sides[side].spec;
         let interrupt = self.options.interrupt;
         let mut open = self.options.open.clone();
-        open.job_rate = spec.rebuild_rate.or(open.job_rate);
-        open.read_policy = spec
-            .read_policy
-            .map(|policy| policy.name)
-            .or(open.read_policy);
         open.ignore_flushes = spec.ignore_flushes;
         let is_only_read = destroyed_by(self.experiment, spec).is_none();
         let place = Site {
@@ -187,6 +183,11 @@ impl<'a> Runner<'a> {
             journal: spec.journal.as_deref(),
             is_served: spec.is_served,
             open: &open,
+            engine: EngineOptions {
+                job_rate: spec.rebuild_rate,
+                read_policy: spec.read_policy,
+                ..EngineOptions::default()
+            },
             program: &self.options.program,
             degraded: self.options.degraded,
             read_only: is_only_read,

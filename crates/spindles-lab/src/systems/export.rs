@@ -5,6 +5,7 @@ use crate::machine::own_counters::OwnCounters;
 use crate::systems::left_over::RUNTIME;
 use crate::systems::scratch::{self, Scratch};
 use crate::systems::undo::{self, Undo, What};
+use spindles_admin::assemble::AssembleOptions;
 use spindles_device::OpenOptions;
 use std::fs;
 use std::net::SocketAddr;
@@ -66,11 +67,13 @@ impl Exported {
     /// Exports an array on these devices, served by `program`.
     pub(crate) fn of_array(
         devices: &[String],
-        open: &OpenOptions,
+        options: &AssembleOptions,
         program: &Path,
     ) -> Result<Self, String> {
-        let job_rate = open.job_rate.map(|rate| rate.to_string());
-        let policy = open.read_policy.map(|policy| ["--read-policy", policy]);
+        let AssembleOptions { open, engine, .. } = options;
+        let job_rate = engine.job_rate.map(|rate| rate.to_string());
+        let policy = engine.read_policy;
+        let policy = policy.map(|policy| ["--read-policy", policy.name]);
         let rate = job_rate
             .as_ref()
             .map(|rate| ["--rebuild-rate", rate.as_str()]);

@@ -458,7 +458,7 @@ fn open(
 ) -> anyhow::Result<CopyEnd> {
     let open = OpenOptions {
         read_only,
-        ..arguments.rate.options()
+        ..OpenOptions::default()
     };
     let mut tell = |line: String| {
         ui.note(&line);
@@ -480,6 +480,7 @@ fn open(
     let devices = arrays::names(devices);
     let options = AssembleOptions {
         open,
+        engine: arguments.rate.options(),
         force: arguments.force,
         degraded: arguments.degraded.degraded,
         rescue: read_only && arguments.rescue,

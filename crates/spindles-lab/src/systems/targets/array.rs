@@ -13,8 +13,7 @@ use spindles_admin::assemble::AssembleOptions;
 use spindles_admin::grow;
 use spindles_admin::plain::PlainOptions;
 use spindles_array::Target;
-use spindles_device::TargetFacts;
-use spindles_device::{Examined, OpenOptions};
+use spindles_device::{Examined, TargetFacts};
 use std::path::Path;
 
 pub(super) static OPENER: Opener = Opener {
@@ -47,6 +46,7 @@ fn prepare(text: &str, site: &Site<'_>) -> Result<Box<dyn System>, String> {
             expression,
             options: PlainOptions {
                 open: site.open.clone(),
+                engine: site.engine,
                 chunk_bytes: site.chunk_bytes,
                 ..PlainOptions::default()
             },
@@ -57,7 +57,11 @@ fn prepare(text: &str, site: &Site<'_>) -> Result<Box<dyn System>, String> {
         devices,
         spares: members.cloned().collect(),
         journal: site.journal.map(str::to_owned),
-        options: site.open.clone(),
+        options: AssembleOptions {
+            open: site.open.clone(),
+            engine: site.engine,
+            ..AssembleOptions::default()
+        },
     }))
 }
 
@@ -67,18 +71,14 @@ struct Array {
     /// Devices for jobs, the next one last.
     spares: Vec<String>,
     journal: Option<String>,
-    options: OpenOptions,
+    options: AssembleOptions,
 }
 
 impl Array {
     /// Assembles the array from these of its devices, and its journal.
     fn assemble(&self, devices: &[String]) -> Result<Box<dyn Target>, String> {
         let all: Vec<_> = devices.iter().chain(&self.journal).cloned().collect();
-        let options = AssembleOptions {
-            open: self.options.clone(),
-            ..AssembleOptions::default()
-        };
-        arrays::assemble(&all, &options)
+        arrays::assemble(&all, &self.options)
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) static OPENER: Opener = Opener {
             devices: devices(text)?,
             options: AssembleOptions {
                 open: site.open_as_is(),
+                engine: site.engine,
                 degraded: site.degraded,
                 ..AssembleOptions::default()
             },
@@ -51,7 +52,7 @@ impl System for Assembled {
     }
 
     fn export(&mut self, program: &Path) -> Result<Exported, String> {
-        Exported::of_array(&self.devices, &self.options.open, program)
+        Exported::of_array(&self.devices, &self.options, program)
     }
 
     fn devices(&self) -> Vec<String> {

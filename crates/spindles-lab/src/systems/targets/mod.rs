@@ -19,6 +19,7 @@ pub use crate::experiment::systems::{
 };
 pub(crate) use raw::check_unused;
 pub(crate) use site::Site;
+use spindles_admin::assemble::EngineOptions;
 use spindles_device::OpenOptions;
 use std::path::Path;
 use system::Needs;
@@ -85,6 +86,7 @@ pub fn existing_bytes(
         journal: None,
         is_served: false,
         open,
+        engine: EngineOptions::default(),
         program: Path::new(""),
         degraded: false,
         read_only: true,

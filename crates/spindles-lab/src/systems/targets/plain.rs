@@ -23,6 +23,7 @@ pub(super) static OPENER: Opener = Opener {
             expression: parse_plain(text)?,
             options: PlainOptions {
                 open: site.open_as_is(),
+                engine: site.engine,
                 chunk_bytes: site.chunk_bytes,
                 ..PlainOptions::default()
             },

@@ -1,5 +1,6 @@
 //! The members and settings from which the lab makes a system.
 
+use spindles_admin::assemble::EngineOptions;
 use spindles_device::OpenOptions;
 use spindles_engine::Policy;
 use spindles_format::ChecksumKind;
@@ -26,6 +27,8 @@ pub(crate) struct Site<'a> {
     pub is_served: bool,
     /// Options for opening devices.
     pub open: &'a OpenOptions,
+    /// Options of the engines of arrays.
+    pub engine: EngineOptions,
     /// Path of this program, to serve arrays.
     pub program: &'a Path,
     /// Write to a degraded array even if that discards newer data on absent members.

@@ -4,7 +4,7 @@ use super::arguments::{Arguments, FLUSHES};
 use super::targets::What;
 use crate::arrays;
 use crate::words;
-use spindles_admin::assemble::{ArrayReport, AssembleOptions, assemble, look};
+use spindles_admin::assemble::{ArrayReport, AssembleOptions, EngineOptions, assemble, look};
 use spindles_admin::create::{CreateOptions, fresh};
 use spindles_admin::plain;
 use spindles_admin::wipe;
@@ -35,9 +35,8 @@ pub(super) struct Subject {
 fn open_options(arguments: &Arguments) -> OpenOptions {
     OpenOptions {
         read_only: arguments.read_only,
-        read_policy: Some(arguments.read_policy().name),
         ignore_flushes: arguments.flushes == FLUSHES[1],
-        ..arguments.rate.options()
+        ..OpenOptions::default()
     }
 }
 
@@ -46,6 +45,10 @@ fn assemble_options(arguments: &Arguments) -> AssembleOptions {
         force: arguments.force,
         degraded: arguments.degraded.degraded,
         open: open_options(arguments),
+        engine: EngineOptions {
+            read_policy: Some(arguments.read_policy()),
+            ..arguments.rate.options()
+        },
         ..AssembleOptions::default()
     }
 }
@@ -77,7 +80,7 @@ pub(super) fn open(
     match what {
         What::Assembled(devices) => {
             let mut options = assemble_options(arguments);
-            options.open.locks = Locks::of_served_array();
+            options.open.locks = Locks::lasting();
             let array = assemble(&arrays::names(&devices), &options)?;
             let report = array.report;
             let subject = Subject {
