@@ -147,7 +147,8 @@ impl Opened {
         let mut report = served.report();
         // Superblocks of an open array look like those after a crash.
         let (in_sync, total) = target.in_sync_bytes();
-        report.note_open(in_sync == total);
+        let in_sync = in_sync == total;
+        report.note_in_all(&mut |array| (array.clean, array.is_open) = (in_sync, true));
         report.note_members(&target.snapshot());
         Self {
             target,

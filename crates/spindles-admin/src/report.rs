@@ -292,7 +292,7 @@ impl ArrayReport {
     }
 
     /// Calls `note` for this array and those inside it.
-    fn note_in_all(&mut self, note: &mut dyn FnMut(&mut Self)) {
+    pub(crate) fn note_in_all(&mut self, note: &mut dyn FnMut(&mut Self)) {
         note(self);
         for member in &mut self.members {
             if let MemberReport::Array(inner) = member {
@@ -314,7 +314,7 @@ impl ArrayReport {
         [self].into_iter().chain(inside).collect()
     }
 
-    /// Returns the arrays that are members of this one.
+    /// Yields its direct inner arrays.
     fn inner(&self) -> impl Iterator<Item = &Self> {
         self.members.iter().filter_map(|member| match member {
             MemberReport::Array(inner) => Some(&**inner),
@@ -422,65 +422,7 @@ impl ArrayReport {
     /// The open array knows the device at each position: take both its name and its state from
     /// there.
     pub(crate) fn note_members(&mut self, open: &[ArraySnapshot]) {
-        self.note_in_all(&mut |array| array.note_own_members(open));
-    }
-
-    fn note_own_members(&mut self, open: &[ArraySnapshot]) {
-        self.spares
-            .retain(|spare| !open.iter().any(|array| array.uses(&spare.name)));
-        let Some(now) = open.iter().find(|array| array.uuid == self.uuid) else {
-            return;
-        };
-        self.failed = now.status.state == ArrayState::Failed;
-        // An inner array that its devices no longer show is lost as soon as it is closed.
-        let is_unseen = |(status, found): &(&MemberStatus, &MemberReport)| {
-            let is_open = !matches!(status.state, Member::Missing { .. });
-            is_open && now.device(status.member).is_none() && found.is_missing()
-        };
-        let members = now.status.members.iter().zip(&self.members);
-        let unseen = u8::try_from(members.filter(is_unseen).count()).unwrap_or(u8::MAX);
-        self.survives_more = now.status.survives_more.saturating_sub(unseen);
-        self.stopped_writing = now.status.stopped_writing && !self.failed;
-        match (now.status.journal, &now.journal) {
-            (JournalStatus::DeviceOut, _) => self.journal = JournalReport::DeviceMissing,
-            (JournalStatus::Device, Some(device)) => {
-                self.journal = JournalReport::Device(device.name.clone());
-            }
-            _ => {}
-        }
-        let block_bytes = u64::from(self.block_bytes);
-        self.scrub_left_bytes = now.status.left_blocks.saturating_mul(block_bytes);
-        for (status, found) in now.status.members.iter().zip(&mut self.members) {
-            let filled = match status.state {
-                Member::Active => None,
-                Member::Rebuilding { mark } => Some(mark.0 * block_bytes),
-                Member::Missing { .. } => {
-                    if let MemberReport::Device { .. } = found {
-                        *found = MemberReport::UNSEEN;
-                    }
-                    continue;
-                }
-            };
-            match (&mut *found, now.device(status.member)) {
-                (_, Some(device)) => {
-                    *found = MemberReport::Device {
-                        name: device.name.clone(),
-                        lagging: false,
-                        filled_bytes: filled,
-                        errors: status.errors,
-                    };
-                }
-                (MemberReport::Array(inner), None) => {
-                    (inner.filled_bytes, inner.errors) = (filled, status.errors);
-                }
-                (MemberReport::Device { .. } | MemberReport::Missing { .. }, None) => {}
-            }
-        }
-    }
-
-    /// Notes that the array is open, and whether redundancy agrees with data.
-    pub(crate) fn note_open(&mut self, in_sync: bool) {
-        self.note_in_all(&mut |array| (array.clean, array.is_open) = (in_sync, true));
+        self.note_in_all(&mut |array| note_members_of(array, open));
     }
 
     /// Returns true if it and all arrays inside it were closed in order.
@@ -512,10 +454,6 @@ impl ArrayReport {
     pub(crate) fn logs(&self) -> bool {
         let policy = Policy::by_name(self.consistency);
         policy.is_some_and(|policy| policy.write_hole == WriteHole::Closed)
-    }
-
-    pub(crate) fn must_read_only(&self) -> bool {
-        self.arrays().into_iter().any(|array| array.read_only)
     }
 
     /// Returns the members that `predicate` selects.
@@ -560,6 +498,60 @@ impl ArrayReport {
     pub fn lacks_members(&self) -> bool {
         let mut arrays = self.arrays().into_iter();
         arrays.any(|array| !array.missing().is_empty())
+    }
+}
+
+fn note_members_of(array: &mut ArrayReport, open: &[ArraySnapshot]) {
+    array
+        .spares
+        .retain(|spare| !open.iter().any(|open| open.uses(&spare.name)));
+    let Some(now) = open.iter().find(|open| open.uuid == array.uuid) else {
+        return;
+    };
+    array.failed = now.status.state == ArrayState::Failed;
+    // An inner array that its devices no longer show is lost as soon as it is closed.
+    let is_unseen = |(status, found): &(&MemberStatus, &MemberReport)| {
+        let is_open = !matches!(status.state, Member::Missing { .. });
+        is_open && now.device(status.member).is_none() && found.is_missing()
+    };
+    let members = now.status.members.iter().zip(&array.members);
+    let unseen = u8::try_from(members.filter(is_unseen).count()).unwrap_or(u8::MAX);
+    array.survives_more = now.status.survives_more.saturating_sub(unseen);
+    array.stopped_writing = now.status.stopped_writing && !array.failed;
+    match (now.status.journal, &now.journal) {
+        (JournalStatus::DeviceOut, _) => array.journal = JournalReport::DeviceMissing,
+        (JournalStatus::Device, Some(device)) => {
+            array.journal = JournalReport::Device(device.name.clone());
+        }
+        _ => {}
+    }
+    let block_bytes = u64::from(array.block_bytes);
+    array.scrub_left_bytes = now.status.left_blocks.saturating_mul(block_bytes);
+    for (status, found) in now.status.members.iter().zip(&mut array.members) {
+        let filled = match status.state {
+            Member::Active => None,
+            Member::Rebuilding { mark } => Some(mark.0 * block_bytes),
+            Member::Missing { .. } => {
+                if let MemberReport::Device { .. } = found {
+                    *found = MemberReport::UNSEEN;
+                }
+                continue;
+            }
+        };
+        match (&mut *found, now.device(status.member)) {
+            (_, Some(device)) => {
+                *found = MemberReport::Device {
+                    name: device.name.clone(),
+                    lagging: false,
+                    filled_bytes: filled,
+                    errors: status.errors,
+                };
+            }
+            (MemberReport::Array(inner), None) => {
+                (inner.filled_bytes, inner.errors) = (filled, status.errors);
+            }
+            (MemberReport::Device { .. } | MemberReport::Missing { .. }, None) => {}
+        }
     }
 }
 

@@ -29,8 +29,6 @@ pub struct Added {
     pub array: Option<Box<ArrayReport>>,
     /// Warnings about the devices given for it.
     pub warnings: Vec<String>,
-    /// True if that array has vacant places for spares.
-    pub is_degraded: bool,
     /// Spares that took such a place at once, or tried to. Only for a served array.
     pub taken: Vec<Taken>,
     /// The spares. A shared spare stays shared.
@@ -73,12 +71,8 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             taken.extend(array.target.provide_spare(device)?);
         }
     }
-    let is_degraded = array
-        .as_ref()
-        .is_some_and(|array| array.report.is_degraded());
     Ok(Added {
         array: before,
-        is_degraded,
         taken,
         warnings: labels.warnings,
         spares,
@@ -87,37 +81,37 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
 }
 
 /// The labels that make spares of devices.
+#[derive(Default)]
 struct PlannedLabels<'a> {
-    planned: Vec<PlannedLabel<'a>>,
+    /// Each device, true if it is a spare already, and its label.
+    planned: Vec<(&'a str, bool, SpareRecord)>,
     /// Warnings about the devices.
     warnings: Vec<String>,
     /// Overwritten data: each device, and a description.
     wiped: Vec<(String, String)>,
 }
 
-/// The label that makes a spare of a device.
-struct PlannedLabel<'a> {
-    device: &'a str,
-    /// True if the device is a spare already.
-    is_spare: bool,
-    record: SpareRecord,
-}
-
 impl<'a> PlannedLabels<'a> {
-    /// Plans the labels of spares for an array, or for any array, without writing.
+    /// Plans the labels of spares for an array, or for any array, without writing. Checks that the
+    /// devices are large enough, and warns about those too small for some members.
     fn plan(
         devices: &[&'a str],
         array: Option<&Opened>,
         overwrite: bool,
     ) -> Result<Self, ChangeError> {
         let uuid = array.map(|array| array.report.uuid);
-        let mut labels = Self {
-            planned: Vec::new(),
-            warnings: Vec::new(),
-            wiped: Vec::new(),
-        };
-        let probes = labels.look(devices, array)?;
-        for (device, probe) in devices.iter().zip(probes) {
+        let mut labels = Self::default();
+        for device in devices {
+            let probe = create::look(device, &OpenOptions::default())?;
+            if let Some(array) = array {
+                let unfit = array.target.may_be_spare(device)?;
+                let unfit = unfit.iter().map(ToString::to_string);
+                labels.warnings.extend(unfit);
+            } else {
+                // Large enough for the smallest possible member.
+                let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
+                areas.map_err(TooSmall::of(device))?;
+            }
             let known = probe.found().spare().cloned();
             let record = if let Some(known) = &known {
                 if uuid.is_none() && !known.is_shared() {
@@ -128,71 +122,43 @@ impl<'a> PlannedLabels<'a> {
                 }
                 serving_too(known, device, uuid)?
             } else {
-                labels.wiped.extend(create::may_overwrite(
-                    device,
-                    overwrite,
-                    &OpenOptions::default(),
-                )?);
+                let open = OpenOptions::default();
+                let wiped = create::may_overwrite(device, overwrite, &open)?;
+                labels.wiped.extend(wiped);
                 SpareRecord {
                     device_uuid: random::uuid()?,
                     device_bytes: 0,
                     arrays: uuid.into_iter().collect(),
                 }
             };
-            labels.planned.push(PlannedLabel {
-                device,
-                is_spare: known.is_some(),
-                record: SpareRecord {
-                    device_bytes: probe.bytes,
-                    ..record
-                },
-            });
+            let record = SpareRecord {
+                device_bytes: probe.bytes,
+                ..record
+            };
+            labels.planned.push((device, known.is_some(), record));
         }
         Ok(labels)
-    }
-
-    /// Examines the devices, checks that they are large enough, and warns about those too small for
-    /// some members.
-    fn look(
-        &mut self,
-        devices: &[&str],
-        array: Option<&Opened>,
-    ) -> Result<Vec<Probe>, ChangeError> {
-        let mut probes = Vec::new();
-        for device in devices {
-            let probe = create::look(device, &OpenOptions::default())?;
-            if let Some(array) = array {
-                let unfit = array.target.may_be_spare(device)?;
-                self.warnings.extend(unfit.iter().map(ToString::to_string));
-            } else {
-                // Large enough for the smallest possible member.
-                let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
-                areas.map_err(TooSmall::of(device))?;
-            }
-            probes.push(probe);
-        }
-        Ok(probes)
     }
 }
 
 /// Writes the labels to their devices, which must still be as they were seen.
 fn write_labels(
-    planned: Vec<PlannedLabel<'_>>,
+    planned: Vec<(&str, bool, SpareRecord)>,
     seen: Vec<Examined>,
 ) -> Result<Vec<SpareReport>, ChangeError> {
     let mut spares = Vec::new();
-    for (label, seen) in planned.into_iter().zip(seen) {
-        let page = label.record.encode();
-        if label.is_spare {
-            labels::replace(label.device, seen, &page)?;
+    for ((device, is_spare, record), seen) in planned.into_iter().zip(seen) {
+        let page = record.encode();
+        if is_spare {
+            labels::replace(device, seen, &page)?;
         } else {
-            labels::make(label.device, seen, &page)?;
+            labels::make(device, seen, &page)?;
         }
         spares.push(SpareReport {
-            name: label.device.to_owned(),
-            bytes: label.record.device_bytes,
-            shared: label.record.is_shared(),
-            record: label.record,
+            name: device.to_owned(),
+            bytes: record.device_bytes,
+            shared: record.is_shared(),
+            record,
         });
     }
     Ok(spares)

@@ -104,7 +104,7 @@ impl User {
         }
     }
 
-    /// A program of which nothing is known.
+    /// An unknown program.
     #[must_use]
     pub fn unknown() -> Self {
         Self {

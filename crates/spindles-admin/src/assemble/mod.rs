@@ -71,10 +71,14 @@ pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled
 /// open.
 pub fn look(devices: &[&str], options: &AssembleOptions) -> Result<ArrayReport, AssembleError> {
     let report = build(devices, options, None, Goal::Look)?.report;
-    if !options.open.read_only && !report.must_read_only() {
+    if !options.open.read_only && !must_read_only(&report) {
         opening::may_write(devices, &options.open)?;
     }
     Ok(report)
+}
+
+fn must_read_only(report: &ArrayReport) -> bool {
+    report.arrays().iter().any(|array| array.read_only)
 }
 
 /// Like `assemble`, and applies a change. If the options open it read-only, it only checks that the
@@ -201,7 +205,7 @@ fn build_of(
             ..open.clone()
         };
         let look = new(&reading, true, Vec::new())?;
-        open.read_only = look.report.must_read_only();
+        open.read_only = must_read_only(&look.report);
         *all_heard_of = true;
         if goal == Goal::Look {
             return Ok(look);

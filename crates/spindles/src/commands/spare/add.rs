@@ -108,7 +108,7 @@ impl Perform for SpareAdd {
         });
         }
         if let Some(array) = &added.array
-            && added.is_degraded
+            && array.is_degraded()
         {
             let name = shell_word(&array.name);
             ui.note(if ui.serving().is_some() {
