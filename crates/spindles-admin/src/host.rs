@@ -6,6 +6,7 @@ use crate::assemble::{
     self, ArrayReport, AssembleError, AssembleOptions, Assembled, assemble, assemble_to_change,
 };
 use spindles_array::{Incident, Managed, Target};
+use spindles_block::MemberIndex;
 use spindles_device::identity::share_bytes;
 use spindles_device::is_address;
 use spindles_device::probe::{glance, holds_superblock};
@@ -37,6 +38,10 @@ pub trait Served: Debug {
     /// devices are missing.
     fn report(&self) -> ArrayReport;
 
+    /// Waits until the superblocks record that a member is out, so that it stays out after a crash.
+    /// Returns false if the array no longer writes them, `None` if the server has ended.
+    fn records_out(&self, array: &str, member: MemberIndex) -> Option<bool>;
+
     /// Records a device that belongs to the array but can't be used yet.
     fn remember(&self, device: &str);
 
@@ -59,19 +64,14 @@ pub struct Restructure<'a> {
 }
 
 /// Works on the devices of an array that its server has closed; gets the options with which the
-/// server opens it.
-pub type Reopen = Box<dyn FnOnce(&[&str], &AssembleOptions) -> Reopened + Send>;
+/// server opens it. Returns the target if it leaves the array open. Otherwise the server opens the
+/// array in its new form.
+pub type Reopen =
+    Box<dyn FnOnce(&[&str], &AssembleOptions) -> Result<Option<Box<dyn Target>>, Unchanged> + Send>;
 
-/// State in which a command leaves an array that its server closed for it.
-#[derive(Debug)]
-pub enum Reopened {
-    /// The array is open.
-    Open(Box<dyn Target>),
-    /// The array is changed and closed. The server opens it in its new form.
-    Closed,
-    /// The command failed. The server opens the array from its previous devices.
-    AsBefore,
-}
+/// The command failed. The server opens the array from its previous devices.
+#[derive(Clone, Copy, Debug)]
+pub struct Unchanged;
 
 /// Labels a device that is to be added to an array.
 pub(crate) type Prepare = Box<dyn FnOnce() -> Result<(), OpenError> + Send>;
@@ -92,9 +92,8 @@ where
     let (done, result) = channel();
     let reopen = move |devices: &[&str], options: &AssembleOptions| {
         let (reopened, outcome) = match work(devices, options) {
-            Ok((Some(target), outcome)) => (Reopened::Open(target), Ok(outcome)),
-            Ok((None, outcome)) => (Reopened::Closed, Ok(outcome)),
-            Err(error) => (Reopened::AsBefore, Err(error)),
+            Ok((target, outcome)) => (Ok(target), Ok(outcome)),
+            Err(error) => (Err(Unchanged), Err(error)),
         };
         // The caller may have given up.
         drop(done.send(outcome));
@@ -237,7 +236,7 @@ impl<'a> Host<'a> {
             Self::Devices(devices) => {
                 assemble_to_change(devices, &options.to_read(), change).map(drop)
             }
-            Self::Served(served) => retry(is_changing, || {
+            Self::Served(served) => retry_while_changing(|| {
                 let devices = served.devices();
                 let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
                 assemble::may_become(&devices, change)
@@ -348,7 +347,7 @@ pub fn holds_journal(device: &str) -> bool {
 }
 
 /// How often to read superblocks again that change meanwhile.
-const LOOKS_MAX: u32 = 40;
+const LOOKS_MAX: u32 = 80;
 /// Time between two reads.
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -366,28 +365,23 @@ pub fn check_one_array(devices: &[String]) -> Result<(), AssembleError> {
 
 fn describe(devices: &[String], takes: fn(&str) -> bool) -> Result<ArrayReport, AssembleError> {
     let open = OpenOptions::looking();
-    retry(is_changing, || {
+    retry_while_changing(|| {
         let devices = devices.iter().map(String::as_str);
         let devices: Vec<&str> = devices.filter(|device| takes(device)).collect();
         Ok(assemble::describe(&devices, &open)?.remove(0))
     })
 }
 
-/// Returns true if superblocks changed meanwhile: the process that has the array open may be
-/// writing them.
-pub(crate) fn is_changing(error: &AssembleError) -> bool {
-    matches!(error, AssembleError::Changed)
-}
-
-/// Looks again after errors that pass.
-pub(crate) fn retry<T>(
-    passes: impl Fn(&AssembleError) -> bool,
+/// Looks again if another process writes superblocks meanwhile, or has just begun to use the array.
+pub(crate) fn retry_while_changing<T>(
     look: impl Fn() -> Result<T, AssembleError>,
 ) -> Result<T, AssembleError> {
     let mut looks = 0;
     loop {
         match look() {
-            Err(error) if looks < LOOKS_MAX && passes(&error) => {
+            Err(AssembleError::Changed | AssembleError::Open(OpenError::Busy { .. }))
+                if looks < LOOKS_MAX =>
+            {
                 looks += 1;
                 sleep(PAUSE);
             }

@@ -13,11 +13,8 @@ use spindles_device::identity;
 use spindles_device::probe::{glance, holds_superblock};
 use spindles_engine::{Member, OutReason};
 use spindles_layout::Expression;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Pause between two checks whether a change is durable.
-const PAUSE: Duration = Duration::from_millis(5);
 /// How long to wait for a spare to take a place.
 const SPARE_MAX: Duration = Duration::from_secs(2);
 
@@ -59,32 +56,21 @@ pub fn fail<'a>(
             return Err(error.into());
         }
     };
-    if let Host::Served(_) = host {
-        await_record(opened.target.as_ref(), &out.array, out.member)?;
+    if let Host::Served(served) = host {
+        let recorded = served.records_out(&out.array, out.member);
+        if recorded != Some(true) {
+            return Err(ChangeError::OutUnrecorded {
+                array: out.array,
+                member: out.member,
+                server_ended: recorded.is_none(),
+            });
+        }
         if out.spare.is_some() {
             out.spare = await_spare(opened.target.as_mut(), &out);
         }
     }
     opened.close()?;
     Ok(out)
-}
-
-/// Waits until it is durable that a member is out, so that it stays out after a crash.
-fn await_record(target: &dyn Managed, array: &str, member: MemberIndex) -> Result<(), ChangeError> {
-    // Until the server has ended.
-    while let Some(status) = target.status_of(array) {
-        let is_counted_on = status.members[usize::from(member.0)].counted_on;
-        match (is_counted_on, status.stopped_writing) {
-            (false, _) => return Ok(()),
-            (true, true) => break,
-            (true, false) => sleep(PAUSE),
-        }
-    }
-    Err(ChangeError::OutUnrecorded {
-        array: array.to_owned(),
-        member,
-        server_ended: target.has_ended(),
-    })
 }
 
 /// Waits for a while until a spare has taken the place of a member that is out. Returns that spare,

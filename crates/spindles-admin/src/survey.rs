@@ -3,15 +3,16 @@
 //! Writes nothing.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe, look};
-use crate::host::{Host, Served, is_changing, report_of, retry};
+use crate::host::{Host, Served, report_of, retry_while_changing};
 pub use crate::report::Health;
 use crate::scan;
 use spindles_array::ArraySnapshot;
+use spindles_device::OpenOptions;
 pub use spindles_device::holders::{Server, User, another_owner, server_of, servers_given};
 use spindles_device::holders::{holders, is_busy};
 use spindles_device::identity::share_bytes;
 use spindles_device::notice::work_on;
-use spindles_device::{OpenError, OpenOptions, device_of};
+use spindles_device::device_of;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -122,10 +123,7 @@ fn of_served(served: &dyn Served) -> Survey {
 }
 
 fn of_devices(devices: &[&str]) -> Result<Survey, AssembleError> {
-    // Another process may have just begun to use the array.
-    let is_busy = |error: &_| matches!(error, AssembleError::Open(OpenError::Busy { .. }));
-    let passes = |error: &_| is_changing(error) || is_busy(error);
-    retry(passes, || {
+    retry_while_changing(|| {
         if is_in_use(devices) {
             in_use(devices)
         } else {

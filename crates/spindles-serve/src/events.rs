@@ -297,8 +297,8 @@ impl Subscriber {
     }
 }
 
-/// Locks a mutex. A thread that panicked left the list consistent.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex. A thread that panicked left its value consistent.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

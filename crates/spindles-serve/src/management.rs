@@ -1,12 +1,12 @@
 //! Access to a served array for commands on other threads.
 
-use crate::events::{EventBus, ServerEvent, Subscriber};
+use crate::events::{EventBus, ServerEvent, Subscriber, locked};
 use crate::numbers::ServerNumbers;
 use crate::server_handle::ServerHandle;
 use spindles_admin::assemble::SpareReport;
 use spindles_admin::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use spindles_admin::host::{
-    Reopen, Reopened, Restructure, Served, belonging, holds_journal, is_plain, is_spare,
+    Reopen, Restructure, Served, Unchanged, belonging, holds_journal, is_plain, is_spare,
     may_belong, report_of,
 };
 use spindles_admin::rebuild::RebuildProgress;
@@ -21,7 +21,7 @@ use spindles_device::{CloseError, Examined, device_of, holds_superblock, is_addr
 use spindles_engine::{CommandError, Event, Scrub, Status};
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a command waits for events before it checks the progress of its job.
@@ -88,24 +88,13 @@ impl Handle {
     pub fn numbers(&self) -> Option<ServerNumbers> {
         self.server.numbers()
     }
-}
 
-impl Handle {
     fn said(&self) -> ArrayReport {
-        let said = self.said.lock();
-        said.unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.said).clone()
     }
 
     fn given(&self) -> Vec<String> {
-        let given = self.given.lock();
-        given.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns the devices that the target expects, and those that it has open.
-    fn known(&self) -> (Vec<String>, Vec<String>) {
-        self.server
-            .call(|target| counted_on_and_open(target))
-            .unwrap_or_default()
+        locked(&self.given).clone()
     }
 
     /// Returns the devices to reopen the array from.
@@ -135,7 +124,8 @@ fn counted_on_and_open(target: &dyn Target) -> (Vec<String>, Vec<String>) {
 impl Served for Handle {
     fn devices(&self) -> Vec<String> {
         // Includes the devices of members that are out, which may come back.
-        let (counted_on, open) = self.known();
+        let known = self.server.call(|target| counted_on_and_open(target));
+        let (counted_on, open) = known.unwrap_or_default();
         let given = self.given();
         let all = counted_on.iter().chain(&open).chain(&given);
         let mut known = BTreeSet::new();
@@ -160,7 +150,7 @@ impl Served for Handle {
         // If inner arrays failed, their superblocks are readable, but not those of the outer array.
         let now = report_of(&self.devices());
         let open = self.server.call(|target| target.snapshot());
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = locked(&self.said);
         if let Ok(mut report) = now
             && report.uuid == said.uuid
         {
@@ -170,8 +160,19 @@ impl Served for Handle {
         said.clone()
     }
 
+    fn records_out(&self, array: &str, member: MemberIndex) -> Option<bool> {
+        let array = array.to_owned();
+        self.server.call_until(move |target| {
+            let Some(status) = target.status_of(&array) else {
+                return Some(false);
+            };
+            let is_out = !status.members[usize::from(member.0)].counted_on;
+            (is_out || status.stopped_writing).then_some(is_out)
+        })
+    }
+
     fn remember(&self, device: &str) {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = locked(&self.given);
         // Skip a device already listed from an earlier role.
         if !given.iter().any(|known| known == device) {
             given.push(device.to_owned());
@@ -217,20 +218,20 @@ impl Served for Handle {
             // Keep the locks, so that no other program claims a device while the array is closed.
             let keeping = options.open.locks.keep();
             let closed = target.close();
-            let changed = if closed.is_ok() {
+            let changed = closed.is_ok().then(|| {
                 let here = devices.iter().filter(|device| is_here(device));
                 let here: Vec<&str> = here.map(String::as_str).collect();
                 reopen(&here, &options)
-            } else {
-                Reopened::AsBefore
-            };
+            });
             let (opened, failed) = match changed {
-                Reopened::Open(target) => (Ok(target), false),
-                Reopened::Closed => (
+                Some(Ok(Some(target))) => (Ok(target), false),
+                Some(Ok(None)) => (
                     open_again(&array, &[&devices, &before], &options, false),
                     false,
                 ),
-                Reopened::AsBefore => (open_again(&array, &[&all, &before], &options, true), true),
+                Some(Err(Unchanged)) | None => {
+                    (open_again(&array, &[&all, &before], &options, true), true)
+                }
             };
             drop(keeping);
             // The requester may be gone.
@@ -240,7 +241,7 @@ impl Served for Handle {
         // If the server has ended, nothing changed.
         let failed = result.recv().unwrap_or(Err(AssembleError::Changed));
         if let (Some(more), false, Ok(true)) = (more, is_known, &failed) {
-            let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut given = locked(&self.given);
             given.retain(|device| device != more);
         }
         failed.map(drop)
@@ -297,47 +298,79 @@ struct Remote {
     worked: bool,
 }
 
-impl Remote {
-    fn call<T: Send + 'static>(
-        &self,
-        call: impl FnOnce(&mut dyn Target) -> T + Send + 'static,
-    ) -> Option<T> {
-        self.server.call(call)
-    }
+/// Defines methods that call the target on the server's thread. Arguments in brackets are texts.
+/// After the server's end the result is the value after `=`.
+macro_rules! pass {
+    (&self: $($name:ident($([$($text:ident)+])? $($value:ident: $type:ty),*)
+        -> $result:ty = $ended:expr;)+) => {
+        $(fn $name(&self, $($($text: &str,)+)? $($value: $type),*) -> $result {
+            let ended = $ended;
+            $($(let $text = $text.to_owned();)+)?
+            let done = self.server.call(move |target| {
+                target.$name($($(&$text,)+)? $($value),*)
+            });
+            done.unwrap_or(ended)
+        })+
+    };
+    (&mut self: $($name:ident($([$($text:ident)+])? $($value:ident: $type:ty),*)
+        -> $result:ty = $ended:expr;)+) => {
+        $(fn $name(&mut self, $($($text: &str,)+)? $($value: $type),*) -> $result {
+            let ended = $ended;
+            $($(let $text = $text.to_owned();)+)?
+            let done = self.server.call(move |target| {
+                target.$name($($(&$text,)+)? $($value),*)
+            });
+            done.unwrap_or(ended)
+        })+
+    };
+}
 
-    /// Calls `call` with the name of a device.
-    fn with<T: Send + 'static>(
-        &self,
-        device: &str,
-        call: impl FnOnce(&mut dyn Target, &str) -> Result<T, AttachError> + Send + 'static,
-    ) -> Result<T, AttachError> {
-        let name = device.to_owned();
-        let done = self.server.call(move |target| call(target, &name));
-        done.unwrap_or_else(|| {
-            Err(AttachError::Refused {
-                device: device.to_owned(),
-                reason: CommandError::Closing,
-            })
-        })
-    }
+/// The result of a command on a device after the server's end.
+fn closing<T>(device: &str) -> Result<T, AttachError> {
+    Err(AttachError::Refused {
+        device: device.to_owned(),
+        reason: CommandError::Closing,
+    })
 }
 
 impl Managed for Remote {
-    fn devices(&self) -> Vec<String> {
-        self.call(|target| target.devices()).unwrap_or_default()
+    pass! {
+        &self:
+        devices() -> Vec<String> = Vec::new();
+        status() -> Option<Status> = None;
+        status_of([array]) -> Option<Status> = None;
+        snapshot() -> Vec<ArraySnapshot> = Vec::new();
+        lowest_place([array] member: MemberIndex, block: BlockIndex)
+            -> Option<(String, MemberIndex, BlockIndex, u32)> = None;
+        is_working() -> bool = false;
+        in_sync_bytes() -> (u64, u64) = (0, 0);
+        scrub_progress() -> ScrubProgress = ScrubProgress::default();
+        rebuild_progress() -> Option<RebuildProgress> = None;
+        spares() -> Vec<SpareReport> = Vec::new();
+        incidents() -> Vec<Incident> = Vec::new();
+        lost() -> Vec<LostBytes> = Vec::new();
+        may_attach([device] wanted: PlaceWanted) -> Result<(), AttachError> = closing(device);
+        may_fail([device]) -> Result<(), AttachError> = closing(device);
+        may_leave([device]) -> Result<(), AttachError> = closing(device);
+        may_be_spare([device]) -> Result<Vec<TooSmall>, AttachError> = closing(device);
+        may_replace([old device]) -> Result<(), AttachError> = closing(device);
     }
 
-    fn status(&self) -> Option<Status> {
-        self.call(|target| target.status())?
-    }
-
-    fn status_of(&self, array: &str) -> Option<Status> {
-        let array = array.to_owned();
-        self.call(move |target| target.status_of(&array))?
-    }
-
-    fn snapshot(&self) -> Vec<ArraySnapshot> {
-        self.call(|target| target.snapshot()).unwrap_or_default()
+    pass! {
+        &mut self:
+        begin_scrub(scrub: Scrub) -> Result<(), CommandError> = Err(CommandError::Closing);
+        begin_scrub_below(scrub: Scrub)
+            -> Result<bool, CommandError> = Err(CommandError::Closing);
+        stop_job(name: &'static str) -> () = ();
+        attach([device] wanted: PlaceWanted, seen: Examined)
+            -> Result<(String, MemberIndex), AttachError> = closing(device);
+        bring_back([device]) -> Result<(String, MemberIndex), AttachError> = closing(device);
+        fail([device]) -> Result<PutOut, AttachError> = closing(device);
+        let_go([device]) -> Result<(String, MemberIndex), AttachError> = closing(device);
+        provide_spare([device]) -> Result<Option<Taken>, AttachError> = closing(device);
+        withdraw_spare([device]) -> bool = false;
+        replace([old device] seen: Examined)
+            -> Result<(String, MemberIndex), AttachError> = closing(device);
     }
 
     fn next_event(&mut self) -> Option<(String, Event)> {
@@ -355,16 +388,6 @@ impl Managed for Remote {
         }
     }
 
-    fn lowest_place(
-        &self,
-        array: &str,
-        member: MemberIndex,
-        block: BlockIndex,
-    ) -> Option<(String, MemberIndex, BlockIndex, u32)> {
-        let array = array.to_owned();
-        self.call(move |target| target.lowest_place(&array, member, block))?
-    }
-
     fn work(&mut self) -> bool {
         // The caller must still get the events of a job that ended since it last took events, so
         // return `false` one check later.
@@ -375,123 +398,11 @@ impl Managed for Remote {
     }
 
     fn has_ended(&self) -> bool {
-        self.call(|_| ()).is_none()
-    }
-
-    fn is_working(&self) -> bool {
-        self.call(|target| target.is_working()).unwrap_or(false)
-    }
-
-    fn in_sync_bytes(&self) -> (u64, u64) {
-        self.call(|target| target.in_sync_bytes()).unwrap_or((0, 0))
-    }
-
-    fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
-        let done = self.call(move |target| target.begin_scrub(scrub));
-        done.unwrap_or(Err(CommandError::Closing))
-    }
-
-    fn begin_scrub_below(&mut self, scrub: Scrub) -> Result<bool, CommandError> {
-        let done = self.call(move |target| target.begin_scrub_below(scrub));
-        done.unwrap_or(Err(CommandError::Closing))
-    }
-
-    fn stop_job(&mut self, name: &'static str) {
-        self.call(move |target| target.stop_job(name));
-    }
-
-    fn scrub_progress(&self) -> ScrubProgress {
-        self.call(|target| target.scrub_progress())
-            .unwrap_or_default()
-    }
-
-    fn may_attach(&self, device: &str, wanted: PlaceWanted) -> Result<(), AttachError> {
-        self.with(device, move |target, device| {
-            target.may_attach(device, wanted)
-        })
-    }
-
-    fn attach(
-        &mut self,
-        device: &str,
-        wanted: PlaceWanted,
-        seen: Examined,
-    ) -> Result<(String, MemberIndex), AttachError> {
-        self.with(device, move |target, device| {
-            target.attach(device, wanted, seen)
-        })
-    }
-
-    fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
-        self.with(device, |target, device| target.bring_back(device))
-    }
-
-    fn may_fail(&self, device: &str) -> Result<(), AttachError> {
-        self.with(device, |target, device| target.may_fail(device))
-    }
-
-    fn fail(&mut self, device: &str) -> Result<PutOut, AttachError> {
-        self.with(device, |target, device| target.fail(device))
-    }
-
-    fn let_go(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
-        self.with(device, |target, device| target.let_go(device))
-    }
-
-    fn provide_spare(&mut self, device: &str) -> Result<Option<Taken>, AttachError> {
-        self.with(device, |target, device| target.provide_spare(device))
-    }
-
-    fn withdraw_spare(&mut self, device: &str) -> bool {
-        self.with(device, |target, device| Ok(target.withdraw_spare(device)))
-            .unwrap_or(false)
-    }
-
-    fn may_leave(&self, device: &str) -> Result<(), AttachError> {
-        self.with(device, |target, device| target.may_leave(device))
-    }
-
-    fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
-        self.with(device, |target, device| target.may_be_spare(device))
-    }
-
-    fn spares(&self) -> Vec<SpareReport> {
-        self.call(|target| target.spares()).unwrap_or_default()
+        self.server.call(|_| ()).is_none()
     }
 
     fn spares_taken(&mut self) -> Vec<Taken> {
         std::mem::take(&mut self.taken)
-    }
-
-    fn incidents(&self) -> Vec<Incident> {
-        self.call(|target| target.incidents()).unwrap_or_default()
-    }
-
-    fn lost(&self) -> Vec<LostBytes> {
-        self.call(|target| target.lost()).unwrap_or_default()
-    }
-
-    fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {
-        let old = old.to_owned();
-        self.with(device, move |target, device| {
-            target.may_replace(&old, device)
-        })
-    }
-
-    fn replace(
-        &mut self,
-        old: &str,
-        device: &str,
-        seen: Examined,
-    ) -> Result<(String, MemberIndex), AttachError> {
-        let old = old.to_owned();
-        self.with(device, move |target, device| {
-            target.replace(&old, device, seen)
-        })
-    }
-
-    fn rebuild_progress(&self) -> Option<RebuildProgress> {
-        self.call(|target| target.rebuild_progress())?
     }
 
     /// The server closes the array.

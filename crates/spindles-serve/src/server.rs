@@ -8,7 +8,7 @@ use crate::numbers::{ClientNumbers, Served, ServerNumbers};
 use crate::paces::Paces;
 use crate::polling::Polling;
 use crate::server_handle::{
-    Exchange, ExportFacts, Message, ServerHandle, SharedFacts, description_of,
+    Call, Exchange, ExportFacts, Message, ServerHandle, SharedFacts, description_of,
 };
 use crate::stopper::Stopper;
 use crate::wake::{Ticker, Waker};
@@ -146,6 +146,8 @@ pub struct Server {
     /// Pending exchanges of the target, in order of arrival. Clients take no requests until the
     /// last one is done.
     exchanges: VecDeque<Exchange>,
+    /// Calls that other threads wait for.
+    calls: Vec<Call>,
 }
 
 impl Debug for Server {
@@ -203,6 +205,7 @@ impl Server {
             guards: Vec::new(),
             own_events: Vec::new(),
             exchanges: VecDeque::new(),
+            calls: Vec::new(),
         };
         Ok((server, handle))
     }
@@ -317,6 +320,7 @@ impl Server {
             }
             idle &= !self.serve_waiting();
             self.publish_events(&mut on_event);
+            self.make_calls();
             if self.stopper.is_stopping() {
                 if !ends {
                     (ends, idle) = (true, false);
@@ -367,6 +371,12 @@ impl Server {
             on_event(&event, &self.arrays);
             self.bus.publish(&event);
         }
+    }
+
+    /// Makes the calls of other threads, and forgets those that are done.
+    fn make_calls(&mut self) {
+        let target = self.export.target_mut();
+        self.calls.retain_mut(|call| !call(target));
     }
 
     /// Retries quiet connections, which may have become readable or writable.
@@ -529,7 +539,8 @@ impl Server {
                     Message::Call(call) => {
                         // A caller that finds a job ended must already have the events of its end.
                         self.publish_events(on_event);
-                        call(self.export.target_mut());
+                        self.calls.push(call);
+                        self.make_calls();
                     }
                     // The requester may be gone.
                     Message::Numbers(asked) => drop(asked.send(self.numbers())),

@@ -60,7 +60,7 @@ pub(crate) enum Message {
     Client(Box<dyn Client>),
     /// A process to watch.
     Guard(Guard),
-    /// A function to call with the target.
+    /// A function to call with the target, and after each turn until it returns true.
     Call(Call),
     /// A request for the server's counters.
     Numbers(Sender<ServerNumbers>),
@@ -68,8 +68,8 @@ pub(crate) enum Message {
     Exchange(Exchange),
 }
 
-/// A function to call with a target, on its thread.
-pub(crate) type Call = Box<dyn FnOnce(&mut dyn Target) + Send>;
+/// A function to call with a target, on its thread. Returns true once it is done.
+pub(crate) type Call = Box<dyn FnMut(&mut dyn Target) -> bool + Send>;
 
 /// Returns true if the target may be exchanged now.
 pub(crate) type Decide = Box<dyn FnOnce(&mut dyn Target) -> bool + Send>;
@@ -173,10 +173,19 @@ impl ServerHandle {
         &self,
         call: impl FnOnce(&mut dyn Target) -> T + Send + 'static,
     ) -> Option<T> {
+        let mut call = Some(call);
+        self.call_until(move |target| Some(call.take()?(target)))
+    }
+
+    /// Like `call`, but calls again after each turn of the server until there is a result.
+    pub(crate) fn call_until<T: Send + 'static>(
+        &self,
+        mut call: impl FnMut(&mut dyn Target) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
         let (done, result) = channel();
         let call: Call = Box::new(move |target| {
             // The caller may be gone.
-            drop(done.send(call(target)));
+            call(target).map(|result| done.send(result).ok()).is_some()
         });
         self.messages.send(Message::Call(call)).ok()?;
         self.stopper.wake();

@@ -17,6 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// A served device of 8 MiB.
 struct Served {
@@ -139,6 +140,39 @@ fn a_flush_is_answered_after_the_members_are_flushed() {
         ask(&mut flushes, 3, &[]);
         ask(&mut flushes, 5, &[]);
         assert_eq!(served.flushes(), count);
+    }
+}
+
+/// Without a timer: the turn that answers the flush makes the call again.
+#[test]
+fn a_call_is_repeated_until_it_has_a_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("socket");
+    let served = serve("nbd", &format!("unix:{}", socket.display())).expect("it listens");
+    let (result, results) = mpsc::channel();
+    let flushed_over = |count: u64| {
+        let (handle, result) = (served.handle.clone(), result.clone());
+        thread::spawn(move || {
+            let flushes = |target: &mut dyn Target| target.counters().total().flushes;
+            let over =
+                handle.call_until(move |target| Some(flushes(target)).filter(|it| *it > count));
+            result.send(over).expect("it is waited for");
+        })
+    };
+    let threads = [flushed_over(0), flushed_over(1)];
+    assert_eq!(served.flushes(), 0);
+    assert!(results.try_recv().is_err());
+    let mut stream = connect(&socket);
+    ask(&mut stream, 3, &[]);
+    ask(&mut stream, 5, &[]);
+    let limit = Duration::from_secs(60);
+    assert_eq!(results.recv_timeout(limit), Ok(Some(1)));
+    // The other one waits until the server ends.
+    assert!(results.try_recv().is_err());
+    drop((stream, served));
+    assert_eq!(results.recv_timeout(limit), Ok(None));
+    for thread in threads {
+        thread.join().expect("it ends");
     }
 }
 

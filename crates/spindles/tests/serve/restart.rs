@@ -5,7 +5,7 @@ use super::{MIB, array, serve};
 use crate::world::{Run, Running, World, has};
 use spindles_admin::assemble::{AssembleOptions, assemble};
 use spindles_admin::create::{CreateOptions, create};
-use spindles_admin::host::{Reopen, Reopened, Served as _};
+use spindles_admin::host::{Reopen, Served as _, Unchanged};
 use spindles_layout::Expression;
 use spindles_serve::{Handle, Server, ServerLimits};
 use std::process::Command;
@@ -165,7 +165,7 @@ fn an_array_reopens_as_it_was_after_a_failed_command() {
     };
     let failing: Reopen = Box::new(move |devices, _| {
         assert!(devices.contains(&brought.as_str()));
-        Reopened::AsBefore
+        Err(Unchanged)
     });
     handle.reopen(restructure, failing).expect("it was closed");
     let status = handle.managed().status().expect("it is served");
