@@ -2,6 +2,8 @@
 //! docs/guide/administration.md describes the format.
 
 use crate::left_behind::{self, Fleeting};
+use crate::listening::next_client;
+use crate::under_way::UnderWay;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -14,7 +16,7 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,8 +41,6 @@ const END_MAX: Duration = Duration::from_secs(10);
 const ANSWER_MAX: Duration = Duration::from_mins(1);
 /// Interval between two checks of a silent server.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A request: an operation on an array.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -154,58 +154,6 @@ impl Answers {
     }
 }
 
-/// The operations in progress.
-#[derive(Debug, Default)]
-struct UnderWay {
-    now: Mutex<Crowd>,
-    ends: Condvar,
-}
-
-/// Number of operations, and when one last began or ended.
-#[derive(Debug, Default)]
-struct Crowd {
-    count: usize,
-    changed: Option<Instant>,
-}
-
-impl UnderWay {
-    /// Waits for a free place for one more operation, and takes it. Returns false if no other
-    /// operation begins or ends for `WAIT_MAX`.
-    fn begin(&self) -> bool {
-        let end = |now: &Crowd| now.changed.map(|changed| changed + WAIT_MAX);
-        let mut now = self.lock();
-        while now.count >= OPERATIONS_MAX {
-            let left = end(&now).map(|end| end.saturating_duration_since(Instant::now()));
-            let left = left.unwrap_or_default();
-            if left.is_zero() {
-                return false;
-            }
-            let waited = self.ends.wait_timeout(now, left);
-            now = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        now.count += 1;
-        now.changed = Some(Instant::now());
-        true
-    }
-
-    fn end(&self) {
-        let mut now = self.lock();
-        now.count -= 1;
-        now.changed = Some(Instant::now());
-        self.ends.notify_all();
-    }
-
-    /// Waits until no operation is in progress, for at most `most`.
-    fn await_all(&self, most: Duration) {
-        let is_some = |now: &mut Crowd| now.count > 0;
-        drop(self.ends.wait_timeout_while(self.lock(), most, is_some));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Crowd> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The bound socket, before any request is accepted.
 #[derive(Debug)]
 pub struct Control {
@@ -247,7 +195,7 @@ impl Control {
         Ok(Self {
             listener: listener?,
             path: Fleeting(path.to_owned()),
-            under_way: Arc::default(),
+            under_way: UnderWay::new(OPERATIONS_MAX),
         })
     }
 
@@ -288,11 +236,8 @@ impl OpenControl {
 
 fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Handler>) {
     loop {
-        let Ok((stream, _)) = listener.accept() else {
-            thread::sleep(PAUSE);
-            continue;
-        };
-        if !under_way.begin() {
+        let (stream, _) = next_client(|| listener.accept());
+        if !under_way.begin(WAIT_MAX) {
             // Closing a socket with unread data discards the answer, so read the request first.
             let heard = stream.set_nonblocking(true);
             drop((&stream).read(&mut vec![0; 64 << 10]));
@@ -301,16 +246,11 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
             handler(Err(BadRequest::Busy), &Answers::to(stream));
             continue;
         }
-        let (counted, handler) = (Arc::clone(under_way), Arc::clone(handler));
+        let handler = Arc::clone(handler);
         let thread = thread::Builder::new().name("spindles-command".to_owned());
-        let begun = thread.spawn(move || {
-            // Ignore clients that do not speak the protocol.
-            drop(answer(&stream, &*handler));
-            counted.end();
-        });
-        if begun.is_err() {
-            under_way.end();
-        }
+        // Ignore clients that do not speak the protocol.
+        let work = move || drop(answer(&stream, &*handler));
+        drop(under_way.spawn(thread, work));
     }
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::process::Child;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A process file descriptor, which becomes readable when the process ends.
 #[derive(Clone, Debug)]
@@ -32,12 +33,23 @@ impl Guard {
 
     /// Returns the message if the process has ended.
     pub(crate) fn loss(&self) -> Option<String> {
-        let mut polled = [PollFd::new(&*self.process, PollFlags::IN)];
-        let ready = poll(&mut polled, Some(&Timespec::default()));
-        ready
-            .is_ok_and(|ready| ready > 0)
+        let has_ended = is_readable(&self.process, Duration::ZERO);
+        has_ended
+            .is_ok_and(|ended| ended)
             .then(|| self.loss.clone())
     }
+}
+
+/// Waits until a child process ends, for at most `most`. Returns true if it has ended.
+pub(crate) fn ends_within(child: &Child, most: Duration) -> io::Result<bool> {
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    is_readable(&process, most)
+}
+
+fn is_readable(descriptor: &OwnedFd, most: Duration) -> io::Result<bool> {
+    let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
+    let most = Timespec::try_from(most).map_err(io::Error::other)?;
+    Ok(poll(&mut polled, Some(&most))? > 0)
 }
 
 #[cfg(test)]

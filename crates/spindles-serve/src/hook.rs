@@ -2,6 +2,7 @@
 //! one run at a time, on its own thread, so that the server never waits for it.
 
 use crate::alarms::{Alarm, AlarmKind};
+use crate::guard::ends_within;
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
 use spindles_block::counted;
@@ -21,8 +22,6 @@ const WAITING_MAX: usize = 256;
 /// Longest run of the program. Once serving has ended, all waiting alarms together have this long;
 /// the rest is dropped and reported.
 const RUN_MAX: Duration = Duration::from_secs(30);
-/// Interval between two checks for the end of the program.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Environment variables of the program.
 const VARIABLES: [&str; 6] = [
@@ -179,9 +178,11 @@ struct Limits {
 }
 
 impl Limits {
-    /// Returns true if a run that began then must end.
-    fn is_over(&self, begun: Instant) -> bool {
-        begun.elapsed() > self.run_max || self.are_over()
+    /// Returns how long a run that begins now may take.
+    fn of_run(&self) -> Duration {
+        let ends = self.ends.get();
+        let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+        left.map_or(self.run_max, |left| left.min(self.run_max))
     }
 
     /// Returns true if all runs must end, and none may begin.
@@ -241,14 +242,12 @@ fn run(program: &OsString, words: &Words, limits: &Limits) -> Result<(), String>
     let mut child = command
         .spawn()
         .map_err(|error| format!("can't be run: {error}"))?;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("failed for {}: {status}", event.display())),
-            Ok(None) if limits.is_over(begun) => break,
-            Ok(None) => thread::sleep(LOOK_INTERVAL),
-            Err(error) => return Err(format!("is lost: {error}")),
-        }
+    let ended = ends_within(&child, limits.of_run()).and_then(|_| child.try_wait());
+    match ended {
+        Ok(Some(status)) if status.success() => return Ok(()),
+        Ok(Some(status)) => return Err(format!("failed for {}: {status}", event.display())),
+        Ok(None) => {}
+        Err(error) => return Err(format!("is lost: {error}")),
     }
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     // The program may have just ended.

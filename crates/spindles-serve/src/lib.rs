@@ -30,6 +30,7 @@ mod server;
 mod server_handle;
 mod stopper;
 mod transports;
+mod under_way;
 mod wake;
 
 pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Remedy, Watch, state_line};

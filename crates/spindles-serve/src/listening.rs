@@ -1,9 +1,24 @@
-//! Messages for failed listening sockets.
+//! Accepts clients, and explains why a socket can't listen.
 
 use spindles_device::sockets::listens;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Pause after a failed accept.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts the next client. Failures, such as too many open files, have no event for their end.
+pub(crate) fn next_client<C>(accept: impl Fn() -> io::Result<C>) -> C {
+    loop {
+        match accept() {
+            Ok(client) => return client,
+            Err(_) => sleep(PAUSE),
+        }
+    }
+}
 
 /// Explains why listening on a port failed, and how to fix it.
 pub(crate) fn port_failed(address: SocketAddr, error: &io::Error) -> String {

@@ -4,13 +4,13 @@ use super::address;
 use super::metric::Facts;
 use super::page::{MEDIA_TYPE, page};
 use super::rows::{HISTOGRAMS, METRICS};
-use crate::listening::port_failed;
+use crate::listening::{next_client, port_failed};
 use crate::server_handle::ServerHandle;
 use crate::transports::ListenerError;
+use crate::under_way::UnderWay;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,6 @@ const ASKS_MAX: usize = 8;
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// Time limit for a client to send its request, and again to read the response.
 const ASK_MAX: Duration = Duration::from_secs(5);
-/// Pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the metrics page over HTTP.
 #[derive(Debug)]
@@ -70,26 +68,17 @@ impl MetricsServer {
 }
 
 fn accept(listener: &TcpListener, servers: &Arc<[ServerHandle]>) {
-    let under_way: Arc<AtomicUsize> = Arc::default();
+    let under_way = UnderWay::new(ASKS_MAX);
     loop {
-        let Ok((stream, _)) = listener.accept() else {
-            thread::sleep(PAUSE);
-            continue;
-        };
-        if under_way.load(Ordering::SeqCst) >= ASKS_MAX {
+        let (stream, _) = next_client(|| listener.accept());
+        if !under_way.begin(Duration::ZERO) {
             continue; // Dropping the stream closes it.
         }
-        under_way.fetch_add(1, Ordering::SeqCst);
-        let (counted, servers) = (Arc::clone(&under_way), Arc::clone(servers));
+        let servers = Arc::clone(servers);
         let thread = thread::Builder::new().name("spindles-metrics".to_owned());
-        let begun = thread.spawn(move || {
-            // Ignore clients that disconnect.
-            drop(answer(stream, &servers));
-            counted.fetch_sub(1, Ordering::SeqCst);
-        });
-        if begun.is_err() {
-            under_way.fetch_sub(1, Ordering::SeqCst);
-        }
+        // Ignore clients that disconnect.
+        let work = move || drop(answer(stream, &servers));
+        drop(under_way.spawn(thread, work));
     }
 }
 

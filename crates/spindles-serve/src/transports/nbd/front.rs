@@ -6,9 +6,10 @@ use super::connection::{Connection, PAYLOAD_BYTES_MAX};
 use super::socket::{self, Socket, Stream};
 use crate::certificates::Certificates;
 use crate::left_behind::Fleeting;
-use crate::listening::{path_failed, port_failed};
+use crate::listening::{next_client, path_failed, port_failed};
 use crate::server_handle::{ExportFacts, ServerHandle};
 use crate::transports::{Listener, ListenerOptions};
+use crate::under_way::UnderWay;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use spindles_device::tls::{explain, explain_io};
@@ -17,7 +18,6 @@ use spindles_nbd::{TransmissionFlags, Violation, handshake};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,8 +29,6 @@ const HANDSHAKES_MAX: usize = 64;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Shortest interval between two log lines about refused clients: strangers must not fill the log.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
-/// Pause after a failed accept, for example if the process has too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// An error of a listening socket.
 #[derive(Debug, Error)]
@@ -164,27 +162,14 @@ impl Refused {
 }
 
 fn accept(listener: &socket::Listener, gate: &Arc<Gate>) {
-    let under_way = Arc::new(AtomicUsize::new(0));
+    let under_way = UnderWay::new(HANDSHAKES_MAX);
     loop {
-        if under_way.load(Ordering::Acquire) >= HANDSHAKES_MAX {
-            thread::sleep(PAUSE);
-            continue;
-        }
-        let Ok(stream) = listener.accept() else {
-            thread::sleep(PAUSE);
-            continue;
-        };
-        under_way.fetch_add(1, Ordering::AcqRel);
-        let (gate, counted) = (Arc::clone(gate), Arc::clone(&under_way));
+        while !under_way.begin(HANDSHAKE_MAX) {}
+        let stream = next_client(|| listener.accept());
+        let gate = Arc::clone(gate);
         let thread = thread::Builder::new().name("spindles-hand".to_owned());
-        let begun = thread.stack_size(256 << 10).spawn(move || {
-            join(stream, &gate);
-            counted.fetch_sub(1, Ordering::AcqRel);
-        });
-        if begun.is_err() {
-            under_way.fetch_sub(1, Ordering::AcqRel);
-            thread::sleep(PAUSE);
-        }
+        // A client for which no thread starts is disconnected.
+        drop(under_way.spawn(thread.stack_size(256 << 10), move || join(stream, &gate)));
     }
 }
 
