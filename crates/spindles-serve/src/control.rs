@@ -7,6 +7,7 @@ use crate::under_way::UnderWay;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::process::umask;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use spindles_device::sockets::{connect_to, is_full, is_stopped, process_behind};
@@ -20,7 +21,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The version of the protocol. It grows when an operation or a field changes its meaning.
+/// The version of the protocol. It grows when an operation or a field changes its meaning, or when a
+/// document gets a field that is always there.
 pub const VERSION: u32 = 2;
 /// Most operations in progress at once; further ones wait.
 pub const OPERATIONS_MAX: usize = 32;
@@ -44,15 +46,15 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A request: an operation on an array.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Request {
+pub struct Request<O> {
     /// The version of the protocol.
     pub version: u32,
     /// The UUID of the array.
     pub array: String,
     /// The operation.
-    pub operation: Value,
+    pub operation: O,
     /// The command line for the server's log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// True if the client gives up on a silent server, and wants signs of life.
     #[serde(default)]
@@ -75,23 +77,35 @@ pub enum BadRequest {
 }
 
 /// The result of an operation.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Report {
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Report<D> {
     /// The exit status.
     pub status: u8,
     /// The error that ended it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The device that was not found, if that is the error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
     /// Its values, in the form of `--json`.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub document: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub document: Option<D>,
 }
 
-/// An answer to a request.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+impl<D> Report<D> {
+    /// Converts the values.
+    pub fn map<T>(self, convert: impl FnOnce(D) -> T) -> Report<T> {
+        Report {
+            status: self.status,
+            error: self.error,
+            absent: self.absent,
+            document: self.document.map(convert),
+        }
+    }
+}
+
+/// An answer before the report of an operation.
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
     /// A part of the result, for people.
@@ -118,8 +132,14 @@ pub enum Answer {
         /// Always true.
         alive: bool,
     },
-    /// The end of the operation.
-    End(Report),
+}
+
+/// A line of a server.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line<D> {
+    Answer(Answer),
+    End(Report<D>),
 }
 
 /// The answers to a client. Answers to a disconnected client are dropped.
@@ -137,9 +157,9 @@ impl Answers {
         }
     }
 
-    /// Sends an answer.
-    pub fn send(&self, answer: &Answer) {
-        let mut line = serde_json::to_vec(answer).expect("an answer has only texts as keys");
+    /// Sends an [`Answer`], or the [`Report`].
+    pub fn send(&self, line: &impl Serialize) {
+        let mut line = serde_json::to_vec(line).expect("documents have strings as keys");
         line.push(b'\n');
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if stream.write_all(&line).is_err() {
@@ -178,7 +198,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 }
 
 /// Performs an operation, or refuses a client.
-pub type Handler = dyn Fn(Result<Request, BadRequest>, &Answers) + Send + Sync;
+pub type Handler<O> = dyn Fn(Result<Request<O>, BadRequest>, &Answers) + Send + Sync;
 
 impl Control {
     /// Creates a socket that only its owner can connect to. Replaces one left behind by an earlier
@@ -210,7 +230,10 @@ impl Control {
     /// # Errors
     ///
     /// The thread can't be started.
-    pub fn open(self, handler: Arc<Handler>) -> io::Result<OpenControl> {
+    pub fn open<O: DeserializeOwned + 'static>(
+        self,
+        handler: Arc<Handler<O>>,
+    ) -> io::Result<OpenControl> {
         let thread = thread::Builder::new().name("spindles-control".to_owned());
         let (listener, under_way) = (self.listener, Arc::clone(&self.under_way));
         thread.spawn(move || accept(&listener, &under_way, &handler))?;
@@ -234,7 +257,11 @@ impl OpenControl {
     }
 }
 
-fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Handler>) {
+fn accept<O: DeserializeOwned + 'static>(
+    listener: &UnixListener,
+    under_way: &Arc<UnderWay>,
+    handler: &Arc<Handler<O>>,
+) {
     loop {
         let (stream, _) = next_client(|| listener.accept());
         if !under_way.begin(WAIT_MAX) {
@@ -254,7 +281,7 @@ fn accept(listener: &UnixListener, under_way: &Arc<UnderWay>, handler: &Arc<Hand
     }
 }
 
-fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
+fn answer<O: DeserializeOwned>(stream: &UnixStream, handler: &Handler<O>) -> io::Result<()> {
     stream.set_read_timeout(Some(SEND_MAX))?;
     stream.set_write_timeout(Some(SEND_MAX))?;
     let mut lines = BufReader::new(stream.try_clone()?);
@@ -287,7 +314,7 @@ fn answer(stream: &UnixStream, handler: &Handler) -> io::Result<()> {
 }
 
 /// Parses the line of a client.
-fn parse(line: &[u8]) -> Result<Request, BadRequest> {
+fn parse<O: DeserializeOwned>(line: &[u8]) -> Result<Request<O>, BadRequest> {
     if line.len() as u64 > REQUEST_BYTES_MAX {
         return Err(BadRequest::TooLong);
     }
@@ -420,7 +447,7 @@ impl Asked {
     /// # Errors
     ///
     /// A system call failed, or the server does not answer ([`Silent`]).
-    pub fn ask(path: &Path, request: &Request) -> io::Result<Option<Self>> {
+    pub fn ask(path: &Path, request: &Request<impl Serialize>) -> io::Result<Option<Self>> {
         let gone = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
         let mut stream = match connect_to(path) {
             Ok(stream) => stream,
@@ -472,24 +499,30 @@ impl Asked {
         })
     }
 
-    /// Returns the next answer; `None` if the server closed the connection.
+    /// Passes the answers to `show` until the report; `None` if the server closed the connection
+    /// before.
     ///
     /// # Errors
     ///
-    /// The system call failed, the answer is invalid, or the server does not answer ([`Silent`]).
-    pub fn next_answer(&mut self) -> io::Result<Option<Answer>> {
+    /// The system call failed, a line is invalid, or the server does not answer ([`Silent`]).
+    pub fn report<D: DeserializeOwned>(
+        mut self,
+        mut show: impl FnMut(Answer),
+    ) -> io::Result<Option<Report<D>>> {
         loop {
             self.line.clear();
             self.read_line()?;
             if self.line.is_empty() {
                 return Ok(None);
             }
-            let answer = serde_json::from_slice(&self.line)?;
-            if !matches!(answer, Answer::Alive { .. }) {
-                self.answered = Instant::now();
-                return Ok(Some(answer));
+            match serde_json::from_slice(&self.line)? {
+                Line::Answer(Answer::Alive { .. }) => self.check_end()?,
+                Line::Answer(answer) => {
+                    self.answered = Instant::now();
+                    show(answer);
+                }
+                Line::End(report) => return Ok(Some(report)),
             }
-            self.check_end()?;
         }
     }
 

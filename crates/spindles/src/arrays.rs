@@ -11,7 +11,6 @@ use spindles_admin::assemble::ArrayReport;
 use spindles_admin::host::{Host, check_one_array, report_of};
 use spindles_admin::scan::{self, FoundArray, Given, ScanError};
 use spindles_admin::spare::Taken;
-use spindles_admin::survey::Health;
 use spindles_array::Incident;
 use spindles_block::{RoundedSize, SizeBytes, counted};
 use spindles_device::identity::absolute;
@@ -547,33 +546,6 @@ pub(crate) fn more_places(places: usize) -> Option<String> {
         "and {}: --json names all",
         counted(more, "more place")
     ))
-}
-
-/// The state of an array of which too few devices are readable.
-pub(crate) const UNKNOWN: &str = "unknown";
-
-/// `healthy`, `degraded`, `failed` or `unknown`.
-pub(crate) fn state(report: &ArrayReport) -> &'static str {
-    health(report.health())
-}
-
-/// Returns the word for a health, also for that of several arrays.
-pub(crate) fn health(health: Health) -> &'static str {
-    match health {
-        Health::Healthy => "healthy",
-        Health::Unknown => UNKNOWN,
-        Health::Degraded => "degraded",
-        Health::Failed => "failed",
-    }
-}
-
-/// The exit status of `status` for an array. An unknown state is no fault of the array.
-pub(crate) fn exit_status(health: Health) -> u8 {
-    match health {
-        Health::Healthy | Health::Unknown => 0,
-        Health::Degraded => 3,
-        Health::Failed => 4,
-    }
 }
 
 /// How long something takes, roughly: `40 s`, `3 min`, `5 h`, `2 days`.

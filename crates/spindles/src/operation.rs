@@ -34,13 +34,11 @@ pub(crate) enum Operation {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Add {
     pub device: String,
-    #[serde(default)]
     pub member: Option<u8>,
     #[serde(default)]
     pub force: bool,
     #[serde(default)]
     pub degraded: bool,
-    #[serde(default)]
     pub job_rate: Option<u64>,
 }
 
@@ -128,7 +126,6 @@ pub(crate) struct Replace {
     pub force: bool,
     #[serde(default)]
     pub degraded: bool,
-    #[serde(default)]
     pub job_rate: Option<u64>,
 }
 

@@ -1,50 +1,87 @@
 //! Performs operations: here, or by the server that has the array open.
 
 use crate::arrays::Found;
+use crate::documents::{self, changes, scrub, status, tools};
 use crate::failure::{self, Answer, Failed, STATUS_DONE};
-use crate::operation::{Devices, Operation};
+use crate::operation::{self, Operation};
 use crate::ui::Ui;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
 use spindles_admin::assemble::{AssembleOptions, EngineOptions};
 use spindles_admin::scan::Given;
 use spindles_serve::control::Report;
 
+/// An operation, with the values that it returns.
+pub(crate) trait Returns: Into<Operation> {
+    /// The values, as `--json` prints them.
+    type Document: DeserializeOwned + Serialize;
+}
+
 /// An operation that its command implements.
-pub(crate) trait Perform {
+pub(crate) trait Perform: Returns {
     /// Performs it on the array that this process has open, or on the devices of `given`.
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome>;
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<Self::Document>>;
 }
 
-impl Perform for Operation {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
-        match self {
-            Self::Add(operation) => operation.perform(given, ui),
-            Self::ClearErrors(operation) => operation.perform(given, ui),
-            Self::Devices(operation) => operation.perform(given, ui),
-            Self::Fail(operation) => operation.perform(given, ui),
-            Self::Grow(operation) => operation.perform(given, ui),
-            Self::GrowAbort(operation) => operation.perform(given, ui),
-            Self::JournalAdd(operation) => operation.perform(given, ui),
-            Self::JournalRemove(operation) => operation.perform(given, ui),
-            Self::Rebuild(operation) => operation.perform(given, ui),
-            Self::Remove(operation) => operation.perform(given, ui),
-            Self::Rename(operation) => operation.perform(given, ui),
-            Self::Replace(operation) => operation.perform(given, ui),
-            Self::Resync(operation) => operation.perform(given, ui),
-            Self::Scrub(operation) => operation.perform(given, ui),
-            Self::Set(operation) => operation.perform(given, ui),
-            Self::SpareAdd(operation) => operation.perform(given, ui),
-            Self::SpareRemove(operation) => operation.perform(given, ui),
-            Self::Status(operation) => operation.perform(given, ui),
-            Self::Stop(operation) => operation.perform(given, ui),
+/// Says which values each operation returns.
+macro_rules! returns {
+    ($($operation:ident => $document:ty,)*) => {
+        /// The values of any operation.
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        pub(crate) enum Document {
+            $($operation($document),)*
         }
-    }
+
+        $(
+            impl From<operation::$operation> for Operation {
+                fn from(operation: operation::$operation) -> Self {
+                    Self::$operation(operation)
+                }
+            }
+
+            impl Returns for operation::$operation {
+                type Document = $document;
+            }
+        )*
+
+        /// Performs an operation of another process.
+        pub(crate) fn perform(operation: &Operation, given: &Given, ui: &Ui) -> Report<Document> {
+            match operation {
+                $(Operation::$operation(operation) => {
+                    report(operation.perform(given, ui)).map(Document::$operation)
+                })*
+            }
+        }
+    };
 }
 
-impl Perform for Devices {
-    fn perform(&self, given: &Given, _: &Ui) -> anyhow::Result<Outcome> {
-        Ok(Outcome::of(&json!({ "devices": given.devices })))
+returns! {
+    Add => changes::Added,
+    ClearErrors => status::ClearedAll,
+    Devices => documents::Devices,
+    Fail => changes::Failed,
+    Grow => changes::Grown,
+    GrowAbort => changes::GrowthAborted,
+    JournalAdd => changes::JournalAdded,
+    JournalRemove => changes::JournalRemoved,
+    Rebuild => changes::RebuildResult,
+    Remove => changes::Released,
+    Rename => changes::Renamed,
+    Replace => changes::Replaced,
+    Resync => changes::Resynced,
+    Scrub => scrub::Scrubbed,
+    Set => changes::Settings,
+    SpareAdd => changes::SparesAdded,
+    SpareRemove => changes::SparesRemoved,
+    Status => status::Status<status::Arrays>,
+    Stop => tools::Stopped,
+}
+
+impl Perform for operation::Devices {
+    fn perform(&self, given: &Given, _: &Ui) -> anyhow::Result<Outcome<documents::Devices>> {
+        let devices = given.devices.clone();
+        Ok(Outcome::of(documents::Devices { devices }))
     }
 }
 
@@ -53,9 +90,13 @@ impl Perform for Devices {
 /// # Errors
 ///
 /// It failed, or the server does not answer.
-pub(crate) fn run(operation: &Operation, found: &Found, ui: &Ui) -> anyhow::Result<Value> {
+pub(crate) fn run<O: Perform>(
+    operation: O,
+    found: &Found,
+    ui: &Ui,
+) -> anyhow::Result<Option<O::Document>> {
     let report = match &found.server {
-        Some(server) => server.perform(operation, ui)?,
+        Some(server) => server.perform(&operation.into(), ui)?,
         None => report(operation.perform(&found.given, ui)),
     };
     finish(report, ui)
@@ -63,15 +104,14 @@ pub(crate) fn run(operation: &Operation, found: &Found, ui: &Ui) -> anyhow::Resu
 
 /// The values that an operation returns, and how it ended.
 #[derive(Debug)]
-pub(crate) struct Outcome {
-    document: Value,
+pub(crate) struct Outcome<D> {
+    document: D,
     end: anyhow::Result<()>,
 }
 
-impl Outcome {
-    /// Returns these values, as `--json` prints them, of an operation that succeeded.
-    pub(crate) fn of(document: &impl Serialize) -> Self {
-        let document = serde_json::to_value(document).expect("documents have strings as keys");
+impl<D> Outcome<D> {
+    /// Returns the values of an operation that succeeded.
+    pub(crate) const fn of(document: D) -> Self {
         let end = Ok(());
         Self { document, end }
     }
@@ -83,23 +123,29 @@ impl Outcome {
 }
 
 /// Makes the report of an operation.
-pub(crate) fn report(outcome: anyhow::Result<Outcome>) -> Report {
-    let outcome = outcome.unwrap_or_else(|error| Outcome::of(&Value::Null).ending(Err(error)));
-    let mut report = Report {
-        document: outcome.document,
-        ..Report::default()
+pub(crate) fn report<D>(outcome: anyhow::Result<Outcome<D>>) -> Report<D> {
+    let (document, end) = match outcome {
+        Ok(outcome) => (Some(outcome.document), outcome.end),
+        Err(error) => (None, Err(error)),
     };
-    let Err(error) = outcome.end else {
-        return report;
+    let (status, error, absent) = match end {
+        Ok(()) => (STATUS_DONE, None, None),
+        Err(error) => {
+            if let Some(Answer(status)) = error.downcast_ref() {
+                (*status, None, None)
+            } else {
+                let (status, text) = failure::describe(&error);
+                let absent = failure::absent_device(&error).map(str::to_owned);
+                (status, Some(text), absent)
+            }
+        }
     };
-    if let Some(Answer(status)) = error.downcast_ref() {
-        report.status = *status;
-    } else {
-        let (status, text) = failure::describe(&error);
-        (report.status, report.error) = (status, Some(text));
-        report.absent = failure::absent_device(&error).map(str::to_owned);
+    Report {
+        status,
+        error,
+        absent,
+        document,
     }
-    report
 }
 
 /// Prints the values of a report, and returns them.
@@ -107,9 +153,9 @@ pub(crate) fn report(outcome: anyhow::Result<Outcome>) -> Report {
 /// # Errors
 ///
 /// The operation failed.
-pub(crate) fn finish(report: Report, ui: &Ui) -> anyhow::Result<Value> {
-    if !report.document.is_null() {
-        ui.json(&report.document);
+pub(crate) fn finish<D: Serialize>(report: Report<D>, ui: &Ui) -> anyhow::Result<Option<D>> {
+    if let Some(document) = &report.document {
+        ui.json(document);
     }
     match (report.error, report.status) {
         (None, STATUS_DONE) => Ok(report.document),

@@ -1,16 +1,16 @@
 //! A table of all arrays, found on devices or served.
 
 use crate::arrays;
+use crate::documents::array::{Array, State};
 use crate::documents::status::{self as documents, ServedBy};
 use crate::failure::STATUS_FAILED;
 use crate::served;
 use crate::ui::Ui;
 use crate::words;
-use serde_json::Value;
 use spindles_admin::assemble::ArrayReport;
 use spindles_admin::host::report_of;
 use spindles_admin::scan::{self, FoundArray};
-use spindles_admin::survey::{Health, Server, server_of};
+use spindles_admin::survey::{Server, server_of};
 use spindles_serve::control::Silent;
 
 /// An array in the list.
@@ -25,31 +25,29 @@ struct Listed {
     service: Service,
 }
 
-/// An array in short. `None` if its server reports no such fact.
+/// An array in short.
 struct Summary {
-    level: Option<String>,
-    bytes: Option<u64>,
-    state: Option<String>,
+    level: String,
+    bytes: u64,
+    state: State,
 }
 
 impl From<&ArrayReport> for Summary {
     fn from(report: &ArrayReport) -> Self {
         Self {
-            level: Some(report.level.name.to_owned()),
-            bytes: Some(report.bytes),
-            state: Some(arrays::state(report).to_owned()),
+            level: report.level.name.to_owned(),
+            bytes: report.bytes,
+            state: State::from(report.health()),
         }
     }
 }
 
-impl From<&Value> for Summary {
-    /// Takes it from the `status` of a server.
-    fn from(status: &Value) -> Self {
-        let text = |key: &str| status[key].as_str().map(str::to_owned);
+impl From<Array> for Summary {
+    fn from(array: Array) -> Self {
         Self {
-            level: text("level"),
-            bytes: status["bytes"].as_u64(),
-            state: text("state"),
+            level: array.level,
+            bytes: array.bytes,
+            state: array.state,
         }
     }
 }
@@ -91,9 +89,9 @@ impl Listed {
 
     /// Lists an array of a server.
     fn served(array: served::Known) -> Self {
-        let addresses = array.addresses();
-        let status = match array.status {
-            Ok(status) => status,
+        let addresses = array.addresses().to_owned();
+        let array = match array.status {
+            Ok(status) => status.array,
             Err(why) => {
                 let summary = Err(why.to_string());
                 return Self {
@@ -107,58 +105,49 @@ impl Listed {
             }
         };
         Self {
-            name: status["name"].as_str().unwrap_or(&array.uuid).to_owned(),
-            uuid: array.uuid,
+            name: array.name.clone(),
+            uuid: array.uuid.clone(),
             devices: Vec::new(),
             is_hidden: false,
             service: Service::At(addresses),
-            summary: Ok(Summary::from(&status)),
+            summary: Ok(Summary::from(array)),
         }
     }
 
     /// Its state; `None` if the devices make no array.
-    fn state(&self) -> Option<&str> {
-        match &self.summary {
-            Ok(summary) => {
-                let state = summary.state.as_deref()?;
-                // Members that are missing here may be open in the silent server.
-                let is_known = !matches!(self.service, Service::Silent(_))
-                    || state == arrays::health(Health::Healthy);
-                Some(if is_known { state } else { arrays::UNKNOWN })
+    fn state(&self) -> Option<State> {
+        match (&self.summary, &self.service) {
+            // Members that are missing here may be open in the silent server.
+            (Ok(summary), Service::Silent(_)) if summary.state != State::Healthy => {
+                Some(State::Unknown)
             }
-            Err(_) => self.is_hidden.then_some(arrays::UNKNOWN),
+            (Ok(summary), _) => Some(summary.state),
+            (Err(_), _) => self.is_hidden.then_some(State::Unknown),
         }
     }
 
     /// The exit status that `status` would have for this array.
     fn status(&self) -> u8 {
-        let healths = [
-            Health::Healthy,
-            Health::Unknown,
-            Health::Degraded,
-            Health::Failed,
-        ];
-        let is_it = |health: &&Health| Some(arrays::health(**health)) == self.state();
-        let health = healths.iter().find(is_it);
-        health.map_or(STATUS_FAILED, |health| arrays::exit_status(*health))
+        self.state().map_or(STATUS_FAILED, State::exit_status)
     }
 
     /// A row of the table. `several` is set if several arrays have that name.
     fn row(&self, several: bool) -> Vec<String> {
         let summary = self.summary.as_ref().ok();
-        let level = summary.and_then(|summary| summary.level.clone());
-        let bytes = summary.and_then(|summary| summary.bytes);
         vec![
             if several {
                 format!("{} ({})", self.name, self.uuid)
             } else {
                 self.name.clone()
             },
-            level.unwrap_or_else(|| "-".to_owned()),
-            bytes.map_or_else(|| "-".to_owned(), |bytes| arrays::size(bytes).to_string()),
+            summary.map_or_else(|| "-".to_owned(), |summary| summary.level.clone()),
+            summary.map_or_else(
+                || "-".to_owned(),
+                |summary| arrays::size(summary.bytes).to_string(),
+            ),
             match self.state() {
-                None | Some(arrays::UNKNOWN) => "not known".to_owned(),
-                Some(state) => state.to_owned(),
+                None | Some(State::Unknown) => "not known".to_owned(),
+                Some(state) => state.to_string(),
             },
             match &self.service {
                 Service::Not => "no".to_owned(),
@@ -178,8 +167,8 @@ impl Listed {
             name: &self.name,
             uuid: &self.uuid,
             devices: &self.devices,
-            level: summary.and_then(|summary| summary.level.as_deref()),
-            bytes: summary.and_then(|summary| summary.bytes),
+            level: summary.map(|summary| &*summary.level),
+            bytes: summary.map(|summary| summary.bytes),
             state: self.state(),
             served: match &self.service {
                 Service::Not => None,

@@ -1,11 +1,14 @@
 //! Operations on a served array: the server performs them, and the process that was started prints
 //! their results.
 
+use crate::documents::Devices as DeviceList;
+use crate::documents::array::Array;
+use crate::documents::status::Status as StatusDocument;
 use crate::interrupt;
 use crate::operation::{Devices, Operation, Status};
 use crate::ui::Ui;
 use anyhow::Context as _;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use spindles_admin::scan::{FoundArray, lines, shell_word};
 use spindles_device::notice;
 use spindles_device::sockets::{connect_to, is_full, listens};
@@ -102,8 +105,8 @@ pub(crate) fn by_root(socket: &Path) -> String {
 pub(crate) struct Known {
     /// Its UUID.
     pub(crate) uuid: String,
-    /// Its status as JSON, from its server.
-    pub(crate) status: Result<Value, Unanswered>,
+    /// Its status, from its server.
+    pub(crate) status: Result<StatusDocument<Array>, Unanswered>,
 }
 
 /// A server that does not report the state of its array.
@@ -126,11 +129,13 @@ impl fmt::Display for Unanswered {
 
 impl Known {
     /// Addresses for clients.
-    pub(crate) fn addresses(&self) -> Vec<String> {
-        let status = self.status.as_ref().ok();
-        let addresses = status.and_then(|status| status["served"]["addresses"].as_array());
-        let addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
-        addresses.map(str::to_owned).collect()
+    pub(crate) fn addresses(&self) -> &[String] {
+        let server = self
+            .status
+            .as_ref()
+            .ok()
+            .and_then(|status| status.served.as_ref());
+        server.map_or(&[], |server| &server.addresses)
     }
 }
 
@@ -138,18 +143,17 @@ impl Known {
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let uuid = &self.uuid;
-        let status = match &self.status {
-            Ok(status) => status,
+        let array = match &self.status {
+            Ok(status) => &status.array,
             Err(why) => {
                 let name = why.name.as_ref();
                 let name = name.map_or_else(String::new, |name| format!("'{name}' "));
                 return write!(f, "{name}{uuid}: {why}");
             }
         };
-        let name = status["name"].as_str().unwrap_or_default();
         let (mut devices, addresses) = (Vec::new(), self.addresses());
-        add_devices(status, &mut devices);
-        write!(f, "'{name}' ({uuid}: {})", devices.join(", "))?;
+        add_devices(array, &mut devices);
+        write!(f, "'{}' ({uuid}: {})", array.name, devices.join(", "))?;
         if !addresses.is_empty() {
             write!(f, ", at {}", addresses.join(" and "))?;
         }
@@ -157,11 +161,13 @@ impl fmt::Display for Known {
     }
 }
 
-/// Adds the devices of an array, and of those inside it, from its status.
-fn add_devices<'a>(status: &'a Value, devices: &mut Vec<&'a str>) {
-    for member in status["members"].as_array().into_iter().flatten() {
-        devices.extend(member["device"].as_str());
-        add_devices(&member["array"], devices);
+/// Adds the devices of an array, and of those inside it.
+fn add_devices<'a>(array: &'a Array, devices: &mut Vec<&'a str>) {
+    for member in &array.members {
+        devices.extend(member.device.as_deref());
+        if let Some(inner) = &member.array {
+            add_devices(inner, devices);
+        }
     }
 }
 
@@ -194,15 +200,14 @@ pub(crate) fn known() -> Vec<Known> {
 pub(crate) fn check_no_spares(devices: &[&str]) -> anyhow::Result<()> {
     let whole = |device: &str| std::fs::canonicalize(device).ok();
     for array in known() {
-        let Ok(status) = &array.status else {
+        let Ok(StatusDocument { array, .. }) = &array.status else {
             continue;
         };
-        let spares = status["spares"].as_array().into_iter().flatten();
-        for spare in spares.filter_map(|spare| spare["device"].as_str()) {
+        for spare in array.spares.iter().map(|spare| &spare.device) {
             let is_spare =
                 |device: &&&str| whole(device).is_some_and(|it| Some(it) == whole(spare));
             if let Some(device) = devices.iter().find(is_spare) {
-                let name = status["name"].as_str().unwrap_or(&array.uuid);
+                let name = &array.name;
                 anyhow::bail!(
                     "{device} is a spare of array '{name}', which is served: `spindles spare \
                      remove {} --array {}` makes a plain device of it; nothing was changed",
@@ -244,34 +249,28 @@ fn ask_status(uuid: &str, socket: &Path) -> Option<Known> {
 }
 
 /// Asks the server on this socket for the status of an array; `None` if no server listens.
-fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<Value>> {
-    let request = request(uuid, &Operation::Status(Status {}), false)?;
-    let Some(mut asked) = Asked::ask(socket, &request)? else {
+fn status_by(socket: &Path, uuid: &str) -> anyhow::Result<Option<StatusDocument<Array>>> {
+    let request = request(uuid, &Operation::Status(Status {}), false);
+    let Some(asked) = Asked::ask(socket, &request)? else {
         return Ok(None);
     };
-    while let Some(answer) = asked.next_answer()? {
-        if let Answer::End(Report { document, .. }) = answer
-            && !document["state"].is_null()
-        {
-            return Ok(Some(document));
-        }
-    }
-    anyhow::bail!("that is no status")
+    let document = asked.report(drop)?.and_then(|report| report.document);
+    document.context("that is no status").map(Some)
 }
 
 /// Makes the request for an operation.
-fn request(array: &str, operation: &Operation, alive: bool) -> anyhow::Result<Request> {
+fn request<'a>(array: &str, operation: &'a Operation, alive: bool) -> Request<&'a Operation> {
     let mut command = "spindles".to_owned();
     for word in std::env::args_os().skip(1) {
         command = format!("{command} {}", shell_word(&word.to_string_lossy()));
     }
-    Ok(Request {
+    Request {
         version: VERSION,
         array: array.to_owned(),
-        operation: serde_json::to_value(operation)?,
+        operation,
         command: Some(command).filter(|_| !operation.only_shows()),
         alive,
-    })
+    }
 }
 
 impl InServer {
@@ -281,52 +280,54 @@ impl InServer {
     /// # Errors
     ///
     /// The server does not answer, which is [`Silent`], or has ended.
-    pub(crate) fn perform(&self, operation: &Operation, ui: &Ui) -> anyhow::Result<Report> {
-        // A member that is slow to reply delays every answer about its array.
-        let request = request(&self.array, operation, true)?;
-        let Some(mut asked) = Asked::ask(&self.socket, &request)? else {
-            anyhow::bail!("the server of the array has just ended: try again");
-        };
+    pub(crate) fn perform<D: DeserializeOwned>(
+        &self,
+        operation: &Operation,
+        ui: &Ui,
+    ) -> anyhow::Result<Report<D>> {
+        let mut asked = self.ask(operation)?;
         if operation.only_shows() {
             asked = asked.soon();
         } else if !matches!(operation, Operation::Stop(_)) {
             interrupt::call(asked.stopper()?)?;
         }
         let mut bar = None;
-        while let Some(answer) = asked.next_answer()? {
-            match answer {
-                Answer::Progress {
-                    progress,
-                    done_bytes,
-                    total_bytes,
-                } => bar
-                    .get_or_insert_with(|| ui.progress_elsewhere(&progress, total_bytes))
-                    .set(done_bytes),
-                Answer::Text { text } => {
-                    bar = None;
-                    ui.printed(&text);
-                }
-                Answer::Note { note } => {
-                    bar = None;
-                    ui.remark(&note);
-                }
-                Answer::Alive { .. } => {}
-                Answer::End(report) => return Ok(report),
+        let report = asked.report(|answer| match answer {
+            Answer::Progress {
+                progress,
+                done_bytes,
+                total_bytes,
+            } => bar
+                .get_or_insert_with(|| ui.progress_elsewhere(&progress, total_bytes))
+                .set(done_bytes),
+            Answer::Text { text } => {
+                bar = None;
+                ui.printed(&text);
             }
-        }
-        anyhow::bail!("the server of the array ended before the command did")
+            Answer::Note { note } => {
+                bar = None;
+                ui.remark(&note);
+            }
+            Answer::Alive { .. } => {}
+        })?;
+        report.context(ENDED)
     }
 
     /// Returns the devices of the array.
     pub(crate) fn devices(&self) -> anyhow::Result<Vec<String>> {
-        let request = request(&self.array, &Operation::Devices(Devices {}), true)?;
-        let asked = Asked::ask(&self.socket, &request)?.map(Asked::soon);
-        let mut asked = asked.context("the server of the array has just ended: try again")?;
-        while let Some(answer) = asked.next_answer()? {
-            if let Answer::End(Report { document, .. }) = answer {
-                return Ok(serde_json::from_value(document["devices"].clone())?);
-            }
-        }
-        anyhow::bail!("the server of the array ended before the command did")
+        let asked = self.ask(&Operation::Devices(Devices {}))?.soon();
+        let document = asked.report(drop)?.and_then(|report| report.document);
+        Ok(document
+            .map(|DeviceList { devices }| devices)
+            .context(ENDED)?)
+    }
+
+    /// Sends an operation to the server.
+    fn ask(&self, operation: &Operation) -> anyhow::Result<Asked> {
+        // A member that is slow to reply delays every answer about its array.
+        let asked = Asked::ask(&self.socket, &request(&self.array, operation, true))?;
+        asked.context("the server of the array has just ended: try again")
     }
 }
+
+const ENDED: &str = "the server of the array ended before the command did";

@@ -5,7 +5,7 @@ use crate::arrays::{self, DeviceOfArray};
 use crate::degraded::Degraded;
 use crate::documents::Role;
 use crate::documents::changes;
-use crate::operation::{Add, Operation};
+use crate::operation::Add;
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -51,14 +51,14 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let (device, found) = arguments.given.find(ui)?;
-    let operation = Operation::Add(Add {
+    let operation = Add {
         device: device.clone(),
         member: arguments.member,
         force: arguments.force,
         degraded: arguments.degraded.degraded,
         job_rate: Some(arguments.rate.bytes()),
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     arguments
         .given
         .scan
@@ -67,7 +67,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 }
 
 impl Perform for Add {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<changes::Added>> {
         let device = self.device.as_str();
         let devices = given.devices.iter().map(String::as_str);
         let devices: Vec<&str> = devices.filter(|it| *it != device).collect();
@@ -88,19 +88,19 @@ impl Perform for Add {
         match added {
             Added::Spare(added) => {
                 let document = report_spare(device, &added, ui);
-                Ok(Outcome::of(&document))
+                Ok(Outcome::of(document))
             }
             Added::Member(rebuilt) => {
                 let document = report_member(device, &rebuilt, ui);
                 let end = check_member(device, &rebuilt, ui);
-                Ok(Outcome::of(&document).ending(end))
+                Ok(Outcome::of(document).ending(end))
             }
         }
     }
 }
 
 /// Reports that the device became a spare.
-fn report_spare<'a>(device: &'a str, added: &'a spare::Added, ui: &Ui) -> changes::Added<'a> {
+fn report_spare(device: &str, added: &spare::Added, ui: &Ui) -> changes::Added {
     let warnings = words::report::warnings_before(added);
     for warning in warnings {
         ui.note(warning);
@@ -110,15 +110,15 @@ fn report_spare<'a>(device: &'a str, added: &'a spare::Added, ui: &Ui) -> change
     let of = array.map_or_else(String::new, |name| format!(" of array '{name}'"));
     ui.line(format!("{device} is a spare{of}: no member is missing"));
     changes::Added {
-        device,
-        array: array.map(|name| &**name),
+        device: device.to_owned(),
+        array: array.cloned(),
         is: Role::Spare,
         through: true,
     }
 }
 
 /// Reports that the device became a member.
-fn report_member<'a>(device: &'a str, rebuilt: &'a Rebuilt, ui: &Ui) -> changes::Added<'a> {
+fn report_member(device: &str, rebuilt: &Rebuilt, ui: &Ui) -> changes::Added {
     let report = &rebuilt.report;
     arrays::note_devices(&report.incidents, &report.taken, &rebuilt.wiped, ui);
     for (array, member) in &rebuilt.members {
@@ -132,8 +132,8 @@ fn report_member<'a>(device: &'a str, rebuilt: &'a Rebuilt, ui: &Ui) -> changes:
         ));
     }
     changes::Added {
-        device,
-        array: Some(&report.name),
+        device: device.to_owned(),
+        array: Some(report.name.clone()),
         is: Role::Member,
         through: rebuilt.through && rebuilt.failed == 0,
     }

@@ -5,7 +5,7 @@ use crate::arrays::{self, MemberOfArray};
 use crate::degraded::Degraded;
 use crate::documents::changes::Failed;
 use crate::failure::Usage;
-use crate::operation::{Fail, Operation};
+use crate::operation::Fail;
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::ui::Ui;
 use crate::words;
@@ -44,17 +44,17 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let (found, device) = arguments.given.find(ui)?;
-    let operation = Operation::Fail(Fail {
+    let operation = Fail {
         device,
         member: arguments.given.member,
         degraded: arguments.degraded.degraded,
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     Ok(())
 }
 
 impl Perform for Fail {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<Failed>> {
         let device = match (&self.device, self.member) {
             (Some(device), _) => device.clone(),
             (None, Some(member)) => device_at(member, &given.devices)?,
@@ -88,11 +88,11 @@ impl Perform for Fail {
              {of}` fills it now. Before that, `spindles add {word} {of}` takes {device} back"
         ),
     });
-        Ok(Outcome::of(&Failed {
-            array,
+        Ok(Outcome::of(Failed {
+            array: array.clone(),
             member: member.0,
-            device,
-            spare: out.spare.as_deref(),
+            device: device.to_owned(),
+            spare: out.spare,
         }))
     }
 }

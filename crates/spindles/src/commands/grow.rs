@@ -5,7 +5,7 @@ use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::documents::changes::{self, GrowthAborted, Of};
 use crate::failure::Usage;
-use crate::operation::{Grow, GrowAbort, Operation, Size};
+use crate::operation::{Grow, GrowAbort, Size};
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::ui::Ui;
 use anyhow::bail;
@@ -89,12 +89,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let found = arguments.array.find(&arrays::names(&arguments.add), ui)?;
     if arguments.abort {
-        operations::run(&Operation::GrowAbort(GrowAbort {}), &found, ui)?;
+        operations::run(GrowAbort {}, &found, ui)?;
         return Ok(());
     }
     let add = arguments.add.iter().map(|device| found.new_device(device));
     let add: Vec<String> = add.collect();
-    let operation = Operation::Grow(Grow {
+    let operation = Grow {
         add: add.clone(),
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
         level: arguments.level,
@@ -102,14 +102,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         size: arguments.size,
         force: arguments.force,
         degraded: arguments.degraded.degraded,
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     (arguments.array.scan).note_out_of_sight(&arrays::names(&add), &found, ui);
     Ok(())
 }
 
 impl Perform for Grow {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<changes::Grown>> {
         let options = options(self)?;
         let mut on_progress = ui.until_interrupted("grow")?;
         let devices = arrays::names(&given.devices);
@@ -135,7 +135,7 @@ impl Perform for Grow {
             stuck_at_block: grown.stuck,
         };
         let end = check_grown(&grown, ui);
-        Ok(Outcome::of(&document).ending(end))
+        Ok(Outcome::of(document).ending(end))
     }
 }
 
@@ -216,7 +216,7 @@ fn outcome(grown: &Grown, options: &GrowOptions) -> Option<String> {
 }
 
 impl Perform for GrowAbort {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<GrowthAborted>> {
         let mut on_progress = ui.until_interrupted("abort")?;
         let devices = arrays::names(&given.devices);
         let aborted = grow::abort(arrays::host(&devices, ui), &mut on_progress)?;
@@ -228,9 +228,9 @@ impl Perform for GrowAbort {
         for device in &aborted.removed {
             ui.line(format!("{device} is a plain device again"));
         }
-        Ok(Outcome::of(&GrowthAborted {
+        Ok(Outcome::of(GrowthAborted {
             of: Of::from(&aborted.report),
-            removed: &aborted.removed,
+            removed: aborted.removed,
         }))
     }
 }

@@ -5,7 +5,7 @@ use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::documents::changes::{self, Made, Position};
 use crate::failure::Usage;
-use crate::operation::{Onto, Operation, Rebuild};
+use crate::operation::{Onto, Rebuild};
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -76,21 +76,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let new = onto.as_ref().map_or(Vec::new(), Expression::leaves);
     let found = arguments.array.find(&new, ui)?;
     let onto = onto.as_ref().map(|onto| found.new_devices(onto));
-    let operation = Operation::Rebuild(Rebuild {
+    let operation = Rebuild {
         onto: onto.as_ref().map(Onto::from),
         member: arguments.member,
         force: arguments.force,
         degraded: arguments.degraded.degraded,
         job_rate: Some(arguments.rate.bytes()),
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     let new = onto.as_ref().map_or(Vec::new(), Expression::leaves);
     arguments.array.scan.note_out_of_sight(&new, &found, ui);
     Ok(())
 }
 
 impl Perform for Rebuild {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<changes::RebuildResult>> {
         let onto = self.onto.as_ref().map(Onto::expression);
         let options = RebuildOptions {
             assemble: assembling(self.degraded, self.job_rate),
@@ -117,7 +117,7 @@ impl Perform for Rebuild {
         }
         let document = document(&rebuilt);
         let end = check_filled(&rebuilt, ui);
-        Ok(Outcome::of(&document).ending(end))
+        Ok(Outcome::of(document).ending(end))
     }
 }
 
@@ -193,20 +193,20 @@ fn unfilled_bytes(rebuilt: &Rebuilt) -> u64 {
 }
 
 /// Returns the JSON document of a rebuild.
-fn document(rebuilt: &Rebuilt) -> changes::RebuildResult<'_> {
+fn document(rebuilt: &Rebuilt) -> changes::RebuildResult {
     let (of, incidents) = changes::with_incidents(&rebuilt.report);
     let members = rebuilt.members.iter();
     let members = members.map(|(array, member)| Position {
-        array,
+        array: array.clone(),
         member: member.0,
     });
     changes::RebuildResult {
         of,
         incidents,
         made: rebuilt.made.as_ref().map(|made| Made {
-            array: &made.name,
-            level: made.level,
-            devices: &made.devices,
+            array: made.name.clone(),
+            level: made.level.to_owned(),
+            devices: made.devices.clone(),
         }),
         rebuilt: members.collect(),
         through: is_filled(rebuilt),

@@ -4,7 +4,7 @@ use super::{Command, spare};
 use crate::arrays::{self, DeviceOfArray};
 use crate::documents::Role;
 use crate::documents::changes::Released;
-use crate::operation::{Operation, Remove};
+use crate::operation::Remove;
 use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -36,12 +36,12 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let (device, found) = arguments.given.find(ui)?;
-    operations::run(&Operation::Remove(Remove { device }), &found, ui)?;
+    operations::run(Remove { device }, &found, ui)?;
     Ok(())
 }
 
 impl Perform for Remove {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<Released>> {
         let (device, devices) = (&self.device, arrays::names(&given.devices));
         let removed = remove(
             arrays::host(&devices, ui),
@@ -86,6 +86,7 @@ impl Perform for Remove {
                 Role::Spare
             }
         };
-        Ok(Outcome::of(&Released { device, was }))
+        let device = device.clone();
+        Ok(Outcome::of(Released { device, was }))
     }
 }

@@ -3,7 +3,7 @@
 use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::documents::changes::{Of, Renamed};
-use crate::operation::{Operation, Rename};
+use crate::operation::Rename;
 use crate::operations::{self, Outcome, Perform};
 use crate::serving::Serving;
 use crate::ui::Ui;
@@ -44,19 +44,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let found = arguments.array.find(&[], ui)?;
     let to = &arguments.name;
     scan::refuse_taken(to, arguments.array.scan.places(), |array| found.is(array))?;
-    let operation = Operation::Rename(Rename { to: to.clone() });
-    let renamed = operations::run(&operation, &found, ui)?;
-    if let Some(uuid) = renamed["uuid"]
-        .as_str()
-        .filter(|_| renamed["name_before"] != **to)
-    {
-        arrays::note_hidden_by_file(to, uuid, ui);
+    let renamed = operations::run(Rename { to: to.clone() }, &found, ui)?;
+    if let Some(renamed) = renamed.filter(|renamed| renamed.name_before != *to) {
+        arrays::note_hidden_by_file(to, &renamed.of.uuid, ui);
     }
     Ok(())
 }
 
 impl Perform for Rename {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<Renamed>> {
         let to = &self.to;
         if ui
             .serving()
@@ -77,7 +73,7 @@ impl Perform for Rename {
         let from = &report.name;
         if from == to {
             ui.line(format!("array '{from}' already has that name"));
-            return Ok(Outcome::of(&document(from, to, report.uuid)));
+            return Ok(Outcome::of(document(from, to, report.uuid)));
         }
         ui.line(format!("array '{from}' is called '{to}' now"));
         // Renaming leaves the path of a file or block device unchanged.
@@ -89,14 +85,14 @@ impl Perform for Rename {
             serving.handle().export()
         ));
         }
-        Ok(Outcome::of(&document(from, to, report.uuid)))
+        Ok(Outcome::of(document(from, to, report.uuid)))
     }
 }
 
-fn document<'a>(from: &'a str, to: &'a str, uuid: Uuid) -> Renamed<'a> {
-    let uuid = uuid.to_string();
+fn document(from: &str, to: &str, uuid: Uuid) -> Renamed {
+    let (name, uuid) = (to.to_owned(), uuid.to_string());
     Renamed {
-        of: Of { name: to, uuid },
-        name_before: from,
+        of: Of { name, uuid },
+        name_before: from.to_owned(),
     }
 }

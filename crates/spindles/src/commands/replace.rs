@@ -5,7 +5,7 @@ use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::documents::changes;
 use crate::failure::Usage;
-use crate::operation::{Operation, Replace};
+use crate::operation::Replace;
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -78,14 +78,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let apart = [arguments.old.as_str(), arguments.onto.as_str()];
     let found = arrays::find_apart(&apart, &arguments.devices, &arguments.scan, ui)?;
     let onto = found.new_device(onto);
-    let operation = Operation::Replace(Replace {
+    let operation = Replace {
         old: found.device(old)?,
         onto: onto.clone(),
         force: arguments.force,
         degraded: arguments.degraded.degraded,
         job_rate: Some(arguments.rate.bytes()),
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     arguments.scan.note_out_of_sight(&[&onto], &found, ui);
     Ok(())
 }
@@ -123,7 +123,7 @@ fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
 }
 
 impl Perform for Replace {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<changes::Replaced>> {
         let (old, onto) = (&self.old, &self.onto);
         let options = ReplaceOptions {
             assemble: assembling(self.degraded, self.job_rate),
@@ -147,17 +147,12 @@ impl Perform for Replace {
             &replaced.wiped,
             ui,
         );
-        Ok(Outcome::of(&report(&replaced, old, onto, ui)))
+        Ok(Outcome::of(report(&replaced, old, onto, ui)))
     }
 }
 
 /// Reports the replaced member, and a superblock left on the old device.
-fn report<'a>(
-    replaced: &'a Replaced,
-    old: &'a str,
-    onto: &'a str,
-    ui: &Ui,
-) -> changes::Replaced<'a> {
+fn report(replaced: &Replaced, old: &str, onto: &str, ui: &Ui) -> changes::Replaced {
     if let Some(error) = &replaced.not_cleared {
         ui.note(format!(
             "{old} still has its superblock, which could not be cleared: {error}; never give it \
@@ -177,11 +172,11 @@ fn report<'a>(
     changes::Replaced {
         of,
         incidents,
-        array: &replaced.array,
+        array: replaced.array.clone(),
         member: replaced.member.0,
-        old,
-        new: onto,
+        old: old.to_owned(),
+        new: onto.to_owned(),
         rebuilt: replaced.rebuilt,
-        not_cleared: replaced.not_cleared.as_deref(),
+        not_cleared: replaced.not_cleared.clone(),
     }
 }

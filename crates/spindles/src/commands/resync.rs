@@ -4,7 +4,7 @@ use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::documents::changes;
-use crate::operation::{Operation, Resync};
+use crate::operation::Resync;
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -46,17 +46,17 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let found = arguments.array.find(&[], ui)?;
-    let operation = Operation::Resync(Resync {
+    let operation = Resync {
         force: arguments.force,
         degraded: arguments.degraded.degraded,
         job_rate: Some(arguments.rate.bytes()),
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     Ok(())
 }
 
 impl Perform for Resync {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<changes::Resynced>> {
         let options = AssembleOptions {
             force: self.force,
             ..assembling(self.degraded, self.job_rate)
@@ -96,7 +96,7 @@ impl Perform for Resync {
             ));
         }
         let (of, incidents) = changes::with_incidents(&resynced.report);
-        Ok(Outcome::of(&changes::Resynced {
+        Ok(Outcome::of(changes::Resynced {
             of,
             incidents,
             was_clean,

@@ -5,7 +5,7 @@ use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::degraded::Degraded;
 use crate::documents::scrub::{self as documents, Place, Resumed, offsets};
 use crate::failure::Usage;
-use crate::operation::{Operation, Scrub};
+use crate::operation::Scrub;
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::plain::Plain;
 use crate::rate::Rate;
@@ -23,6 +23,7 @@ use spindles_device::OpenOptions;
 use spindles_device::notice::percent;
 use spindles_engine::{self as engine, Fate, Flaw, Repair, ScrubStatus};
 use spindles_layout::Expression;
+use std::mem::take;
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
@@ -99,20 +100,20 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         return Ok(());
     }
     let found = arguments.array.find(&[], ui)?;
-    let operation = Operation::Scrub(Scrub {
+    let operation = Scrub {
         restart: arguments.restart,
         check: arguments.check,
         trust_data: arguments.trust_data,
         force: arguments.force,
         degraded: arguments.degraded.degraded,
         job_rate: Some(arguments.rate.bytes()),
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     Ok(())
 }
 
 impl Perform for Scrub {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<documents::Scrubbed>> {
         let mut options = AssembleOptions {
             force: self.force,
             ..assembling(self.degraded, self.job_rate)
@@ -141,7 +142,11 @@ impl Perform for Scrub {
 }
 
 /// Reads and compares a plain array.
-fn look_at(expression: &Expression, arguments: &Arguments, ui: &Ui) -> anyhow::Result<Outcome> {
+fn look_at(
+    expression: &Expression,
+    arguments: &Arguments,
+    ui: &Ui,
+) -> anyhow::Result<Outcome<documents::Scrubbed>> {
     let open = OpenOptions {
         read_only: true,
         ..arguments.rate.options()
@@ -160,7 +165,7 @@ fn carry_out(
         &mut dyn FnMut(&Finding),
         &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Scrubbed, ScrubError>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Outcome<documents::Scrubbed>> {
     let mut on_progress = ui.until_interrupted("scrub")?;
     let mut findings = Findings::default();
     let mut add = |finding: &Finding| findings.add(finding, is_check, ui);
@@ -180,9 +185,9 @@ fn carry_out(
             ui.note(warning);
         }
     }
-    let (document, left_bytes) = conclude(&scrubbed, &findings, ui);
+    let (document, left_bytes) = conclude(&scrubbed, &mut findings, ui);
     let end = check_scrubbed(is_check, &scrubbed, left_bytes, &findings.unlabelled);
-    Ok(Outcome::of(&document).ending(end))
+    Ok(Outcome::of(document).ending(end))
 }
 
 /// Returns an error if the scrub did not read everything, or left something wrong.
@@ -355,11 +360,7 @@ fn unlabelled_spare(finding: &Finding) -> Option<&str> {
 }
 
 /// Prints the summary. Returns its values, and the bytes that are wrong and were not repaired.
-fn conclude<'a>(
-    scrubbed: &'a Scrubbed,
-    findings: &'a Findings,
-    ui: &Ui,
-) -> (documents::Scrubbed<'a>, u64) {
+fn conclude(scrubbed: &Scrubbed, findings: &mut Findings, ui: &Ui) -> (documents::Scrubbed, u64) {
     let (found, failed) = (scrubbed.progress.found, scrubbed.progress.failed);
     let block_bytes = u64::from(scrubbed.report.block_bytes);
     let name = &scrubbed.report.name;
@@ -402,7 +403,7 @@ fn conclude<'a>(
         });
     }
     let document = documents::Scrubbed {
-        name,
+        name: name.clone(),
         uuid: scrubbed.report.uuid.to_string(),
         through: scrubbed.through,
         done_bytes: scrubbed.progress.done_bytes,
@@ -416,8 +417,8 @@ fn conclude<'a>(
         made_to_agree_bytes: found.made_to_agree * block_bytes,
         lost_bytes,
         not_looked_at: failed,
-        resumed: &findings.resumed,
-        places: &findings.places,
+        resumed: take(&mut findings.resumed),
+        places: take(&mut findings.places),
     };
     (document, left * block_bytes)
 }

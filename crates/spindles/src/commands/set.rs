@@ -4,7 +4,7 @@ use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::documents::changes::{Of, Settings};
-use crate::operation::{Operation, Set};
+use crate::operation::Set;
 use crate::operations::{self, Outcome, Perform, assembling};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
@@ -65,16 +65,16 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let found = arguments.array.find(&[], ui)?;
-    let operation = Operation::Set(Set {
+    let operation = Set {
         degraded_writes: arguments.degraded_writes.map(DegradedWrites::allowed),
         degraded: arguments.degraded.degraded,
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     Ok(())
 }
 
 impl Perform for Set {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<Settings>> {
         let (report, allowed) = if let Some(allowed) = self.degraded_writes {
             let names = arrays::names(&given.devices);
             let options = assembling(self.degraded, None);
@@ -97,7 +97,7 @@ impl Perform for Set {
                  newer, or alone hold blocks of the last writes before a crash"
             )
         });
-        Ok(Outcome::of(&Settings {
+        Ok(Outcome::of(Settings {
             of: Of::from(&report),
             degraded_writes: allowed,
         }))

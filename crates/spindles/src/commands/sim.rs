@@ -1,7 +1,7 @@
 //! `spindles sim`: runs the engine in virtual time, on simulated disks that fail.
 
 use super::Command;
-use crate::documents::tools::{SimulatedFailure, SimulatedRun, SimulatedRuns, Told};
+use crate::documents::tools::{SimulatedFailure, SimulatedRun, SimulatedRuns, SimulatedStory};
 use crate::failure::Usage;
 use crate::output::write_error;
 use crate::progress::Unit;
@@ -272,7 +272,7 @@ fn tell(seed: u64, fixed: &Fixed, arguments: &Arguments, ui: &Ui) -> anyhow::Res
     if outcome.failure.is_none() {
         ui.line("all promises were kept");
     }
-    ui.json(&Told {
+    ui.json(&SimulatedStory {
         run: document(&outcome),
         story: &outcome.story,
     });

@@ -2,10 +2,10 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
-use crate::documents::array::{Array, replacement_of, snapshot_of};
+use crate::documents::array::{Array, State, replacement_of, snapshot_of};
 use crate::documents::status::{
-    BadBlocks, ClearedAll, ClearedMember, InnerArrays, Job, Server, Status as StatusDocument, Task,
-    User as UserDocument, Work,
+    Arrays, BadBlocks, ClearedAll, ClearedMember, InnerArrays, Job, Server,
+    Status as StatusDocument, Task, User as UserDocument, Work,
 };
 use crate::failure::{Answer, STATUS_FAILED, STATUS_USAGE};
 use crate::operation::{self, ClearErrors, Operation, Rebuild};
@@ -151,13 +151,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 }
 
 impl Perform for operation::Status {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<StatusDocument<Arrays>>> {
         show(given, false, ui)
     }
 }
 
 /// Shows one array; its health is the exit status. `is_silent`: its server does not answer.
-fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
+fn show(
+    given: &Given,
+    is_silent: bool,
+    ui: &Ui,
+) -> anyhow::Result<Outcome<StatusDocument<Arrays>>> {
     let mut survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let is_member = |it: &Forgotten| matches!(it.role, Role::Member(_));
     let are_forgotten = given.forgotten.iter().any(is_member);
@@ -172,7 +176,12 @@ fn show(given: &Given, is_silent: bool, ui: &Ui) -> anyhow::Result<Outcome> {
 }
 
 /// Shows what a survey found; the health is the exit status.
-fn present(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Outcome {
+fn present(
+    survey: &Survey,
+    given: &Given,
+    hides_devices: bool,
+    ui: &Ui,
+) -> Outcome<StatusDocument<Arrays>> {
     let open = survey.open.as_slice();
     let numbers = ui.serving().and_then(|serving| serving.handle().numbers());
     let jobs = ui
@@ -199,23 +208,24 @@ fn present(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Outc
     }
     let served = view.numbers;
     let served = served.map(|numbers| Server::new(numbers, view.addresses, view.sandbox));
+    let state = State::from(survey.health());
+    let array = match survey.reports.as_slice() {
+        [only] => Arrays::Outer(Box::new(Array::new(only, open))),
+        several => Arrays::Inner(InnerArrays {
+            arrays: several.iter().map(|it| Array::new(it, open)).collect(),
+            state,
+        }),
+    };
     let document = StatusDocument {
-        array: (),
-        warnings: &warnings,
+        array,
+        warnings,
         bad_blocks: bad,
-        unreadable: &given.unreadable,
+        unreadable: given.unreadable.clone(),
         served,
         users: survey.users.iter().map(|it| user(it, &jobs)).collect(),
         jobs: jobs.iter().map(RunningJob::document).collect(),
     };
-    let outcome = match survey.reports.as_slice() {
-        [only] => Outcome::of(&document.of(Array::new(only, open))),
-        several => Outcome::of(&document.of(InnerArrays {
-            arrays: several.iter().map(|it| Array::new(it, open)).collect(),
-            state: arrays::health(survey.health()),
-        })),
-    };
-    outcome.ending(answer(arrays::exit_status(survey.health())))
+    Outcome::of(document).ending(answer(state.exit_status()))
 }
 
 /// Lists the warnings on the arrays, with the remedies.
@@ -448,15 +458,15 @@ impl RunningJob {
         )
     }
 
-    fn document(&self) -> Job<'_> {
+    fn document(&self) -> Job {
         Job {
-            array: &self.array,
-            what: self.job.name,
+            array: self.array.clone(),
+            what: self.job.name.to_owned(),
             done_bytes: self.job.done_bytes,
             total_bytes: self.job.total_bytes,
             bytes_per_s: self.bytes_per_s,
             left_s: self.left_s(),
-            waits_for: self.waits_for,
+            waits_for: self.waits_for.map(str::to_owned),
             failed: self.job.failed,
         }
     }
@@ -493,10 +503,10 @@ fn numbers_line(numbers: &ServerNumbers) -> String {
 }
 
 /// Describes a user of the array as JSON. The work of a server without a command is its first job.
-fn user<'a>(user: &'a User, jobs: &'a [RunningJob]) -> UserDocument<'a> {
+fn user(user: &User, jobs: &[RunningJob]) -> UserDocument {
     let work = user.work.as_ref().map(|work| {
         Task::Command(Work {
-            what: &work.what,
+            what: work.what.clone(),
             done_bytes: work.done_bytes,
             total_bytes: work.total_bytes,
             left_s: work.left_s,
@@ -506,7 +516,7 @@ fn user<'a>(user: &'a User, jobs: &'a [RunningJob]) -> UserDocument<'a> {
     let job = jobs.first().filter(|_| is_server);
     UserDocument {
         pid: user.pid,
-        command: user.command.as_deref(),
+        command: user.command.clone(),
         work: work.or(job.map(|job| Task::Job(job.document()))),
     }
 }
@@ -775,11 +785,11 @@ impl View<'_> {
     fn show_state(&self, report: &ArrayReport, depth: usize) {
         let line = |text: String| self.line(depth, text);
         if report.is_plain() {
-            return line(format!("  {}", arrays::state(report)));
+            return line(format!("  {}", State::from(report.health())));
         }
         line(format!(
             "  {}, {}, generation {}",
-            arrays::state(report),
+            State::from(report.health()),
             self.clean(report),
             report.generation
         ));
@@ -860,7 +870,7 @@ impl View<'_> {
             }
             MemberReport::Array(inner) => {
                 let state = inner.filled_bytes.map_or_else(
-                    || arrays::state(inner).to_owned(),
+                    || State::from(inner.health()).to_string(),
                     |bytes| self.rebuilding(report, bytes),
                 );
                 line(format!("  member {index}: an array, {state}{lacks}"));
@@ -1010,16 +1020,16 @@ fn clear(word: &str, given: &[String], scan: &Scan, ui: &Ui) -> anyhow::Result<(
         (given, _) => (given.to_vec(), Some(word)),
     };
     let found = scan.find(&array, &[], ui)?;
-    let operation = Operation::ClearErrors(ClearErrors {
+    let operation = ClearErrors {
         device: device.map(|device| found.device(device)).transpose()?,
         called: word.to_owned(),
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     Ok(())
 }
 
 impl Perform for ClearErrors {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<ClearedAll>> {
         let names = arrays::names(&given.devices);
         let (host, device) = (arrays::host(&names, ui), self.device.as_deref());
         let cleared = clear_errors(host, &AssembleOptions::default(), device)?;
@@ -1033,14 +1043,14 @@ impl Perform for ClearErrors {
                 _ => format!("{}: no member had errors", self.called),
             });
         }
-        let members: Vec<ClearedMember<'_>> = cleared.iter().map(ClearedMember::from).collect();
+        let members: Vec<ClearedMember> = cleared.iter().map(ClearedMember::from).collect();
         // The first is the device itself; arrays with it follow.
         let first = members.first().filter(|_| device.is_some()).cloned();
         let first = first.unwrap_or(ClearedMember {
-            array: &self.called,
+            array: self.called.clone(),
             ..ClearedMember::default()
         });
-        Ok(Outcome::of(&ClearedAll { first, members }))
+        Ok(Outcome::of(ClearedAll { first, members }))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Command;
 use crate::arrays::{self, Scan};
 use crate::documents::tools::Stopped;
-use crate::operation::{Operation, Stop};
+use crate::operation::Stop;
 use crate::operations::{self, Outcome, Perform};
 use crate::served::{InServer, by_root};
 use crate::serving::Serving;
@@ -72,7 +72,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         return Err(why_not(&found.given, &arguments.devices.join(" ")));
     }
     let force = arguments.force;
-    operations::run(&Operation::Stop(Stop { force }), &found, ui)?;
+    operations::run(Stop { force }, &found, ui)?;
     Ok(())
 }
 
@@ -145,7 +145,7 @@ fn why_not(given: &Given, called: &str) -> anyhow::Error {
 }
 
 impl Perform for Stop {
-    fn perform(&self, _given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, _given: &Given, ui: &Ui) -> anyhow::Result<Outcome<Stopped>> {
         let serving = ui.serving();
         let serving = serving.ok_or_else(|| anyhow!("no server serves the array"))?;
         let name = serving.name();
@@ -157,9 +157,9 @@ impl Perform for Stop {
             Err(error) => bail!("{error}"),
         }
         ui.line(format!("array '{name}' is no longer served, and closed"));
-        Ok(Outcome::of(&Stopped {
+        Ok(Outcome::of(Stopped {
             stopped: true,
-            name: &name,
+            name,
         }))
     }
 }

@@ -1,28 +1,31 @@
 //! The JSON of arrays, their members and their devices.
 
+use super::null_or;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spindles_admin::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
+use spindles_admin::survey::Health;
 use spindles_array::{ArraySnapshot, DeviceSnapshot, Incident as DeviceIncident};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::DeviceCounters;
 use spindles_engine::{Member as MemberState, RegionsStatus, Status};
 use spindles_format::ErrorCounts;
+use std::fmt;
 
 /// An array, with the arrays inside it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Array<'a> {
-    pub name: &'a str,
+pub(crate) struct Array {
+    pub name: String,
     pub uuid: String,
-    pub level: &'static str,
+    pub level: String,
     /// Empty if the level has only one.
-    pub layout: &'a str,
+    pub layout: String,
     /// The consistency policy.
-    pub consistency: &'static str,
+    pub consistency: String,
     /// The checksum of every block: `crc32c` or `none`.
-    pub checksum: &'static str,
+    pub checksum: String,
     pub chunk_bytes: u64,
     pub block_bytes: u32,
     pub bytes: u64,
@@ -48,30 +51,40 @@ pub(crate) struct Array<'a> {
     /// Commands write in spite of `may_be_newer`.
     pub degraded_writes: bool,
     /// Null unless it grows.
-    pub growing: Option<Growing<'a>>,
-    /// `healthy`, `degraded`, `failed` or `unknown`, as `spindles status --help` explains.
-    pub state: &'static str,
+    pub growing: Option<Growing>,
+    pub state: State,
     /// It does not write until the server restarts, though enough members are there. `state` is
     /// `failed`.
     pub stopped_writing: bool,
     /// Number of further members the array survives losing.
     pub survives_more: u8,
     /// By position.
-    pub members: Vec<Member<'a>>,
+    pub members: Vec<Member>,
     /// Why given devices take no part.
-    pub refused: &'a [String],
-    pub journal: Journal<'a>,
+    pub refused: Vec<String>,
+    pub journal: Journal,
     /// Those given.
-    pub spares: Vec<Spare<'a>>,
+    pub spares: Vec<Spare>,
     /// Null without bitmaps, and for an array that is not open.
     pub regions: Option<Regions>,
 }
 
-/// The shape that an array grows from.
-#[derive(Debug, Serialize)]
+/// The state of an array, as `spindles status --help` explains.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Growing<'a> {
-    pub from_level: &'a str,
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    Healthy,
+    Unknown,
+    Degraded,
+    Failed,
+}
+
+/// The shape that an array grows from.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Growing {
+    pub from_level: String,
     pub from_members: usize,
     pub from_chunk_bytes: u64,
     /// Already in the new shape.
@@ -79,28 +92,28 @@ pub(crate) struct Growing<'a> {
 }
 
 /// Where an array logs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Journal<'a> {
+pub(crate) struct Journal {
     /// Null if the members log.
-    pub device: Option<&'a str>,
+    pub device: Option<String>,
     /// True if the array has a device for its journal that is not there.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub missing: bool,
 }
 
 /// A spare.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Spare<'a> {
-    pub device: &'a str,
+pub(crate) struct Spare {
+    pub device: String,
     pub bytes: u64,
     /// Free for any array given together with the spare.
     pub shared: bool,
 }
 
 /// The regions of an array that its bitmaps track.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Regions {
     pub total: u64,
@@ -113,27 +126,35 @@ pub(crate) struct Regions {
 }
 
 /// A position of an array.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Member<'a> {
+pub(crate) struct Member {
     pub state: FillState,
     /// Absent if missing, or if the member is an array.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<&'a str>,
+    pub device: Option<String>,
     /// The array that is the member.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub array: Option<Box<Array<'a>>>,
+    pub array: Option<Box<Array>>,
     /// It missed the last superblock write. Of devices only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lagging: Option<bool>,
     /// Valid below this; null if it is valid everywhere. Absent if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "null_or"
+    )]
     pub filled_bytes: Option<Option<u64>>,
     /// Since it joined, or was cleared. Absent if missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<DeviceErrors>,
     /// Missing since this generation; null if the array still counts on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "null_or"
+    )]
     pub out_since: Option<Option<u64>>,
     /// Taken out by a command. Of missing members only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,21 +166,22 @@ pub(crate) struct Member<'a> {
     /// Free bytes below it while writes find no space, or null.
     pub no_space_left_bytes: Option<u64>,
     /// The replacement onto which it is being copied, or null.
-    pub copied_onto: Option<&'a str>,
+    pub copied_onto: Option<String>,
 }
 
 /// What a position holds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FillState {
     Active,
     Rebuilding,
+    #[default]
     Missing,
 }
 
 /// Errors of a device.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct DeviceErrors {
     pub read_errors: u64,
@@ -169,7 +191,7 @@ pub(crate) struct DeviceErrors {
 }
 
 /// Counts of a device since the array was opened.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Counters {
     pub reads: u64,
@@ -185,12 +207,12 @@ pub(crate) struct Counters {
 }
 
 /// Problems of a device while the command ran.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Incident<'a> {
-    pub array: &'a str,
+pub(crate) struct Incident {
+    pub array: String,
     /// Null for a member that is an array.
-    pub device: Option<&'a str>,
+    pub device: Option<String>,
     /// No longer a member.
     pub out: bool,
     /// Absent, as all that follows, for a journal device and for a member without space.
@@ -199,7 +221,7 @@ pub(crate) struct Incident<'a> {
 }
 
 /// Problems of a member.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct MemberIncident {
     /// The position.
@@ -217,14 +239,14 @@ pub(crate) struct MemberIncident {
 }
 
 /// A spare that took the place of a member.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Taken<'a> {
-    pub device: &'a str,
-    pub array: &'a str,
+pub(crate) struct Taken {
+    pub device: String,
+    pub array: String,
     pub member: u8,
     /// Why it did not get the place, or null.
-    pub error: Option<&'a str>,
+    pub error: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -232,9 +254,42 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-impl<'a> Array<'a> {
+impl From<Health> for State {
+    fn from(health: Health) -> Self {
+        match health {
+            Health::Healthy => Self::Healthy,
+            Health::Unknown => Self::Unknown,
+            Health::Degraded => Self::Degraded,
+            Health::Failed => Self::Failed,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Healthy => "healthy",
+            Self::Unknown => "unknown",
+            Self::Degraded => "degraded",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+impl State {
+    /// The exit status of `status` for an array. An unknown state is no fault of the array.
+    pub(crate) const fn exit_status(self) -> u8 {
+        match self {
+            Self::Healthy | Self::Unknown => 0,
+            Self::Degraded => 3,
+            Self::Failed => 4,
+        }
+    }
+}
+
+impl Array {
     /// Describes an array. `open` has the snapshots of all open arrays.
-    pub(crate) fn new(report: &'a ArrayReport, open: &'a [ArraySnapshot]) -> Self {
+    pub(crate) fn new(report: &ArrayReport, open: &[ArraySnapshot]) -> Self {
         let numbers = |members: MemberSet| members.iter().map(|member| member.0).collect();
         let snapshot = snapshot_of(report, open);
         let regions = snapshot.and_then(|array| array.status.regions.as_ref());
@@ -244,12 +299,12 @@ impl<'a> Array<'a> {
             shown.with_numbers(snapshot, MemberIndex(index))
         });
         Self {
-            name: &report.name,
+            name: report.name.clone(),
             uuid: report.uuid.to_string(),
-            level: report.level.name,
-            layout: &report.layout,
-            consistency: report.consistency,
-            checksum: report.checksum,
+            level: report.level.name.to_owned(),
+            layout: report.layout.clone(),
+            consistency: report.consistency.to_owned(),
+            checksum: report.checksum.to_owned(),
             chunk_bytes: report.chunk_bytes,
             block_bytes: report.block_bytes,
             bytes: report.bytes,
@@ -265,19 +320,19 @@ impl<'a> Array<'a> {
             hold_last_writes: numbers(report.given_up.last_writes),
             degraded_writes: report.degraded_writes,
             growing: report.growing.as_ref().map(|growing| Growing {
-                from_level: &growing.level,
+                from_level: growing.level.clone(),
                 from_members: growing.members,
                 from_chunk_bytes: growing.chunk_bytes,
                 moved_bytes: growing.moved_bytes,
             }),
-            state: crate::arrays::state(report),
+            state: State::from(report.health()),
             stopped_writing: report.stopped_writing,
             survives_more: report.survives_more,
             members: members.collect(),
-            refused: &report.refused,
+            refused: report.refused.clone(),
             journal: Journal {
                 device: match &report.journal {
-                    JournalReport::Device(name) => Some(name),
+                    JournalReport::Device(name) => Some(name.clone()),
                     JournalReport::Members | JournalReport::DeviceMissing => None,
                 },
                 missing: report.journal == JournalReport::DeviceMissing,
@@ -313,22 +368,9 @@ fn lacks_regions(status: &Status, member: MemberIndex) -> Option<u64> {
     (!status.stopped_writing).then_some(member.lacks_regions)
 }
 
-impl<'a> Member<'a> {
-    fn new(member: &'a MemberReport, block_bytes: u32, open: &'a [ArraySnapshot]) -> Self {
-        let mut shown = Self {
-            state: FillState::Missing,
-            device: None,
-            array: None,
-            lagging: None,
-            filled_bytes: None,
-            errors: None,
-            out_since: None,
-            held_out: None,
-            lacks_regions: None,
-            counters: None,
-            no_space_left_bytes: None,
-            copied_onto: None,
-        };
+impl Member {
+    fn new(member: &MemberReport, block_bytes: u32, open: &[ArraySnapshot]) -> Self {
+        let mut shown = Self::default();
         let (filled, errors) = match member {
             MemberReport::Device {
                 name,
@@ -336,7 +378,7 @@ impl<'a> Member<'a> {
                 filled_bytes,
                 errors,
             } => {
-                (shown.device, shown.lagging) = (Some(&**name), Some(*lagging));
+                (shown.device, shown.lagging) = (Some(name.clone()), Some(*lagging));
                 (*filled_bytes, errors)
             }
             MemberReport::Array(inner) => {
@@ -358,7 +400,7 @@ impl<'a> Member<'a> {
     }
 
     /// Adds the numbers of the open array.
-    fn with_numbers(mut self, array: Option<&'a ArraySnapshot>, member: MemberIndex) -> Self {
+    fn with_numbers(mut self, array: Option<&ArraySnapshot>, member: MemberIndex) -> Self {
         let Some(array) = array else {
             return self;
         };
@@ -366,7 +408,7 @@ impl<'a> Member<'a> {
         self.lacks_regions = lacks_regions(&array.status, member);
         self.counters = device.map(|device| Counters::from(&device.counters));
         self.no_space_left_bytes = device.and_then(|device| device.left_bytes);
-        self.copied_onto = replacement_of(array, member).map(|device| &*device.name);
+        self.copied_onto = replacement_of(array, member).map(|device| device.name.clone());
         self
     }
 }
@@ -384,10 +426,10 @@ impl DeviceErrors {
     }
 }
 
-impl<'a> From<&'a SpareReport> for Spare<'a> {
-    fn from(spare: &'a SpareReport) -> Self {
+impl From<&SpareReport> for Spare {
+    fn from(spare: &SpareReport) -> Self {
         Self {
-            device: &spare.name,
+            device: spare.name.clone(),
             bytes: spare.bytes,
             shared: spare.shared,
         }
@@ -420,31 +462,27 @@ impl From<&DeviceCounters> for Counters {
     }
 }
 
-impl<'a> From<&'a spindles_admin::spare::Taken> for Taken<'a> {
-    fn from(taken: &'a spindles_admin::spare::Taken) -> Self {
+impl From<&spindles_admin::spare::Taken> for Taken {
+    fn from(taken: &spindles_admin::spare::Taken) -> Self {
         Self {
-            device: &taken.device,
-            array: &taken.array,
+            device: taken.device.clone(),
+            array: taken.array.clone(),
             member: taken.member.0,
-            error: taken.error.as_deref(),
+            error: taken.error.clone(),
         }
     }
 }
 
 /// Converts the incidents of a command.
-pub(crate) fn incidents(incidents: &[DeviceIncident]) -> Vec<Incident<'_>> {
+pub(crate) fn incidents(incidents: &[DeviceIncident]) -> Vec<Incident> {
     incidents.iter().map(Incident::from).collect()
 }
 
-impl<'a> From<&'a DeviceIncident> for Incident<'a> {
-    fn from(incident: &'a DeviceIncident) -> Self {
+impl From<&DeviceIncident> for Incident {
+    fn from(incident: &DeviceIncident) -> Self {
         let (array, device, out, member) = match incident {
-            DeviceIncident::NoSpace { array, device } => {
-                (array, Some(device.as_str()), false, None)
-            }
-            DeviceIncident::JournalDevice { array, device } => {
-                (array, Some(device.as_str()), true, None)
-            }
+            DeviceIncident::NoSpace { array, device } => (array, Some(device), false, None),
+            DeviceIncident::JournalDevice { array, device } => (array, Some(device), true, None),
             DeviceIncident::Member {
                 array,
                 device,
@@ -462,12 +500,12 @@ impl<'a> From<&'a DeviceIncident> for Incident<'a> {
                     hedged_reads: status.hedged_reads,
                 };
                 let out = matches!(status.state, MemberState::Missing { .. });
-                (array, device.as_deref(), out, Some(member))
+                (array, device.as_ref(), out, Some(member))
             }
         };
         Self {
-            array,
-            device,
+            array: array.clone(),
+            device: device.cloned(),
             out,
             member,
         }

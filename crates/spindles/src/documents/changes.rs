@@ -4,7 +4,7 @@ use super::Role;
 use super::array::{Incident, Spare, Taken, incidents};
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spindles_admin::assemble::ArrayReport;
 
 /// The created array.
@@ -97,15 +97,15 @@ pub(crate) struct Choice {
 }
 
 /// The rebuilt members.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct RebuildResult<'a> {
+pub(crate) struct RebuildResult {
     #[serde(flatten)]
-    pub of: Of<'a>,
-    pub incidents: Vec<Incident<'a>>,
+    pub of: Of,
+    pub incidents: Vec<Incident>,
     /// The new inner array, or null.
-    pub made: Option<Made<'a>>,
-    pub rebuilt: Vec<Position<'a>>,
+    pub made: Option<Made>,
+    pub rebuilt: Vec<Position>,
     /// The new device is filled.
     pub through: bool,
     /// Places that prevent completion.
@@ -115,101 +115,101 @@ pub(crate) struct RebuildResult<'a> {
 }
 
 /// An inner array that was created as the replacement.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Made<'a> {
-    pub array: &'a str,
-    pub level: &'static str,
-    pub devices: &'a [String],
+pub(crate) struct Made {
+    pub array: String,
+    pub level: String,
+    pub devices: Vec<String>,
 }
 
 /// A position of an array.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Position<'a> {
-    pub array: &'a str,
+pub(crate) struct Position {
+    pub array: String,
     pub member: u8,
 }
 
 /// An array by name.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Of<'a> {
-    pub name: &'a str,
+pub(crate) struct Of {
+    pub name: String,
     pub uuid: String,
 }
 
 /// The replaced member.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Replaced<'a> {
+pub(crate) struct Replaced {
     #[serde(flatten)]
-    pub of: Of<'a>,
-    pub incidents: Vec<Incident<'a>>,
+    pub of: Of,
+    pub incidents: Vec<Incident>,
     /// The array of the member.
-    pub array: &'a str,
+    pub array: String,
     pub member: u8,
     /// The device that was replaced.
-    pub old: &'a str,
-    pub new: &'a str,
+    pub old: String,
+    pub new: String,
     /// The old device failed meanwhile.
     pub rebuilt: bool,
     /// Why the old device keeps its superblock, or null.
-    pub not_cleared: Option<&'a str>,
+    pub not_cleared: Option<String>,
 }
 
 /// The added spares.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct SparesAdded<'a> {
+pub(crate) struct SparesAdded {
     /// Null for shared spares.
-    pub name: Option<&'a str>,
+    pub name: Option<String>,
     /// Null for shared spares.
     pub uuid: Option<String>,
-    pub warnings: &'a [String],
-    pub spares: Vec<Spare<'a>>,
+    pub warnings: Vec<String>,
+    pub spares: Vec<Spare>,
     /// Spares that took a place at once.
-    pub taken: Vec<Taken<'a>>,
+    pub taken: Vec<Taken>,
 }
 
 /// The removed spares.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct SparesRemoved<'a> {
-    pub removed: &'a [String],
+pub(crate) struct SparesRemoved {
+    pub removed: Vec<String>,
     /// Of other arrays.
-    pub still_spares: Vec<&'a str>,
+    pub still_spares: Vec<String>,
 }
 
 /// The new device of the journal.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct JournalAdded<'a> {
+pub(crate) struct JournalAdded {
     #[serde(flatten)]
-    pub of: Of<'a>,
-    pub warnings: &'a [String],
+    pub of: Of,
+    pub warnings: Vec<String>,
     /// The device.
-    pub journal: &'a str,
+    pub journal: String,
 }
 
 /// The array whose members log again.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct JournalRemoved<'a> {
+pub(crate) struct JournalRemoved {
     #[serde(flatten)]
-    pub of: Of<'a>,
-    pub warnings: &'a [String],
+    pub of: Of,
+    pub warnings: Vec<String>,
     /// The device; null if it is absent.
-    pub removed: Option<&'a str>,
+    pub removed: Option<String>,
 }
 
 /// The growth.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Grown<'a> {
+pub(crate) struct Grown {
     #[serde(flatten)]
-    pub of: Of<'a>,
-    pub incidents: Vec<Incident<'a>>,
+    pub of: Of,
+    pub incidents: Vec<Incident>,
     pub bytes_before: u64,
     pub bytes: u64,
     /// The array already had the wanted shape.
@@ -221,21 +221,21 @@ pub(crate) struct Grown<'a> {
 }
 
 /// With `--abort`: the devices that are plain devices again.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct GrowthAborted<'a> {
+pub(crate) struct GrowthAborted {
     #[serde(flatten)]
-    pub of: Of<'a>,
-    pub removed: &'a [String],
+    pub of: Of,
+    pub removed: Vec<String>,
 }
 
 /// The renamed array.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Renamed<'a> {
+pub(crate) struct Renamed {
     #[serde(flatten)]
-    pub of: Of<'a>,
-    pub name_before: &'a str,
+    pub of: Of,
+    pub name_before: String,
 }
 
 /// The devices, and whether their superblocks are removed.
@@ -257,67 +257,67 @@ pub(crate) struct WipedDevice<'a> {
 }
 
 /// The consistent array.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Resynced<'a> {
+pub(crate) struct Resynced {
     #[serde(flatten)]
-    pub of: Of<'a>,
-    pub incidents: Vec<Incident<'a>>,
+    pub of: Of,
+    pub incidents: Vec<Incident>,
     pub was_clean: bool,
     pub consistent: bool,
 }
 
 /// The settings.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Settings<'a> {
+pub(crate) struct Settings {
     #[serde(flatten)]
-    pub of: Of<'a>,
+    pub of: Of,
     /// Commands write while absent members may be newer.
     pub degraded_writes: bool,
 }
 
 /// The member that is out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Failed<'a> {
-    pub array: &'a str,
+pub(crate) struct Failed {
+    pub array: String,
     pub member: u8,
-    pub device: &'a str,
+    pub device: String,
     /// Its successor, or null.
-    pub spare: Option<&'a str>,
+    pub spare: Option<String>,
 }
 
 /// The released device.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Released<'a> {
-    pub device: &'a str,
+pub(crate) struct Released {
+    pub device: String,
     pub was: Role,
 }
 
 /// The added device.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Added<'a> {
-    pub device: &'a str,
+pub(crate) struct Added {
+    pub device: String,
     /// Null for a spare of any array.
-    pub array: Option<&'a str>,
+    pub array: Option<String>,
     pub is: Role,
     /// A member is filled.
     pub through: bool,
 }
 
-impl<'a> From<&'a ArrayReport> for Of<'a> {
-    fn from(report: &'a ArrayReport) -> Self {
+impl From<&ArrayReport> for Of {
+    fn from(report: &ArrayReport) -> Self {
         Self {
-            name: &report.name,
+            name: report.name.clone(),
             uuid: report.uuid.to_string(),
         }
     }
 }
 
 /// Describes an array, with the incidents of its devices.
-pub(crate) fn with_incidents(report: &ArrayReport) -> (Of<'_>, Vec<Incident<'_>>) {
+pub(crate) fn with_incidents(report: &ArrayReport) -> (Of, Vec<Incident>) {
     (Of::from(report), incidents(&report.incidents))
 }

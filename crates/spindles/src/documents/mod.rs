@@ -1,5 +1,6 @@
-//! The JSON that commands print: one type for each document. The reference of all fields is
-//! generated from these types and their comments, which are written for users.
+//! The JSON that commands print: one type for each document. Operations on a served array return the
+//! same types. The reference of all fields is generated from these types and their comments, which
+//! are written for users.
 
 #![expect(clippy::option_option, reason = "a field may be absent, or null")]
 
@@ -14,7 +15,7 @@ pub(crate) mod tools;
 
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use spindles_admin::scan;
 
 /// A document with the common fields.
@@ -41,7 +42,7 @@ pub(crate) struct NotGiven {
 }
 
 /// What a device is to an array.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -67,6 +68,12 @@ impl From<&scan::Forgotten> for NotGiven {
     }
 }
 
+/// The devices of an array, for the operation `devices`.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Devices {
+    pub devices: Vec<String>,
+}
+
 /// The command failed before its result was printed. Unrepaired places of a scrub are a result.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -90,4 +97,57 @@ pub(crate) struct Help<'a> {
 pub(crate) struct Several {
     /// The document of each array, or `spindles.error`.
     pub arrays: Vec<serde_json::Value>,
+}
+
+/// Reads a field that may be absent or null: `Some(None)` is null.
+fn null_or<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    field: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(field).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{array, scrub, status};
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    fn check<T: DeserializeOwned + Serialize>(document: &Value) {
+        let read: T = serde_json::from_value(document.clone()).expect("it is one");
+        let again = serde_json::to_value(&read).expect("it has strings as keys");
+        assert_eq!(again, *document);
+    }
+
+    /// A command prints what it reads from the server.
+    #[test]
+    fn absent_and_null_fields_pass_through_a_client() {
+        let member = |filled: Value| {
+            let mut member = json!({
+                "state": "active", "device": "/srv/a.img", "lagging": false, "lacks_regions": null,
+                "counters": null, "no_space_left_bytes": null, "copied_onto": null,
+            });
+            if filled != json!("absent") {
+                member["filled_bytes"] = filled;
+            }
+            member
+        };
+        for filled in [json!("absent"), json!(null), json!(4096)] {
+            check::<array::Member>(&member(filled));
+        }
+        let place = json!({ "what": "rotten", "array": "pool", "array_offset_bytes": null });
+        check::<scrub::Place>(&place);
+        check::<status::ClearedMember>(&json!({ "array": "pool", "member": 1, "device": null }));
+        check::<status::ClearedMember>(&json!({ "array": "pool" }));
+        check::<array::Journal>(&json!({ "device": null }));
+        check::<array::Incident>(&json!({ "array": "pool", "device": null, "out": true }));
+        let work = json!({ "what": "scrub", "done_bytes": 1, "total_bytes": 2, "left_s": null });
+        check::<status::Task>(&work);
+        check::<status::Task>(&json!({
+            "array": "pool", "what": "scrub", "done_bytes": 1, "total_bytes": 2,
+            "bytes_per_s": null, "left_s": null, "waits_for": null, "failed": 0,
+        }));
+        let arrays = json!({ "arrays": [], "state": "unknown" });
+        check::<status::Arrays>(&arrays);
+    }
 }

@@ -94,7 +94,10 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
     ("spindles.bench.parity", &[tools::ParityBench::json_schema]),
     (
         "spindles.sim",
-        &[tools::Told::json_schema, tools::SimulatedRuns::json_schema],
+        &[
+            tools::SimulatedStory::json_schema,
+            tools::SimulatedRuns::json_schema,
+        ],
     ),
     ("spindles.completions", &[tools::Script::json_schema]),
     (

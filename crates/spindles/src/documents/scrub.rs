@@ -1,16 +1,17 @@
 //! The JSON of `spindles scrub`.
 
+use super::null_or;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spindles_admin::scrub::Finding;
 use spindles_engine::{Fate as EngineFate, Flaw as EngineFlaw};
 
 /// What the scrub read, found and repaired.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Scrubbed<'a> {
-    pub name: &'a str,
+pub(crate) struct Scrubbed {
+    pub name: String,
     pub uuid: String,
     /// It reached the end.
     pub through: bool,
@@ -33,12 +34,12 @@ pub(crate) struct Scrubbed<'a> {
     /// Places that too many lost members hide.
     pub not_looked_at: u64,
     /// Where it continued stopped scrubs.
-    pub resumed: &'a [Resumed],
-    pub places: &'a [Place],
+    pub resumed: Vec<Resumed>,
+    pub places: Vec<Place>,
 }
 
 /// Where a stopped scrub continued.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Resumed {
     pub array: String,
@@ -46,7 +47,7 @@ pub(crate) struct Resumed {
 }
 
 /// A finding.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Place {
     pub what: What,
@@ -57,7 +58,7 @@ pub(crate) struct Place {
     /// Of metadata: `superblock`, `dirty bitmap`, `checksums`, `journal` (its device's stamp) and
     /// others.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub area: Option<&'static str>,
+    pub area: Option<String>,
     /// Of metadata: `unreadable` or `rotten`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flaw: Option<What>,
@@ -68,7 +69,11 @@ pub(crate) struct Place {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Start of lost data in the array, or null.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "null_or"
+    )]
     pub array_offset_bytes: Option<Option<u64>>,
     /// Start of each chunk in the array, for a disagreement.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +84,7 @@ pub(crate) struct Place {
 }
 
 /// The kind of a finding.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum What {
@@ -95,7 +100,7 @@ pub(crate) enum What {
 }
 
 /// The outcome of a finding.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Fate {
@@ -187,7 +192,7 @@ impl Place {
                 flaw,
                 fate,
             } => Self {
-                area: Some(area),
+                area: Some((*area).to_owned()),
                 flaw: Some(What::from(*flaw)),
                 ..Self::new(What::Metadata, array).of(member).at(
                     *offset_bytes,

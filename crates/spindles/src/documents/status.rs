@@ -1,56 +1,50 @@
 //! The JSON of `spindles status`.
 
-use super::array::{Array, DeviceErrors};
+use super::array::{Array, DeviceErrors, State};
+use super::null_or;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spindles_admin::settings::ClearedErrors;
 use spindles_serve::{ClientNumbers, ServerNumbers};
 
 /// One array. If the outer array can't be known, `arrays` has the inner ones.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Status<'a, A> {
+pub(crate) struct Status<A> {
     #[serde(flatten)]
     pub array: A,
-    pub warnings: &'a [String],
+    pub warnings: Vec<String>,
     /// Null unless this process has the array open.
     pub bad_blocks: Option<BadBlocks>,
     /// Devices that this user may not read, if members are missing.
-    pub unreadable: &'a [String],
+    pub unreadable: Vec<String>,
     /// Null unless it is served.
-    pub served: Option<Server<'a>>,
-    pub users: Vec<User<'a>>,
+    pub served: Option<Server>,
+    pub users: Vec<User>,
     /// Jobs in the server.
-    pub jobs: Vec<Job<'a>>,
+    pub jobs: Vec<Job>,
 }
 
-impl<'a> Status<'a, ()> {
-    /// Adds the array, or the arrays.
-    pub(crate) fn of<A>(self, array: A) -> Status<'a, A> {
-        Status {
-            array,
-            warnings: self.warnings,
-            bad_blocks: self.bad_blocks,
-            unreadable: self.unreadable,
-            served: self.served,
-            users: self.users,
-            jobs: self.jobs,
-        }
-    }
+/// The arrays of a status.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Arrays {
+    Outer(Box<Array>),
+    Inner(InnerArrays),
 }
 
 /// The inner arrays of an unknown one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct InnerArrays<'a> {
-    pub arrays: Vec<Array<'a>>,
-    /// `healthy`, `degraded`, `failed` or `unknown`, for all.
-    pub state: &'static str,
+pub(crate) struct InnerArrays {
+    pub arrays: Vec<Array>,
+    /// Of all.
+    pub state: State,
 }
 
 /// Counts of the list of bad blocks.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct BadBlocks {
     /// Lost blocks of the array.
@@ -60,15 +54,15 @@ pub(crate) struct BadBlocks {
 }
 
 /// The server of the array.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Server<'a> {
-    pub addresses: &'a [String],
+pub(crate) struct Server {
+    pub addresses: Vec<String>,
     /// Since 1970.
     pub since_s: u64,
     /// Connected now.
     pub clients: usize,
-    pub client_list: Vec<Client<'a>>,
+    pub client_list: Vec<Client>,
     /// Clients that use FUSE over `io_uring`.
     pub over_ring: u64,
     /// Since serving began.
@@ -88,18 +82,18 @@ pub(crate) struct Server<'a> {
     /// The latencies of these parts, added up.
     pub write_ns: u64,
     /// Limits in force.
-    pub sandbox: &'a [&'static str],
+    pub sandbox: Vec<String>,
 }
 
 /// A connected client.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Client<'a> {
-    pub transport: &'static str,
+pub(crate) struct Client {
+    pub transport: String,
     /// Its address or process; null for this kernel.
-    pub peer: Option<&'a str>,
+    pub peer: Option<String>,
     /// The subject of its certificate, or null.
-    pub subject: Option<&'a str>,
+    pub subject: Option<String>,
     /// Since 1970.
     pub since_s: u64,
     pub requests: u64,
@@ -108,31 +102,31 @@ pub(crate) struct Client<'a> {
 }
 
 /// A process that has the array open.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct User<'a> {
+pub(crate) struct User {
     /// Null if this user may not know it.
     pub pid: Option<u32>,
-    pub command: Option<&'a str>,
+    pub command: Option<String>,
     /// Null without known work. For a server, its first job.
-    pub work: Option<Task<'a>>,
+    pub work: Option<Task>,
 }
 
 /// The work of a process.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(untagged)]
-pub(crate) enum Task<'a> {
-    Command(Work<'a>),
-    Job(Job<'a>),
+pub(crate) enum Task {
+    Job(Job),
+    Command(Work),
 }
 
 /// The work of a command.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Work<'a> {
+pub(crate) struct Work {
     /// Such as `rebuild` or `scrub`.
-    pub what: &'a str,
+    pub what: String,
     pub done_bytes: u64,
     pub total_bytes: u64,
     /// Null until it is known.
@@ -140,12 +134,12 @@ pub(crate) struct Work<'a> {
 }
 
 /// A job in the server.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Job<'a> {
-    pub array: &'a str,
+pub(crate) struct Job {
+    pub array: String,
     /// `resync`, `rebuild`, `replace`, `scrub` or `grow`.
-    pub what: &'static str,
+    pub what: String,
     pub done_bytes: u64,
     pub total_bytes: u64,
     /// Over the last 30 s; null until it is known.
@@ -153,7 +147,7 @@ pub(crate) struct Job<'a> {
     /// Null until it is known.
     pub left_s: Option<u64>,
     /// The job that runs before it, or null.
-    pub waits_for: Option<&'static str>,
+    pub waits_for: Option<String>,
     /// Count of failed stretches.
     pub failed: u64,
 }
@@ -177,8 +171,8 @@ pub(crate) struct Listed<'a> {
     pub level: Option<&'a str>,
     /// Null if unknown.
     pub bytes: Option<u64>,
-    /// `healthy`, `degraded`, `failed` or `unknown`; null if the devices make no array.
-    pub state: Option<&'a str>,
+    /// Null if the devices make no array.
+    pub state: Option<State>,
     /// Null unless it is served.
     pub served: Option<ServedBy<'a>>,
     /// Null if all is known.
@@ -201,48 +195,52 @@ pub(crate) struct ServedBy<'a> {
 
 /// With `--clear-errors`: the cleared members. The first is the given device; arrays around it
 /// follow.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct ClearedAll<'a> {
+pub(crate) struct ClearedAll {
     /// As in the list, of the given device, or only `array`.
     #[serde(flatten)]
-    pub first: ClearedMember<'a>,
-    pub members: Vec<ClearedMember<'a>>,
+    pub first: ClearedMember,
+    pub members: Vec<ClearedMember>,
 }
 
 /// A member whose error counters were cleared.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct ClearedMember<'a> {
-    pub array: &'a str,
+pub(crate) struct ClearedMember {
+    pub array: String,
     /// The position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<u8>,
     /// Null for a member that is an array.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<Option<&'a str>>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "null_or"
+    )]
+    pub device: Option<Option<String>>,
     /// The counts until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleared: Option<DeviceErrors>,
 }
 
-impl<'a> From<&'a ClearedErrors> for ClearedMember<'a> {
-    fn from(cleared: &'a ClearedErrors) -> Self {
+impl From<&ClearedErrors> for ClearedMember {
+    fn from(cleared: &ClearedErrors) -> Self {
         Self {
-            array: &cleared.array,
+            array: cleared.array.clone(),
             member: Some(cleared.member.0),
-            device: Some(cleared.device.as_deref()),
+            device: Some(cleared.device.clone()),
             cleared: Some(DeviceErrors::new(&cleared.errors, cleared.block_bytes)),
         }
     }
 }
 
-impl<'a> From<&'a ClientNumbers> for Client<'a> {
-    fn from(client: &'a ClientNumbers) -> Self {
+impl From<&ClientNumbers> for Client {
+    fn from(client: &ClientNumbers) -> Self {
         Self {
-            transport: client.origin.transport,
-            peer: client.origin.peer.as_deref(),
-            subject: client.origin.subject.as_deref(),
+            transport: client.origin.transport.to_owned(),
+            peer: client.origin.peer.clone(),
+            subject: client.origin.subject.clone(),
             since_s: client.since_s,
             requests: client.requests,
             read_bytes: client.read_bytes,
@@ -251,15 +249,11 @@ impl<'a> From<&'a ClientNumbers> for Client<'a> {
     }
 }
 
-impl<'a> Server<'a> {
+impl Server {
     /// Describes the server that has these addresses and this sandbox.
-    pub(crate) fn new(
-        numbers: &'a ServerNumbers,
-        addresses: &'a [String],
-        sandbox: &'a [&'static str],
-    ) -> Self {
+    pub(crate) fn new(numbers: &ServerNumbers, addresses: &[String], sandbox: &[&str]) -> Self {
         Self {
-            addresses,
+            addresses: addresses.to_owned(),
             since_s: numbers.since_s,
             clients: numbers.clients.len(),
             client_list: numbers.clients.iter().map(Client::from).collect(),
@@ -273,7 +267,7 @@ impl<'a> Server<'a> {
             read_ns: numbers.latencies.reads.sum_ns,
             writes: numbers.latencies.writes.count(),
             write_ns: numbers.latencies.writes.sum_ns,
-            sandbox,
+            sandbox: sandbox.iter().map(ToString::to_string).collect(),
         }
     }
 }

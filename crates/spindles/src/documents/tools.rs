@@ -3,7 +3,7 @@
 use super::array::Incident;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Copied<'a> {
     pub warnings: &'a [String],
     /// Places that could not be read.
     pub left_out: Vec<Stretch>,
-    pub incidents: Vec<Incident<'a>>,
+    pub incidents: Vec<Incident>,
 }
 
 /// A stretch of bytes.
@@ -55,12 +55,12 @@ pub(crate) struct AllServed {
 }
 
 /// The closed array.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Stopped<'a> {
+pub(crate) struct Stopped {
     /// True.
     pub stopped: bool,
-    pub name: &'a str,
+    pub name: String,
 }
 
 /// The table of an expression.
@@ -147,11 +147,11 @@ pub(crate) struct Report {
 /// The measured workload.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct BenchRun<'a> {
+pub(crate) struct BenchRun {
     #[serde(flatten)]
     pub report: Report,
     /// Without slow members.
-    pub incidents: Vec<Incident<'a>>,
+    pub incidents: Vec<Incident>,
 }
 
 /// With `--dry-run`: estimates.
@@ -338,7 +338,7 @@ pub(crate) struct ParityRow {
 /// With `--seed`: a run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Told<'a> {
+pub(crate) struct SimulatedStory<'a> {
     #[serde(flatten)]
     pub run: SimulatedRun<'a>,
     pub story: &'a [String],

@@ -22,7 +22,7 @@ pub(crate) fn refused(request: &BadRequest) -> (u8, String) {
         BadRequest::TooLong => {
             format!("that is no operation: it is longer than {REQUEST_BYTES_MAX} bytes")
         }
-        BadRequest::Invalid(error) => unknown(error),
+        BadRequest::Invalid(error) => format!("that is no operation: {error}"),
         BadRequest::CommandLine => "the server takes operations, and no command lines, as older \
                                     versions of spindles send them: use the server's version"
             .to_owned(),
@@ -32,11 +32,6 @@ pub(crate) fn refused(request: &BadRequest) -> (u8, String) {
         ),
     };
     (2, text)
-}
-
-/// The text for a document that this version does not know.
-pub(crate) fn unknown(error: &serde_json::Error) -> String {
-    format!("that is no operation: {error}")
 }
 
 /// The text for a relative name, which would mean another device in the server's folder.

@@ -5,7 +5,7 @@ use crate::commands::Command;
 use crate::degraded::Degraded;
 use crate::documents::changes::{JournalAdded, Of};
 use crate::failure::Usage;
-use crate::operation::{JournalAdd, Operation};
+use crate::operation::JournalAdd;
 use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use crate::words;
@@ -57,18 +57,18 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let array = [array.clone()];
     let found = arguments.scan.find(&array, &[device.as_str()], ui)?;
     let device = found.new_device(device);
-    let operation = Operation::JournalAdd(JournalAdd {
+    let operation = JournalAdd {
         device: device.clone(),
         force: arguments.force,
         degraded: arguments.degraded.degraded,
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     arguments.scan.note_out_of_sight(&[&device], &found, ui);
     Ok(())
 }
 
 impl Perform for JournalAdd {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<JournalAdded>> {
         let device = &self.device;
         let mut on_progress = ui.until_interrupted("journal")?;
         let added = add(
@@ -86,10 +86,10 @@ impl Perform for JournalAdd {
         arrays::note_devices(&[], &[], &added.wiped, ui);
         let name = &added.report.name;
         ui.line(format!("array '{name}' has its journal on {device}"));
-        Ok(Outcome::of(&JournalAdded {
+        Ok(Outcome::of(JournalAdded {
             of: Of::from(&added.report),
-            warnings: &warnings,
-            journal: device,
+            warnings,
+            journal: device.clone(),
         }))
     }
 }

@@ -5,7 +5,7 @@ use crate::commands::Command;
 use crate::degraded::Degraded;
 use crate::documents::changes::{JournalRemoved, Of};
 use crate::failure::Usage;
-use crate::operation::{JournalRemove, Operation};
+use crate::operation::JournalRemove;
 use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use crate::words;
@@ -52,13 +52,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let found = arguments.scan.find(&[arguments.array], &[], ui)?;
     let degraded = arguments.degraded.degraded;
-    let operation = Operation::JournalRemove(JournalRemove { degraded });
-    operations::run(&operation, &found, ui)?;
+    operations::run(JournalRemove { degraded }, &found, ui)?;
     Ok(())
 }
 
 impl Perform for JournalRemove {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<JournalRemoved>> {
         let mut on_progress = ui.until_interrupted("journal")?;
         let report = remove(
             arrays::host(&arrays::names(&given.devices), ui),
@@ -76,10 +75,10 @@ impl Perform for JournalRemove {
         };
         let name = &report.name;
         ui.line(format!("array '{name}' has its journal on its members"));
-        Ok(Outcome::of(&JournalRemoved {
+        Ok(Outcome::of(JournalRemoved {
             of: Of::from(&report),
-            warnings: &warnings,
-            removed: device.map(|device| &**device),
+            warnings,
+            removed: device.cloned(),
         }))
     }
 }

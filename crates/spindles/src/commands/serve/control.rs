@@ -2,7 +2,7 @@
 
 use crate::failure::{STATUS_DONE, STATUS_FAILED, STATUS_USAGE};
 use crate::operation::Operation;
-use crate::operations::{self, Perform as _};
+use crate::operations::{self, Document};
 use crate::output;
 use crate::serving::Serving;
 use crate::ui::Ui;
@@ -79,19 +79,19 @@ impl Commands {
 }
 
 /// Answers a client: performs its operation, and reports how that ended.
-fn answer(serving: &Serving, request: Result<Request, BadRequest>, answers: &Answers) {
+fn answer(serving: &Serving, request: Result<Request<Operation>, BadRequest>, answers: &Answers) {
     let taken = request.map_err(|bad| words::control::refused(&bad));
     let taken = taken.and_then(|request| take(serving, request));
     let (operation, command) = match taken {
         Ok(taken) => taken,
         Err((status, why)) => {
             note(&why, answers);
-            return answers.send(&Answer::End(failed(status, None)));
+            return answers.send(&failed(status, None));
         }
     };
     let heard = serving.handle().subscribe();
     let ui = Ui::for_server(answers, serving);
-    let perform = || operations::report(operation.perform(&serving.given(), &ui));
+    let perform = || operations::perform(&operation, &serving.given(), &ui);
     let refused = |why| failed(STATUS_FAILED, Some(why));
     let report = serving.refuses(&operation).map_or_else(perform, refused);
     if !operation.only_shows() {
@@ -103,25 +103,26 @@ fn answer(serving: &Serving, request: Result<Request, BadRequest>, answers: &Ans
     for lacking in heard.lacking() {
         note(&lacking, answers);
     }
-    answers.send(&Answer::End(report));
+    answers.send(&report);
 }
 
 /// Returns the operation of a request and its command line, or the exit status and why it is
 /// refused.
-fn take(serving: &Serving, request: Request) -> Result<(Operation, String), (u8, String)> {
+fn take(
+    serving: &Serving,
+    request: Request<Operation>,
+) -> Result<(Operation, String), (u8, String)> {
     if request.array != serving.array() {
         let why = words::control::other_array(&serving.name(), &request.array);
         return Err((STATUS_FAILED, why));
     }
-    let operation = serde_json::from_value(request.operation);
-    let operation = operation.map_err(|error| (STATUS_USAGE, words::control::unknown(&error)))?;
-    let devices = Operation::devices(&operation);
-    let is_relative = |name: &&String| {
+    let operation = request.operation;
+    let is_relative = |name: &String| {
         let name = device_of(name);
         !is_address(&name) && Path::new(&*name).is_relative()
     };
-    if let Some(name) = devices.iter().find(is_relative) {
-        return Err((STATUS_USAGE, words::control::relative(name)));
+    if let Some(name) = operation.devices().into_iter().find(is_relative) {
+        return Err((STATUS_USAGE, words::control::relative(&name)));
     }
     Ok((operation, request.command.unwrap_or_default()))
 }
@@ -132,11 +133,12 @@ fn note(text: &str, answers: &Answers) {
     answers.send(&Answer::Note { note });
 }
 
-fn failed(status: u8, error: Option<String>) -> Report {
+const fn failed(status: u8, error: Option<String>) -> Report<Document> {
     Report {
         status,
         error,
-        ..Report::default()
+        absent: None,
+        document: None,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::documents::array::{self, Spare};
 use crate::documents::changes::SparesAdded;
-use crate::operation::{Operation, SpareAdd};
+use crate::operation::SpareAdd;
 use crate::operations::{self, Outcome, Perform};
 use crate::ui::Ui;
 use crate::words;
@@ -59,18 +59,18 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let found = arguments.scan.find(&array, &arrays::names(&devices), ui)?;
     let devices = devices.iter().map(|device| found.new_device(device));
     let devices: Vec<String> = devices.collect();
-    let operation = Operation::SpareAdd(SpareAdd {
+    let operation = SpareAdd {
         devices: devices.clone(),
         shared: arguments.shared,
         force: arguments.force,
-    });
-    operations::run(&operation, &found, ui)?;
+    };
+    operations::run(operation, &found, ui)?;
     (arguments.scan).note_out_of_sight(&arrays::names(&devices), &found, ui);
     Ok(())
 }
 
 impl Perform for SpareAdd {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<SparesAdded>> {
         let devices = arrays::names(&self.devices);
         let members = arrays::names(&given.devices);
         let whose = if self.shared {
@@ -117,10 +117,10 @@ impl Perform for SpareAdd {
                 format!("`spindles rebuild {name}` fills it now, in the place of what is missing")
             });
         }
-        Ok(Outcome::of(&SparesAdded {
-            name: added.array.as_ref().map(|array| &*array.name),
+        Ok(Outcome::of(SparesAdded {
+            name: added.array.as_ref().map(|array| array.name.clone()),
             uuid: added.array.as_ref().map(|array| array.uuid.to_string()),
-            warnings: &warnings,
+            warnings,
             spares: added.spares.iter().map(Spare::from).collect(),
             taken: added.taken.iter().map(array::Taken::from).collect(),
         }))

@@ -3,7 +3,7 @@
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::documents::changes::SparesRemoved;
-use crate::operation::{Operation, SpareRemove};
+use crate::operation::SpareRemove;
 use crate::operations::{self, Outcome, Perform};
 use crate::served;
 use crate::ui::Ui;
@@ -46,13 +46,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if array.is_empty() {
         served::check_no_spares(&arrays::names(&devices))?;
     }
-    let operation = Operation::SpareRemove(SpareRemove { devices });
-    operations::run(&operation, &found, ui)?;
+    operations::run(SpareRemove { devices }, &found, ui)?;
     Ok(())
 }
 
 impl Perform for SpareRemove {
-    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome> {
+    fn perform(&self, given: &Given, ui: &Ui) -> anyhow::Result<Outcome<SparesRemoved>> {
         let devices = &self.devices;
         let members = arrays::names(&given.devices);
         let of_array = !members.is_empty();
@@ -63,9 +62,9 @@ impl Perform for SpareRemove {
         }
         let shared = devices.iter().zip(&removed);
         let shared = shared.filter(|(_, removed)| matches!(removed, Removed::Of(_)));
-        Ok(Outcome::of(&SparesRemoved {
-            removed: devices,
-            still_spares: shared.map(|(device, _)| &**device).collect(),
+        Ok(Outcome::of(SparesRemoved {
+            removed: devices.clone(),
+            still_spares: shared.map(|(device, _)| device.clone()).collect(),
         }))
     }
 }
