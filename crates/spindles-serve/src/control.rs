@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The version of the protocol. It grows when an operation or a field changes its meaning, or when a
-/// document gets a field that is always there.
+/// The version of the protocol. It grows when an operation or a field changes its meaning, or when
+/// a document gets a field that is always there.
 pub const VERSION: u32 = 2;
 /// Most operations in progress at once; further ones wait.
 pub const OPERATIONS_MAX: usize = 32;

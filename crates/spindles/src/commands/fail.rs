@@ -49,8 +49,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         member: arguments.given.member,
         degraded: arguments.degraded.degraded,
     };
-    operations::run(operation, &found, ui)?;
-    Ok(())
+    operations::run(operation, &found, ui).map(drop)
 }
 
 impl Perform for Fail {

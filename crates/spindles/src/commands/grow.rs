@@ -89,8 +89,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let found = arguments.array.find(&arrays::names(&arguments.add), ui)?;
     if arguments.abort {
-        operations::run(GrowAbort {}, &found, ui)?;
-        return Ok(());
+        return operations::run(GrowAbort {}, &found, ui).map(drop);
     }
     let add = arguments.add.iter().map(|device| found.new_device(device));
     let add: Vec<String> = add.collect();

@@ -36,8 +36,7 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let (device, found) = arguments.given.find(ui)?;
-    operations::run(Remove { device }, &found, ui)?;
-    Ok(())
+    operations::run(Remove { device }, &found, ui).map(drop)
 }
 
 impl Perform for Remove {

@@ -108,8 +108,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         degraded: arguments.degraded.degraded,
         job_rate: Some(arguments.rate.bytes()),
     };
-    operations::run(operation, &found, ui)?;
-    Ok(())
+    operations::run(operation, &found, ui).map(drop)
 }
 
 impl Perform for Scrub {

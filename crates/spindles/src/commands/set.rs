@@ -69,8 +69,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         degraded_writes: arguments.degraded_writes.map(DegradedWrites::allowed),
         degraded: arguments.degraded.degraded,
     };
-    operations::run(operation, &found, ui)?;
-    Ok(())
+    operations::run(operation, &found, ui).map(drop)
 }
 
 impl Perform for Set {

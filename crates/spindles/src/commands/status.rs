@@ -146,8 +146,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         },
     };
-    operations::finish(report, ui)?;
-    Ok(())
+    operations::finish(report, ui).map(drop)
 }
 
 impl Perform for operation::Status {
@@ -1024,8 +1023,7 @@ fn clear(word: &str, given: &[String], scan: &Scan, ui: &Ui) -> anyhow::Result<(
         device: device.map(|device| found.device(device)).transpose()?,
         called: word.to_owned(),
     };
-    operations::run(operation, &found, ui)?;
-    Ok(())
+    operations::run(operation, &found, ui).map(drop)
 }
 
 impl Perform for ClearErrors {

@@ -72,8 +72,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         return Err(why_not(&found.given, &arguments.devices.join(" ")));
     }
     let force = arguments.force;
-    operations::run(Stop { force }, &found, ui)?;
-    Ok(())
+    operations::run(Stop { force }, &found, ui).map(drop)
 }
 
 /// Returns true for memory, or an array on it.

@@ -1,6 +1,6 @@
-//! The JSON that commands print: one type for each document. Operations on a served array return the
-//! same types. The reference of all fields is generated from these types and their comments, which
-//! are written for users.
+//! The JSON that commands print: one type for each document. Operations on a served array return
+//! the same types. The reference of all fields is generated from these types and their comments,
+//! which are written for users.
 
 #![expect(clippy::option_option, reason = "a field may be absent, or null")]
 

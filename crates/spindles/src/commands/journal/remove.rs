@@ -52,8 +52,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let found = arguments.scan.find(&[arguments.array], &[], ui)?;
     let degraded = arguments.degraded.degraded;
-    operations::run(JournalRemove { degraded }, &found, ui)?;
-    Ok(())
+    operations::run(JournalRemove { degraded }, &found, ui).map(drop)
 }
 
 impl Perform for JournalRemove {

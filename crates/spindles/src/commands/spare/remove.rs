@@ -46,8 +46,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if array.is_empty() {
         served::check_no_spares(&arrays::names(&devices))?;
     }
-    operations::run(SpareRemove { devices }, &found, ui)?;
-    Ok(())
+    operations::run(SpareRemove { devices }, &found, ui).map(drop)
 }
 
 impl Perform for SpareRemove {
