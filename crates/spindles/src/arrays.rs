@@ -7,7 +7,6 @@ use crate::ui::Ui;
 use crate::words;
 use anyhow::{anyhow, bail};
 use clap::Args;
-use spindles_admin::assemble::ArrayReport;
 use spindles_admin::host::{Host, check_one_array, report_of};
 use spindles_admin::scan::{self, FoundArray, Given, ScanError};
 use spindles_admin::spare::Taken;
