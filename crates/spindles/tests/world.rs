@@ -5,6 +5,7 @@
 use serde_json::Value;
 use std::fmt::Debug;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -22,8 +23,9 @@ const TIME_MAX: Duration = Duration::from_mins(3);
 /// The names of arrays that tests serve. Commands find a served array by its name on the whole
 /// machine, so each world adds a suffix of its own to these names, and removes it from output.
 const NAMES: &[&str] = &[
-    "azure", "crimson", "grown", "jazz", "lake", "lossy", "mute", "music", "nest", "ocean",
-    "fallen", "patient", "pond", "pool", "remote", "stack", "tarn", "viridian",
+    "ark", "azure", "crimson", "fallen", "grown", "held", "jazz", "lacking", "lake", "lossy",
+    "music", "mute", "nest", "ocean", "patient", "pond", "pool", "remote", "stack", "tarn",
+    "viridian",
 ];
 
 /// Texts that an output must have: one, or a list.
@@ -716,7 +718,13 @@ impl<'a> Systemd<'a> {
     /// Waits for the next message.
     pub(crate) fn heard(&self) -> String {
         let mut bytes = [0; 1024];
-        let count = self.socket.recv(&mut bytes).expect("a message");
+        let count = loop {
+            match self.socket.recv(&mut bytes) {
+                // A signal: a frozen test goes on.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => break received.expect("a message"),
+            }
+        };
         self.world.plain(&String::from_utf8_lossy(&bytes[..count]))
     }
 }

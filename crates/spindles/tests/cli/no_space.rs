@@ -82,6 +82,11 @@ impl Drop for Mounted {
     }
 }
 
+/// The array's name. Commands find a served array by its name on the whole machine.
+fn served_name() -> String {
+    format!("safe-{}", std::process::id())
+}
+
 /// Two mirrored members of 32 MiB, 15 MiB of other data, and a MiB less space than 8 MiB on both
 /// members take.
 fn full() -> Option<(Mounted, tempfile::TempDir)> {
@@ -90,7 +95,8 @@ fn full() -> Option<(Mounted, tempfile::TempDir)> {
         let file = File::create(mounted.at().join(member)).expect("a file");
         file.set_len(32 * MIB).expect("a sparse file");
     }
-    mounted.run("create safe raid1(a,b)").ok();
+    let name = served_name();
+    mounted.run(&format!("create {name} raid1(a,b)")).ok();
     fs::write(mounted.at().join("else"), vec![7; 15 << 20]).expect("room");
     let elsewhere = tempfile::tempdir().expect("a folder");
     fs::write(elsewhere.path().join("small"), vec![1; 1 << 20]).expect("room");
@@ -288,7 +294,8 @@ fn a_server_reports_writes_that_lack_space() {
     server.arg(format!("unix:{}", socket.display()));
     let mut server = Running::begin(server);
     server.says(" is served");
-    let uri = format!("nbd+unix:///safe?socket={}", socket.display());
+    let name = served_name();
+    let uri = format!("nbd+unix:///{name}?socket={}", socket.display());
     let write = || {
         let data = elsewhere.path().join("data").display().to_string();
         let copied = Command::new("nbdcopy").args([&data, &uri]).output();
@@ -303,9 +310,11 @@ fn a_server_reports_writes_that_lack_space() {
     let status = mounted.run("status a b");
     let has_all = status.out.contains("writes found no space") && status.out.contains("healthy");
     assert!(has_all, "{}", status.out);
-    let refuses =
-        "array 'safe' refuses writes now: no space is left for them on the file system of";
-    assert_eq!(status.error.matches(refuses).count(), 1, "{}", status.error);
+    let refuses = format!(
+        "array '{name}' refuses writes now: no space is left for them on the file system of"
+    );
+    let count = status.error.matches(&refuses).count();
+    assert_eq!(count, 1, "{}", status.error);
     // No write finds out that there is space again.
     fs::remove_file(mounted.at().join("else")).expect("it is there");
     let is_over = || {

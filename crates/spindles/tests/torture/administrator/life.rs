@@ -168,7 +168,6 @@ impl Life {
         let checksum = if self.checksums { "crc32c" } else { "none" };
         self.writes_degraded = self.random.one_in(2);
         let degraded = if self.writes_degraded { "allow" } else { "ask" };
-        // Other tests serve arrays called `pool`, which that name would find too.
         let mut command = words("create ark");
         command.push(expression);
         command.extend(words(&format!(
