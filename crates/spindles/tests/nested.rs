@@ -114,9 +114,9 @@ fn corruption_below_an_inner_array_is_shown_and_cleared() {
     nest.does("scrub nest");
     assert_eq!(errors(&nest), [[0, 0], [4096, 4096]]);
     let shown = "  member 1: an array, healthy\n    errors: 4 KiB corrupt, 4 KiB repaired\n";
-    nest.does("status nest").says(shown);
+    nest.does("status nest").prints(shown);
     let cleared = "array 'nest': member 1, an array: cleared 4 KiB corrupt, 4 KiB repaired\n";
-    nest.does("status --clear-errors c nest").says(cleared);
+    nest.does("status --clear-errors c nest").prints(cleared);
     assert_eq!(errors(&nest), [[0, 0], [0, 0]]);
     stop(&nest);
     let events = nest.text("events");
@@ -137,7 +137,7 @@ fn corruption_below_an_inner_array_is_shown_and_cleared() {
     );
     assert_eq!(errors(&nest), [[0, 0], [0, 0]]);
     nest.does("status --clear-errors nest")
-        .says("nest: no member had errors");
+        .prints("nest: no member had errors");
 }
 
 /// An inner array without which the outer one continues no longer counts: neither its findings nor
@@ -150,7 +150,7 @@ fn an_abandoned_inner_array_is_not_scrubbed() {
         write(&nest);
         empty(&nest, cut);
         nest.does("scrub nest")
-            .says("array 'nest': member 0 is out")
+            .prints("array 'nest': member 0 is out")
             .says_no("not repaired");
         nest.ends("status nest", 3);
         assert_eq!(state_of(&nest, "nest").as_deref(), Some("degraded"));
@@ -180,9 +180,9 @@ fn a_failed_inner_array_returns_to_a_served_array() {
             nest.put(name, bytes);
         }
         let advice = "`spindles rebuild nest` brings array 'nest.0' up to date";
-        nest.ends("status nest", 3).says(advice);
+        nest.ends("status nest", 3).warns(advice);
         let done = "array 'nest': member 0 is active again";
-        nest.does(back).says(done);
+        nest.does(back).prints(done);
         // What the first scrub left in the inner array counts until another has found it good.
         nest.does("scrub nest");
         assert_eq!(state_of(&nest, "nest").as_deref(), Some("healthy"));
@@ -192,7 +192,7 @@ fn a_failed_inner_array_returns_to_a_served_array() {
         assert!(read("out").starts_with(&read("in")));
         stop(&nest);
         nest.does("scrub nest")
-            .says("array 'nest': nothing is wrong");
+            .prints("array 'nest': nothing is wrong");
     }
 }
 
@@ -203,12 +203,12 @@ fn an_inner_member_with_a_moved_file_is_known() {
     serve(&nest, "");
     nest.rename("a", "away");
     nest.does("status nest")
-        .says("member 0: an array, healthy")
-        .says("/a was moved or deleted")
+        .prints("member 0: an array, healthy")
+        .warns("/a was moved or deleted")
         .says_no("missing")
         .says_no("left out");
     nest.does("scrub nest")
-        .says("array 'nest': nothing is wrong");
+        .prints("array 'nest': nothing is wrong");
     nest.rename("away", "a");
     stop(&nest);
 }
@@ -222,10 +222,10 @@ fn an_inner_array_lost_on_the_disks_is_not_relied_on() {
     write(&nest);
     lose_superblocks(&nest, "a");
     nest.ends("status nest", 3)
-        .says("member 0: not there")
-        .says("it is not safe from further losses");
+        .prints("member 0: not there")
+        .warns("it is not safe from further losses");
     nest.ends("status nest --json", 3)
-        .says("\"survives_more\": 0");
+        .prints("\"survives_more\": 0");
 }
 
 /// A scrub of a served array repairs that, and reports the array as it is then.
@@ -237,7 +237,7 @@ fn a_scrub_shows_an_inner_array_on_the_disks_again() {
     lose_superblocks(&nest, "a");
     let repaired = "8 KiB of metadata, or without good checksums, repaired";
     nest.does("scrub nest")
-        .says(repaired)
+        .prints(repaired)
         .says_no("degraded")
         .says_no("without member");
     nest.does("status nest");
@@ -258,7 +258,7 @@ fn a_replaced_inner_array_does_not_limit_the_outer_array() {
     nest.does("status nest")
         .says_no("not in the current folder");
     std::fs::rename(away.path().join("a"), nest.path("a")).expect("it is ours");
-    nest.does("grow nest --add f").says("on 4 members now");
+    nest.does("grow nest --add f").prints("on 4 members now");
 }
 
 /// If an inner array was absent when serving began, its devices are added one after the other:
@@ -281,7 +281,7 @@ fn devices_of_an_absent_inner_array_are_added() {
         nest.does("status nest");
         stop(&nest);
         nest.does("scrub nest")
-            .says("array 'nest': nothing is wrong");
+            .prints("array 'nest': nothing is wrong");
     }
 }
 
@@ -293,11 +293,11 @@ fn commands_accept_only_the_outermost_array() {
         if is_served {
             serve(&nest, "");
         }
-        nest.does("fail b nest").says("b nest` takes it back");
-        nest.ends("fail c nest", 1).says(" nest --onto DEV`");
+        nest.does("fail b nest").warns("b nest` takes it back");
+        nest.ends("fail c nest", 1).warns(" nest --onto DEV`");
         for line in ["status nest.0", "add b nest.0", "scrub nest.0"] {
             nest.ends(line, 1)
-                .says("'nest.0' is an array inside 'nest' ");
+                .warns("'nest.0' is an array inside 'nest' ");
         }
         nest.does("add b nest");
     }

@@ -26,19 +26,19 @@ fn fail_names_the_spare_that_replaces_the_member() {
     pool.run("spare add s --array pool");
     let spare = pool.full("s");
     let wanted = format!("{spare}, a spare, takes its place: `spindles status pool` shows");
-    pool.run("fail b pool").says(wanted);
+    pool.run("fail b pool").warns(wanted);
     until(&pool, &format!("member 1: {spare}, active"));
     let (b, r) = (pool.path("b"), pool.path("r"));
     let (b, r) = (b.display(), r.display());
     let wanted = format!("has already released {b}: {spare} is member 1 in its place");
     pool.run("remove b pool")
-        .says(&wanted)
-        .says(format!("`spindles wipe {b}` makes a plain device"));
+        .prints(&wanted)
+        .warns(format!("`spindles wipe {b}` makes a plain device"));
     // A spare that is added while a member is out is filled, without a warning.
-    pool.run("fail c pool").says("/c pool` takes it back");
+    pool.run("fail c pool").warns("/c pool` takes it back");
     let wanted = format!("array 'pool': spare {r} takes the place of member 2");
     pool.run("spare add r --array pool")
-        .says(&wanted)
+        .warns(&wanted)
         .says_no("not safe");
     until(&pool, "healthy");
     // The log has all of these commands, also the refused one.
@@ -56,11 +56,11 @@ fn fail_names_the_spare_that_replaces_the_member() {
     // No process has the array open: the spare is filled later.
     pool.run("stop pool");
     pool.run("spare add c --array pool --force")
-        .says("c is a spare of array 'pool'");
+        .prints("c is a spare of array 'pool'");
     let wanted =
         "c, a spare, takes its place as soon as the array is used: `spindles rebuild pool`";
-    pool.run("fail a pool").says(wanted);
-    pool.run("rebuild pool").says("member 0 is active again");
+    pool.run("fail a pool").warns(wanted);
+    pool.run("rebuild pool").prints("member 0 is active again");
 }
 
 /// A refused growth leaves the array open as it was.
@@ -71,22 +71,22 @@ fn a_refused_growth_keeps_the_array_open() {
     pool.run("fail b pool");
     // Only a server with the device open can name it.
     let wanted = format!("member 1: {}, out: as a command asked", pool.full("b"));
-    pool.run("status pool").says(&wanted);
+    pool.run("status pool").prints(&wanted);
     for line in [
         "grow pool --chunk 128K",
         "grow pool --abort",
         "rename pool pool",
     ] {
         pool.run(line);
-        pool.run("status pool").says(&wanted);
+        pool.run("status pool").prints(&wanted);
     }
     pool.run("fail a pool")
-        .says("stays a member of array 'pool'")
-        .says("spindles replace");
+        .warns("stays a member of array 'pool'")
+        .warns("spindles replace");
     pool.run("stop pool");
     served.stop_has_come();
     let wanted = "member 1: out: as a command asked, in generation ";
-    pool.run("status pool").says(wanted);
+    pool.run("status pool").prints(wanted);
 }
 
 /// For an unknown or ambiguous name, the error lists the served arrays and their devices.
@@ -155,22 +155,22 @@ fn stop_says_how_to_end_a_server_without_an_array() {
     let served = serve_what(&pool, &[fresh], "is served, and gone when this ends");
     let kill = |served: &Served<'_>| format!("`kill {}`", served.server.id());
     pool.run(&format!("stop {fresh}"))
-        .says(fresh)
-        .says(kill(&served));
+        .warns(fresh)
+        .warns(kill(&served));
     pool.run("stop mem:7M")
-        .says("no server that this user may see serves mem:7M");
+        .warns("no server that this user may see serves mem:7M");
     pool.run(&format!("status {fresh}"))
-        .says("describes a new array");
+        .warns("describes a new array");
     served.stop();
     for (what, arguments) in [
         ("a", ["a", "--as-is"].as_slice()),
         ("pool", &["pool", "--control", "control"]),
     ] {
         let served = serve_what(&pool, arguments, "is served");
-        pool.run(&format!("stop {what}")).says(kill(&served));
+        pool.run(&format!("stop {what}")).warns(kill(&served));
         if what == "pool" {
             let by = format!("by this user, pid {}", served.server.id());
-            pool.run("status --scan .").says(by);
+            pool.run("status --scan .").prints(by);
         }
         served.stop();
     }
@@ -205,12 +205,12 @@ fn another_users_server_is_listed() {
     let served = serve_by(&pool, command, SOCKET, &["pool"], POOL_SERVED);
     let id = served.server.id();
     pool.run("status --scan .")
-        .says(format!("by user nobody, pid {id}"));
+        .prints(format!("by user nobody, pid {id}"));
     let wanted = format!("in use by pid {id} of user nobody (");
-    pool.run("status pool").says(&wanted);
+    pool.run("status pool").prints(&wanted);
     for line in ["stop pool", "scrub pool", "fail b pool"] {
         pool.run(line)
-            .says("as with `sudo -u nobody`")
+            .warns("as with `sudo -u nobody`")
             .says_no("`spindles stop");
     }
     served.stop();
@@ -242,7 +242,7 @@ fn a_served_array_reports_where_a_scrub_was_stopped() {
     let mut served = serve(&pool, &[]);
     assert_eq!(shown().as_ref(), Some(&percent));
     pool.run("scrub pool")
-        .says(format!("goes on at {percent} %, "));
+        .prints(format!("goes on at {percent} %, "));
     let behind = format!("{percent} %, where an earlier one was stopped");
     served.server.says(&format!("a scrub begins at {behind}"));
     let rest = format!("it read only what follows {behind}");
@@ -260,7 +260,7 @@ fn reopening_an_array_reports_missing_members() {
     let pool = array("raid5", "a,b,c", 8 * MIB);
     let mut served = serve(&pool, &[]);
     pool.rename("b", "away");
-    pool.run("status pool").says("healthy");
+    pool.run("status pool").prints("healthy");
     pool.run("set pool --degraded-writes ask").says([
         "member 1, ",
         "/b, is missing now",

@@ -88,7 +88,7 @@ fn one_command_shows_or_stops_several_arrays() {
     let served = serve_both(&pool, &[]);
     pool.does("fail d music");
     pool.ends("status pool music", 3)
-        .says(["array 'pool' (", "array 'music' ("]);
+        .prints(["array 'pool' (", "array 'music' ("]);
     let run = pool.run("status pool music --json");
     let json = run.json();
     let states = [&json["arrays"][0]["state"], &json["arrays"][1]["state"]];
@@ -159,7 +159,7 @@ fn a_served_export_name_is_not_given_to_another_array() {
     }
     served
         .stop()
-        .says(["array 'jazz' is closed", "array 'music' is closed"]);
+        .prints(["array 'jazz' is closed", "array 'music' is closed"]);
 }
 
 /// The status line of systemd and the metrics page name the arrays.
@@ -349,7 +349,7 @@ fn grow_refuses_a_busy_device() {
     let held = held.expect("it is unlocked");
     let refused = pool.run("grow pool --add d --force").refused();
     refused.warns("d is in use by");
-    pool.does("status pool").says("clean, generation 1\n");
+    pool.does("status pool").prints("clean, generation 1\n");
     drop(held);
 }
 
@@ -399,14 +399,18 @@ fn a_shared_spare_is_taken_once() {
             pool.does(&format!("status {array}")).prints("  spare: ");
         }
         pool.does("fail e music")
-            .says("s, a spare, takes its place");
+            .warns("s, a spare, takes its place");
         pool.until("the loss of the spare", |pool| {
             !pool.does("status pool").out.contains("  spare: ")
         });
         pool.does("fail a pool");
-        pool.ends("status pool", 3).says("when it is added again");
+        pool.ends("status pool", 3).warns("when it is added again");
         // Commands that reopen an array do without it too.
         pool.does("journal add log --array pool");
+        // An array that is still being filled survives no further loss.
+        pool.until("the filled spare", |pool| {
+            pool.run("status music").status == 0
+        });
         pool.does("stop pool music");
         served.stop_has_come();
         // The array opened first takes it at once.

@@ -68,7 +68,7 @@ fn hostile_clients_do_not_block_others() {
     assert!(waited.elapsed() < Duration::from_secs(15));
     drop(long);
     println!("served after {:?}", begin.elapsed());
-    served.stop().says("is closed");
+    served.stop().prints("is closed");
 }
 
 /// The bytes of a hostile client, sent at once without waiting for replies.
@@ -223,5 +223,5 @@ fn a_thousand_hostile_clients_leave_nothing_behind() {
     assert!(served.descriptors() <= before, "sockets are left open");
     is_served(&mut asks_seldom);
     drop(asks_seldom);
-    served.stop().says("is closed");
+    served.stop().prints("is closed");
 }

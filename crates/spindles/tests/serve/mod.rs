@@ -165,7 +165,7 @@ fn libnbd_describes_and_copies() {
     served.run("nbdcopy --flush %/in @");
     served.run("nbdcopy --connections=4 --requests=64 @ %/out");
     assert!(pool.read("out").starts_with(&bytes), "the copy differs");
-    served.stop().says("array 'pool' is closed");
+    served.stop().prints("array 'pool' is closed");
     // The clients' data is there, and the array was closed cleanly.
     pool.does("copy array:pool back --bytes 40M");
     assert!(pool.read("back") == bytes, "the copy differs");
@@ -320,7 +320,7 @@ fn devices_without_an_array_are_served_and_reported_as_such() {
         served.run("nbdcopy --flush %/in @");
         served.run("nbdcopy @ %/out");
         assert!(pool.read("out").starts_with(&bytes), "{what:?}");
-        served.stop().says(" is closed: ");
+        served.stop().prints(" is closed: ");
     }
     assert!(pool.read("raw disk") == bytes, "it is another file");
     // Nothing is overwritten by mistake, and nothing is created for a name that must be an array.
