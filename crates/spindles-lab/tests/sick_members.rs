@@ -301,9 +301,10 @@ fn a_throttled_journal_device_is_named() {
     verdict_names(&analysis, "random-write", journal);
 }
 
-/// Sound members raise no doubt, however busy the machine is.
+/// Other load may make a sound member look slow for a moment, but none of them every time.
 #[test]
 fn healthy_members_are_not_doubted() {
+    const LOOKS_MAX: u32 = 10;
     let case = Case {
         level: "raid5",
         count: 4,
@@ -316,18 +317,19 @@ fn healthy_members_are_not_doubted() {
     let Some(servers) = servers(folder.path(), &case) else {
         return println!("SKIPPED: healthy_members_are_not_doubted: nbdkit is not installed");
     };
-    let members = members(&servers);
-    let all_sick = |(): &()| {
-        let analysis = analysis(&experiment(&members, "raid5(4)", case.workloads), None);
-        let findings = analysis
-            .findings
-            .iter()
-            .filter(|finding| finding.kind == "outlier-member");
-        findings
-            .flat_map(|finding| finding.details.clone())
-            .collect::<Vec<_>>()
-    };
-    // Other load may make one member look slow, but a different one each time.
-    let looks: Vec<Vec<String>> = [(), (), ()].iter().map(all_sick).collect();
-    assert!(looks.iter().any(Vec::is_empty), "{looks:#?}");
+    let experiment = experiment(&members(&servers), "raid5(4)", case.workloads);
+    let mut doubted: Vec<&Server> = servers.iter().collect();
+    let mut last = String::new();
+    for _ in 0..LOOKS_MAX {
+        let analysis = analysis(&experiment, None);
+        let findings = analysis.findings.iter();
+        let doubts = findings.filter(|finding| finding.kind == "outlier-member");
+        let details: Vec<String> = doubts.flat_map(|doubt| doubt.details.clone()).collect();
+        last = details.join("\n");
+        doubted.retain(|server| last.contains(&server.address));
+        if doubted.is_empty() {
+            return;
+        }
+    }
+    panic!("doubted in each of {LOOKS_MAX} looks: {last}");
 }

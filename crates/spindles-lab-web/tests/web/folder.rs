@@ -1,8 +1,9 @@
 //! Folders of results to serve.
 
 use crate::public::example;
-use spindles_lab::{Ending, RecordsFile};
+use spindles_lab::{Ending, RECORDS_FILE, RecordsFile};
 use spindles_measure::Record;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -44,6 +45,21 @@ impl Results {
     /// Creates a run that ended in good order.
     pub(crate) fn ended(&self, name: &str, records: &[Record]) {
         self.going(name, records).end(8, Ending::Finished);
+        self.released(name);
+    }
+
+    /// Creates a run that was killed after these records.
+    pub(crate) fn killed(&self, name: &str, records: &[Record]) {
+        drop(self.going(name, records));
+        self.released(name);
+    }
+
+    /// Waits until no process has the lock of a run that is over: a process that another test
+    /// starts keeps it for a moment.
+    fn released(&self, name: &str) {
+        let records = File::open(self.root().join(name).join(RECORDS_FILE));
+        let records = records.expect("it was written");
+        records.lock_shared().expect("a file system with locks");
     }
 
     /// Serves the folder.

@@ -1,7 +1,7 @@
 //! The list, the reports, their files and comparisons.
 
 use crate::public::example;
-use crate::public::folder::{Results, begun, records, serve};
+use crate::public::folder::{Results, records, serve};
 use crate::public::http::get;
 use spindles_lab::{Ending, RECORDS_FILE};
 use spindles_lab_web::Limits;
@@ -39,7 +39,7 @@ fn the_list_has_all_runs_newest_first_with_their_states() {
     results
         .going("late", &records(2, 3))
         .end(5, Ending::OutOfTime);
-    drop(results.going("killed", &records(2, 4)));
+    results.killed("killed", &records(2, 4));
     // Stored by a version that wrote no state.
     results.ended("early & <b>", &records(1, 6));
     fs::remove_file(results.root().join("early & <b>/state.json")).unwrap();
@@ -90,7 +90,7 @@ fn the_list_has_all_runs_newest_first_with_their_states() {
 #[test]
 fn one_folder_of_results_is_a_list_of_one() {
     let results = Results::new();
-    drop(begun(&results.root(), &records(1, 0)));
+    results.killed("", &records(1, 0));
     let address = results.serve();
     get(address, "/").says(200, &["One run", "href=\"/runs//\"", "results"]);
     get(address, "/runs//").says(200, &["<h1>"]);

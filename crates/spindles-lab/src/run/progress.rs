@@ -70,15 +70,19 @@ struct Document {
 /// Returns the state of the run whose results are in `folder`.
 pub fn run_state(folder: &Path) -> RunState {
     // Check the lock first: a run writes its ending before it releases the lock.
-    let is_running = is_locked(&folder.join(RECORDS_FILE));
-    let document = read(&folder.join(STATE_FILE));
-    match (is_running, document) {
-        (true, document) => RunState::Running(document.unwrap_or_default().progress),
-        (false, Some(Document { progress, ending })) => match ending {
-            Some(ending) => RunState::Ended(ending, progress),
-            None => RunState::CutShort(progress),
-        },
-        (false, None) => RunState::NotKept,
+    let is_locked = is_locked(&folder.join(RECORDS_FILE));
+    let Some(Document { progress, ending }) = read(&folder.join(STATE_FILE)) else {
+        return if is_locked {
+            RunState::Running(Progress::default())
+        } else {
+            RunState::NotKept
+        };
+    };
+    match ending {
+        // A process that the run starts may keep the lock for a moment.
+        Some(ending) => RunState::Ended(ending, progress),
+        None if is_locked => RunState::Running(progress),
+        None => RunState::CutShort(progress),
     }
 }
 
@@ -143,6 +147,9 @@ mod tests {
         );
         // Dropping releases the lock, as the kernel does at SIGKILL.
         drop(file);
+        // A process that another test starts keeps the lock for a moment.
+        let records = File::open(folder.path().join(RECORDS_FILE)).unwrap();
+        records.lock_shared().unwrap();
         assert_eq!(
             run_state(folder.path()),
             RunState::CutShort(progress.clone())
@@ -163,6 +170,9 @@ mod tests {
             let mut file = RecordsFile::create(folder.path()).unwrap();
             file.progress(5, 6, "the last");
             file.end(6, ending.clone());
+            // Like a process that the run started, and that still has its files.
+            let records = File::open(folder.path().join(RECORDS_FILE)).unwrap();
+            records.lock().unwrap();
             let progress = Progress {
                 done: 6,
                 total: 6,
