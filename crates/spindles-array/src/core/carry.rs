@@ -639,17 +639,13 @@ impl Carry {
 
     fn reply(&mut self, index: ArrayIndex, reply: Reply) {
         let array = &self.arrays[index.index()];
-        let Some((parent, member)) = array.parent else {
+        let Some((parent, _)) = array.parent else {
             self.replies.push_back(reply);
             return;
         };
         if !array.inbox.is_empty() {
             self.inputs.push_back(Input::Deliver(index));
         }
-        debug_assert_eq!(
-            self.array(parent).members[usize::from(member.0)],
-            Some(Node::Array(index))
-        );
         let id = u32::try_from(reply.token & u64::from(u32::MAX)).expect("32 bits");
         let reads = reply.token >> 32 == 1;
         // A failed write leaves the member's contents unknown; a failed read only its blocks.
