@@ -1,13 +1,10 @@
 //! The expressions that dialects build.
 
 use crate::fault::Fault;
-use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use spindles_block::MEMBERS_MAX;
-use spindles_layout::{Expression, GeometryError, Level, Slice, quoted};
+use spindles_layout::{Expression, GeometryError, Level, Slice};
 
 /// The leaf of an absent member.
 pub(crate) const MISSING: &str = "missing";
@@ -159,41 +156,14 @@ impl Tree {
     }
 }
 
-/// Returns the canonical text of an expression with the devices renamed.
+/// Returns an expression with other devices.
 pub(crate) fn renamed(expression: &Expression, rename: &dyn Fn(&str) -> String) -> Expression {
-    match expression {
-        Expression::Leaf(name) => Expression::Leaf(renamed_leaf(name, rename)),
-        Expression::Slice {
-            of,
-            start_bytes,
-            length_bytes,
-        } => Expression::Slice {
-            of: Box::new(renamed(of, rename)),
-            start_bytes: *start_bytes,
-            length_bytes: *length_bytes,
-        },
-        Expression::Array {
-            level,
-            layout,
-            members,
-        } => Expression::Array {
-            level,
-            layout: *layout,
-            members: members
-                .iter()
-                .map(|member| renamed(member, rename))
-                .collect(),
-        },
-    }
-}
-
-fn renamed_leaf(name: &str, rename: &dyn Fn(&str) -> String) -> String {
-    match Slice::parse(name) {
+    expression.with_leaves(&mut |name| match Slice::parse(name) {
         Ok(slice) if Slice::is_text(name) => Slice {
             device: rename(&slice.device),
             ..slice
         }
         .to_string(),
         _ => rename(name),
-    }
+    })
 }

@@ -15,7 +15,6 @@ pub(crate) use {
 use spindles_admin::assemble::AssembleOptions;
 use spindles_array::Target;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Reply, Request, RequestError};
-use spindles_layout::Expression;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -56,32 +55,6 @@ pub(crate) fn mount(at: &Path, options: &str) -> Result<(), String> {
     }
     let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(format!("no file system can be mounted here: {reason}"))
-}
-
-/// Replaces the numbers of leaves by device names.
-pub(crate) fn name_leaves(
-    expression: &Expression,
-    next: &mut usize,
-    name: &mut dyn FnMut(usize) -> String,
-) -> Expression {
-    match expression {
-        Expression::Leaf(_) => {
-            *next += 1;
-            Expression::Leaf(name(*next - 1))
-        }
-        Expression::Array {
-            level,
-            layout,
-            members,
-        } => Expression::Array {
-            level,
-            layout: *layout,
-            members: members
-                .iter()
-                .map(|member| name_leaves(member, next, name))
-                .collect(),
-        },
-    }
 }
 
 pub(crate) fn strs(names: &[String]) -> Vec<&str> {

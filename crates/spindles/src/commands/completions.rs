@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use spindles_engine::POLICIES;
 use spindles_format::ChecksumKind;
 use spindles_lab::builtin::BUILTINS;
-use spindles_layout::{LEVELS, Redundancy};
+use spindles_layout::LEVELS;
 use spindles_sim::disks::MODELS;
 use spindles_sim::faults::FAULTS;
 use spindles_workload::KINDS;

@@ -14,6 +14,7 @@ use crate::words;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions};
+use spindles_admin::plain::PlainOptions;
 use spindles_admin::scan::{Given, shell_word};
 use spindles_admin::scrub::{
     Finding, SPARE_LABEL, SPARE_LABEL_BYTES, ScrubError, Scrubbed, scrub, scrub_plain,
@@ -148,9 +149,12 @@ fn look_at(
 ) -> anyhow::Result<Outcome<documents::Scrubbed>> {
     let open = OpenOptions {
         read_only: true,
-        ..arguments.rate.options()
+        ..OpenOptions::default()
     };
-    let options = arguments.plain.options(open, arguments.force);
+    let options = PlainOptions {
+        engine: arguments.rate.options(),
+        ..arguments.plain.options(open, arguments.force)
+    };
     carry_out(true, ui, |add, on_progress| {
         scrub_plain(expression, &options, add, on_progress)
     })
