@@ -73,10 +73,12 @@ pub(crate) fn device_name(word: &Word<'_>) -> Result<String, Fault> {
         let message = format!("'{}' is a pattern: name each device", &**word);
         return Err(word.fault(message));
     }
-    if &**word == MISSING {
-        return Err(
-            word.fault("no device can have the name 'missing': it stands for an absent one")
+    if &**word == MISSING || word.starts_with("slice(") {
+        let message = format!(
+            "'{0}' has a meaning of its own in expressions: write ./{0} or the whole path",
+            &**word
         );
+        return Err(word.fault(message));
     }
     Ok((**word).to_owned())
 }

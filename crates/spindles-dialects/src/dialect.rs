@@ -26,8 +26,11 @@ pub struct Dialect {
     pub(crate) recognises: fn(&str) -> bool,
     pub(crate) read: fn(&Source<'_>) -> Result<Draft, Fault>,
     /// Writes the array of a shape; `None` if the dialect is only read.
-    pub write: Option<fn(&Shape) -> Result<String, Unsayable>>,
+    pub write: Option<Write>,
 }
+
+/// Writes a shape as a text.
+pub type Write = fn(&Shape) -> Result<String, Unsayable>;
 
 /// A text and what is known of its devices.
 #[derive(Clone, Copy)]
@@ -108,6 +111,7 @@ impl Draft {
         self.notes.sort_by_key(|(at, _)| *at);
         let (mut line, mut done) = (1, 0);
         let notes = self.notes.into_iter().map(|(at, text_of_note)| {
+            let at = text.floor_char_boundary(at);
             line += newlines(&text[done..at]);
             done = at;
             Note {
@@ -306,9 +310,10 @@ impl Dialect {
     }
 }
 
-/// Returns line and column of a byte of a text, both from 1.
+/// Returns line and column of a byte of a text, both from 1. A byte of a quoted word may be
+/// somewhat off.
 fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = &text[..at];
+    let before = &text[..text.floor_char_boundary(at)];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     (
         newlines(before) + 1,

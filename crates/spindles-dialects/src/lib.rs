@@ -16,7 +16,7 @@ mod text;
 mod vinum;
 
 pub use dialect::{
-    Dialect, DialectError, Note, Shape, Source, Translated, Translation, Unsayable, decode,
+    Dialect, DialectError, Note, Shape, Source, Translated, Translation, Unsayable, Write, decode,
 };
 pub use dialects::DIALECTS;
 

@@ -124,10 +124,10 @@ impl<'text> Statements<'text> {
             .strip_prefix('\\')
             .filter(|_| self.grammar.continuation)?;
         let line_end = after.trim_start_matches(is_blank);
-        match line_end.starts_with('\n') {
-            true => Some(rest.len() - line_end.len() + 1),
-            false => line_end.is_empty().then_some(rest.len()),
+        if line_end.starts_with('\n') {
+            return Some(rest.len() - line_end.len() + 1);
         }
+        line_end.is_empty().then_some(rest.len())
     }
 
     fn word(&mut self) -> Result<Word<'text>, Fault> {

@@ -1,4 +1,4 @@
-//! RAIDframe's `START …` files, read by `raidctl -c` of NetBSD and OpenBSD.
+//! `RAIDframe`'s files with `START` sections, read by `raidctl -c` of NetBSD and OpenBSD.
 //!
 //! Data begins at sector 64 of each component, after the component label; all components count up
 //! to the whole stripe units of the smallest.
@@ -61,7 +61,7 @@ enum Letter {
     Refused,
 }
 
-/// The level letters with RAIDframe's names.
+/// The level letters with `RAIDframe`'s names.
 const LETTERS: [(&str, &str, Letter); 14] = [
     ("0", "level 0", Letter::Stripes),
     ("1", "level 1", Letter::Pairs),

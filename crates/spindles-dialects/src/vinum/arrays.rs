@@ -28,13 +28,13 @@ pub(crate) fn arrays(config: Config, source: &Source<'_>) -> Result<Draft, Fault
     let plexes = config.plexes.iter().filter(|plex| !plex.has_volume);
     for plex in plexes {
         let array = arrays.plex(plex)?;
-        arrays.add(&mut draft, &plex.name, plex.at, &array, &[])?;
+        add(&mut draft, &plex.name, plex.at, &array, &[])?;
     }
     let is_one = config.volumes.len() == 1;
     for volume in &config.volumes {
         let array = arrays.volume(volume.name.as_str(), volume.at, &volume.plexes)?;
         let spares = if is_one { spares.as_slice() } else { &[] };
-        arrays.add(&mut draft, &volume.name, volume.at, &array, spares)?;
+        add(&mut draft, &volume.name, volume.at, &array, spares)?;
     }
     if let Some(spare) = config.drives.iter().find(|drive| drive.is_spare)
         && !is_one
@@ -60,46 +60,46 @@ struct Array {
     sectors: Option<u64>,
 }
 
+/// Adds an array with notes of its peculiarities.
+fn add(
+    draft: &mut Draft,
+    name: &str,
+    at: usize,
+    array: &Array,
+    spares: &[String],
+) -> Result<(), Fault> {
+    let chunk_sectors = Some(array.chunk_sectors).filter(|sectors| *sectors > 0);
+    let chunk_bytes = chunk_sectors.map(|sectors| sectors * SECTOR_BYTES);
+    let shape = Shape {
+        name: Some(name.into()),
+        spares: spares.into(),
+        ..Shape::new(&array.tree, chunk_bytes, at)?
+    };
+    let mut drives = BTreeSet::new();
+    if let Some(twice) = shape
+        .expression
+        .leaves()
+        .into_iter()
+        .find(|leaf| !drives.insert(*leaf))
+    {
+        let text = format!("{name} has several parts of drive {twice}: a new array can't");
+        draft.note(at, text);
+    }
+    if array.sectors.is_none() {
+        let text = format!(
+            "{name} fills a drive whose size is not known: it is taken to end with the drive"
+        );
+        draft.note(at, text);
+    }
+    draft.add(shape, &array.tree, at)
+}
+
 struct Arrays<'a> {
     config: &'a Config,
     extents: &'a [Extent],
 }
 
 impl Arrays<'_> {
-    fn add(
-        &self,
-        draft: &mut Draft,
-        name: &str,
-        at: usize,
-        array: &Array,
-        spares: &[String],
-    ) -> Result<(), Fault> {
-        let chunk_sectors = Some(array.chunk_sectors).filter(|sectors| *sectors > 0);
-        let chunk_bytes = chunk_sectors.map(|sectors| sectors * SECTOR_BYTES);
-        let shape = Shape {
-            name: Some(name.into()),
-            spares: spares.into(),
-            ..Shape::new(&array.tree, chunk_bytes, at)?
-        };
-        let mut drives = BTreeSet::new();
-        if let Some(twice) = shape
-            .expression
-            .leaves()
-            .into_iter()
-            .find(|leaf| !drives.insert(*leaf))
-        {
-            let text = format!("{name} has several parts of drive {twice}: a new array can't");
-            draft.note(at, text);
-        }
-        if array.sectors.is_none() {
-            let text = format!(
-                "{name} fills a drive whose size is not known: it is taken to end with the drive"
-            );
-            draft.note(at, text);
-        }
-        draft.add(shape, &array.tree, at)
-    }
-
     fn volume(&self, name: &str, at: usize, plexes: &[usize]) -> Result<Array, Fault> {
         let plexes = plexes.iter().map(|plex| &self.config.plexes[*plex]);
         let mut arrays: Vec<(&Plex, Array)> = plexes

@@ -803,9 +803,8 @@ fn large_and_binary_texts_end_soon() {
     let lines = |line: &str| line.repeat(BYTES / line.len());
     let devices = |prefix: &str| {
         let numbers = 0..BYTES / 100;
-        numbers
-            .map(|number| format!("{prefix}{number}"))
-            .collect::<String>()
+        let names: Vec<String> = numbers.map(|number| format!("{prefix}{number}")).collect();
+        names.concat()
     };
     for text in [
         decode(&noise).into_owned(),

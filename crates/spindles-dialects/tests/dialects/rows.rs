@@ -184,11 +184,8 @@ fn summaries(translation: &Translation) -> Vec<String> {
             let chunk = shape
                 .chunk_bytes
                 .map_or("-".into(), |bytes| bytes.to_string());
-            let spares: String = shape
-                .spares
-                .iter()
-                .map(|spare| format!(" spare {spare}"))
-                .collect();
+            let spares = shape.spares.iter().map(|spare| format!(" spare {spare}"));
+            let spares = spares.collect::<Vec<_>>().concat();
             format!("{name} {chunk} {}{spares}", text(&array.expression))
         })
         .collect()
@@ -298,7 +295,7 @@ fn drives_have_devices() {
 /// A map as a system computes it: the component and sector of each copy of a sector.
 type Places = Vec<(usize, u64)>;
 
-/// RAIDframe's map of a sector, by its published formulas.
+/// `RAIDframe`'s map of a sector, by its published formulas.
 fn raidframe(level: char, components: u64, chunk: u64, units: u64, sector: u64) -> Places {
     let (unit, within) = (sector / chunk, sector % chunk);
     let at = |component: u64, unit: u64| {
@@ -329,7 +326,7 @@ fn raidframe(level: char, components: u64, chunk: u64, units: u64, sector: u64) 
     }
 }
 
-/// Returns the sectors of a RAIDframe array.
+/// Returns the sectors of a `RAIDframe` array.
 fn raidframe_sectors(level: char, components: u64, chunk: u64, units: u64) -> u64 {
     let units = match level {
         '0' => units * components,
