@@ -1,10 +1,10 @@
 //! Dialects, the texts that they read, and the arrays that they return.
 
-use crate::expressions::{Tree, renamed};
+use crate::expressions::{MISSING, Tree, renamed};
 use crate::fault::Fault;
 use crate::sizes::SECTOR_BYTES;
 use alloc::borrow::{Cow, ToOwned};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -169,6 +169,20 @@ impl Shape {
         match chunk_blocks(bytes, BlockSize::B512) {
             Ok(sectors) => Ok(sectors.into()),
             Err(_) => Err(Unsayable::new(format!("a chunk of {bytes} bytes"))),
+        }
+    }
+
+    /// Returns an error if a device has several parts in the shape.
+    pub(crate) fn each_device_once(&self) -> Result<(), Unsayable> {
+        let mut seen = BTreeSet::new();
+        let mut devices = self.expression.leaves();
+        devices.extend(self.spares.iter().map(String::as_str));
+        let twice = devices
+            .into_iter()
+            .find(|device| *device != MISSING && !seen.insert(*device));
+        match twice {
+            None => Ok(()),
+            Some(device) => Err(Unsayable::new(format!("several parts of {device}"))),
         }
     }
 

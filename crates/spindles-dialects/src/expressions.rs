@@ -49,7 +49,7 @@ impl Part {
 }
 
 /// The note of an array that ends at its smallest member, if a size is not known.
-pub(crate) const SIZES_UNKNOWN: &str = "the smallest member ends this array, and the size of one is \
+pub(crate) const SIZES_UNKNOWN: &str = "the smallest member ends this array, and a size is \
                                         not known: members are taken to be of one size";
 
 /// The members' usable lengths, for arrays that end at the smallest.

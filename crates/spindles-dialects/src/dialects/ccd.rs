@@ -300,6 +300,7 @@ fn flags_number(word: &str) -> Option<u64> {
 fn write(shape: &Shape) -> Result<String, Unsayable> {
     shape.without_spares()?;
     shape.without_journal()?;
+    shape.each_device_once()?;
     let (devices, is_mirror, level) = components(&shape.expression)?;
     let interleave = match level.name {
         "concat" => 0,

@@ -449,6 +449,7 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
         _ => return Err(Unsayable::array(level, *layout, members.len())),
     };
     shape.without_journal()?;
+    shape.each_device_once()?;
     let chunk_sectors = shape.chunk_sectors(level)?;
     let mut text = shape.name_comment();
     let (components, spares) = (members.len(), shape.spares.len());

@@ -11,6 +11,7 @@ use spindles_layout::{Expression, Layout, Level};
 /// Writes a shape as drives and a volume. Every subdisk takes all of its drive.
 pub(crate) fn write(shape: &Shape) -> Result<String, Unsayable> {
     shape.without_journal()?;
+    shape.each_device_once()?;
     let mut writer = Writer {
         shape,
         drives: String::new(),

@@ -202,6 +202,17 @@ fn unsayable_shapes_are_named() {
         ccd(&with_spare).expect_err("no spares").to_string(),
         "a spare"
     );
+    let twice = "drive a device /a\nvolume v\nplex org concat\nsd len 1b\nsd len 1b\n";
+    let twice = &read("vinum", twice, &[]).expect(twice).arrays[0].shape;
+    let spare = Shape {
+        spares: vec!["a".into()],
+        ..shape("raid0(a,b)")
+    };
+    for (dialect, shape) in [("ccd", twice), ("vinum", twice), ("raidctl", &spare)] {
+        let write = named(dialect).expect(dialect).write.expect(dialect);
+        let error = write(shape).expect_err(dialect);
+        assert_eq!(error.to_string(), "several parts of a");
+    }
     // A name that can't be said is a comment.
     let mut named_home = shape("raid0(a,b)");
     named_home.name = Some("home".into());
