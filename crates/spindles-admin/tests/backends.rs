@@ -12,13 +12,15 @@ use crate::common;
 use common::{Loop, pattern, place, run, skip};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use spindles_admin::create::{CreateOptions, create};
+use spindles_admin::scratch::{self, ScratchOptions};
 use spindles_array::{Stack, Target, open_device};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_device::{BACKENDS, Direct, IoChoice, OpenError, OpenOptions};
-use spindles_layout::Expression;
+use spindles_layout::{Expression, Slice};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 const BYTES: u64 = 4 << 20;
 const QUEUES: [IoChoice; 2] = [IoChoice::Uring, IoChoice::Threads];
@@ -182,8 +184,224 @@ fn every_backend_keeps_its_promises() {
                     ..options(io, size)
                 };
                 check(&made.unwrap(), backend.facts.name, &options);
+                let bytes = START_BYTES + BYTES + 4096;
+                let made = backend.fresh(folder.path(), &format!("{name}-cut"), bytes);
+                let slice = slice(&made.unwrap().unwrap(), START_BYTES, BYTES);
+                check(&slice, backend.facts.name, &options);
             }
         }
+    }
+}
+
+/// No multiple of a page, as in vinum's drives.
+const START_BYTES: u64 = 265 * 512;
+
+fn slice(device: &str, start_bytes: u64, bytes: u64) -> String {
+    let slice = Slice {
+        device: device.to_owned(),
+        start_bytes,
+        length_bytes: Some(bytes),
+    };
+    slice.to_string()
+}
+
+/// Makes a file with four slices, and some bytes before, between and behind.
+fn cut_file(path: &Path) -> Vec<String> {
+    let file = std::fs::File::create_new(path).unwrap();
+    file.set_len(6 * BYTES).unwrap();
+    let starts = (0..4).map(|at| START_BYTES + at * (BYTES + 512));
+    let path = path.to_str().unwrap();
+    starts.map(|start| slice(path, start, BYTES)).collect()
+}
+
+fn at_once() -> OpenOptions {
+    OpenOptions {
+        busy_timeout: Duration::ZERO,
+        ..OpenOptions::default()
+    }
+}
+
+#[test]
+fn slices_of_one_file_are_open_together_unless_they_overlap() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let slices = cut_file(&path);
+    let whole = path.to_str().unwrap();
+    let overlapping = slice(whole, START_BYTES + BYTES - 512, 4096);
+    let is_busy = |name: &str| {
+        let opened = open_device(name, &at_once());
+        let refused = opened.as_ref().err();
+        matches!(refused, Some(OpenError::Busy { .. }))
+    };
+    let first = open_device(&slices[0], &at_once()).unwrap();
+    let second = open_device(&slices[1], &at_once()).unwrap();
+    assert_eq!(first.facts().devices[0].name, slices[0]);
+    for name in [&slices[0], &slices[1], &overlapping, whole] {
+        assert!(is_busy(name), "{name}");
+    }
+    drop(first);
+    let opened = open_device(&overlapping, &at_once()).map(drop);
+    assert!(
+        opened.is_err_and(|error| matches!(error, OpenError::Busy { .. })),
+        "of the second"
+    );
+    drop(open_device(&slices[0], &at_once()).unwrap());
+    assert!(
+        is_busy(whole),
+        "the second keeps the lock that the first took"
+    );
+    drop(second);
+    drop(open_device(whole, &at_once()).unwrap());
+    let open = open_device(whole, &at_once()).unwrap();
+    assert!(is_busy(&slices[2]));
+    drop(open);
+    drop(open_device(&slices[2], &at_once()).unwrap());
+}
+
+#[test]
+fn slices_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    cut_file(&path);
+    let whole = path.to_str().unwrap();
+    let sectors = 6 * BYTES / 512;
+    for (slice, message) in [
+        (format!("slice({whole},{sectors}s)"), "does not fit"),
+        (
+            format!("slice({whole},0s,{}s)", sectors + 1),
+            "does not fit",
+        ),
+        (
+            format!("slice({whole},{}s,2s)", sectors - 1),
+            "does not fit",
+        ),
+        (format!("slice({whole},0s,0s)"), "a slice of length 0"),
+        (
+            format!("slice({whole},100)"),
+            "not a whole number of sectors",
+        ),
+        (
+            format!("slice({whole},100000000000000000000s)"),
+            "too large",
+        ),
+        (format!("slice(slice({whole},0s),0s)"), "a slice of a slice"),
+        (format!("slice({whole}.none,0s)"), "can't open"),
+        (format!("slice({whole}"), "lacks the start"),
+    ] {
+        let error = open_device(&slice, &at_once()).err().unwrap().to_string();
+        assert!(error.contains(message), "{slice}: {error}");
+    }
+    let device = match Loop::new(&path, 4096) {
+        Ok(device) => device,
+        Err(reason) => return skip("slices_that_do_not_fit_are_refused", &reason),
+    };
+    let cut = slice(&device.0, START_BYTES, 4096);
+    let error = open_device(&cut, &at_once()).err().unwrap();
+    assert!(matches!(error, OpenError::CutsSector { .. }), "{error}");
+    drop(open_device(&slice(&device.0, 8192, 4096), &at_once()).unwrap());
+}
+
+/// A loop device on a part of a file lies next to slices of the file.
+#[test]
+fn slices_and_a_loop_device_on_another_part_are_open_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    cut_file(&path);
+    let device = match Loop::with(
+        &path,
+        &[
+            "--offset",
+            &BYTES.to_string(),
+            "--sizelimit",
+            &BYTES.to_string(),
+        ],
+    ) {
+        Ok(device) => device,
+        Err(reason) => {
+            return skip(
+                "slices_and_a_loop_device_on_another_part_are_open_together",
+                &reason,
+            );
+        }
+    };
+    let whole = path.to_str().unwrap();
+    let (before, after) = (slice(whole, 0, BYTES), slice(whole, 2 * BYTES, BYTES));
+    let overlapping = slice(whole, BYTES - 512, 4096);
+    let first = open_device(&before, &at_once()).unwrap();
+    let device_too = open_device(&device.0, &at_once()).unwrap();
+    assert!(open_device(&overlapping, &at_once()).is_err());
+    drop(first);
+    let last = open_device(&after, &at_once()).unwrap();
+    assert!(open_device(whole, &at_once()).is_err());
+    drop((device_too, last));
+    let overlapping = open_device(&overlapping, &at_once()).unwrap();
+    assert!(open_device(&device.0, &at_once()).is_err());
+    drop(overlapping);
+    drop(open_device(&device.0, &at_once()).unwrap());
+}
+
+/// One flush of the array, of which two members are on one file, flushes the file once.
+#[test]
+fn slices_of_one_file_share_a_flush() {
+    let folder = tempfile::tempdir().unwrap();
+    let slices = cut_file(&folder.path().join("file"));
+    for io in QUEUES {
+        let expression = format!("raid1({})", slices.join(","));
+        let expression = Expression::parse(&expression).unwrap();
+        let options = ScratchOptions {
+            open: options(io, BlockSize::B4096),
+            ..ScratchOptions::default()
+        };
+        let mut target = scratch::open(&expression, &options).unwrap();
+        let buffer = place(target.allocate(1));
+        let write = Operation::Write { fua: false };
+        for flushes in 1..=3 {
+            run(target.as_mut(), write, flushes, 1, buffer).unwrap();
+            let flush = run(target.as_mut(), Operation::Flush, 0, 0, BufferSlice::NONE);
+            flush.unwrap();
+            let counters = target.counters().total();
+            assert_eq!((counters.flushes, counters.writes), (flushes, 4 * flushes));
+        }
+        target.close().unwrap();
+    }
+}
+
+/// A slice of an array is a member of another one.
+#[test]
+fn a_slice_of_an_array_has_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["a", "b"].map(|name| {
+        let made = BACKENDS.last().unwrap().fresh(folder.path(), name, BYTES);
+        made.unwrap().unwrap()
+    });
+    let open = |expression: &str| {
+        let expression = Expression::parse(expression).unwrap();
+        scratch::open(&expression, &ScratchOptions::default())
+    };
+    let inner = format!("raid0({},{})", files[0], files[1]);
+    let data = pattern(3, 64 << 10);
+    let mut outer = open(&format!("raid1(slice({inner},128s,2048s),mem:1M)")).unwrap();
+    assert_eq!(outer.facts().bytes(), 2048 * 512);
+    let buffer = outer.allocate(16);
+    outer.buffer_mut(buffer).copy_from_slice(&data);
+    let write = Operation::Write { fua: false };
+    run(outer.as_mut(), write, 2, 16, place(buffer)).unwrap();
+    outer.close().unwrap();
+    let mut whole = open(&inner).unwrap();
+    let buffer = whole.allocate(16);
+    let first = 128 * 512 / 4096 + 2;
+    run(whole.as_mut(), Operation::Read, first, 16, place(buffer)).unwrap();
+    assert!(whole.buffer(buffer) == data);
+    drop(whole);
+    for (cut, message) in [
+        ("1s", "does not begin at a block"),
+        ("1G", "goes beyond the end"),
+        ("64s,1G", "goes beyond the end"),
+    ] {
+        let error = open(&format!("raid0(slice({inner},{cut}),mem:1M)"))
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains(message), "{error}");
     }
 }
 
@@ -412,13 +630,13 @@ fn errors_name_a_remedy() {
         ),
         (
             "mem:1X".to_owned(),
-            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) after it, for \
-             example 64K",
+            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) or s (sectors of \
+             512 bytes) after it, for example 64K",
         ),
         (
             "null:".to_owned(),
-            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) after it, for \
-             example 64K",
+            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) or s (sectors of \
+             512 bytes) after it, for example 64K",
         ),
     ] {
         let error = open_device(&name, &OpenOptions::default()).err().unwrap();

@@ -9,7 +9,7 @@ use spindles_admin::create::{CreateOptions, create};
 use spindles_block::{BlockSize, MemberIndex, MemberSet};
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_engine::Policy;
-use spindles_layout::{Expression, Geometry, LEVELS, Level, Redundancy, Spec};
+use spindles_layout::{Expression, Geometry, LEVELS, Level, Redundancy, Slice, Spec};
 use std::ops::ControlFlow;
 use std::path::Path;
 use tempfile::TempDir;
@@ -43,17 +43,27 @@ struct Devices {
 }
 
 impl Devices {
-    /// Creates devices, some a little larger than others.
+    /// Creates devices, some a little larger than others. Every second one is a slice of one file.
     fn new(count: u8) -> Self {
         let folder = TempDir::new().unwrap();
-        let names = (0..count).map(|number| {
-            let path = folder.path().join(format!("{number}.img"));
-            let bytes = (1 << 20) + u64::from(number % 3) * 20_480;
-            std::fs::File::create(&path)
-                .unwrap()
-                .set_len(bytes)
-                .unwrap();
+        let make = |name: &str, bytes| {
+            let path = folder.path().join(name);
+            let file = std::fs::File::create(&path).unwrap();
+            file.set_len(bytes).unwrap();
             path.to_str().unwrap().to_owned()
+        };
+        let cut = make("cut.img", (2 << 20) * u64::from(count));
+        let names = (0..count).map(|number| {
+            let bytes = (1 << 20) + u64::from(number % 3) * 20_480;
+            if number % 2 == 0 {
+                return make(&format!("{number}.img"), bytes);
+            }
+            let slice = Slice {
+                device: cut.clone(),
+                start_bytes: 265 * 512 + (2 << 20) * u64::from(number - 1),
+                length_bytes: Some(bytes),
+            };
+            slice.to_string()
         });
         let names = names.collect();
         Self { folder, names }

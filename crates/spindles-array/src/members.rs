@@ -50,7 +50,7 @@ struct Device {
     /// Where a slice begins in its device; 0 for a whole device.
     start_bytes: u64,
     /// The first open slice of the same device; `None` if this is the first.
-    beside: Option<DeviceIndex>,
+    first_slice: Option<DeviceIndex>,
     counters: DeviceCounters,
     /// Operations in flight. `counters.busy_ns` counts them up to `counted_until`.
     in_flight: u32,
@@ -236,8 +236,8 @@ impl Members {
             }
         };
         let index = u16::try_from(self.devices.len()).expect("few devices");
-        let beside = self.beside(&opened.held);
-        if let Some(first) = beside {
+        let first_slice = self.first_slice(&opened.held);
+        if let Some(first) = first_slice {
             self.flushes.share(first);
         }
         if matches!(reach, Reach::Later(_)) {
@@ -247,7 +247,7 @@ impl Members {
             facts: opened.facts,
             reach,
             start_bytes,
-            beside,
+            first_slice,
             held: opened.held,
             counters: DeviceCounters::default(),
             in_flight: 0,
@@ -258,17 +258,18 @@ impl Members {
         Ok(DeviceIndex(index))
     }
 
-    /// Returns the first open file of which `held` holds a slice too.
-    fn beside(&self, held: &[Held]) -> Option<DeviceIndex> {
+    /// Returns the first slice of the file of which `held` holds a slice too.
+    fn first_slice(&self, held: &[Held]) -> Option<DeviceIndex> {
         let is_same = |device: &Device| {
             let mut pairs = device
                 .held
                 .iter()
                 .flat_map(|own| held.iter().map(move |other| (own, other)));
-            device.is_open_file() && pairs.any(|(own, other)| own.is_beside(other))
+            device.is_open_file() && pairs.any(|(own, other)| own.is_same_device(other))
         };
         let at = self.devices.iter().position(is_same)?;
-        Some(DeviceIndex(u16::try_from(at).expect("few devices")))
+        let found = DeviceIndex(u16::try_from(at).expect("few devices"));
+        Some(self.devices[at].first_slice.unwrap_or(found))
     }
 
     /// Opens a device. Before Linux 6.13 the kernel closes a removed file only after all earlier
@@ -306,7 +307,7 @@ impl Members {
             facts,
             reach: Reach::Inline(inline),
             start_bytes: 0,
-            beside: None,
+            first_slice: None,
             held: Vec::new(),
             counters: DeviceCounters::default(),
             in_flight: 0,
@@ -440,7 +441,7 @@ impl Members {
         let bytes = u64::from(io.blocks) * block_bytes;
         let device = &mut self.devices[device.index()];
         let offset_bytes = device.start_bytes + io.block.0 * block_bytes;
-        let whole = device.beside.unwrap_or(index);
+        let whole = device.first_slice.unwrap_or(index);
         let is_flush = io.operation == Operation::Flush && !self.options.ignore_flushes;
         if is_flush && device.is_open_file() && self.flushes.join(whole, tag) {
             return None;
@@ -453,18 +454,18 @@ impl Members {
             };
             io.operation = operation;
         }
+        let at = Started {
+            tag,
+            device: index,
+            operation: io.operation,
+            at: now,
+        };
         let inline = match &mut device.reach {
             Reach::Inline(inline) => inline,
             Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
             Reach::File(file) => {
                 let to_fill = io.operation == Operation::Read;
                 let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);
-                let at = Started {
-                    tag,
-                    device: index,
-                    operation: io.operation,
-                    at: now,
-                };
                 let tag = keep(&mut self.started, &mut self.free, at);
                 let transfer = Transfer::new(tag, *file, io.operation, offset_bytes, bytes, memory);
                 device.begin(now);
@@ -477,12 +478,6 @@ impl Members {
             }
             Reach::Later(later) => {
                 let to_fill = io.operation == Operation::Read;
-                let at = Started {
-                    tag,
-                    device: index,
-                    operation: io.operation,
-                    at: now,
-                };
                 later.start(Job {
                     tag: keep(&mut self.started, &mut self.free, at),
                     operation: io.operation,

@@ -173,9 +173,9 @@ impl Eq for Locks {}
 impl Held {
     /// Returns true if both are slices of one open device.
     #[must_use]
-    pub fn is_beside(&self, other: &Self) -> bool {
+    pub fn is_same_device(&self, other: &Self) -> bool {
         match (&self.claim, &other.claim) {
-            (Some(own), Some(other)) => own.is_beside(other),
+            (Some(own), Some(other)) => own.is_same_device(other),
             _ => false,
         }
     }

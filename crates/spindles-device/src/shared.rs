@@ -116,7 +116,7 @@ impl Shared {
 
 impl Claim {
     /// Returns true if both are parts of one device.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_device(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 

@@ -148,7 +148,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             head("chunk = \"64Q\""),
             "x.toml, line 3: chunk = \"64Q\": not a size: give a whole number, with K, M, G or T \
-             (powers of 1024) after it, for example 64K",
+             (powers of 1024) or s (sectors of 512 bytes) after it, for example 64K",
         ),
         (
             head("chunk = 0"),

@@ -180,8 +180,8 @@ pub(super) fn hold_above(
         own.is_some() && stat(&**device).is_ok_and(|status| Some(status.st_rdev) == own)
     };
     for device in loop_devices_on(name) {
-        let is_beside = |slice: &str| !share_bytes(slice, &device);
-        if is_own(&device) || options.locks.slice().is_some_and(is_beside) {
+        let is_elsewhere = |slice: &str| !share_bytes(slice, &device);
+        if is_own(&device) || options.locks.slice().is_some_and(is_elsewhere) {
             continue;
         }
         if let Some(kept) = options.locks.take(&device) {
