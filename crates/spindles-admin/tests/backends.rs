@@ -15,7 +15,8 @@ use spindles_admin::create::{CreateOptions, create};
 use spindles_admin::scratch::{self, ScratchOptions};
 use spindles_array::{Stack, Target, open_device};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Reply, Request, RequestError};
-use spindles_device::{BACKENDS, Direct, IoChoice, OpenError, OpenOptions};
+use spindles_device::identity::same_device;
+use spindles_device::{BACKENDS, Direct, IoChoice, Locks, OpenError, OpenOptions};
 use spindles_layout::{Expression, Slice};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -233,6 +234,9 @@ fn slices_of_one_file_are_open_together_unless_they_overlap() {
         let refused = opened.as_ref().err();
         matches!(refused, Some(OpenError::Busy { .. }))
     };
+    assert_eq!(same_device(&[&slices[0], &slices[1]]), None);
+    assert_eq!(same_device(&[&slices[0], &overlapping]), Some((0, 1)));
+    assert_eq!(same_device(&[&slices[0], whole]), Some((0, 1)));
     let first = open_device(&slices[0], &at_once()).unwrap();
     let second = open_device(&slices[1], &at_once()).unwrap();
     assert_eq!(first.facts().devices[0].name, slices[0]);
@@ -256,6 +260,35 @@ fn slices_of_one_file_are_open_together_unless_they_overlap() {
     assert!(is_busy(&slices[2]));
     drop(open);
     drop(open_device(&slices[2], &at_once()).unwrap());
+}
+
+/// A server that closes its array for a moment keeps the lock of a file with two members.
+#[test]
+fn the_lock_of_slices_is_kept_between_two_openings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let slices = cut_file(&path);
+    let whole = path.to_str().unwrap();
+    let locks = Locks::of_served_array();
+    let options = OpenOptions {
+        locks: locks.clone(),
+        ..at_once()
+    };
+    let open = || [0, 1].map(|at| open_device(&slices[at], &options).unwrap());
+    let is_free = || open_device(whole, &at_once()).is_ok();
+    for closed_last in [0, 1] {
+        let mut opened = open().map(Some);
+        let keeping = locks.keep();
+        opened[1 - closed_last] = None;
+        assert!(!is_free());
+        opened[closed_last] = None;
+        assert!(!is_free(), "it is kept");
+        let opened = open();
+        drop(keeping);
+        assert!(!is_free());
+        drop(opened);
+        assert!(is_free());
+    }
 }
 
 #[test]
@@ -630,13 +663,13 @@ fn errors_name_a_remedy() {
         ),
         (
             "mem:1X".to_owned(),
-            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) or s (sectors of \
-             512 bytes) after it, for example 64K",
+            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) or s (sectors \
+             of 512 bytes) after it, for example 64K",
         ),
         (
             "null:".to_owned(),
-            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) or s (sectors of \
-             512 bytes) after it, for example 64K",
+            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) or s (sectors \
+             of 512 bytes) after it, for example 64K",
         ),
     ] {
         let error = open_device(&name, &OpenOptions::default()).err().unwrap();
