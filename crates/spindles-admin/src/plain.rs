@@ -1,14 +1,14 @@
-//! Plain arrays: the array of these members as they lie, without metadata of ours. Nothing on the
-//! devices describes it, so its shape is given, and nobody records what is missing.
+//! Plain arrays: arrays without metadata of ours. No superblock describes the array, so the user
+//! gives its shape, and nothing records missing members.
 
 use crate::assemble::{Assembled, EngineOptions, bare_config};
-use crate::report::{ArrayReport, MemberReport};
+use crate::report::{ArrayReport, MemberReport, bare_report};
 use crate::survey::Survey;
 use spindles_array::{NodeId, Stack};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
 use spindles_device::{OpenError, OpenOptions, named_twice};
 use spindles_engine::{Config, FaultLimits, ReadPolicy};
-use spindles_format::ErrorCounts;
+use spindles_format::{ErrorCounts, Uuid};
 use spindles_layout::{
     Expression, ExpressionError, Geometry, GeometryError, MISSING, Redundancy, Slice, Spec,
     chunk_blocks,
@@ -29,7 +29,7 @@ pub struct PlainOptions {
     pub chunk_bytes: Option<u64>,
     /// True if redundancy may not match the data, as after a crash.
     pub unclean: bool,
-    /// Also open an unclean array with parity that lacks members: what they held may be wrong.
+    /// Also open an unclean array with parity that lacks members. Reconstructed data may be wrong.
     pub force: bool,
     /// Open a clean array read-only even if more members are missing than its level survives.
     pub rescue: bool,
@@ -86,7 +86,7 @@ pub enum PlainError {
     },
 }
 
-/// Reads of an unclean array of copies see one fixed copy: the first that is there.
+/// Reads of an unclean array of copies see one fixed copy: that of the first present member.
 static FIRST_COPY: ReadPolicy = ReadPolicy {
     name: "first",
     about: "the first copy",
@@ -97,6 +97,12 @@ static FIRST_COPY: ReadPolicy = ReadPolicy {
 pub fn parse(target: &str) -> Option<Result<Expression, PlainError>> {
     let text = target.strip_prefix(PREFIX)?;
     Some(Expression::parse(text).map_err(PlainError::from))
+}
+
+/// Returns true for the report of a plain array, which has no UUID.
+#[must_use]
+pub fn is_plain(report: &ArrayReport) -> bool {
+    report.uuid == Uuid::NIL
 }
 
 /// Returns the devices of a plain array, without those that are missing.
@@ -226,7 +232,7 @@ fn open_blocks(
     Ok((stack, nodes))
 }
 
-/// A member that is there: a node, or a part of one.
+/// A present member: a node, or a part of one.
 #[derive(Clone, Copy)]
 struct Part {
     node: NodeId,
@@ -344,7 +350,7 @@ impl Builder<'_> {
         let missing = (0..).map(MemberIndex).zip(&parts);
         let missing = missing.filter_map(|(member, part)| part.is_none().then_some(member));
         let missing: MemberSet = missing.collect();
-        let mut report = ArrayReport::new(&array, &geometry, block_size, missing);
+        let mut report = bare_report(&array, &geometry, block_size, missing);
         report.members = reports;
         report.clean = !self.options.unclean;
         let start = |part: &Option<Part>| part.map_or(BlockIndex(0), |part| part.start);
@@ -372,7 +378,7 @@ impl Builder<'_> {
             clean: !unclean,
             read_only: open.read_only,
             beyond_tolerance: *rescue,
-            // Nothing less is trusted while all members are there.
+            // Without missing members, `force` must not weaken the checks.
             force: *force && !missing.is_empty(),
             read_policy: engine.read_policy(),
             job_rate: engine.job_rate(),

@@ -133,69 +133,63 @@ impl GivenUp {
     }
 }
 
+/// Returns the report of a clean array without superblocks and without its members.
+pub(crate) fn bare_report(
+    name: &str,
+    geometry: &Geometry,
+    block_size: BlockSize,
+    missing: MemberSet,
+) -> ArrayReport {
+    let block_bytes = u64::from(block_size.bytes());
+    ArrayReport {
+        name: name.to_owned(),
+        uuid: Uuid::NIL,
+        level: geometry.level(),
+        layout: geometry.layout_name(),
+        consistency: "none",
+        checksum: ChecksumKind::None.name(),
+        chunk_bytes: u64::from(geometry.chunk_blocks()) * block_bytes,
+        block_bytes: block_size.bytes(),
+        bytes: geometry.blocks() * block_bytes,
+        room_bytes: None,
+        generation: 0,
+        last_written_s: 0,
+        last_scrub_s: 0,
+        scrub_left_bytes: 0,
+        scrub_stopped_bytes: 0,
+        lost_bytes: 0,
+        is_open: false,
+        clean: true,
+        failed: !geometry.survives(missing),
+        stopped_writing: false,
+        hides_devices: false,
+        is_elsewhere: false,
+        survives_more: geometry.survives_more(missing).unwrap_or(0),
+        read_only: false,
+        for_writing: false,
+        away: MemberSet::EMPTY,
+        given_up: GivenUp::default(),
+        degraded_writes: false,
+        growing: None,
+        journal: JournalReport::Members,
+        filled_bytes: None,
+        errors: ErrorCounts::NONE,
+        members: Vec::new(),
+        refused: Vec::new(),
+        replaced: Vec::new(),
+        damaged: Vec::new(),
+        returning: Vec::new(),
+        held_out: Vec::new(),
+        stale: Vec::new(),
+        outrun: Vec::new(),
+        truncated: Vec::new(),
+        spares: Vec::new(),
+        taken: Vec::new(),
+        incidents: Vec::new(),
+    }
+}
+
 impl ArrayReport {
-    /// Returns the report of a clean array without superblocks and without its members.
-    pub(crate) fn new(
-        name: &str,
-        geometry: &Geometry,
-        block_size: BlockSize,
-        missing: MemberSet,
-    ) -> Self {
-        let block_bytes = u64::from(block_size.bytes());
-        Self {
-            name: name.to_owned(),
-            uuid: Uuid::NIL,
-            level: geometry.level(),
-            layout: geometry.layout_name(),
-            consistency: "none",
-            checksum: ChecksumKind::None.name(),
-            chunk_bytes: u64::from(geometry.chunk_blocks()) * block_bytes,
-            block_bytes: block_size.bytes(),
-            bytes: geometry.blocks() * block_bytes,
-            room_bytes: None,
-            generation: 0,
-            last_written_s: 0,
-            last_scrub_s: 0,
-            scrub_left_bytes: 0,
-            scrub_stopped_bytes: 0,
-            lost_bytes: 0,
-            is_open: false,
-            clean: true,
-            failed: !geometry.survives(missing),
-            stopped_writing: false,
-            hides_devices: false,
-            is_elsewhere: false,
-            survives_more: geometry.survives_more(missing).unwrap_or(0),
-            read_only: false,
-            for_writing: false,
-            away: MemberSet::EMPTY,
-            given_up: GivenUp::default(),
-            degraded_writes: false,
-            growing: None,
-            journal: JournalReport::Members,
-            filled_bytes: None,
-            errors: ErrorCounts::NONE,
-            members: Vec::new(),
-            refused: Vec::new(),
-            replaced: Vec::new(),
-            damaged: Vec::new(),
-            returning: Vec::new(),
-            held_out: Vec::new(),
-            stale: Vec::new(),
-            outrun: Vec::new(),
-            truncated: Vec::new(),
-            spares: Vec::new(),
-            taken: Vec::new(),
-            incidents: Vec::new(),
-        }
-    }
-
-    /// Returns true for a plain array, which has no superblocks.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        self.uuid == Uuid::NIL
-    }
-
     /// Returns the missing members.
     #[must_use]
     pub fn missing(&self) -> MemberSet {

@@ -2,6 +2,7 @@
 
 use crate::documents::NotGiven;
 use crate::failure::{self, Usage};
+use crate::plain::Plain;
 use crate::served::{InServer, also_served};
 use crate::ui::Ui;
 use crate::words;
@@ -277,12 +278,18 @@ fn whole(device: &str) -> String {
 pub(crate) struct ArrayArguments {
     /// The array: its name, or its devices in any order
     #[arg(value_name = "ARRAY|DEV", required = true)]
-    pub(crate) devices: Vec<String>,
+    devices: Vec<String>,
     #[command(flatten)]
     pub(crate) scan: Scan,
 }
 
 impl ArrayArguments {
+    /// Returns the plain array that the arguments name, opened with these options; `None` if they
+    /// name another array.
+    pub(crate) fn plain(&self, options: &Plain) -> anyhow::Result<Option<Expression>> {
+        options.of_one(&self.devices)
+    }
+
     /// Resolves the devices of the array, as [`Scan::devices`] does.
     pub(crate) fn devices(&self, apart: &[&str], ui: &Ui) -> anyhow::Result<Vec<String>> {
         self.scan.devices(&self.devices, apart, ui)

@@ -16,7 +16,7 @@ pub(crate) struct Plain {
     /// Redundancy of plain:EXPR may not match its data, as after a crash. No data is computed from
     /// parity, and only one of several copies is read
     #[arg(long)]
-    pub(crate) unclean: bool,
+    unclean: bool,
 }
 
 impl Plain {

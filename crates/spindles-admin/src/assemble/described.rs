@@ -4,7 +4,7 @@ use super::change::{Change, Changes, back, plan, plan_larger, room};
 use super::opening::Opening;
 use super::parts::Candidate;
 use crate::errors::AssembleError;
-use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport};
+use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport, bare_report};
 use spindles_array::NodeId;
 use spindles_array::positions::positions;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
@@ -288,7 +288,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         }),
         outrun: refused_members(assembly, is_outrun),
         truncated: truncated_members(assembly),
-        ..ArrayReport::new(
+        ..bare_report(
             &array.name.to_string(),
             geometry,
             array.block_size,

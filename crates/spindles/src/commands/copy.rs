@@ -38,8 +38,9 @@ pub(crate) static COMMAND: Command = Command {
               array:DEV,DEV,.. selects it by its devices, in any order. An array may lack as \
               many devices as its level survives. Put the name of a device in double quotes if \
               it contains a comma. plain:EXPR is the array of these members as they lie, without \
-              superblocks; TO needs --writable for it. A TO file that does not exist is created; one that holds \
-              data is overwritten only with --force. The command copies all of FROM to the \
+              superblocks; TO needs --writable for it. A TO file that does not exist is \
+              created; one that holds data is overwritten only with --force. The command \
+              copies all of FROM to the \
               beginning of TO; the rest of TO stays unchanged. When the command succeeds, the \
               data is on the medium.\n\n\
               If FROM can't be read, the copy ends. With --rescue the command copies \

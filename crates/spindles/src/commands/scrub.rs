@@ -14,7 +14,7 @@ use crate::words;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions};
-use spindles_admin::plain::PlainOptions;
+use spindles_admin::plain::{PlainOptions, is_plain};
 use spindles_admin::scan::{Given, shell_word};
 use spindles_admin::scrub::{
     Finding, SPARE_LABEL, SPARE_LABEL_BYTES, ScrubError, Scrubbed, scrub, scrub_plain,
@@ -90,7 +90,7 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    if let Some(expression) = arguments.plain.of_one(&arguments.array.devices)? {
+    if let Some(expression) = arguments.array.plain(&arguments.plain)? {
         if arguments.trust_data {
             return Err(Usage::error(
                 "--trust-data: a plain array is only read and compared",
@@ -160,7 +160,7 @@ fn look_at(
     })
 }
 
-/// Runs a scrub, which gets the sinks of its findings and of its progress. Shows what it found.
+/// Runs a scrub, which gets the sinks of its findings and of its progress. Prints the result.
 fn carry_out(
     is_check: bool,
     ui: &Ui,
@@ -183,7 +183,7 @@ fn carry_out(
         ));
     }
     findings.show_rest(ui);
-    if !scrubbed.report.is_plain() {
+    if !is_plain(&scrubbed.report) {
         for warning in words::report::warnings(&scrubbed.report) {
             ui.note(warning);
         }
@@ -301,7 +301,7 @@ fn found_by_check(scrubbed: &Scrubbed) -> anyhow::Error {
         &scrubbed.report.name,
         words::report::as_written(&scrubbed.report),
     );
-    if scrubbed.report.is_plain() {
+    if is_plain(&scrubbed.report) {
         return anyhow!(
             "array '{name}': its members disagree, or can't be read: check the level, the layout, \
              the chunk and the order of the members; which of them is right is not known"

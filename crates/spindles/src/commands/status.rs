@@ -229,7 +229,7 @@ fn present(
 
 /// Lists the warnings on the arrays, with the remedies.
 fn warnings(survey: &Survey, given: &Given, hides_devices: bool, ui: &Ui) -> Vec<String> {
-    if survey.reports.iter().any(ArrayReport::is_plain) {
+    if survey.reports.iter().any(plain::is_plain) {
         return Vec::new(); // No command mends a plain array.
     }
     let is_in_use = !survey.users.is_empty();
@@ -731,7 +731,7 @@ impl View<'_> {
     fn show_shape(&self, report: &ArrayReport, around: Option<&ArrayReport>, depth: usize) {
         let line = |text: String| self.line(depth, text);
         let inner = if depth == 0 { "" } else { "inner " };
-        line(if report.is_plain() {
+        line(if plain::is_plain(report) {
             format!("{inner}plain array '{}'", report.name)
         } else {
             format!("{inner}array '{}' ({})", report.name, report.uuid)
@@ -746,7 +746,7 @@ impl View<'_> {
                 report.block_bytes
             )
         ));
-        if report.is_plain() {
+        if plain::is_plain(report) {
             let (size, bytes) = (arrays::size(report.bytes), report.bytes);
             return line(format!("  holds {size} ({bytes} bytes)"));
         }
@@ -783,7 +783,7 @@ impl View<'_> {
     /// Shows the state of an array, when it was used, and what it has lost.
     fn show_state(&self, report: &ArrayReport, depth: usize) {
         let line = |text: String| self.line(depth, text);
-        if report.is_plain() {
+        if plain::is_plain(report) {
             return line(format!("  {}", State::from(report.health())));
         }
         line(format!(

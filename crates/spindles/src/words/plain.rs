@@ -1,18 +1,18 @@
-//! What is said of plain arrays.
+//! Notes on plain arrays.
 
 use spindles_admin::assemble::ArrayReport;
 use spindles_admin::plain::PlainOptions;
 
 /// What is not promised when a plain array is written.
-pub(crate) const WRITABLE: &str = "nothing on the devices of a plain array describes it: nobody \
-    records which member is missing, and after a crash its redundancy may not match its data; \
-    then open it with --unclean, without members that missed writes";
+pub(crate) const WRITABLE: &str = "no superblock describes a plain array: nothing records which \
+    member is missing, and after a crash its redundancy may not match its data; then open it with \
+    --unclean, without members that missed writes";
 
 /// What an unclean plain array does not give out.
 pub(crate) const UNCLEAN: &str = "redundancy may not match the data: nothing is computed from \
     parity, and the first copy that is there is read";
 
-/// What is done with an unclean plain array that may be written.
+/// How an unclean plain array that may be written is repaired.
 pub(crate) const RESYNCED: &str = "redundancy may not match the data: while the array is open, it \
     is made to match the data, or the first copy";
 

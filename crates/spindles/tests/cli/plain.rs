@@ -1,16 +1,15 @@
-//! Plain arrays: members as they lie, without metadata of ours. Real ones of other systems, and
-//! what is promised of an array that nothing on its devices describes.
+//! Plain arrays, without metadata of ours: arrays of other systems, and the promises for arrays
+//! that no superblock describes.
 
 use crate::world::{MIB, World};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An array that another system wrote: its name there, its chunk, and what it is here. `0` is the
-/// slice of `d0.img`, and so on.
+/// An array that another system wrote. In the expression, `0` stands for the slice of `d0.img`.
 type Foreign = (&'static str, &'static str, &'static str, &'static str);
 
-/// Name, start and length of each member's data, chunk, expression. Those that were not closed are
-/// opened as such.
+/// The name, the start and the length of each member's data, the chunk, the expression. The test
+/// opens unclean arrays with `--unclean`.
 const FOREIGN: &[Foreign] = &[
     ("md-raid1-2-dirty", "0s:4992s", "64K", "raid1(0,1)"),
     (
@@ -260,7 +259,7 @@ fn arrays_of_other_systems_hold_what_they_held_there() {
     }
 }
 
-/// Data that shows where it belongs.
+/// Returns data in which no two words are equal.
 fn data(bytes: u64) -> Vec<u8> {
     let words = (0..bytes / 8).map(|word| word.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     words.flat_map(u64::to_le_bytes).collect()
@@ -278,7 +277,7 @@ fn an_array_is_read_only_unless_it_is_to_be_written() {
     );
     world
         .does(&format!("copy data {array} --chunk 64K --writable"))
-        .warns("nobody records which member is missing");
+        .warns("nothing records which member is missing");
     for array in [
         "raid5:left-asymmetric(a,b,c)",
         "raid5:left-asymmetric(a,missing,c)",
@@ -286,7 +285,7 @@ fn an_array_is_read_only_unless_it_is_to_be_written() {
         let before = world.contents();
         world
             .does(&format!("copy plain:{array} back --chunk 64K"))
-            .warns_no("nobody records");
+            .warns_no("nothing records");
         assert!(world.read("back") == data(2 * MIB), "{array}");
         world.remove("back");
         assert!(world.contents() == before, "{array}: reading wrote");
@@ -311,7 +310,7 @@ fn a_served_array_is_written_only_if_clients_may() {
     server.stop();
     let server = world.served(&format!("{array} --chunk 16K --writable --nbd unix:socket"));
     assert!(
-        server.said().contains("nobody records"),
+        server.said().contains("nothing records"),
         "{}",
         server.said()
     );
@@ -379,7 +378,7 @@ fn redundancy_that_may_not_match_gives_out_no_data() {
         .does("copy plain:raid5(missing,b,c) back --unclean --force")
         .warns("may be wrong");
     world.remove("back");
-    // Copies: the first that is there, whatever the place.
+    // Copies: reads see the first present one only.
     world.put("a", data(MIB));
     world.make("b", MIB);
     world.does("copy plain:raid1(a,b) back --unclean");

@@ -72,7 +72,7 @@ pub(crate) fn member_number(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("{text} names no member: write single:1, single:2 .."))
 }
 
-/// The array of some members as they lie.
+/// A plain array.
 pub(crate) static PLAIN: Kind = Kind {
     name: "plain",
     syntax: "plain:LEVEL(DEV,DEV,..)",

@@ -1,4 +1,4 @@
-//! `plain:EXPR`: the array of these members as they lie. Also fresh arrays on memory.
+//! Opens plain arrays, `plain:EXPR`, and fresh arrays on memory.
 
 use super::Opener;
 use super::device::named;

@@ -262,18 +262,22 @@ fn members() -> impl TypedValueParser<Value = Members> {
         .map(|word| Members::of_word(&word).expect("it is one of the words"))
 }
 
+/// Returns the smallest block that the array of a target may have.
+fn smallest_block(target: &str) -> BlockSize {
+    if is_plain(target) {
+        BlockSize::B512
+    } else {
+        BlockSize::B4096
+    }
+}
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let name = &arguments.workload;
     let target = &arguments.target;
     targets::check(target).map_err(Usage::error)?;
     if let Some(chunk) = arguments.chunk {
-        let block_size = if is_plain(target) {
-            BlockSize::B512
-        } else {
-            BlockSize::B4096
-        };
-        chunk_blocks(chunk.0, block_size)
+        chunk_blocks(chunk.0, smallest_block(target))
             .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
         targets::check_chunk(target, &arguments.members)
             .map_err(|why| Usage::error(format!("--chunk means nothing for {target}, {why}")))?;

@@ -24,7 +24,7 @@ pub(super) enum What {
     Assembled(Vec<String>),
     /// A device or an array that vanishes when the server ends.
     Fresh(Expression, Option<ChecksumKind>),
-    /// The array of these members as they lie.
+    /// A plain array.
     Plain(Expression),
     /// The file or device itself.
     AsIs(String),
@@ -36,7 +36,7 @@ enum Kind {
     AsIs,
     /// Fresh, on memory.
     Fresh(Expression),
-    /// The array of some members as they lie.
+    /// A plain array.
     Plain(Expression),
     /// The name of an array, or some of its devices.
     Array,
