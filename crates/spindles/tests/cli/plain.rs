@@ -354,7 +354,7 @@ fn an_array_ends_where_its_members_end() {
     world
         .run("status plain:raid1(a,c)")
         .refused()
-        .warns("whole number");
+        .warns("make its length a multiple of 512 bytes");
 }
 
 #[test]
