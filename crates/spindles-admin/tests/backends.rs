@@ -12,7 +12,7 @@ use crate::common;
 use common::{Loop, pattern, place, run, skip};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use spindles_admin::create::{CreateOptions, create};
-use spindles_admin::scratch::{self, ScratchOptions};
+use spindles_admin::plain::{self, PlainOptions};
 use spindles_array::{Stack, Target, open_device};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_device::identity::same_device;
@@ -269,7 +269,7 @@ fn the_lock_of_slices_is_kept_between_two_openings() {
     let path = folder.path().join("file");
     let slices = cut_file(&path);
     let whole = path.to_str().unwrap();
-    let locks = Locks::of_served_array();
+    let locks = Locks::lasting();
     let options = OpenOptions {
         locks: locks.clone(),
         ..at_once()
@@ -381,11 +381,11 @@ fn slices_of_one_file_share_a_flush() {
     for io in QUEUES {
         let expression = format!("raid1({})", slices.join(","));
         let expression = Expression::parse(&expression).unwrap();
-        let options = ScratchOptions {
+        let options = PlainOptions {
             open: options(io, BlockSize::B4096),
-            ..ScratchOptions::default()
+            ..PlainOptions::default()
         };
-        let mut target = scratch::open(&expression, &options).unwrap();
+        let mut target = plain::open(&expression, &options).unwrap().target;
         let buffer = place(target.allocate(1));
         let write = Operation::Write { fua: false };
         for flushes in 1..=3 {
@@ -409,7 +409,7 @@ fn a_slice_of_an_array_has_its_bytes() {
     });
     let open = |expression: &str| {
         let expression = Expression::parse(expression).unwrap();
-        scratch::open(&expression, &ScratchOptions::default())
+        plain::open(&expression, &PlainOptions::default()).map(|opened| opened.target)
     };
     let inner = format!("raid0({},{})", files[0], files[1]);
     let data = pattern(3, 64 << 10);

@@ -8,7 +8,6 @@ mod samples;
 mod written;
 
 use spindles_dialects::{DialectError, Source, Translation, named};
-use spindles_layout::{Expression, quoted};
 
 /// Reads a text with devices of these sizes in sectors.
 fn read(dialect: &str, text: &str, sectors: &[(&str, u64)]) -> Result<Translation, DialectError> {
@@ -25,26 +24,4 @@ fn read(dialect: &str, text: &str, sectors: &[(&str, u64)]) -> Result<Translatio
         },
         flavour,
     })
-}
-
-/// The text of an expression, with slices as they are typed.
-fn text(expression: &Expression) -> String {
-    match expression {
-        Expression::Leaf(name) if name.starts_with("slice(") => name.clone(),
-        Expression::Leaf(name) => quoted(name).into_owned(),
-        Expression::Array {
-            level,
-            layout,
-            members,
-        } => {
-            let layout = layout.map(|layout| format!(":{layout}").replace(' ', ""));
-            let members: Vec<_> = members.iter().map(text).collect();
-            format!(
-                "{}{}({})",
-                level.name,
-                layout.unwrap_or_default(),
-                members.join(",")
-            )
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Where each sector of an expression lies, by the geometries of its arrays.
 
 use spindles_block::BlockIndex;
-use spindles_layout::{Expression, Geometry, Group, GroupIndex, Role, Spec, parse_devices};
+use spindles_layout::{Expression, Geometry, Group, GroupIndex, Role, Slice, Spec};
 
 /// An expression with sizes.
 pub(crate) enum Map {
@@ -18,17 +18,18 @@ impl Map {
     ) -> Self {
         match expression {
             Expression::Leaf(name) => {
-                let Some(slice) = name.strip_prefix("slice(") else {
+                if !Slice::is_text(name) {
                     return Self::Device(name.clone(), 0, sectors_of(name));
-                };
-                let parts = parse_devices(slice.strip_suffix(')').expect(name)).expect(name);
-                let sectors = |text: &str| text.strip_suffix('s').expect(name).parse().expect(name);
-                let start = sectors(&parts[1]);
-                let end = parts.get(2).map(|length| start + sectors(length));
-                let device_end = sectors_of(&parts[0]);
-                assert!(end.is_none_or(|end| end <= device_end), "{name}");
-                Self::Device(parts[0].clone(), start, end.unwrap_or(device_end) - start)
+                }
+                let slice = Slice::parse(name).expect(name);
+                let start = slice.start_bytes / Slice::SECTOR_BYTES;
+                let length = slice.length_bytes.map(|bytes| bytes / Slice::SECTOR_BYTES);
+                let device_end = sectors_of(&slice.device);
+                let end = length.map_or(device_end, |length| start + length);
+                assert!(end <= device_end, "{name}");
+                Self::Device(slice.device, start, end - start)
             }
+            Expression::Slice { .. } => panic!("no dialect cuts arrays"),
             Expression::Array {
                 level,
                 layout,

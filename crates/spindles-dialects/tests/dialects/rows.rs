@@ -1,7 +1,7 @@
 //! Own samples: a text, the arrays that it means, and their maps by the systems' own arithmetic.
 
 use super::map::Map;
-use super::{read, text};
+use super::read;
 use spindles_dialects::{Translation, decode, named, recognise};
 
 /// A text with the sizes of its devices, and the arrays as `NAME CHUNK EXPRESSION [spare S]`.
@@ -186,7 +186,7 @@ fn summaries(translation: &Translation) -> Vec<String> {
                 .map_or("-".into(), |bytes| bytes.to_string());
             let spares = shape.spares.iter().map(|spare| format!(" spare {spare}"));
             let spares = spares.collect::<Vec<_>>().concat();
-            format!("{name} {chunk} {}{spares}", text(&array.expression))
+            format!("{name} {chunk} {}{spares}", array.expression.to_string())
         })
         .collect()
 }
@@ -287,9 +287,9 @@ fn drives_have_devices() {
     let translation = read("vinum", given, &[]).expect(given);
     let expression = translation.on_devices(&translation.arrays[0].expression);
     let expected = "concat(slice(/dev/da1h,265s,2048s),slice(\"x,y\",265s,2048s))";
-    assert_eq!(text(&expression), expected);
+    assert_eq!(expression.to_string(), expected);
     let shape = translation.on_devices(&translation.arrays[0].shape.expression);
-    assert_eq!(text(&shape), "concat(/dev/da1h,\"x,y\")");
+    assert_eq!(shape.to_string(), "concat(/dev/da1h,\"x,y\")");
 }
 
 /// A map as a system computes it: the component and sector of each copy of a sector.

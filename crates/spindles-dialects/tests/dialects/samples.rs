@@ -2,7 +2,7 @@
 //! not in this repository; without them the test is skipped.
 
 use super::map::Map;
-use super::{read, text};
+use super::read;
 use serde_json::{Map as Object, Value};
 use std::path::Path;
 
@@ -81,7 +81,7 @@ fn check_array(path: &str, dialect: &str, given: &str, name: Option<&str>, expec
     let named = |array: &&spindles_dialects::Translated| array.shape.name.as_deref() == name;
     let array = translation.arrays.iter().find(named).expect(path);
     let wanted = expected["expression"].as_str().expect(path);
-    assert_eq!(text(&array.expression), in_sectors(wanted), "{path}");
+    assert_eq!(array.expression.to_string(), in_sectors(wanted), "{path}");
     if let Some(spares) = expected["spares"].as_array() {
         let spares: Vec<_> = spares.iter().filter_map(Value::as_str).collect();
         assert_eq!(array.shape.spares, spares, "{path}");
