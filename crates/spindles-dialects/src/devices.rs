@@ -11,6 +11,9 @@ use alloc::string::String;
 /// The longest name of a device in bytes.
 const NAME_BYTES_MAX: usize = 4095;
 
+/// The limit of a text.
+const DEVICES_MAX: usize = 1 << 16;
+
 /// The use of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -39,6 +42,9 @@ impl Devices {
     /// Takes a device and returns its name. Returns an error if the name is invalid or taken.
     pub(crate) fn add(&mut self, word: &Word<'_>, new: Use) -> Result<String, Fault> {
         let name = device_name(word)?;
+        if self.seen.len() == DEVICES_MAX {
+            return Err(word.fault(format!("this is more than {DEVICES_MAX} devices")));
+        }
         match self.seen.insert(name.clone(), new) {
             None => Ok(name),
             Some(old) if old == new => {

@@ -99,8 +99,21 @@ impl Draft {
     /// Adds an array. `at` is the offset for errors.
     pub(crate) fn add(&mut self, shape: Shape, tree: &Tree, at: usize) -> Result<(), Fault> {
         let expression = tree.in_place(at)?;
-        self.arrays.push(Translated { expression, shape });
+        self.arrays.push(Translated {
+            expression,
+            in_place: true,
+            shape,
+        });
         Ok(())
+    }
+
+    /// Adds an array of which the text says only the shape.
+    pub(crate) fn add_shape(&mut self, shape: Shape) {
+        self.arrays.push(Translated {
+            expression: shape.expression.clone(),
+            in_place: false,
+            shape,
+        });
     }
 
     pub(crate) fn note(&mut self, at: usize, text: impl Into<String>) {
@@ -132,6 +145,8 @@ impl Draft {
 pub struct Translated {
     /// The array where it lies, with slices of its devices.
     pub expression: Expression,
+    /// False if the text doesn't say where the data lies: the expression is only the shape.
+    pub in_place: bool,
     /// The same levels on whole devices, for a new array.
     pub shape: Shape,
 }

@@ -1,6 +1,8 @@
 //! The expressions that dialects build.
 
 use crate::fault::Fault;
+use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use spindles_block::MEMBERS_MAX;
@@ -83,17 +85,21 @@ pub(crate) enum Tree {
     Array {
         level: &'static str,
         /// Empty for the level's default.
-        layout: &'static str,
+        layout: Cow<'static, str>,
         members: Vec<Tree>,
     },
 }
 
 impl Tree {
     /// Creates an array of a level of our table.
-    pub(crate) fn array(level: &'static str, layout: &'static str, members: Vec<Tree>) -> Self {
+    pub(crate) fn array(
+        level: &'static str,
+        layout: impl Into<Cow<'static, str>>,
+        members: Vec<Tree>,
+    ) -> Self {
         Self::Array {
             level,
-            layout,
+            layout: layout.into(),
             members,
         }
     }
@@ -101,7 +107,7 @@ impl Tree {
     /// Creates an array whose members are parts.
     pub(crate) fn of(
         level: &'static str,
-        layout: &'static str,
+        layout: impl Into<Cow<'static, str>>,
         parts: impl IntoIterator<Item = Part>,
     ) -> Self {
         Self::array(level, layout, parts.into_iter().map(Self::Part).collect())
@@ -143,7 +149,7 @@ impl Tree {
                 members: count,
             }));
         }
-        let layout = match *layout {
+        let layout = match &**layout {
             "" => None,
             name => Some(level.layout(name).map_err(wrong)?),
         };

@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+mod commands;
 mod devices;
 mod dialect;
 mod dialects;

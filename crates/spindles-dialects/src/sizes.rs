@@ -15,6 +15,17 @@ pub(crate) const SECTORS_MAX: u64 = u64::MAX / SECTOR_BYTES;
 /// Suffixes in lower case and their bytes. Both cases are read.
 pub(crate) type Suffixes = &'static [(&'static str, u64)];
 
+/// Powers of 1024, and sectors of 512 bytes as `s`.
+pub(crate) const BINARY: Suffixes = &[
+    ("s", SECTOR_BYTES),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
+    ("p", 1 << 50),
+    ("e", 1 << 60),
+];
+
 /// Reads a decimal number. `expected` names it in an error.
 pub(crate) fn number(word: &Word<'_>, expected: &str) -> Result<u64, Fault> {
     let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());

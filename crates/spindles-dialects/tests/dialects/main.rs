@@ -2,10 +2,17 @@
 //! there, bad input, and texts that are written and read back.
 
 mod bad;
+mod btrfs;
+mod lvm;
 mod map;
+mod mdadm;
 mod rows;
 mod samples;
+mod shared;
+mod storcli;
+mod tables;
 mod written;
+mod zpool;
 
 use spindles_dialects::{DialectError, Source, Translation, named};
 

@@ -1,0 +1,516 @@
+//! The output of `mdadm --examine`: the array where it lies, from the superblocks of its members.
+
+use super::{array_name, check_part, chunk, has_chunks, is_redundant, layout, level};
+use crate::devices::{Devices, Use};
+use crate::dialect::{Draft, Shape, Source};
+use crate::expressions::{MISSING, Part, Tree};
+use crate::fault::Fault;
+use crate::sizes::{SECTOR_BYTES, number};
+use crate::text::Word;
+use alloc::borrow::{Cow, ToOwned};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use spindles_block::MEMBERS_MAX;
+
+/// The magic number of md's superblocks.
+const MAGIC: &str = "a92b4efc";
+
+pub(super) fn recognises(text: &str) -> bool {
+    text.lines()
+        .any(|line| line.trim_start().starts_with("Magic : "))
+}
+
+/// The output for one device.
+struct Section<'text> {
+    device: Word<'text>,
+    /// Its lines as name and value; a line without a colon has an empty name.
+    lines: Vec<(&'text str, Word<'text>)>,
+}
+
+impl<'text> Section<'text> {
+    fn line(&self, names: &[&str]) -> Option<&Word<'text>> {
+        let mut lines = self.lines.iter();
+        lines
+            .find(|(name, _)| names.contains(name))
+            .map(|(_, value)| value)
+    }
+
+    fn needed(&self, name: &str) -> Result<&Word<'text>, Fault> {
+        self.line(&[name]).ok_or_else(|| {
+            let message = format!("the line '{name} :' of {} is missing", &*self.device);
+            self.device.fault(message)
+        })
+    }
+
+    /// The number that a value begins with.
+    fn number(&self, name: &str) -> Result<u64, Fault> {
+        number(&first_word(self.needed(name)?), name)
+    }
+
+    /// Returns true if the superblock is of the first format, 0.90.
+    fn is_old(&self) -> bool {
+        self.line(&["Version"])
+            .is_some_and(|version| version.starts_with('0'))
+    }
+}
+
+fn first_word<'word>(word: &'word Word<'_>) -> Word<'word> {
+    let end = word.find(char::is_whitespace).unwrap_or(word.len());
+    word.from(0).until(end)
+}
+
+/// The role of a device in its array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Active(u64),
+    Spare,
+    Journal,
+    /// It replaces a member that is still there.
+    Replacement(u64),
+}
+
+/// A device of an array.
+struct Member<'section> {
+    section: &'section Section<'section>,
+    role: Role,
+    events: u64,
+    part: Part,
+}
+
+pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
+    let mut draft = Draft::default();
+    let sections = sections(source.text, &mut draft)?;
+    let mut arrays: Vec<(&str, Vec<&Section<'_>>)> = Vec::new();
+    for section in &sections {
+        let Some(magic) = section.line(&["Magic"]) else {
+            let text = format!("{} has no superblock of md", &*section.device);
+            draft.note(section.device.at, text);
+            continue;
+        };
+        if &**magic != MAGIC {
+            let message = format!(
+                "{}: not md's own metadata but that of DDF or IMSM; only it says where the array lies",
+                &**magic
+            );
+            return Err(magic.fault(message));
+        }
+        let uuid = section
+            .line(&["Array UUID", "UUID"])
+            .map_or("", |uuid| uuid);
+        match arrays.iter_mut().find(|(other, _)| *other == uuid) {
+            Some((_, sections)) => sections.push(section),
+            None => arrays.push((uuid, [section].into())),
+        }
+    }
+    let mut known = Devices::default();
+    for (_, sections) in &arrays {
+        array(sections, source, &mut known, &mut draft)?;
+    }
+    if draft.arrays.is_empty() {
+        let message = "the output of mdadm --examine of a member is missing here";
+        return Err(Fault::new(source.text.trim_end().len(), message));
+    }
+    Ok(draft)
+}
+
+/// Divides the text at the lines that name a device.
+fn sections<'text>(text: &'text str, draft: &mut Draft) -> Result<Vec<Section<'text>>, Fault> {
+    let mut sections: Vec<Section<'text>> = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let start = at;
+        at += line.len();
+        let line = line.trim_end();
+        let words = line.trim_start();
+        let word = |part: &'text str| Word {
+            text: Cow::Borrowed(part),
+            at: start + (part.as_ptr().addr() - line.as_ptr().addr()),
+        };
+        if words.is_empty() || words.starts_with('#') {
+            continue;
+        }
+        let is_indented = words.len() < line.len();
+        if let Some(device) = line.strip_suffix(':').filter(|_| !is_indented) {
+            sections.push(Section {
+                device: word(device),
+                lines: Vec::new(),
+            });
+            continue;
+        }
+        if line.starts_with("mdadm:") || words.starts_with("$ ") || words.starts_with("sudo ") {
+            draft.note(start, format!("'{words}' says nothing of an array"));
+            continue;
+        }
+        let Some(section) = sections.last_mut() else {
+            let message =
+                "the line with the name of the device, as /dev/sda1:, is expected before this";
+            return Err(Fault::new(word(words).at, message));
+        };
+        section.lines.push(match words.split_once(" : ") {
+            Some((name, value)) => (name.trim_end(), word(value.trim_start())),
+            None => ("", word(words)),
+        });
+    }
+    Ok(sections)
+}
+
+/// Adds the array of the devices of one UUID.
+fn array(
+    sections: &[&Section<'_>],
+    source: &Source<'_>,
+    known: &mut Devices,
+    draft: &mut Draft,
+) -> Result<(), Fault> {
+    let members = sections.iter().map(|section| Member::read(section, source));
+    let members = members.collect::<Result<Vec<_>, _>>()?;
+    // The member with the most events knows the last state of the array.
+    let newest = members
+        .iter()
+        .filter(|member| matches!(member.role, Role::Active(_)));
+    let newest = newest
+        .rev()
+        .max_by_key(|member| member.events)
+        .ok_or_else(|| {
+            let message =
+                "no active member of this array is given: output of its other devices is needed";
+            sections[0].device.fault(message)
+        })?;
+    let section = newest.section;
+    refuse_reshape(section)?;
+    let level_word = section.needed("Raid Level")?;
+    let level = level(level_word)?;
+    check_same(sections, section)?;
+    let count = section.number("Raid Devices")?;
+    let count = u8::try_from(count)
+        .ok()
+        .filter(|count| *count <= MEMBERS_MAX && *count > 0);
+    let count = count.ok_or_else(|| {
+        let message = format!("1 to {MEMBERS_MAX} devices are possible here");
+        section
+            .line(&["Raid Devices"])
+            .unwrap_or(level_word)
+            .fault(message)
+    })?;
+    let chunk_bytes = chunk_bytes(section, level)?;
+    let (mut parts, spares, journal) = places(&members, newest, count, known, draft)?;
+    for (index, part) in parts.iter().enumerate() {
+        if part.device == MISSING && !is_redundant(level) {
+            let message = format!(
+                "device {index} is missing, and {} has no redundancy",
+                &**level_word
+            );
+            return Err(section.device.fault(message));
+        }
+    }
+    if level == "concat" {
+        round(&mut parts, chunk_bytes / SECTOR_BYTES);
+        for (part, section) in parts.iter().zip(sections) {
+            check_part(part, &section.device, source)?;
+        }
+    }
+    let layout = array_layout(section, level, &parts, chunk_bytes)?;
+    note_state(section, draft);
+    let tree = Tree::of(level, layout, parts);
+    let chunk_bytes = has_chunks(level).then_some(chunk_bytes);
+    let shape = Shape {
+        name: section
+            .line(&["Name"])
+            .map(|name| array_name(&first_word(name)).to_owned()),
+        spares,
+        journal,
+        ..Shape::new(&tree, chunk_bytes, level_word.at)?
+    };
+    draft.add(shape, &tree, level_word.at)
+}
+
+/// A reshape is two arrays at once, one before and one after its position.
+fn refuse_reshape(section: &Section<'_>) -> Result<(), Fault> {
+    let names = [
+        "Reshape pos'n",
+        "New Level",
+        "New Layout",
+        "New Chunksize",
+        "Delta Devices",
+    ];
+    match section.line(&names) {
+        Some(word) => {
+            Err(word.fault("a reshape is under way: the array has two layouts until it ends"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns an error if devices of one array disagree about it.
+fn check_same(sections: &[&Section<'_>], newest: &Section<'_>) -> Result<(), Fault> {
+    for name in ["Raid Level", "Raid Devices", "Layout", "Chunk Size"] {
+        for section in sections {
+            if let (Some(value), Some(expected)) = (section.line(&[name]), newest.line(&[name]))
+                && **value != **expected
+            {
+                let message = format!(
+                    "{name} '{}' of {} is '{}' of {}: these are not members of one array",
+                    &**value, &*section.device, &**expected, &*newest.device
+                );
+                return Err(value.fault(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the chunk size; for a linear array what its members are rounded to.
+fn chunk_bytes(section: &Section<'_>, level: &str) -> Result<u64, Fault> {
+    match section.line(&["Chunk Size", "Rounding"]) {
+        Some(word) => chunk(level, &first_word(word)),
+        None if has_chunks(level) => section.needed("Chunk Size").map(|_| 0),
+        None => Ok(0),
+    }
+}
+
+fn array_layout(
+    section: &Section<'_>,
+    level: &'static str,
+    parts: &[Part],
+    chunk_bytes: u64,
+) -> Result<Cow<'static, str>, Fault> {
+    let word = section.line(&["Layout"]);
+    if level != "raid0" {
+        return word.map_or(Ok(Cow::Borrowed("")), |word| {
+            layout(level, parts.len(), word)
+        });
+    }
+    let chunk_sectors = chunk_bytes / SECTOR_BYTES;
+    let mut chunks = parts
+        .iter()
+        .map(|part| part.length_sectors.map(|length| length / chunk_sectors));
+    let first = chunks.next().flatten();
+    let is_even = first.is_some() && chunks.all(|chunks| chunks == first);
+    match word {
+        Some(word) if !word.starts_with('-') && &**word != "dangerous" => {
+            layout(level, parts.len(), word)
+        }
+        _ if is_even => Ok(Cow::Borrowed("")),
+        _ => {
+            let message = "its members differ in size, and the superblocks don't say whether the layout \
+                           is original or alternate";
+            Err(section.device.fault(message))
+        }
+    }
+}
+
+fn round(parts: &mut [Part], chunk_sectors: u64) {
+    for part in parts.iter_mut().filter(|_| chunk_sectors > 0) {
+        part.length_sectors = part
+            .length_sectors
+            .map(|length| length - length % chunk_sectors);
+    }
+}
+
+fn note_state(section: &Section<'_>, draft: &mut Draft) {
+    if let Some(state) = section
+        .line(&["State"])
+        .filter(|state| &***state != "clean")
+    {
+        let text = format!(
+            "the array is '{}': its redundancy may not match its data",
+            &**state
+        );
+        draft.note(state.at, text);
+    }
+    let notes = [
+        ("Internal Bitmap", "md's bitmap has no use here"),
+        (
+            "PPL",
+            "md's partial parity log is not read: the array has to be clean",
+        ),
+        ("Recovery Offset", "the device is being rebuilt"),
+    ];
+    for (name, text) in notes {
+        if let Some(word) = section.line(&[name]) {
+            draft.note(word.at, format!("{name}: {text}"));
+        }
+    }
+}
+
+/// The members in their order, the spares and the journal.
+type Places = (Vec<Part>, Vec<String>, Option<String>);
+
+fn places(
+    members: &[Member<'_>],
+    newest: &Member<'_>,
+    count: u8,
+    known: &mut Devices,
+    draft: &mut Draft,
+) -> Result<Places, Fault> {
+    let state = newest.section.line(&["Array State"]);
+    let is_away =
+        |index: usize| state.is_some_and(|state| state[..].chars().nth(index) == Some('.'));
+    let missing = || Part::whole(MISSING.to_owned());
+    let mut parts: Vec<Part> = (0..count).map(|_| missing()).collect();
+    let (mut spares, mut journal) = (Vec::new(), None);
+    for member in members {
+        let device = &member.section.device;
+        match member.role {
+            Role::Spare => spares.push(known.add(device, Use::Spare)?),
+            Role::Journal => journal = Some(known.add(device, Use::Journal)?),
+            Role::Replacement(index) => {
+                let text = format!(
+                    "{} replaces device {index}, which is still there",
+                    &**device
+                );
+                draft.note(device.at, text);
+            }
+            Role::Active(index) => {
+                let name = known.add(device, Use::Member)?;
+                let index = usize::try_from(index).unwrap_or(usize::MAX);
+                let Some(place) = parts.get_mut(index) else {
+                    let message = format!("{name} is device {index} of {count}");
+                    return Err(device.fault(message));
+                };
+                let is_stale = is_away(index) || member.events + 1 < newest.events;
+                if let Some(word) = member.section.line(&["Recovery Offset"]) {
+                    let text = format!("{name} is being rebuilt: it is read as missing");
+                    draft.note(word.at, text);
+                } else if is_stale {
+                    let text = format!(
+                        "{name} is stale, with {} events of {}: it is read as missing",
+                        member.events, newest.events
+                    );
+                    draft.note(device.at, text);
+                } else if place.device == MISSING {
+                    *place = Part {
+                        device: name,
+                        ..member.part.clone()
+                    };
+                } else {
+                    let message = format!("{} and {name} are both device {index}", place.device);
+                    return Err(device.fault(message));
+                }
+            }
+        }
+    }
+    for (index, part) in parts.iter().enumerate() {
+        let is_given = members.iter().any(
+            |member| matches!(member.role, Role::Active(n) if usize::try_from(n) == Ok(index)),
+        );
+        if part.device == MISSING && !is_given && !is_away(index) {
+            let text = format!("the output for device {index} is not here: it is read as missing");
+            draft.note(newest.section.device.at, text);
+        }
+    }
+    Ok((parts, spares, journal))
+}
+
+impl<'section> Member<'section> {
+    fn read(section: &'section Section<'_>, source: &Source<'_>) -> Result<Self, Fault> {
+        let events = section.line(&["Events"]).map_or(Ok(0), |word| {
+            // 0.90 once had two numbers: 0.17.
+            let word = first_word(word);
+            let digits = word.rfind('.').map_or(0, |at| at + 1);
+            number(&word.from(digits), "a number of events")
+        })?;
+        let (role, part) = if section.is_old() {
+            (Self::old_role(section)?, Self::old_part(section, source)?)
+        } else {
+            (Self::role(section)?, Self::part(section)?)
+        };
+        check_part(&part, &section.device, source)?;
+        Ok(Self {
+            section,
+            role,
+            events,
+            part,
+        })
+    }
+
+    fn role(section: &Section<'_>) -> Result<Role, Fault> {
+        let word = section.needed("Device Role")?;
+        let number = |prefix: &str| {
+            let digits = word.strip_prefix(prefix)?;
+            digits.trim().parse::<u64>().ok()
+        };
+        if let Some(index) = number("Active device") {
+            return Ok(Role::Active(index));
+        }
+        if let Some(index) = number("Replacement device") {
+            return Ok(Role::Replacement(index));
+        }
+        match &**word {
+            "spare" => Ok(Role::Spare),
+            "Journal" => Ok(Role::Journal),
+            _ => Err(word.fault("Active device N, spare or Journal is expected here")),
+        }
+    }
+
+    /// The line `this` of a table: number, major, minor, place and state.
+    fn old_role(section: &Section<'_>) -> Result<Role, Fault> {
+        let this = section.lines.iter().map(|(_, line)| line);
+        let mut this = this.filter(|line| line.starts_with("this "));
+        let this = this.next().ok_or_else(|| {
+            let message = format!("the line 'this' of {} is missing", &*section.device);
+            section.device.fault(message)
+        })?;
+        let words = this.split(&[' ', '\t']);
+        let states: Vec<&str> = words.iter().skip(5).map(|word| &**word).collect();
+        match words.get(4) {
+            Some(index) if states.contains(&"active") => {
+                Ok(Role::Active(number(index, "a device's number")?))
+            }
+            Some(_) if states.contains(&"spare") => Ok(Role::Spare),
+            _ => Err(this.fault("this device has no place in the array")),
+        }
+    }
+
+    /// Data is between its offset and the end of what is used.
+    fn part(section: &Section<'_>) -> Result<Part, Fault> {
+        let has = |name| section.line(&[name]).is_some();
+        // Data at the start has no such line.
+        let start_sectors = if has("Data Offset") {
+            section.number("Data Offset")?
+        } else {
+            0
+        };
+        let used = if has("Used Dev Size") {
+            section.number("Used Dev Size")?
+        } else {
+            0
+        };
+        let length_sectors = match used {
+            0 if has("Avail Dev Size") => Some(section.number("Avail Dev Size")?),
+            0 => None,
+            used => Some(used),
+        };
+        Ok(Part {
+            device: MISSING.to_owned(),
+            start_sectors,
+            length_sectors,
+        })
+    }
+
+    /// Data begins at the start; the superblock is in the last whole 64 KiB but one.
+    fn old_part(section: &Section<'_>, source: &Source<'_>) -> Result<Part, Fault> {
+        let used = match section.line(&["Used Dev Size", "Device Size"]) {
+            Some(word) => number(&first_word(word), "a size in KiB")?,
+            None => 0,
+        };
+        let device = &section.device;
+        let length_sectors = match (used, source.sectors_of(device)) {
+            (0, Some(sectors)) => (sectors - sectors % 128).checked_sub(128),
+            (0, None) => None,
+            (used, _) => used.checked_mul(2),
+        };
+        let length_sectors = length_sectors.filter(|length| *length > 0);
+        let unknown = || {
+            device.fault(format!(
+                "the size of {} is needed: it has to be here",
+                &**device
+            ))
+        };
+        Ok(Part {
+            device: MISSING.to_owned(),
+            start_sectors: 0,
+            length_sectors: Some(length_sectors.ok_or_else(unknown)?),
+        })
+    }
+}
