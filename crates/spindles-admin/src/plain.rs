@@ -2,6 +2,7 @@
 //! gives its shape, and nothing records missing members.
 
 use crate::assemble::{Assembled, EngineOptions, bare_config};
+use crate::configuration::{Configuration, ConfigurationError};
 use crate::report::{ArrayReport, MemberReport, bare_report};
 use crate::survey::Survey;
 use spindles_array::{NodeId, Stack};
@@ -48,6 +49,17 @@ pub enum PlainError {
     /// The expression is invalid.
     #[error(transparent)]
     Expression(#[from] ExpressionError),
+    /// The configuration can't become an array.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    /// The configuration says only the shape of an array.
+    #[error("{text}: words of {dialect} don't say where the data lies on its devices")]
+    NotInPlace {
+        /// The file or text.
+        text: String,
+        /// The dialect.
+        dialect: &'static str,
+    },
     /// The target is a device, not an array.
     #[error("{device} names no level: write plain:LEVEL(DEV,DEV,..)")]
     NoLevel {
@@ -93,10 +105,45 @@ static FIRST_COPY: ReadPolicy = ReadPolicy {
     cost: |_, _| 0,
 };
 
-/// Parses a target; `None` if it is no plain array.
-pub fn parse(target: &str) -> Option<Result<Expression, PlainError>> {
+/// A target that is a plain array.
+#[derive(Clone, Debug)]
+pub struct PlainTarget {
+    /// The array.
+    pub expression: Expression,
+    /// The chunk size, if a configuration says it.
+    pub chunk_bytes: Option<u64>,
+}
+
+/// Parses a target, an expression or the configuration of another system; `None` if it is no plain
+/// array.
+pub fn parse(target: &str) -> Option<Result<PlainTarget, PlainError>> {
     let text = target.strip_prefix(PREFIX)?;
-    Some(Expression::parse(text).map_err(PlainError::from))
+    Some(match Expression::parse(text) {
+        Ok(expression) => Ok(PlainTarget {
+            expression,
+            chunk_bytes: None,
+        }),
+        Err(error) => match Configuration::find(text) {
+            Ok(None) => Err(error.into()),
+            Ok(Some(configuration)) => in_place(text, &configuration),
+            Err(error) => Err(error.into()),
+        },
+    })
+}
+
+fn in_place(text: &str, configuration: &Configuration) -> Result<PlainTarget, PlainError> {
+    let described = configuration.read(None, None)?;
+    let array = described.only()?;
+    if !array.in_place {
+        return Err(PlainError::NotInPlace {
+            text: text.to_owned(),
+            dialect: described.dialect.name,
+        });
+    }
+    Ok(PlainTarget {
+        expression: array.expression,
+        chunk_bytes: array.shape.chunk_bytes,
+    })
 }
 
 /// Returns true for the report of a plain array, which has no UUID.

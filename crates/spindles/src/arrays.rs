@@ -9,6 +9,7 @@ use crate::words;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use spindles_admin::host::{Host, check_one_array, report_of};
+use spindles_admin::plain::PlainTarget;
 use spindles_admin::scan::{self, FoundArray, Given, ScanError};
 use spindles_admin::spare::Taken;
 use spindles_array::Incident;
@@ -286,7 +287,7 @@ pub(crate) struct ArrayArguments {
 impl ArrayArguments {
     /// Returns the plain array that the arguments name, opened with these options; `None` if they
     /// name another array.
-    pub(crate) fn plain(&self, options: &Plain) -> anyhow::Result<Option<Expression>> {
+    pub(crate) fn plain(&self, options: &Plain) -> anyhow::Result<Option<PlainTarget>> {
         options.of_one(&self.devices)
     }
 

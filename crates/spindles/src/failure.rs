@@ -114,9 +114,11 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         return matches!(
             error,
             PlainError::Expression(_)
+                | PlainError::Configuration(_)
                 | PlainError::Geometry { .. }
                 | PlainError::Empty { .. }
                 | PlainError::NoLevel { .. }
+                | PlainError::NotInPlace { .. }
                 | PlainError::SameDevice(_)
                 | PlainError::Slice { .. }
         );

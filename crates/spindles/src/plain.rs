@@ -1,11 +1,10 @@
-//! Plain arrays on the command line: `plain:EXPR` and its options.
+//! Plain arrays on the command line: `plain:EXPR`, `plain:FILE` and their options.
 
 use crate::failure::Usage;
 use clap::Args;
-use spindles_admin::plain::{PREFIX, PlainOptions, parse};
+use spindles_admin::plain::{PREFIX, PlainOptions, PlainTarget, parse};
 use spindles_block::SizeBytes;
 use spindles_device::OpenOptions;
-use spindles_layout::Expression;
 
 // No doc comment: clap would show it as the help of the commands that flatten this.
 #[derive(Args)]
@@ -21,10 +20,15 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// Returns how a plain array is opened.
-    pub(crate) fn options(&self, open: OpenOptions, force: bool) -> PlainOptions {
+    pub(crate) fn options(
+        &self,
+        array: &PlainTarget,
+        open: OpenOptions,
+        force: bool,
+    ) -> PlainOptions {
         PlainOptions {
             open,
-            chunk_bytes: self.chunk.map(|chunk| chunk.0),
+            chunk_bytes: self.chunk.map(|chunk| chunk.0).or(array.chunk_bytes),
             unclean: self.unclean,
             force,
             ..PlainOptions::default()
@@ -54,10 +58,10 @@ impl Plain {
     }
 
     /// Returns the plain array of a command for one array; `None` if the arguments name others.
-    pub(crate) fn of_one(&self, targets: &[String]) -> anyhow::Result<Option<Expression>> {
+    pub(crate) fn of_one(&self, targets: &[String]) -> anyhow::Result<Option<PlainTarget>> {
         self.check(targets, false)?;
         match targets {
-            [target] => expression(target),
+            [target] => self::target(target),
             several if several.iter().any(|target| is_plain(target)) => {
                 Err(Usage::error("plain:EXPR is a whole array: give it alone"))
             }
@@ -72,7 +76,7 @@ pub(crate) fn is_plain(target: &str) -> bool {
 }
 
 /// Parses a target; `None` if it is no plain array.
-pub(crate) fn expression(target: &str) -> anyhow::Result<Option<Expression>> {
+pub(crate) fn target(target: &str) -> anyhow::Result<Option<PlainTarget>> {
     Ok(parse(target).transpose()?)
 }
 

@@ -438,8 +438,8 @@ fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
 
 /// The devices behind a name.
 fn devices(name: &str, scan: &Scan, ui: &Ui) -> anyhow::Result<Vec<String>> {
-    if let Some(expression) = plain::expression(name)? {
-        let devices = devices_of(&expression).into_iter();
+    if let Some(array) = plain::target(name)? {
+        let devices = devices_of(&array.expression).into_iter();
         Ok(devices.map(str::to_owned).collect())
     } else if name.starts_with(ARRAY) {
         scan.devices(&[name.to_owned()], &[], ui)
@@ -465,12 +465,12 @@ fn open(
         ui.note(&line);
         warnings.push(line);
     };
-    if let Some(expression) = plain::expression(name)? {
+    if let Some(array) = plain::target(name)? {
         let options = PlainOptions {
             rescue: read_only && arguments.rescue,
-            ..arguments.plain.options(open, arguments.force)
+            ..arguments.plain.options(&array, open, arguments.force)
         };
-        let array = open_plain(&expression, &options)?;
+        let array = open_plain(&array.expression, &options)?;
         let notes = words::plain::notes(&options, &array.report).into_iter();
         notes.map(str::to_owned).for_each(tell);
         return Ok(CopyEnd::new(array.target));

@@ -14,7 +14,7 @@ use crate::words;
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{ArrayReport, AssembleOptions};
-use spindles_admin::plain::{PlainOptions, is_plain};
+use spindles_admin::plain::{PlainOptions, PlainTarget, is_plain};
 use spindles_admin::scan::{Given, shell_word};
 use spindles_admin::scrub::{
     Finding, SPARE_LABEL, SPARE_LABEL_BYTES, ScrubError, Scrubbed, scrub, scrub_plain,
@@ -90,13 +90,13 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    if let Some(expression) = arguments.array.plain(&arguments.plain)? {
+    if let Some(array) = arguments.array.plain(&arguments.plain)? {
         if arguments.trust_data {
             return Err(Usage::error(
                 "--trust-data: a plain array is only read and compared",
             ));
         }
-        let looked = look_at(&expression, &arguments, ui);
+        let looked = look_at(&array, &arguments, ui);
         operations::finish(operations::report(looked), ui)?;
         return Ok(());
     }
@@ -143,7 +143,7 @@ impl Perform for Scrub {
 
 /// Reads and compares a plain array.
 fn look_at(
-    expression: &Expression,
+    array: &PlainTarget,
     arguments: &Arguments,
     ui: &Ui,
 ) -> anyhow::Result<Outcome<documents::Scrubbed>> {
@@ -153,10 +153,10 @@ fn look_at(
     };
     let options = PlainOptions {
         engine: arguments.rate.options(),
-        ..arguments.plain.options(open, arguments.force)
+        ..arguments.plain.options(array, open, arguments.force)
     };
     carry_out(true, ui, |add, on_progress| {
-        scrub_plain(expression, &options, add, on_progress)
+        scrub_plain(&array.expression, &options, add, on_progress)
     })
 }
 

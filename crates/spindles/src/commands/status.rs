@@ -117,9 +117,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if arguments.devices.is_empty() {
         return answer(overview::show(arguments.scan.places(), ui));
     }
-    if let Some(expression) = arguments.plain.of_one(&arguments.devices)? {
-        let options = arguments.plain.options(OpenOptions::default(), false);
-        let shown = plain::survey(&expression, &options);
+    if let Some(array) = arguments.plain.of_one(&arguments.devices)? {
+        let options = arguments
+            .plain
+            .options(&array, OpenOptions::default(), false);
+        let shown = plain::survey(&array.expression, &options);
         let shown = shown.map(|survey| present(&survey, &Given::default(), false, ui));
         operations::finish(operations::report(shown.map_err(Into::into)), ui)?;
         return Ok(());

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::configuration::{Configuration, dialect_named, names};
 use spindles_admin::scan::shell_word;
 use spindles_block::SizeBytes;
-use spindles_dialects::{DIALECTS, Dialect, Note, Shape, Translated};
+use spindles_dialects::{DIALECTS, Dialect, Note, Shape, Translated, Write};
 use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
@@ -133,10 +133,7 @@ fn ours(arguments: &Arguments, to: Option<Writer>, ui: &Ui) -> anyhow::Result<()
 }
 
 /// A dialect with its printer.
-type Writer = (
-    &'static Dialect,
-    fn(&Shape) -> Result<String, spindles_dialects::Unsayable>,
-);
+type Writer = (&'static Dialect, Write);
 
 fn writer(name: &str) -> anyhow::Result<Writer> {
     let dialect = dialect_named(name)?;
@@ -158,10 +155,14 @@ fn in_our_words(
     to: Option<Writer>,
 ) -> anyhow::Result<documents::TranslatedArray> {
     let chunk = chunk_option(array.shape.chunk_bytes);
-    let plain = format!("plain:{}", array.expression);
+    let expression = array.in_place.then(|| array.expression.to_string());
+    let opens = expression.as_ref().map(|expression| {
+        let plain = format!("plain:{expression}");
+        format!("spindles serve {}{chunk} --nbd 10809", shell_word(&plain))
+    });
     Ok(documents::TranslatedArray {
-        expression: Some(array.expression.to_string()),
-        opens: Some(format!("spindles serve {}{chunk}", shell_word(&plain))),
+        expression,
+        opens,
         words: to.map(|to| written(&array.shape, to)).transpose()?,
         ..of_shape(&array.shape)
     })

@@ -102,7 +102,7 @@ pub(crate) struct Translated<'a> {
 pub(crate) struct TranslatedArray {
     /// Null if the text has none.
     pub name: Option<String>,
-    /// As it lies on slices of its devices; null for an expression of ours.
+    /// As it lies on slices of its devices; null if the text says only the shape.
     pub expression: Option<String>,
     /// The same levels on whole devices.
     pub shape: String,

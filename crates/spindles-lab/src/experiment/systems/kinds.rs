@@ -1,6 +1,7 @@
 //! The kinds of targets and the syntax of their texts. `crate::systems::targets` opens targets.
 
-use spindles_admin::{plain, scan};
+use spindles_admin::plain::{self, PlainTarget};
+use spindles_admin::scan;
 use spindles_layout::{Expression, Slice};
 use std::path::Path;
 
@@ -83,7 +84,7 @@ pub(crate) static PLAIN: Kind = Kind {
 };
 
 /// Parses the text of a plain array.
-pub(crate) fn parse_plain(text: &str) -> Result<Expression, String> {
+pub(crate) fn parse_plain(text: &str) -> Result<PlainTarget, String> {
     let parsed = plain::parse(text).expect("it has the prefix");
     parsed.map_err(|error| error.to_string())
 }

@@ -15,16 +15,17 @@ pub(super) static OPENER: Opener = Opener {
     needs: |text| {
         Ok(Needs {
             members: 0,
-            named: named(&plain::devices(&parse_plain(text)?)),
+            named: named(&plain::devices(&parse_plain(text)?.expression)),
         })
     },
     prepare: |text, site| {
+        let target = parse_plain(text)?;
         Ok(Box::new(Plain {
-            expression: parse_plain(text)?,
+            expression: target.expression,
             options: PlainOptions {
                 open: site.open_as_is(),
                 engine: site.engine,
-                chunk_bytes: site.chunk_bytes,
+                chunk_bytes: site.chunk_bytes.or(target.chunk_bytes),
                 ..PlainOptions::default()
             },
         }))

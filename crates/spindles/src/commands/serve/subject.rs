@@ -6,7 +6,7 @@ use crate::arrays;
 use crate::words;
 use spindles_admin::assemble::{ArrayReport, AssembleOptions, EngineOptions, assemble, look};
 use spindles_admin::create::{CreateOptions, fresh};
-use spindles_admin::plain;
+use spindles_admin::plain::{self, PlainTarget};
 use spindles_admin::wipe;
 use spindles_array::{Target, open_device};
 use spindles_device::{Locks, OpenOptions};
@@ -60,11 +60,13 @@ pub(super) fn name(what: &What, arguments: &Arguments) -> anyhow::Result<String>
         What::Assembled(devices) => {
             look(&arrays::names(devices), &assemble_options(arguments))?.name
         }
-        What::Fresh(expression, _) | What::Plain(expression) => match expression {
-            Expression::Leaf(device) => device.clone(),
-            Expression::Array { level, .. } => level.name.to_owned(),
-            Expression::Slice { .. } => expression.to_string(),
-        },
+        What::Fresh(expression, _) | What::Plain(PlainTarget { expression, .. }) => {
+            match expression {
+                Expression::Leaf(device) => device.clone(),
+                Expression::Array { level, .. } => level.name.to_owned(),
+                Expression::Slice { .. } => expression.to_string(),
+            }
+        }
         What::AsIs(device) => {
             let file = Path::new(device).file_name();
             file.map_or_else(|| device.clone(), |file| file.to_string_lossy().into())
@@ -115,7 +117,7 @@ pub(super) fn open(
             };
             Ok((target, subject))
         }
-        What::Plain(ref expression) => open_plain(expression, name(&what, arguments)?, arguments),
+        What::Plain(ref array) => open_plain(array, name(&what, arguments)?, arguments),
         What::AsIs(ref device) => {
             let labelled = wipe::overwritten(device).filter(|_| !arguments.read_only);
             let warning = labelled.map(|labelled| {
@@ -140,7 +142,7 @@ pub(super) fn open(
 }
 
 fn open_plain(
-    expression: &Expression,
+    plain: &PlainTarget,
     name: String,
     arguments: &Arguments,
 ) -> anyhow::Result<(Box<dyn Target>, Subject)> {
@@ -148,7 +150,8 @@ fn open_plain(
         read_only: !arguments.writable,
         ..open_options(arguments)
     };
-    let options = arguments.plain.options(open, arguments.force);
+    let options = arguments.plain.options(plain, open, arguments.force);
+    let expression = &plain.expression;
     let array = plain::open(expression, &options)?;
     let subject = Subject {
         name,

@@ -8,6 +8,7 @@ use crate::output::begin_log;
 use crate::plain;
 use crate::ui::Ui;
 use spindles_admin::create::vanishes;
+use spindles_admin::plain::PlainTarget;
 use spindles_device::identity::absolute;
 use spindles_device::named_twice;
 use spindles_format::ChecksumKind;
@@ -25,7 +26,7 @@ pub(super) enum What {
     /// A device or an array that vanishes when the server ends.
     Fresh(Expression, Option<ChecksumKind>),
     /// A plain array.
-    Plain(Expression),
+    Plain(PlainTarget),
     /// The file or device itself.
     AsIs(String),
 }
@@ -37,7 +38,7 @@ enum Kind {
     /// Fresh, on memory.
     Fresh(Expression),
     /// A plain array.
-    Plain(Expression),
+    Plain(PlainTarget),
     /// The name of an array, or some of its devices.
     Array,
 }
@@ -49,8 +50,8 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
     if target.starts_with("array:") {
         return Ok(Kind::Array);
     }
-    if let Some(expression) = plain::expression(target)? {
-        return Ok(Kind::Plain(expression));
+    if let Some(array) = plain::target(target)? {
+        return Ok(Kind::Plain(array));
     }
     match arrays::expression(target)? {
         expression if vanishes(&expression) => Ok(Kind::Fresh(expression)),
@@ -84,7 +85,7 @@ pub(super) fn exports(
         match kind(target, arguments)? {
             Kind::AsIs => exports.push((at, What::AsIs(target.clone()))),
             Kind::Fresh(expression) => exports.push((at, What::Fresh(expression, checksum))),
-            Kind::Plain(expression) => exports.push((at, What::Plain(expression))),
+            Kind::Plain(array) => exports.push((at, What::Plain(array))),
             Kind::Array => of_arrays.push((at, target.clone())),
         }
     }
