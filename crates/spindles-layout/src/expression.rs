@@ -179,6 +179,7 @@ impl Expression {
     }
 
     /// Returns the array of which this is a slice; itself if it is no slice of an array.
+    #[must_use]
     pub fn uncut(&self) -> &Self {
         match self {
             Self::Slice { of, .. } => of,
@@ -187,6 +188,7 @@ impl Expression {
     }
 
     /// Returns the expression with other devices: `rename` gets each name, from left to right.
+    #[must_use]
     pub fn with_leaves(&self, rename: &mut dyn FnMut(&str) -> String) -> Self {
         match self {
             Self::Leaf(name) => Self::Leaf(rename(name)),
