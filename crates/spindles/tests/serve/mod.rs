@@ -11,6 +11,7 @@ mod holes;
 mod hostile;
 mod restart;
 mod sandbox;
+mod slices;
 mod tls;
 mod ublk;
 
