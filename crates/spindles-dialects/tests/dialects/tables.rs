@@ -9,27 +9,22 @@ use spindles_layout::Expression;
 pub(crate) fn printed(translation: &Translation) -> String {
     let arrays = translation.arrays.iter().map(|array| {
         let shape = &array.shape;
-        let mut text = String::new();
-        text += if array.in_place { "@" } else { "" };
-        text += &shape
-            .name
-            .iter()
-            .map(|name| format!("{name}: "))
-            .collect::<String>();
-        text += &printed_expression(&array.expression);
+        let name = shape.name.iter().flat_map(|name| [name.as_str(), ": "]);
+        let mut parts = vec![if array.in_place { "@" } else { "" }.to_owned()];
+        parts.extend(name.map(str::to_owned));
+        parts.push(printed_expression(&array.expression));
         if array.expression != shape.expression {
-            text += &format!(" = {}", shape.expression);
+            parts.push(format!(" = {}", shape.expression));
         }
-        if let Some(bytes) = shape.chunk_bytes {
-            text += &format!(" {}K", bytes / 1024);
-        }
-        for spare in &shape.spares {
-            text += &format!(" spare {spare}");
-        }
-        if let Some(journal) = &shape.journal {
-            text += &format!(" journal {journal}");
-        }
-        text
+        parts.extend(shape.chunk_bytes.map(|bytes| format!(" {}K", bytes / 1024)));
+        parts.extend(shape.spares.iter().map(|spare| format!(" spare {spare}")));
+        parts.extend(
+            shape
+                .journal
+                .iter()
+                .map(|journal| format!(" journal {journal}")),
+        );
+        parts.concat()
     });
     arrays.collect::<Vec<_>>().join("; ")
 }
