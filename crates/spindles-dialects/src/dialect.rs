@@ -154,7 +154,7 @@ pub struct Translated {
 /// An array as a dialect can write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Its name, if it has one.
+    /// Its name; `None` if the text gives none.
     pub name: Option<String>,
     /// Its levels and devices.
     pub expression: Expression,
@@ -229,7 +229,7 @@ impl Shape {
 pub struct Note {
     /// The line, from 1.
     pub line: usize,
-    /// What they say there and what happens here.
+    /// The words and their fate here.
     pub text: String,
 }
 
@@ -240,7 +240,7 @@ pub struct DialectError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What was expected, or what can't be done, by its name in that dialect.
+    /// The expected words, or the impossible request by its name in that dialect.
     pub message: String,
 }
 

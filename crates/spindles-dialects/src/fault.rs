@@ -8,7 +8,7 @@ use alloc::string::String;
 pub(crate) struct Fault {
     /// The offset in bytes.
     pub(crate) at: usize,
-    /// What was expected, or what can't be done.
+    /// The expected words, or the impossible request.
     pub(crate) message: String,
 }
 

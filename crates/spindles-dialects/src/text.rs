@@ -80,7 +80,7 @@ pub(crate) struct Statement<'text> {
 }
 
 impl<'text> Statement<'text> {
-    /// Returns the word of this index, or an error that says what was expected.
+    /// Returns the word of this index, or an error that names the expected word.
     pub(crate) fn word(&self, index: usize, expected: &str) -> Result<&Word<'text>, Fault> {
         let word = self.words.get(index);
         word.ok_or_else(|| Fault::new(self.end, format!("{expected} is missing here")))

@@ -413,7 +413,7 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the place of a subdisk in its plex. Those with an offset are sorted by it.
+    /// Returns the place of a subdisk in its plex: sorted by offset if given, otherwise last.
     fn place(&self, plex: usize, subdisk: &mut Subdisk) -> usize {
         let plex = &self.plexes[plex];
         let Some(offset) = subdisk.plex_offset else {

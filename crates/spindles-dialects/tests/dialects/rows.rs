@@ -129,7 +129,7 @@ const ROWS: &[Row] = &[
         &[],
         &["m 65536 raid1(slice(a,265s,1048576s),slice(b,265s,1048576s))"],
     ),
-    // As `vinum printconfig` writes it: names and offsets for everything, in sectors.
+    // The output of `vinum printconfig`: all names and offsets, in sectors.
     (
         "vinum",
         "# Vinum configuration of freebie, saved at Mon Jun  5 12:00:00 2000\n\
@@ -390,7 +390,7 @@ fn raidframe_maps_equal_sector_by_sector() {
     }
 }
 
-/// The places of all sectors of a ccd, by its interleave tables: one for each size of component.
+/// The places of all sectors of a ccd, by its interleave tables, one per size of component.
 fn ccd(interleave: u64, offset: u64, is_mirror: bool, usable: &[u64]) -> Vec<Places> {
     let mut places = Vec::new();
     if interleave == 0 {
