@@ -61,6 +61,7 @@ pub(crate) static COMMAND: Command = Command {
 const SHORT: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
     /// Source of the data
     #[arg(value_name = "FROM")]

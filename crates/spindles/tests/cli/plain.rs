@@ -193,7 +193,8 @@ fn with_slices(expression: &str, cut: &str) -> String {
             ""
         };
         let slice = own.replace(':', ",");
-        named += &format!("slice(IN/{prefix}{device}.img,{slice}){end}");
+        let words = ["slice(IN/", prefix, device, ".img,", &slice, ")", end];
+        named.extend(words);
     }
     named
 }

@@ -150,15 +150,14 @@ impl Arguments {
                 kind.name
             )));
         }
-        let size_bytes = match self.size {
-            Some(size) => size.0,
-            None => {
-                let chunk_bytes = self.chunk.map(|chunk| chunk.0);
-                let open = self.device.open_options();
-                targets::existing_bytes(&self.target, chunk_bytes, &open)
-                    .map_err(|why| anyhow!(why))?
-                    .map_or(SIZE_DEFAULT, |bytes| bytes.min(SIZE_DEFAULT))
-            }
+        let size_bytes = if let Some(size) = self.size {
+            size.0
+        } else {
+            let chunk_bytes = self.chunk.map(|chunk| chunk.0);
+            let open = self.device.open_options();
+            targets::existing_bytes(&self.target, chunk_bytes, &open)
+                .map_err(|why| anyhow!(why))?
+                .map_or(SIZE_DEFAULT, |bytes| bytes.min(SIZE_DEFAULT))
         };
         let chunk_bytes = self.operation.map(|size| {
             let wrong = || format!("--operation {}: choose less than 4G", size.typed());

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(super) struct Arguments {
     /// Arrays: their names, or their devices in any order; or plain:EXPR; or mem:SIZE, null:SIZE or
     /// an array of these: 'raid1(mem:1G,mem:1G)'
