@@ -2,7 +2,6 @@
 
 use crate::fault::Fault;
 use alloc::borrow::Cow;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use spindles_block::MEMBERS_MAX;

@@ -23,7 +23,6 @@ use spindles_array::{no_space, positions};
 use spindles_device::OpenOptions;
 use spindles_device::notice::percent;
 use spindles_engine::{self as engine, Fate, Flaw, Repair, ScrubStatus};
-use spindles_layout::Expression;
 use std::mem::take;
 
 pub(crate) static COMMAND: Command = Command {
