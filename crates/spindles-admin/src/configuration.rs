@@ -77,7 +77,7 @@ pub enum ConfigurationError {
         what: String,
         /// The name that the user gave.
         name: String,
-        /// The names that it has.
+        /// The names of its arrays.
         arrays: String,
     },
     /// The user has to choose one array.
@@ -85,7 +85,7 @@ pub enum ConfigurationError {
     Several {
         /// The file or text.
         what: String,
-        /// The names that it has.
+        /// The names of its arrays.
         arrays: String,
     },
 }
@@ -165,7 +165,7 @@ impl Described {
     ///
     /// # Errors
     ///
-    /// If there are several.
+    /// If the text describes several arrays.
     pub fn only(&self) -> Result<Translated, ConfigurationError> {
         match self.translation.arrays.as_slice() {
             [array] => Ok(self.on_devices(array)),
@@ -199,7 +199,7 @@ fn named(translation: &Translation) -> String {
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If no dialect has this name.
 pub fn dialect_named(name: &str) -> Result<&'static Dialect, ConfigurationError> {
     let unknown = || ConfigurationError::NoDialect {
         name: name.to_owned(),

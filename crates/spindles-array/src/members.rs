@@ -89,7 +89,7 @@ const STARTED_MAX: usize = 1024;
 struct Flushes {
     /// The devices with several slices, and their flushes since the last turn.
     shared: Vec<(DeviceIndex, Option<Tag>)>,
-    /// Flushes that end with another one: the queue's tag of that one, and their own tag.
+    /// Tags of flushes that wait for another flush, each after the tag of that flush.
     waiting: Vec<(Tag, Tag)>,
     done: VecDeque<(Tag, MemberResult)>,
 }
@@ -109,7 +109,7 @@ impl Flushes {
         all.find_map(|(shared, flush)| (*shared == device).then_some(flush))
     }
 
-    /// Joins a flush that has started since the last turn. Returns false if there is none.
+    /// Joins a flush that started since the last turn. Returns false without such a flush.
     fn join(&mut self, device: DeviceIndex, tag: Tag) -> bool {
         let Some(Some(flush)) = self.of(device).copied() else {
             return false;

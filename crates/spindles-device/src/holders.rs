@@ -1,8 +1,8 @@
 //! Finds the programs that have files and devices open.
 
-use crate::device_of;
 use crate::identity::{Identity, identity};
 use crate::notice::RunningJob;
+use crate::slices::device_of;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, major, minor, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;

@@ -2,7 +2,7 @@
 //! file below it, a partition and its disk, a mapping and the devices below it.
 
 use crate::peer::{Address, is_address};
-use crate::with_device;
+use crate::slices::with_device;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
 use spindles_layout::Slice;
 use std::fs;
@@ -33,7 +33,7 @@ pub enum Identity {
         /// The name of the export.
         name: String,
     },
-    /// Part of one of these.
+    /// A range of bytes of a device or file.
     Part {
         /// The whole.
         of: Box<Identity>,

@@ -35,7 +35,7 @@ pub trait Later: Debug {
     /// operation.
     fn prepare(&mut self, zeros: Memory) -> io::Result<()>;
 
-    /// Begins the part of the device at which the caller's superblocks lie; called before `prepare`.
+    /// Adds `start_bytes` to the offset of every superblock; called before `prepare`.
     fn cut(&mut self, start_bytes: u64);
 
     /// Takes an operation.

@@ -2,12 +2,13 @@
 //! page cache, at any alignment; nothing is written.
 
 use crate::at_rest::{Access, AtRest};
-use crate::backends::{self, device_of};
+use crate::backends;
 use crate::bad_pages::{BadPage, read_pages};
 use crate::files;
 use crate::locks::Held;
 use crate::peer::is_address;
 use crate::signatures::{self, Sighting};
+use crate::slices::device_of;
 use crate::{DeviceFacts, Direct, OpenError, OpenOptions};
 use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek, stat};
 use rustix::io::Errno;

@@ -135,7 +135,7 @@ impl Drop for Claim {
     }
 }
 
-/// Duplicates a descriptor: both have one lock.
+/// Duplicates a descriptor, which shares its lock with the original.
 pub(crate) fn duplicate(file: &impl AsFd) -> Result<OwnedFd, Errno> {
     fcntl_dupfd_cloexec(file, 0)
 }

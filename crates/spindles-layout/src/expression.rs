@@ -262,7 +262,7 @@ pub struct ExpressionError {
     kind: Kind,
 }
 
-/// What a text is.
+/// The grammar of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// An expression that names its devices.

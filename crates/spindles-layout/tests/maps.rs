@@ -242,8 +242,7 @@ fn each_zone_counts_its_chunks_from_zero() {
     );
 }
 
-/// As Linux before 3.14: the second zone begins with chunk 3, which is odd, on the second of its two
-/// members.
+/// As in Linux before 3.14. The second zone begins with chunk 3, on the second of its two members.
 #[test]
 fn the_original_layout_deals_chunks_by_their_number_in_the_array() {
     let level = Level::by_name("raid0").unwrap();

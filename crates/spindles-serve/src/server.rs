@@ -373,7 +373,7 @@ impl Server {
         }
     }
 
-    /// Makes the calls of other threads, and forgets those that are done.
+    /// Calls the functions of other threads, and drops each that has its result.
     fn make_calls(&mut self) {
         let target = self.export.target_mut();
         self.calls.retain_mut(|call| !call(target));

@@ -68,7 +68,7 @@ pub(crate) enum Message {
     Exchange(Exchange),
 }
 
-/// A function to call with a target, on its thread. Returns true once it is done.
+/// A function to call with a target, on its thread. Returns true with its last call.
 pub(crate) type Call = Box<dyn FnMut(&mut dyn Target) -> bool + Send>;
 
 /// Returns true if the target may be exchanged now.

@@ -11,11 +11,10 @@ mod slice;
 use crate::at_rest::{Access, AtRest, Part};
 use crate::later::Later;
 use crate::locks::Held;
+use crate::slices::device_of;
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::stat;
 use spindles_block::{BlockSize, MemberResult};
-use spindles_layout::Slice;
-use std::borrow::Cow;
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io;
@@ -82,27 +81,6 @@ impl Backend {
     /// user writes it. `None` if this kind can't be made.
     pub fn fresh(&self, folder: &Path, name: &str, bytes: u64) -> Option<io::Result<String>> {
         self.fresh.map(|make| make(folder, name, bytes))
-    }
-}
-
-/// Returns the device of a slice, and any other name itself.
-#[must_use]
-pub fn device_of(name: &str) -> Cow<'_, str> {
-    match Slice::is_text(name).then(|| Slice::parse(name)) {
-        Some(Ok(slice)) => slice.device.into(),
-        _ => name.into(),
-    }
-}
-
-/// Returns the name with its device replaced: for a slice the same slice of the new device.
-#[must_use]
-pub fn with_device(name: &str, replace: impl FnOnce(&str) -> String) -> String {
-    match Slice::is_text(name).then(|| Slice::parse(name)) {
-        Some(Ok(slice)) => {
-            let device = replace(&slice.device);
-            Slice { device, ..slice }.to_string()
-        }
-        _ => replace(name),
     }
 }
 

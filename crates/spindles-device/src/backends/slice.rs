@@ -1,4 +1,5 @@
-//! `slice(DEV,START)` and `slice(DEV,START,LENGTH)`: part of another device.
+//! `slice(DEV,START)` and `slice(DEV,START,LENGTH)`: a range of bytes of
+//! another device.
 //!
 //! The device is opened as such; its part begins at an offset that is added to every offset of I/O.
 //! Several parts of a device may be open in one process, see `shared.rs`. Other programs are kept

@@ -55,7 +55,7 @@ pub(super) static LEVEL: Level = Level {
         },
         LayoutRow {
             name: "near far",
-            summary: "near copies, all of them again in further sections, on the members after them",
+            summary: "near copies, again in further sections on the members after them",
             usual: false,
             period: |shape| near_period(shape, shape.copies / shape.sections, shape.sections),
             place: |shape, chunk, copy| {

@@ -8,6 +8,7 @@ use crate::failure::Usage;
 use crate::plan;
 use crate::served;
 use crate::ui::Ui;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::configuration::Configuration;
 use spindles_admin::create::{CreateError, CreateOptions, Created, Sync, check_rights, create};
@@ -134,7 +135,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut arguments = Arguments::from_arg_matches(matches)?;
     let described = arguments.from.as_deref().map(shape_of).transpose()?;
     if let Some(shape) = &described {
-        arguments.complete(shape);
+        arguments.complete(shape, is_given(matches, "block_size"));
     }
     let options = options(&arguments)?;
     if !arguments.plan.is_empty() {
@@ -175,11 +176,31 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 
 impl Arguments {
     /// Adds what a configuration says and the command line does not.
-    fn complete(&mut self, shape: &Shape) {
+    fn complete(&mut self, shape: &Shape, is_block_size_given: bool) {
+        if !is_block_size_given {
+            self.block_size = block_size_of(shape.chunk_bytes);
+        }
         self.chunk = self.chunk.or(shape.chunk_bytes.map(SizeBytes));
         self.spares.extend(shape.spares.iter().cloned());
         self.journal = self.journal.take().or_else(|| shape.journal.clone());
     }
+}
+
+/// Returns true if the command line has an option, not only its default.
+fn is_given(matches: &ArgMatches, option: &str) -> bool {
+    matches.value_source(option) == Some(ValueSource::CommandLine)
+}
+
+/// Returns the largest block that divides a chunk.
+pub(super) fn block_size_of(chunk_bytes: Option<u64>) -> SizeBytes {
+    let large = u64::from(BlockSize::B4096.bytes());
+    let is_whole = chunk_bytes.is_none_or(|bytes| bytes.is_multiple_of(large));
+    let block_size = if is_whole {
+        BlockSize::B4096
+    } else {
+        BlockSize::B512
+    };
+    SizeBytes(block_size.bytes().into())
 }
 
 /// Returns the only array of a configuration.

@@ -1,13 +1,13 @@
 //! `spindles translate`: the configurations of other systems in our words, and ours in theirs.
 
-use super::Command;
+use super::{Command, create};
 use crate::documents::tools as documents;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::configuration::{Configuration, dialect_named, names};
 use spindles_admin::scan::shell_word;
-use spindles_block::SizeBytes;
+use spindles_block::{BlockSize, SizeBytes};
 use spindles_dialects::{DIALECTS, Dialect, Note, Shape, Translated, Write};
 use spindles_layout::Expression;
 
@@ -48,7 +48,7 @@ struct Arguments {
     /// A file, FILE#ARRAY for one of its arrays, a quoted line, or an expression
     #[arg(value_name = "WHAT")]
     what: String,
-    /// The dialect of WHAT [default: the one that recognises it]
+    /// The dialect of WHAT [default: as the words say]
     #[arg(long, value_name = "DIALECT")]
     from: Option<String>,
     /// The system whose habits differ, where two use the same words: freebsd or netbsd for ccd
@@ -104,8 +104,8 @@ fn ours(arguments: &Arguments, to: Option<Writer>, ui: &Ui) -> anyhow::Result<()
     let expression = Expression::parse(what).map_err(|error| {
         let dialects = names(|_| true);
         Usage::error(format!(
-            "'{what}' is neither a file nor words of a dialect ({dialects}), and as an expression:\n\
-             {error}"
+            "'{what}' is neither a file nor words of a dialect ({dialects}), and as an \
+             expression:\n{error}"
         ))
     })?;
     let to = to.ok_or_else(|| {
@@ -175,6 +175,11 @@ fn of_shape(shape: &Shape) -> documents::TranslatedArray {
         shell_word(&shape.expression.to_string()),
         chunk_option(shape.chunk_bytes)
     );
+    let block_size = create::block_size_of(shape.chunk_bytes);
+    if block_size.0 < u64::from(BlockSize::B4096.bytes()) {
+        creates += " --block-size ";
+        creates += &block_size.typed().to_string();
+    }
     for spare in &shape.spares {
         creates += " --spare ";
         creates += &shell_word(spare);

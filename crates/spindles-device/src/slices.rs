@@ -1,0 +1,25 @@
+//! The names of slices.
+
+use spindles_layout::Slice;
+use std::borrow::Cow;
+
+/// Returns the device of a slice, and any other name itself.
+#[must_use]
+pub fn device_of(name: &str) -> Cow<'_, str> {
+    match Slice::is_text(name).then(|| Slice::parse(name)) {
+        Some(Ok(slice)) => slice.device.into(),
+        _ => name.into(),
+    }
+}
+
+/// Returns the name with its device replaced: for a slice the same slice of the new device.
+#[must_use]
+pub fn with_device(name: &str, replace: impl FnOnce(&str) -> String) -> String {
+    match Slice::is_text(name).then(|| Slice::parse(name)) {
+        Some(Ok(slice)) => {
+            let device = replace(&slice.device);
+            Slice { device, ..slice }.to_string()
+        }
+        _ => replace(name),
+    }
+}
