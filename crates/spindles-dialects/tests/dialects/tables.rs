@@ -1,6 +1,6 @@
 //! Tables of texts, right and wrong.
 
-use super::{read, text as printed_expression};
+use super::read;
 use spindles_dialects::{Shape, Translation, named, recognise};
 use spindles_layout::Expression;
 
@@ -12,7 +12,7 @@ pub(crate) fn printed(translation: &Translation) -> String {
         let name = shape.name.iter().flat_map(|name| [name.as_str(), ": "]);
         let mut parts = vec![if array.in_place { "@" } else { "" }.to_owned()];
         parts.extend(name.map(str::to_owned));
-        parts.push(printed_expression(&array.expression));
+        parts.push(array.expression.to_string());
         if array.expression != shape.expression {
             parts.push(format!(" = {}", shape.expression));
         }
