@@ -127,9 +127,9 @@ pub(crate) enum Takes {
 /// An option of a program: a row of its table.
 #[derive(Debug)]
 pub(crate) struct Choice<T: 'static> {
-    /// Names after `--`. They may be shortened.
+    /// Names after `--`, or their first letters.
     pub(crate) long: &'static [&'static str],
-    /// Its letter, if it has one.
+    /// The letter after a single `-`.
     pub(crate) short: Option<char>,
     pub(crate) takes: Takes,
     pub(crate) id: T,

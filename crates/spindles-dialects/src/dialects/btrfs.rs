@@ -32,7 +32,7 @@ enum Says {
     Data,
     Metadata,
     Label,
-    /// Has no meaning here.
+    /// Ignored, with a note.
     Nothing,
 }
 
@@ -66,7 +66,7 @@ struct Profile {
     name: &'static str,
     /// Copies of each block, on as many devices; 1 for others.
     copies: usize,
-    /// Our level if it is none of copies.
+    /// Our level for profiles without copies.
     level: &'static str,
     differs: &'static str,
 }

@@ -42,7 +42,7 @@ enum Says {
     Size,
     /// Makes a volume that is no array of devices.
     Other,
-    /// Has no meaning here.
+    /// Ignored, with a note.
     Nothing,
 }
 
@@ -284,13 +284,43 @@ fn group_name(word: &str) -> &str {
     name.split('/').next().unwrap_or(name)
 }
 
-/// A `lvcreate` as it is written.
+/// The words of a `lvcreate` command.
 struct Volume<'word> {
     command: &'word Command<'word>,
     options: Vec<(Says, Word<'word>)>,
+    /// The volume group and its devices.
+    named: Vec<&'word Word<'word>>,
 }
 
 impl<'word> Volume<'word> {
+    fn read(command: &'word Command<'_>, draft: &mut Draft) -> Result<Self, Fault> {
+        let mut volume = Self {
+            command,
+            options: Vec::new(),
+            named: Vec::new(),
+        };
+        for item in items(&command.words, OPTIONS)? {
+            match item {
+                Item::Word(word) => volume.named.push(word),
+                Item::Option(S::Other, option, _) => {
+                    let message = format!("{}: this volume is no array of devices", &*option);
+                    return Err(option.fault(message));
+                }
+                Item::Option(S::Nothing, option, _) => {
+                    draft.note(option.at, format!("{} has no meaning here", &*option));
+                }
+                Item::Option(S::Size, option, _) => {
+                    let text = format!("{}: a new array here uses whole devices", &*option);
+                    draft.note(option.at, text);
+                }
+                Item::Option(id, option, value) => {
+                    volume.options.push((id, value.unwrap_or(option)));
+                }
+            }
+        }
+        Ok(volume)
+    }
+
     fn option(&self, id: Says) -> Option<&Word<'word>> {
         let mut options = self.options.iter();
         options
@@ -351,6 +381,32 @@ impl<'word> Volume<'word> {
         }
         Ok((kind, stripes, mirrors + 1))
     }
+
+    /// Returns the name of the volume group.
+    fn group(&self) -> Result<&str, Fault> {
+        let of_name = self.option(S::Name).filter(|name| name.contains('/'));
+        let name = self.named.first().copied().or(of_name);
+        let name = name.map(|name| group_name(name));
+        name.ok_or_else(|| {
+            let message = "the name of the volume group is missing here";
+            Fault::new(self.command.end, message)
+        })
+    }
+
+    /// Returns the devices after the group's name, or else those of the group.
+    fn devices(
+        &self,
+        groups: &BTreeMap<String, Vec<Word<'word>>>,
+    ) -> Result<Vec<Word<'word>>, Fault> {
+        let mut devices = Vec::new();
+        for word in self.named.iter().skip(1).take(DEVICES_MAX) {
+            devices.extend(words(word)?);
+        }
+        if devices.is_empty() {
+            devices = groups.get(self.group()?).cloned().unwrap_or_default();
+        }
+        Ok(devices)
+    }
 }
 
 /// Adds the array of a volume.
@@ -359,41 +415,10 @@ fn volume(
     groups: &BTreeMap<String, Vec<Word<'_>>>,
     draft: &mut Draft,
 ) -> Result<(), Fault> {
-    let mut volume = Volume {
-        command,
-        options: Vec::new(),
-    };
-    let mut named = Vec::new();
-    for item in items(&command.words, OPTIONS)? {
-        match item {
-            Item::Word(word) => named.push(word),
-            Item::Option(S::Other, option, _) => {
-                let message = format!("{}: this volume is no array of devices", &*option);
-                return Err(option.fault(message));
-            }
-            Item::Option(S::Nothing, option, _) => {
-                draft.note(option.at, format!("{} has no meaning here", &*option));
-            }
-            Item::Option(S::Size, option, _) => {
-                let text = format!("{}: a new array here uses whole devices", &*option);
-                draft.note(option.at, text);
-            }
-            Item::Option(id, option, value) => volume.options.push((id, value.unwrap_or(option))),
-        }
-    }
+    let volume = Volume::read(command, draft)?;
     let (kind, stripes, copies) = volume.shape()?;
-    let group = named.first().map(|word| group_name(word));
-    let of_name = volume.option(S::Name).filter(|name| name.contains('/'));
-    let group = group.or_else(|| of_name.map(|name| group_name(name)));
-    let group = group
-        .ok_or_else(|| Fault::new(command.end, "the name of the volume group is missing here"))?;
-    let mut devices: Vec<Word<'_>> = Vec::new();
-    for word in named.iter().skip(1).take(DEVICES_MAX) {
-        devices.extend(words(word)?);
-    }
-    if devices.is_empty() {
-        devices = groups.get(group).cloned().unwrap_or_default();
-    }
+    let group = volume.group()?;
+    let mut devices = volume.devices(groups)?;
     let needed = match kind.level {
         "concat" => devices.len().max(1),
         "raid1" | "raid10" => stripes * copies,

@@ -57,7 +57,7 @@ const FLAGS: [&str; 14] = [
     "exclusiveaccess",
 ];
 
-/// Names of values that have no meaning here.
+/// Names of values without effect here.
 const VALUES: [&str; 11] = [
     "pdcache",
     "ds",
@@ -178,7 +178,7 @@ struct Values<'word> {
     kind: Option<(&'static Kind, Word<'word>)>,
     drives: Option<Word<'word>>,
     per_span: Option<Word<'word>>,
-    strip: Option<Word<'word>>,
+    chunk: Option<Word<'word>>,
     name: Option<Word<'word>>,
     spares: Option<Word<'word>>,
     is_each: bool,
@@ -201,12 +201,12 @@ impl<'word> Values<'word> {
                 }
                 "drives" => &mut values.drives,
                 "pdperarray" => &mut values.per_span,
-                "strip" | "stripsize" => &mut values.strip,
+                "strip" | "stripsize" => &mut values.chunk,
                 "name" | "names" => &mut values.name,
                 "spares" => &mut values.spares,
                 "size" if value.contains(',') => {
-                    let message = "several virtual drives on the same drives: an array here uses whole \
-                                   drives";
+                    let message = "several virtual drives on the same drives: an array here uses \
+                                   whole drives";
                     return Err(value.fault(message));
                 }
                 "size" => {
@@ -289,7 +289,7 @@ fn drive(command: &Command<'_>, taken: &mut Devices, draft: &mut Draft) -> Resul
     for name in values.spares.as_ref().map_or(Ok(Vec::new()), drives)? {
         spares.push(taken.add(&name, Use::Spare)?);
     }
-    let chunk_bytes = values.strip.as_ref().map(|word| {
+    let chunk_bytes = values.chunk.as_ref().map(|word| {
         let bytes = size(word, 1 << 10, BINARY, "a strip size in KiB")?;
         if bytes.is_power_of_two() && (8 << 10..=1 << 20).contains(&bytes) {
             Ok(bytes)

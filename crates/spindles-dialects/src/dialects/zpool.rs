@@ -67,7 +67,7 @@ struct Draid {
     spares: u8,
 }
 
-/// Devices of one redundancy, as `mirror a b`.
+/// A top-level vdev, such as `mirror a b`.
 #[derive(Debug)]
 struct Group<'word> {
     word: &'word Word<'word>,
@@ -398,8 +398,8 @@ impl<'word> Group<'word> {
                 let level = PARITY[usize::from(parity) - 1];
                 let text = format!(
                     "{} is a file system's stripe of variable width: each block has a width and a \
-                     parity of its own; the nearest array is {level}, whose stripes are all as wide \
-                     as the array",
+                     parity of its own; the nearest array is {level}, whose stripes are all as \
+                     wide as the array",
                     &**word
                 );
                 draft.note(word.at, text);

@@ -1,4 +1,4 @@
-//! Lines that were collected apart, if they are there.
+//! Reads configurations from the shared folder next to the repository, if present.
 
 use super::read;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `mdadm --create` and `mdadm --build`.
 
-use super::{
+use super::words::{
     CHUNK_BYTES, KIB, SUFFIXES, array_name, check_part, chunk, has_chunks, has_journals,
     is_redundant, layout, level,
 };
@@ -45,7 +45,7 @@ enum Says {
     /// The devices after it are only read if others can't be.
     WriteMostly,
     AssumeClean,
-    /// Has no meaning here.
+    /// Ignored, with a note.
     Nothing,
 }
 
@@ -165,8 +165,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         if array.in_place {
             draft.add(array.shape, &array.tree, array.at)?;
         } else {
-            let text = "where the data begins on the devices is not said: for the array as it lies, \
-                        give the output of mdadm --examine of its members";
+            let text = "where the data begins on the devices is not said: for the array as it \
+                        lies, give the output of mdadm --examine of its members";
             draft.note(array.at, text);
             draft.add_shape(array.shape);
         }
@@ -176,7 +176,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
 
 /// An array that a later one may have as a member.
 struct Array {
-    /// Its path or name, as it was written.
+    /// The path or name in the command.
     path: String,
     at: usize,
     tree: Tree,
@@ -258,7 +258,7 @@ impl<'word> Made<'word> {
         value.transpose()
     }
 
-    /// The array that the command makes. An array before it may be a member of it.
+    /// Returns the command's array. Takes its members out of the earlier `arrays`.
     fn array(
         &self,
         source: &Source<'_>,
@@ -355,8 +355,8 @@ impl<'word> Made<'word> {
                     &**value
                 ),
                 S::Layout if level == "raid0" && &**value == "dangerous" => {
-                    let message = "dangerous: the layout is that of the running kernel; original or \
-                                   alternate is expected here";
+                    let message = "dangerous: the layout is that of the running kernel; original \
+                                   or alternate is expected here";
                     return Err(value.fault(message));
                 }
                 _ => continue,
@@ -517,8 +517,8 @@ impl<'word> Made<'word> {
                 Some(sectors) => part.length_sectors = Some(sectors - sectors % chunk_sectors),
                 None => {
                     let text = format!(
-                        "md rounds {} down to a multiple of {}K, and its size is not known: what is \
-                         after it may be misplaced",
+                        "md rounds {} down to a multiple of {}K, and its size is not known: what \
+                         is after it may be misplaced",
                         part.device,
                         chunk_bytes / KIB
                     );
@@ -549,7 +549,7 @@ impl Array {
     }
 }
 
-/// What is known of the arrays that are members of another.
+/// Properties of inner arrays, which the outer array depends on.
 #[derive(Default)]
 struct Inner {
     chunk_bytes: Option<u64>,

@@ -1,6 +1,6 @@
 //! `mdadm.conf`, and the output of `mdadm --detail --scan` and `mdadm --examine --scan`.
 
-use super::{array_name, is_redundant, layout, level};
+use super::words::{array_name, is_redundant, layout, level};
 use crate::devices::{Devices, Use};
 use crate::dialect::{Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
@@ -119,6 +119,74 @@ struct Said<'line> {
     devices: Option<Word<'line>>,
 }
 
+impl<'line> Said<'line> {
+    fn read(line: &'line Statement<'_>) -> Result<Self, Fault> {
+        let mut said = Self::default();
+        for word in &line.words[1..] {
+            let Some(equals) = word.find('=') else {
+                if said.name.replace(word).is_some() {
+                    return Err(word.fault(format!("'{}' is one word too many", &**word)));
+                }
+                continue;
+            };
+            let value = word.from(equals + 1);
+            let tag = word[..equals].to_ascii_lowercase();
+            let place = match tag.as_str() {
+                "level" => &mut said.level,
+                "layout" => &mut said.layout,
+                "num-devices" | "disks" => &mut said.count,
+                "spares" => &mut said.spares,
+                "devices" => &mut said.devices,
+                "container" | "member" => {
+                    let message = "an array in a container of DDF or IMSM: only their metadata \
+                                   says where it lies";
+                    return Err(word.fault(message));
+                }
+                "uuid" | "name" | "metadata" | "super-minor" | "auto" | "bitmap"
+                | "spare-group" => {
+                    continue;
+                }
+                _ => return Err(word.fault(format!("ARRAY has no {tag}="))),
+            };
+            if place.replace(value).is_some() {
+                return Err(word.fault(format!("{tag}= is given twice")));
+            }
+        }
+        Ok(said)
+    }
+
+    /// Returns the members and the spares of an array of this level.
+    fn parts(
+        &self,
+        level: &str,
+        level_word: &Word<'_>,
+        devices: &Word<'_>,
+        known: &mut Devices,
+    ) -> Result<(Vec<Part>, Vec<Part>), Fault> {
+        let count = |word: &Word<'_>| number(word, "a number of devices");
+        let spares = self.spares.as_ref().map_or(Ok(0), count)?;
+        let mut parts = Vec::new();
+        for word in devices.split(&[',']) {
+            parts.push(Part::whole(known.add(&word, Use::Member)?));
+        }
+        let named = u64::try_from(parts.len()).expect("at most a text");
+        let members = self
+            .count
+            .as_ref()
+            .map_or(Ok(named.saturating_sub(spares)), count)?;
+        if members.checked_add(spares) != Some(named) && members != named {
+            let message = format!("{members} devices and {spares} spares announced, {named} named");
+            return Err(devices.fault(message));
+        }
+        if members < named && !is_redundant(level) {
+            let message = format!("{level} has no redundancy, so no use for spares");
+            return Err(level_word.fault(message));
+        }
+        let spares = parts.split_off(usize::try_from(members).expect("at most the named"));
+        Ok((parts, spares))
+    }
+}
+
 /// Adds the array of a line. The inner error is that of a line that does not say a shape.
 fn array(
     line: &Statement<'_>,
@@ -126,36 +194,7 @@ fn array(
     draft: &mut Draft,
 ) -> Result<Result<(), Fault>, Fault> {
     let first = &line.words[0];
-    let mut said = Said::default();
-    for word in &line.words[1..] {
-        let Some(equals) = word.find('=') else {
-            if said.name.replace(word).is_some() {
-                return Err(word.fault(format!("'{}' is one word too many", &**word)));
-            }
-            continue;
-        };
-        let value = word.from(equals + 1);
-        let tag = word[..equals].to_ascii_lowercase();
-        let place = match tag.as_str() {
-            "level" => &mut said.level,
-            "layout" => &mut said.layout,
-            "num-devices" | "disks" => &mut said.count,
-            "spares" => &mut said.spares,
-            "devices" => &mut said.devices,
-            "container" | "member" => {
-                let message = "an array in a container of DDF or IMSM: only their metadata says where \
-                               it lies";
-                return Err(word.fault(message));
-            }
-            "uuid" | "name" | "metadata" | "super-minor" | "auto" | "bitmap" | "spare-group" => {
-                continue;
-            }
-            _ => return Err(word.fault(format!("ARRAY has no {tag}="))),
-        };
-        if place.replace(value).is_some() {
-            return Err(word.fault(format!("{tag}= is given twice")));
-        }
-    }
+    let said = Said::read(line)?;
     let name = said.name.map_or("ARRAY", |word| word);
     let lacks = |what: &str| {
         let message = format!(
@@ -171,25 +210,7 @@ fn array(
         return lacks("devices=");
     };
     let level = level(level_word)?;
-    let count = |word: &Word<'_>| number(word, "a number of devices");
-    let spares = said.spares.as_ref().map_or(Ok(0), count)?;
-    let mut parts = Vec::new();
-    for word in devices.split(&[',']) {
-        parts.push(Part::whole(known.add(&word, Use::Member)?));
-    }
-    let named = u64::try_from(parts.len()).expect("at most a text");
-    let members = said
-        .count
-        .as_ref()
-        .map_or(Ok(named.saturating_sub(spares)), count)?;
-    if members.checked_add(spares) != Some(named) && members != named {
-        let message = format!("{members} devices and {spares} spares announced, {named} named");
-        return Err(devices.fault(message));
-    }
-    if members < named && !is_redundant(level) {
-        return Err(level_word.fault(format!("{level} has no redundancy, so no use for spares")));
-    }
-    let spares = parts.split_off(usize::try_from(members).expect("at most the named"));
+    let (parts, spares) = said.parts(level, level_word, devices, known)?;
     let layout = said
         .layout
         .as_ref()

@@ -1,6 +1,6 @@
 //! The output of `mdadm --examine`: the array where it lies, from the superblocks of its members.
 
-use super::{array_name, check_part, chunk, has_chunks, is_redundant, layout, level};
+use super::words::{array_name, check_part, chunk, has_chunks, is_redundant, layout, level};
 use crate::devices::{Devices, Use};
 use crate::dialect::{Draft, Shape, Source};
 use crate::expressions::{MISSING, Part, Tree};
@@ -66,7 +66,7 @@ enum Role {
     Active(u64),
     Spare,
     Journal,
-    /// It replaces a member that is still there.
+    /// Replaces a member that is still active.
     Replacement(u64),
 }
 
@@ -90,7 +90,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         };
         if &**magic != MAGIC {
             let message = format!(
-                "{}: not md's own metadata but that of DDF or IMSM; only it says where the array lies",
+                "{}: not md's own metadata but that of DDF or IMSM; only it says where the array \
+                 lies",
                 &**magic
             );
             return Err(magic.fault(message));
@@ -292,8 +293,8 @@ fn array_layout(
         }
         _ if is_even => Ok(Cow::Borrowed("")),
         _ => {
-            let message = "its members differ in size, and the superblocks don't say whether the layout \
-                           is original or alternate";
+            let message = "its members differ in size, and the superblocks don't say whether the \
+                           layout is original or alternate";
             Err(section.device.fault(message))
         }
     }

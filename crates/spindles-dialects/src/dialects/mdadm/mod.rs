@@ -1,27 +1,28 @@
-//! Linux md: `mdadm --create` and `--build`, `mdadm.conf`, and the output of `mdadm --detail --scan`
-//! and `--examine`.
+//! Linux md: `mdadm --create` and `--build`, `mdadm.conf`, and the output of
+//! `mdadm --detail --scan` and `--examine`.
 
 use crate::commands::{runs_first, written};
 use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable};
-use crate::expressions::{MISSING, Part};
+use crate::expressions::MISSING;
 use crate::fault::Fault;
-use crate::sizes::{SECTORS_MAX, Suffixes, size};
-use crate::text::Word;
-use alloc::borrow::{Cow, ToOwned};
+use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use spindles_layout::{Expression, Level, Redundancy};
+use spindles_layout::{Expression, Level};
 
 mod command;
 mod conf;
 mod examine;
+mod words;
+
+use words::{KIB, array_name, has_chunks, has_journals, is_redundant, written_layout};
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "mdadm",
     summary: "md of Linux",
-    reads: "mdadm --create and --build commands, mdadm.conf, the output of mdadm --detail --scan and \
-            mdadm --examine",
+    reads: "mdadm --create and --build commands, mdadm.conf, the output of mdadm --detail --scan \
+            and mdadm --examine",
     flavours: &[],
     recognises: |text| {
         runs_first(text, "mdadm") || conf::recognises(text) || examine::recognises(text)
@@ -40,216 +41,6 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     }
 }
 
-/// The chunk size of a new array.
-const CHUNK_BYTES: u64 = 512 << 10;
-
-/// Sizes without a suffix are in KiB.
-const KIB: u64 = 1 << 10;
-
-const SUFFIXES: Suffixes = &[
-    ("s", 512),
-    ("k", 1 << 10),
-    ("m", 1 << 20),
-    ("g", 1 << 30),
-    ("t", 1 << 40),
-];
-
-/// md's words for levels, and ours.
-const LEVELS: [(&str, &str); 15] = [
-    ("linear", "concat"),
-    ("raid0", "raid0"),
-    ("0", "raid0"),
-    ("stripe", "raid0"),
-    ("raid1", "raid1"),
-    ("1", "raid1"),
-    ("mirror", "raid1"),
-    ("raid4", "raid4"),
-    ("4", "raid4"),
-    ("raid5", "raid5"),
-    ("5", "raid5"),
-    ("raid6", "raid6"),
-    ("6", "raid6"),
-    ("raid10", "raid10"),
-    ("10", "raid10"),
-];
-
-/// Levels of md that are no arrays of ours.
-const LEVELS_REFUSED: [(&str, &str); 5] = [
-    ("multipath", "multipath: paths to one device"),
-    ("mp", "multipath: paths to one device"),
-    ("faulty", "faulty: a device with errors for tests"),
-    (
-        "container",
-        "container: the devices of several arrays of DDF or IMSM",
-    ),
-    ("-unknown-", "a level that mdadm does not know"),
-];
-
-/// Returns our level of a word.
-fn level(word: &Word<'_>) -> Result<&'static str, Fault> {
-    if let Some((_, ours)) = LEVELS.iter().find(|(name, _)| **word == **name) {
-        return Ok(ours);
-    }
-    let refused = LEVELS_REFUSED.iter().find(|(name, _)| **word == **name);
-    Err(word.fault(match refused {
-        Some((_, what)) => format!("{what}; no array here is like it"),
-        None => format!(
-            "a level is expected here, as raid5, 5, mirror, stripe or linear, not '{}'",
-            &**word
-        ),
-    }))
-}
-
-/// The layouts of raid5, and of raid6 where ours has it.
-const PARITY_LAYOUTS: [(&str, &str, Option<&str>); 20] = [
-    ("default", "", Some("")),
-    ("left-symmetric", "", Some("")),
-    ("ls", "", Some("")),
-    (
-        "left-asymmetric",
-        "left-asymmetric",
-        Some("left-asymmetric"),
-    ),
-    ("la", "left-asymmetric", Some("left-asymmetric")),
-    (
-        "right-symmetric",
-        "right-symmetric",
-        Some("right-symmetric"),
-    ),
-    ("rs", "right-symmetric", Some("right-symmetric")),
-    (
-        "right-asymmetric",
-        "right-asymmetric",
-        Some("right-asymmetric"),
-    ),
-    ("ra", "right-asymmetric", Some("right-asymmetric")),
-    ("parity-first", "parity-first", None),
-    ("parity-last", "parity-last", None),
-    ("ddf-zero-restart", "right-asymmetric", None),
-    ("ddf-N-restart", "left-asymmetric", None),
-    ("ddf-N-continue", "", None),
-    ("left-symmetric-6", "?", None),
-    ("left-asymmetric-6", "?", None),
-    ("right-symmetric-6", "?", None),
-    ("right-asymmetric-6", "?", None),
-    ("parity-first-6", "?", None),
-    ("preserve", "?", None),
-];
-
-/// Returns our layout of one of our levels on this many members, empty for the default.
-fn layout(level: &str, members: usize, word: &Word<'_>) -> Result<Cow<'static, str>, Fault> {
-    let known = PARITY_LAYOUTS.iter().find(|(name, ..)| **word == **name);
-    let expected = match (level, known) {
-        ("raid5", Some((_, layout, _))) if *layout != "?" => return Ok(Cow::Borrowed(layout)),
-        ("raid6", Some((_, _, Some(layout)))) => return Ok(Cow::Borrowed(layout)),
-        ("raid6", Some(_)) => {
-            let message = format!("{}: no raid6 here has this layout", &**word);
-            return Err(word.fault(message));
-        }
-        ("raid5" | "raid6", _) => "a layout, as left-symmetric or ls,",
-        ("raid0", _) => match &**word {
-            "original" | "1" => return Ok(Cow::Borrowed("original")),
-            "alternate" | "2" | "default" => return Ok(Cow::Borrowed("")),
-            _ => "original or alternate",
-        },
-        ("raid10", _) => match copies(word) {
-            Some((layout, copies)) if copies <= members => return Ok(layout),
-            Some((_, copies)) => {
-                let message =
-                    format!("{copies} copies need as many devices, and there are {members}");
-                return Err(word.fault(message));
-            }
-            None => "a layout, as n2, o2 or f2,",
-        },
-        (level, _) => {
-            let message = format!("{level} has no layouts, but '{}' is given", &**word);
-            return Err(word.fault(message));
-        }
-    };
-    Err(word.fault(format!("{expected} is expected here, not '{}'", &**word)))
-}
-
-/// Reads a layout of raid10 as in options (`n2`) and in output (`near=2`, `near=1, far=2`). Returns
-/// our layout and the number of copies.
-fn copies(word: &str) -> Option<(Cow<'static, str>, usize)> {
-    let mut counts = [("near", 1), ("far", 1), ("offset", 1)];
-    for part in word.split([',', ' ']).filter(|part| !part.is_empty()) {
-        let digits = part.trim_start_matches(|c: char| !c.is_ascii_digit());
-        let name = part[..part.len() - digits.len()].trim_end_matches('=');
-        let is = |full: &str| name == full || name == &full[..1];
-        let (_, count) = counts.iter_mut().find(|(full, _)| is(full))?;
-        *count = digits.parse::<u8>().ok().filter(|count| *count > 0)?;
-    }
-    let counts = counts.map(|(_, count)| count);
-    let layout = match counts {
-        [2, 1, 1] => Cow::Borrowed(""),
-        [near, 1, 1] if near > 1 => Cow::Owned(format!("near{near}")),
-        [1, far, 1] if far > 1 => Cow::Owned(format!("far{far}")),
-        [1, 1, offset] if offset > 1 => Cow::Owned(format!("offset{offset}")),
-        [near, far, 1] if near > 1 => Cow::Owned(format!("near{near}far{far}")),
-        _ => return None,
-    };
-    Some((layout, counts.map(usize::from).iter().product()))
-}
-
-/// Reads a chunk size in bytes; without a suffix it is in KiB.
-fn chunk(level: &str, word: &Word<'_>) -> Result<u64, Fault> {
-    let bytes = size(word, KIB, SUFFIXES, "a chunk size")?;
-    let is_linear = level == "concat";
-    if bytes == 0 && !is_linear {
-        return Err(word.fault("a chunk size can't be 0"));
-    }
-    if !bytes.is_multiple_of(4 << 10) {
-        return Err(word.fault("a chunk size is a multiple of 4K"));
-    }
-    if !is_linear && level != "raid0" && !bytes.is_power_of_two() {
-        return Err(word.fault(format!("a chunk size of {level} is a power of two in md")));
-    }
-    Ok(bytes)
-}
-
-/// Returns an error if a part is empty or not within its device.
-fn check_part(part: &Part, word: &Word<'_>, source: &Source<'_>) -> Result<(), Fault> {
-    let length = part.length_sectors.unwrap_or(1);
-    let end = part.start_sectors.checked_add(length);
-    let end = end.filter(|end| length > 0 && *end <= SECTORS_MAX);
-    let sectors = source
-        .sectors_of(&word.text)
-        .or_else(|| source.sectors_of(&part.device));
-    match (end, sectors) {
-        (None, _) => Err(word.fault("there is no room for data on this device")),
-        (Some(end), Some(sectors)) if end > sectors => {
-            let message = format!(
-                "{} ends at sector {sectors}, and its data at {end}",
-                &**word
-            );
-            Err(word.fault(message))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns true if the arrays of a level have chunks in md.
-fn has_chunks(level: &str) -> bool {
-    !matches!(level, "concat" | "raid1")
-}
-
-/// Returns true if the arrays of a level can have a journal in md.
-fn has_journals(level: &str) -> bool {
-    matches!(level, "raid4" | "raid5" | "raid6")
-}
-
-/// Returns true if an array of this level can lack members.
-fn is_redundant(level: &str) -> bool {
-    Level::named(level).is_ok_and(|level| level.redundancy != Redundancy::None)
-}
-
-/// Returns the name of an array from its path: `/dev/md/home` and `host:home` are `home`.
-fn array_name(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.rsplit(':').next().unwrap_or(name)
-}
-
 fn write(shape: &Shape) -> Result<String, Unsayable> {
     let Expression::Array {
         level,
@@ -264,14 +55,7 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
         "raid0" | "raid1" | "raid4" | "raid5" | "raid6" | "raid10" => level.name,
         name => return Err(Unsayable::new(format!("md has no {name}"))),
     };
-    let path = match &shape.name {
-        None => "/dev/md0".to_owned(),
-        Some(name) if array_name(name) != name || name.is_empty() => {
-            return Err(Unsayable::new(format!("the name '{name}'")));
-        }
-        Some(name) if name.strip_prefix("md").is_some_and(is_number) => format!("/dev/{name}"),
-        Some(name) => format!("/dev/md/{name}"),
-    };
+    let path = written_path(shape.name.as_deref())?;
     let mut words = Vec::from(["mdadm".to_owned(), "--create".to_owned(), written(&path)?]);
     words.push(format!("--level={md_level}"));
     if let Some(layout) = layout {
@@ -302,56 +86,51 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
         }
         words.push(format!("--write-journal={}", written(journal)?));
     }
-    let is_missing = |member: &Expression| *member == Expression::Leaf(MISSING.to_owned());
-    if members.iter().all(is_missing) {
-        return Err(Unsayable::new("an array without a device"));
-    }
-    for member in members {
-        let Expression::Leaf(device) = member else {
-            let what = "an array as a member: one command makes one array";
-            return Err(Unsayable::new(what));
-        };
-        if !is_missing(member) {
-            words.push(written(device)?);
-        } else if is_redundant(level.name) {
-            words.push(MISSING.to_owned());
-        } else {
-            let what = format!(
-                "a missing member of {}, which has no redundancy",
-                level.name
-            );
-            return Err(Unsayable::new(what));
-        }
-    }
+    words.extend(written_members(level, members)?);
     for spare in &shape.spares {
         words.push(written(spare)?);
     }
     Ok(words.join(" ") + "\n")
 }
 
+/// Returns the path of an array.
+fn written_path(name: Option<&str>) -> Result<String, Unsayable> {
+    match name {
+        None => Ok("/dev/md0".to_owned()),
+        Some(name) if array_name(name) != name || name.is_empty() => {
+            Err(Unsayable::new(format!("the name '{name}'")))
+        }
+        Some(name) if name.strip_prefix("md").is_some_and(is_number) => Ok(format!("/dev/{name}")),
+        Some(name) => Ok(format!("/dev/md/{name}")),
+    }
+}
+
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns md's word for one of our layouts.
-fn written_layout(level: &str, layout: &str) -> Result<String, Unsayable> {
-    let unsayable = || Unsayable::new(format!("md has no {level} with the layout {layout}"));
-    match level {
-        "raid5" | "raid6" => {
-            let name = PARITY_LAYOUTS.iter().map(|(name, ..)| *name);
-            let mut name = name.filter(|name| *name == layout);
-            name.next().map(ToOwned::to_owned).ok_or_else(unsayable)
-        }
-        "raid10" => {
-            let mut parts = layout.split(' ');
-            match (parts.next(), parts.next(), parts.next()) {
-                (Some(name @ ("near" | "far" | "offset")), Some(copies), None) => {
-                    Ok(format!("{}{copies}", &name[..1]))
-                }
-                _ => Err(unsayable()),
-            }
-        }
-        "raid0" if layout == "original" => Ok("original".to_owned()),
-        _ => Err(unsayable()),
+/// Returns the words for the members.
+fn written_members(level: &Level, members: &[Expression]) -> Result<Vec<String>, Unsayable> {
+    let is_missing = |member: &Expression| *member == Expression::Leaf(MISSING.to_owned());
+    if members.iter().all(is_missing) {
+        return Err(Unsayable::new("an array without a device"));
     }
+    let words = members.iter().map(|member| {
+        let Expression::Leaf(device) = member else {
+            let what = "an array as a member: one command makes one array";
+            return Err(Unsayable::new(what));
+        };
+        if !is_missing(member) {
+            written(device)
+        } else if is_redundant(level.name) {
+            Ok(MISSING.to_owned())
+        } else {
+            let what = format!(
+                "a missing member of {}, which has no redundancy",
+                level.name
+            );
+            Err(Unsayable::new(what))
+        }
+    });
+    words.collect()
 }
