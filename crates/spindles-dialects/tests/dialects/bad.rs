@@ -789,21 +789,20 @@ fn bad_texts_are_errors_with_line_and_column() {
     assert_eq!(wrong, "");
 }
 
-/// Texts of 10 MB and bytes of all kinds are refused within a moment.
+/// Large texts and bytes of all kinds are refused within a moment.
 #[test]
 fn large_and_binary_texts_end_soon() {
-    const BYTES: usize = 10_000_000;
+    const BYTES: usize = 400_000;
     let mut random = 1_u32;
-    let noise = (0..BYTES / 10).map(|_| {
+    let noise = (0..BYTES).map(|_| {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         random.to_le_bytes()[3]
     });
     let noise: Vec<u8> = noise.collect();
     let without_zeros: Vec<u8> = noise.iter().copied().filter(|byte| *byte != 0).collect();
     let lines = |line: &str| line.repeat(BYTES / line.len());
-    let few_lines = |line: &str| line.repeat(BYTES / 10 / line.len());
     let devices = |prefix: &str| {
-        let numbers = 0..BYTES / 1000;
+        let numbers = 0..BYTES / 40;
         let names: Vec<String> = numbers.map(|number| format!("{prefix}{number}")).collect();
         names.concat()
     };
@@ -812,17 +811,17 @@ fn large_and_binary_texts_end_soon() {
         decode(&without_zeros).into_owned(),
         lines("# a comment\r\n"),
         lines("a"),
-        few_lines("\\\n"),
-        format!("START disks\n{}", few_lines("a\n")),
+        lines("\\\n"),
+        format!("START disks\n{}", lines("a\n")),
         format!("START disks\n{}", devices("\n")),
-        few_lines("ccd0 16 none a b\n"),
+        lines("ccd0 16 none a b\n"),
         format!("ccd0 16 none{}", devices(" d")),
         format!(
             "drive a device /a\nvolume v\nplex org concat\n{}",
-            few_lines("sd len 1b\n")
+            lines("sd len 1b\n")
         ),
         devices("\ndrive x device "),
-        format!("volume \"{}", few_lines("a")),
+        format!("volume \"{}", lines("a")),
     ] {
         let started = Instant::now();
         let start: String = text.chars().take(40).collect();
@@ -836,6 +835,6 @@ fn large_and_binary_texts_end_soon() {
             assert!(dialect.read(&source).is_err(), "{}: {start}", dialect.name);
         }
         // Generous: the machine may be busy.
-        assert!(started.elapsed() < Duration::from_secs(30), "{start}");
+        assert!(started.elapsed() < Duration::from_secs(5), "{start}");
     }
 }

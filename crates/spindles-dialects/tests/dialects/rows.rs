@@ -186,7 +186,7 @@ fn summaries(translation: &Translation) -> Vec<String> {
                 .map_or("-".into(), |bytes| bytes.to_string());
             let spares = shape.spares.iter().map(|spare| format!(" spare {spare}"));
             let spares = spares.collect::<Vec<_>>().concat();
-            format!("{name} {chunk} {}{spares}", array.expression.to_string())
+            format!("{name} {chunk} {}{spares}", array.expression)
         })
         .collect()
 }
