@@ -127,7 +127,7 @@ pub(crate) enum Takes {
 /// An option of a program: a row of its table.
 #[derive(Debug)]
 pub(crate) struct Choice<T: 'static> {
-    /// Names after `--`. Users may abbreviate them.
+    /// Names after `--`; unambiguous abbreviations also match.
     pub(crate) long: &'static [&'static str],
     /// The letter after a single `-`.
     pub(crate) short: Option<char>,
