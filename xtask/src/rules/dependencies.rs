@@ -120,8 +120,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles",
         &[
-            "admin", "array", "block", "device", "parity", "layout", "format", "engine",
-            "workload", "sim", "measure", "report", "lab", "lab-web", "serve",
+            "admin", "array", "block", "device", "dialects", "parity", "layout", "format",
+            "engine", "workload", "sim", "measure", "report", "lab", "lab-web", "serve",
         ],
         &[
             "anyhow",
