@@ -11,10 +11,10 @@ pub struct Builtin {
 
 /// Lists experiments by the names of their files.
 macro_rules! builtins {
-    ($($name:literal),*) => {
+    ($($name:literal $(in $folder:literal)?),*) => {
         &[$(&Builtin {
             name: $name,
-            text: include_str!(concat!("../../../experiments/", $name, ".toml")),
+            text: include_str!(concat!("../../../experiments/", $($folder,)? $name, ".toml")),
         }),*]
     };
 }
@@ -31,7 +31,12 @@ pub static BUILTINS: &[&Builtin] = builtins![
     "stripes-and-mirrors",
     "mirror-vs-disks",
     "raid5-vs-raidz-mail-and-oltp", // Names a level: the experiment's name.
-    "your-devices"
+    "your-devices",
+    "classic-1996" in "classic/",
+    "classic-2000" in "classic/",
+    "classic-2002" in "classic/",
+    "classic-2005" in "classic/",
+    "classic-2008" in "classic/"
 ];
 
 /// Returns the experiment of that name.

@@ -2,10 +2,10 @@
 
 use crate::public::options;
 use spindles_admin::create::{self, CreateOptions};
-use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError, Work};
+use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError, Tuning, Work};
 use spindles_layout::Expression;
 use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -509,6 +509,67 @@ fn a_folder_is_a_target() {
     assert_eq!(kept.run(&text, false).unwrap().failed, 0);
     assert_eq!(kept.runs()[0].members.written, 1 << 20);
     assert_eq!(entries(folder.path()), 0);
+}
+
+/// The old comparisons in the words of their time: their texts become arrays of the experiment's
+/// members, which run at the smallest scale; without a file system, so that it takes no root.
+#[test]
+fn classic_experiments_run_in_their_own_words() {
+    const K64: u64 = 64 << 10;
+    for (name, expected) in [
+        ("classic-1996", &["raid0(3)", "raid0(5)"][..]),
+        ("classic-2000", &["raid0(8)", "raid5(8)"]),
+        ("classic-2002", &["raid0(2)", "raid1(2)"]),
+        ("classic-2005", &["raid1(2)"]),
+        (
+            "classic-2008",
+            &[
+                "raid0(raid5(3),raid5(3),raid5(3),raid5(3))",
+                "raid0(raid5(6),raid5(6))",
+                "raid1(2)",
+                "raid5(12)",
+                "raid5(3)",
+                "raid5(6)",
+            ],
+        ),
+    ] {
+        let text = spindles_lab::builtin::by_name(name).unwrap().text;
+        let scale_min = Experiment::parse(name, text).unwrap().scale_min;
+        let tuning = Tuning {
+            scale: scale_min.unwrap(),
+            seconds: Some(1),
+            ..Tuning::default()
+        };
+        let mut experiment = Experiment::parse_tuned(name, text, &tuning).unwrap();
+        let arrays = experiment.systems.iter().filter(|system| {
+            assert!(!system.target.starts_with("from:"));
+            system.target.contains('(')
+        });
+        let arrays: BTreeMap<_, _> = arrays
+            .map(|system| (system.target.as_str(), system.chunk_bytes))
+            .collect();
+        let chunks = expected.iter().map(|array| (*array, Some(K64)));
+        assert_eq!(arrays, chunks.collect(), "{name}");
+
+        let folder = tempfile::tempdir().unwrap();
+        experiment.folder = Some(folder.path().to_owned());
+        (experiment.blocks, experiment.blocks_max) = (1, 1);
+        experiment.control = false;
+        for system in &mut experiment.systems {
+            system.mounting = None;
+        }
+        experiment.workloads.truncate(1);
+        let mut kept = Kept::default();
+        let outcome = kept.run_this(&experiment, false).unwrap();
+        assert_eq!(outcome.failed, 0, "{name}");
+        let ran: BTreeSet<_> = (kept.runs().iter())
+            .map(|run| run.system.name.clone())
+            .collect();
+        let workload = &experiment.workloads[0];
+        let systems = experiment.systems.iter().map(|system| system.name.clone());
+        let systems = systems.filter(|system| workload.runs_on(system));
+        assert_eq!(ran, systems.collect(), "{name}");
+    }
 }
 
 /// The quickstart with sizes for a test: every system has results, none fails, and the members'

@@ -101,7 +101,7 @@ pub struct Experiment {
     pub nodes: Option<Nodes>,
     /// Workloads that need more nodes than are given, and the remedy.
     pub left_out: Option<String>,
-    /// Lines of job files that the lab ignores, and why.
+    /// Lines of job files and configurations that the lab ignores, and why.
     pub notes: Vec<String>,
 }
 

@@ -42,11 +42,15 @@ impl Experiment {
 
     /// Reads as much as possible; further mistakes are collected in the reader.
     fn read(reader: &Reader<'_>) -> Result<Self, ExperimentError> {
-        let raw: RawFile = toml::from_str(reader.text).map_err(|error| reader.not_toml(&error))?;
+        let mut raw: RawFile =
+            toml::from_str(reader.text).map_err(|error| reader.not_toml(&error))?;
         reader.keep(reader.name(&raw.name));
         // Stop here, because each workload would repeat this mistake.
         reader.check_scale(&raw)?;
+        // Stop here too, because options depend on the arrays.
+        let mut notes = reader.shapes(&mut raw)?;
         let (raw_workloads, left_to_lab) = reader.raw_workloads(&raw);
+        notes.extend(left_to_lab);
         let size = |value: &Option<_>, key| reader.keep(reader.size(value.as_ref(), key)).flatten();
         let (size_bytes, chunk) = (size(&raw.size, "size"), size(&raw.chunk, "chunk"));
         let workloads: Vec<WorkloadSpec> = raw_workloads
@@ -108,7 +112,7 @@ impl Experiment {
             workloads,
             nodes,
             left_out,
-            notes: left_to_lab,
+            notes,
         })
     }
 }

@@ -66,6 +66,9 @@ pub(super) struct RawSystem {
     pub(super) loops: Option<Spanned<bool>>,
     pub(super) baseline: Option<Spanned<String>>,
     pub(super) price: Option<Spanned<f64>>,
+    /// The chunk size in the configuration that the target names.
+    #[serde(skip)]
+    pub(super) described_chunk_bytes: Option<u64>,
 }
 
 #[derive(Clone, Deserialize)]

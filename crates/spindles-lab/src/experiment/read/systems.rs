@@ -5,7 +5,7 @@ use super::reader::Reader;
 use crate::experiment::spec::{ExperimentError, SystemSpec};
 use crate::experiment::systems::options::{self, Subject, SystemOption};
 use crate::experiment::systems::{
-    self, Commands, FILE_SYSTEMS, FileSystem, Members, Mounting, names,
+    self, Commands, FILE_SYSTEMS, FileSystem, Members, Mounting, fresh_shape, names,
 };
 use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
 use spindles_format::ChecksumKind;
@@ -75,6 +75,24 @@ impl Reader<'_> {
         Ok(members)
     }
 
+    /// Replaces targets that name configurations by the arrays of their shape. Returns notes on
+    /// what the lab ignores of them.
+    pub(super) fn shapes(&self, file: &mut RawFile) -> Result<Vec<String>, ExperimentError> {
+        let mut notes = Vec::new();
+        for system in &mut file.system {
+            let system = system.get_mut();
+            let Some(shape) = fresh_shape(system.target.get_ref()) else {
+                continue;
+            };
+            let shape = shape.map_err(|why| self.at(&system.target.span(), why))?;
+            *system.target.get_mut() = shape.target;
+            system.described_chunk_bytes = shape.chunk_bytes;
+            let name = system.name();
+            notes.extend(shape.notes.iter().map(|note| format!("{name}: {note}")));
+        }
+        Ok(notes)
+    }
+
     pub(super) fn system(
         &self,
         raw: &Spanned<RawSystem>,
@@ -116,7 +134,8 @@ impl Reader<'_> {
         Ok(SystemSpec {
             name: name.to_owned(),
             target: target.clone(),
-            chunk_bytes: own.or(chunk).filter(|_| means(&options::CHUNK)),
+            chunk_bytes: (own.or(raw.described_chunk_bytes).or(chunk))
+                .filter(|_| means(&options::CHUNK)),
             consistency: consistency.filter(|_| means(&options::CONSISTENCY)),
             checksum: checksum.filter(|_| means(&options::CHECKSUM)),
             journal: (journal.filter(|_| means(&options::JOURNAL)))

@@ -1,5 +1,6 @@
 //! The kinds of targets and the syntax of their texts. `crate::systems::targets` opens targets.
 
+use super::shapes;
 use spindles_admin::plain::{self, PlainTarget};
 use spindles_admin::scan;
 use spindles_layout::{Expression, Slice};
@@ -24,7 +25,7 @@ pub struct Kind {
 }
 
 /// Every kind of target. The last kind claims any remaining text.
-pub static KINDS: &[&Kind] = &[&SINGLE, &PLAIN, &ARRAY, &ASSEMBLED, &FOLDER, &DEVICE];
+pub static KINDS: &[&Kind] = &[&SINGLE, &PLAIN, &FROM, &ARRAY, &ASSEMBLED, &FOLDER, &DEVICE];
 
 /// Returns the kind that a text means.
 pub(crate) fn kind_of(target: &str) -> &'static Kind {
@@ -88,6 +89,20 @@ pub(crate) fn parse_plain(text: &str) -> Result<PlainTarget, String> {
     let parsed = plain::parse(text).expect("it has the prefix");
     parsed.map_err(|error| error.to_string())
 }
+
+/// The shape of a configuration, which stands for an array of counted members.
+pub(crate) static FROM: Kind = Kind {
+    name: "from",
+    syntax: "from:FILE, from:FILE#ARRAY or from:TEXT",
+    summary: "a fresh array in the shape that another system's configuration has, of the \
+        experiment's members",
+    exists: false,
+    claims: |text| text.starts_with(shapes::PREFIX),
+    check: |text| {
+        let shape = shapes::fresh_shape(text).expect("it has the prefix");
+        shape.map(drop)
+    },
+};
 
 /// An array that the lab makes.
 pub(crate) static ARRAY: Kind = Kind {

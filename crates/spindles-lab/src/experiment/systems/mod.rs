@@ -7,6 +7,7 @@ pub(crate) mod kinds;
 mod members;
 pub(crate) mod names;
 pub(crate) mod options;
+mod shapes;
 
 pub use commands::Commands;
 pub use file_systems::{FILE_SYSTEMS, FileSystem, Mounting};
@@ -14,3 +15,4 @@ pub(crate) use kinds::kind_of;
 pub use kinds::{KINDS, Kind, check};
 pub use members::Members;
 pub use options::check_chunk;
+pub use shapes::{FreshShape, fresh_shape};
