@@ -271,7 +271,15 @@ fn smallest_block(target: &str) -> BlockSize {
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
-    let arguments = Arguments::from_arg_matches(matches)?;
+    let mut arguments = Arguments::from_arg_matches(matches)?;
+    if let Some(shape) = targets::fresh_shape(&arguments.target) {
+        let shape = shape.map_err(Usage::error)?;
+        arguments.target = shape.target;
+        arguments.chunk = arguments.chunk.or(shape.chunk_bytes.map(SizeBytes));
+        for note in shape.notes {
+            ui.note(note);
+        }
+    }
     let name = &arguments.workload;
     let target = &arguments.target;
     targets::check(target).map_err(Usage::error)?;
