@@ -121,8 +121,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             system("target = \"single\"\nread_policy = \"nearest\""),
             "x.toml, line 5: `read_policy` has no effect on system \"single\", it is for arrays \
-             with copies (raid1, raid10), and `array:`: leave it out here, or set it at the head \
-             of the file for all such systems",
+             with copies (raid1, raid10), `array:` and `plain:`: leave it out here, or set it at \
+             the head of the file for all such systems",
         ),
         (
             system("name = \"pair\"\ntarget = \"raid1(2)\"\njournal = \"x\""),
@@ -133,7 +133,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             head("read_policy = \"nearest\""),
             "x.toml, line 3: `read_policy` has no effect on any of these systems, it is for arrays \
-             with copies (raid1, raid10), and `array:`: leave it out",
+             with copies (raid1, raid10), `array:` and `plain:`: leave it out",
         ),
         (
             system("target = \"$MEMBER0\""),

@@ -66,11 +66,8 @@ impl Experiment {
             .collect();
         reader.options_of_all(&raw, &members);
         reader.check_sections(&raw);
-        let names: Vec<&str> = raw
-            .system
-            .iter()
-            .map(|system| system.get_ref().name())
-            .collect();
+        let names = raw.system.iter().map(|system| system.get_ref().name());
+        let names: Vec<&str> = names.collect();
         reader.check_baselines(&raw, &names);
         let spans = raw.system.iter().map(Spanned::span);
         reader.keep(reader.unique("system", spans, &names));
@@ -80,10 +77,7 @@ impl Experiment {
         let weights = reader.keep(reader.weights(raw.weights.as_ref(), &workload_names));
         reader.check_systems_of(&raw_workloads, &names);
         let first = names.first().copied().unwrap_or_default();
-        let baseline = raw
-            .baseline
-            .as_ref()
-            .map_or(first, |baseline| baseline.get_ref());
+        let baseline = raw.baseline.as_ref().map_or(first, |one| one.get_ref());
         let nodes = reader.keep(reader.nodes(&raw)).flatten();
         let count = nodes.as_ref().map_or(0, |nodes| nodes.names.len());
         let (workloads, left_out) = reader.with_enough_nodes(workloads, count);

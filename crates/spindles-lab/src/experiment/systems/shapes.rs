@@ -1,6 +1,5 @@
 //! Targets `from:…`: fresh arrays in the shape of another system's configuration.
 
-use super::kinds::SINGLE;
 use spindles_admin::configuration::{Configuration, names};
 use spindles_layout::{Expression, MISSING};
 use std::collections::BTreeSet;
@@ -65,7 +64,7 @@ fn shape_of(what: &str) -> Result<FreshShape, String> {
         notes.push(format!("{journal} is not used: choose a `journal`"));
     }
     let target = match counted(&shape.expression, &mut 0) {
-        Expression::Leaf(_) => SINGLE.name.to_owned(),
+        Expression::Leaf(_) => "single".to_owned(),
         array => array.to_string(),
     };
     Ok(FreshShape {
@@ -167,7 +166,7 @@ mod tests {
         std::fs::write(&file, text).unwrap();
         let file = file.display();
         for (text, words) in [
-            ("from:", "'' is neither a file nor words of raidctl, ccd"),
+            ("from:", "'' is neither a file nor words of ccd, raidctl"),
             (
                 "from:none.conf",
                 "'none.conf' is neither a file nor words of",

@@ -254,6 +254,22 @@ fn file_systems() -> PossibleValuesParser {
     PossibleValuesParser::new(targets::FILE_SYSTEMS.iter().map(|one| one.name))
 }
 
+impl Arguments {
+    /// Replaces the configuration of another system by the array of its shape.
+    fn take_shape(&mut self, ui: &Ui) -> anyhow::Result<()> {
+        let Some(shape) = targets::fresh_shape(&self.target) else {
+            return Ok(());
+        };
+        let shape = shape.map_err(Usage::error)?;
+        self.target = shape.target;
+        self.chunk = self.chunk.or(shape.chunk_bytes.map(SizeBytes));
+        for note in shape.notes {
+            ui.note(note);
+        }
+        Ok(())
+    }
+}
+
 /// The kinds of members, each with a line of help.
 fn members() -> impl TypedValueParser<Value = Members> {
     let words = Members::words().map(|(word, what)| PossibleValue::new(word).help(what));
@@ -272,14 +288,7 @@ fn smallest_block(target: &str) -> BlockSize {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut arguments = Arguments::from_arg_matches(matches)?;
-    if let Some(shape) = targets::fresh_shape(&arguments.target) {
-        let shape = shape.map_err(Usage::error)?;
-        arguments.target = shape.target;
-        arguments.chunk = arguments.chunk.or(shape.chunk_bytes.map(SizeBytes));
-        for note in shape.notes {
-            ui.note(note);
-        }
-    }
+    arguments.take_shape(ui)?;
     let name = &arguments.workload;
     let target = &arguments.target;
     targets::check(target).map_err(Usage::error)?;
