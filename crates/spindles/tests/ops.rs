@@ -401,7 +401,7 @@ fn a_server_waits_for_late_members() {
     );
     served
         .stop()
-        .warns("array 'pool': it begins without member 2");
+        .warns("array 'pool': serving begins without member 2");
     assert_eq!(pool.text("log"), "DegradedArray pool\n");
 }
 

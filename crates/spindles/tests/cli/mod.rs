@@ -24,4 +24,5 @@ mod size;
 mod spare;
 mod sshd;
 mod status;
+mod translate;
 mod without_arrays;

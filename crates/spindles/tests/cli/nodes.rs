@@ -528,8 +528,8 @@ fn an_agent_checks_its_folder_and_devices_at_start() {
     fs::write(at("file"), "").expect("a file");
     let agent = |more: &[&str]| spindles(&[&["lab", "agent"], more].concat());
     agent(&["--listen", "127.0.0.1"]).fails(2, "--listen");
-    agent(&["--folder", &at("none")]).fails(1, ["none is no folder", "--folder"]);
-    agent(&["--folder", &at("file")]).fails(1, ["file is no folder", "--folder"]);
+    agent(&["--folder", &at("none")]).fails(1, ["none is not a folder", "--folder"]);
+    agent(&["--folder", &at("file")]).fails(1, ["file is not a folder", "--folder"]);
     agent(&["--device", &at("none")]).fails(1, ["none", "No such file"]);
     agent(&["--device", &at("")]).fails(1, "is a folder");
     agent(&["--device", "mem:1M"]).fails(1, "mem:1M is neither a block device nor a file");

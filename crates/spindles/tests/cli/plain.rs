@@ -216,6 +216,56 @@ fn each_without_one(expression: &str) -> Vec<String> {
     without.collect()
 }
 
+/// Copies an array to `out.bin`, and compares its size and its SHA-256.
+fn check_copy(world: &World, copied: &str, wanted: (&str, &str)) {
+    world.does(&format!("copy {copied}"));
+    let sum = Command::new("sha256sum")
+        .arg(world.path("out.bin"))
+        .output();
+    let sum = String::from_utf8(sum.expect("coreutils").stdout).expect("digits");
+    let bytes = world.read("out.bin").len().to_string();
+    let got = (bytes.as_str(), sum.split(' ').next().expect("a word"));
+    assert_eq!(got, wanted, "{copied}");
+    world.remove("out.bin");
+}
+
+/// Configurations of arrays of other systems. `IN` stands for the folder of an array.
+const CONFIGURATIONS: &[(&str, &str)] = &[
+    (
+        "ccd-uneven-3",
+        "ccd0 16 none IN/d0.img IN/d1.img IN/d2.img\n",
+    ),
+    (
+        "raidframe-raid5-4",
+        "START array\n4 0\nSTART disks\nIN/d0.img\nIN/d1.img\nIN/d2.img\nIN/d3.img\n\
+         START layout\n32 1 1 5\nSTART queue\nfifo 100\n",
+    ),
+    (
+        "vinum-raid5-3",
+        "drive a device IN/a.img\ndrive b device IN/b.img\ndrive c device IN/c.img\n\
+         volume v\n  plex org raid5 25k\n    sd length 400k drive a\n\
+         \x20   sd length 400k drive b\n    sd length 400k drive c\n",
+    ),
+];
+
+#[test]
+fn configurations_open_arrays_of_other_systems_where_they_lie() {
+    const NAME: &str = "configurations_open_arrays_of_other_systems_where_they_lie";
+    let Some(folder) = foreign() else {
+        return println!("SKIPPED {NAME}: ../shared/foreign is not there");
+    };
+    for (name, text) in CONFIGURATIONS {
+        let world = World::new("", 0);
+        if unpack(&world, &folder, name).is_none() {
+            return println!("SKIPPED {NAME}: tar can't unpack zstd here");
+        }
+        world.put("old.conf", text.replace("IN", name));
+        let said = world.text(&format!("{name}/info"));
+        let wanted = (info(&said, "bytes"), info(&said, "sha256"));
+        check_copy(&world, "plain:old.conf out.bin", wanted);
+    }
+}
+
 #[test]
 fn arrays_of_other_systems_hold_what_they_held_there() {
     const NAME: &str = "arrays_of_other_systems_hold_what_they_held_there";
@@ -237,17 +287,8 @@ fn arrays_of_other_systems_hold_what_they_held_there() {
         };
         for shape in [vec![(*expression).to_owned()], others].concat() {
             let array = with_slices(&shape, cut).replace("IN", name);
-            world.does(&format!(
-                "copy plain:{array} out.bin --chunk {chunk}{unclean}"
-            ));
-            let sum = Command::new("sha256sum")
-                .arg(world.path("out.bin"))
-                .output();
-            let sum = String::from_utf8(sum.expect("coreutils").stdout).expect("digits");
-            let bytes = world.read("out.bin").len().to_string();
-            let got = (bytes.as_str(), sum.split(' ').next().expect("a word"));
-            assert_eq!(got, wanted, "{name} as {array}");
-            world.remove("out.bin");
+            let copied = format!("plain:{array} out.bin --chunk {chunk}{unclean}");
+            check_copy(&world, &copied, wanted);
         }
         let redundant = !each_without_one(expression).is_empty();
         let is_as_it_was = !name.ends_with("recreated");

@@ -193,7 +193,7 @@ fn errors_name_the_bad_input_and_the_remedy() {
             "invalid value 'much' for '--chunk <SIZE>'",
         ),
         ("layout raid5(4) --stripes 0", "0 is not in 1..=10000"),
-        ("layout", "<EXPR>"),
+        ("layout", "<EXPR|FILE>"),
         ("sim --seeds 9..3", "write 0..1000"),
         ("sim --level raid9", "only concat, raid0"),
         ("sim --level raid6 --members 3", "raid6 needs at least 4"),

@@ -48,7 +48,7 @@ fn an_array_of_slices_keeps_its_data() {
     let data = pattern(20 * MIB, 4);
     world.put("data", &data);
     world.ok(&format!("copy data array:{all} --force"));
-    let status = world.json(&format!("status {} --json", members.join(" ")));
+    let status = world.json(&format!("status {}", members.join(" ")));
     assert_eq!(status["state"], "healthy");
     world.ok(&format!("status {all}")).prints(&*members[1]);
     world.ok(&format!("examine {}", members[1])).prints("pool");
@@ -67,7 +67,7 @@ fn an_array_of_slices_keeps_its_data() {
     same(&[a, &new, c, d]);
     same(&[a, &new, d]);
     world.ok(&format!("rebuild {a} {new} {d} --onto {third} --force"));
-    let status = world.json(&format!("status {a} {new} {third} {d} --json"));
+    let status = world.json(&format!("status {a} {new} {third} {d}"));
     assert_eq!(status["state"], "healthy");
     same(&[&new, &third, d]);
     world.ok(&format!("scrub {a},{new},{third},{d}"));

@@ -1,0 +1,127 @@
+//! Configurations of other systems, from the command line.
+
+use crate::world::{MIB, World};
+
+const RAIDCTL: &str = "START array\n4 1\nSTART disks\na.img\nb.img\nc.img\nd.img\n\
+    START spare\ne.img\nSTART layout\n32 1 1 5\nSTART queue\nfifo 100\n";
+
+const VINUM: &str = "drive a device a.img\ndrive b device b.img\nvolume v1\n  plex org striped 9k\n\
+    \x20   sd length 90k drive a\n    sd length 90k drive b\nvolume v2\n  plex org concat\n\
+    \x20   sd length 1m drive a\n";
+
+#[test]
+fn a_configuration_is_shown_as_it_lies_and_as_a_new_array() {
+    let world = World::new("", 0);
+    world.put("raid.conf", RAIDCTL);
+    let shown = world.does("translate raid.conf").prints([
+        "raid5(slice(a.img,64s),slice(b.img,64s),slice(c.img,64s),slice(d.img,64s))",
+        "--chunk 16K --spare e.img",
+        "note, line 12: START queue has no effect here",
+    ]);
+    assert_eq!(shown.error, "");
+    let json = world.json("translate raid.conf");
+    assert_eq!(json["dialect"], "raidctl");
+    assert_eq!(json["arrays"][0]["shape"], "raid5(a.img,b.img,c.img,d.img)");
+    assert_eq!(json["arrays"][0]["chunk_bytes"], 16 << 10);
+    // A shape without places is no plain array.
+    world.put("tank", "zpool create tank mirror a.img b.img\n");
+    world
+        .does("translate tank")
+        .prints("spindles create tank 'raid1(a.img,b.img)'")
+        .prints_no("plain:");
+    world.refuses("status plain:tank", 2, &["tank: words of zpool don't say"]);
+}
+
+#[test]
+fn arrays_are_said_in_other_words() {
+    let world = World::new("", 0);
+    world.put("raid.conf", RAIDCTL);
+    let run = world.run_words(&["translate", "raid5(a,b,c)", "--to", "raidctl"]);
+    let text = "START array\n3 0\nSTART disks\na\nb\nc\nSTART layout\n128 1 1 5\n";
+    run.ends(0).prints(text);
+    world
+        .does("translate raid.conf --to mdadm")
+        .prints(["--level=raid5", "--chunk=16", "e.img"]);
+    world.refuses("translate raid.conf --to storcli", 2, &["is only read"]);
+    world.refuses("translate raid.conf --to vinvm", 2, &["no dialect 'vinvm'"]);
+    let run = world.run_words(&["translate", "raid5(a,b,c)"]);
+    run.fails(2, "an expression needs --to");
+}
+
+#[test]
+fn a_new_array_has_the_shape_of_a_configuration() {
+    let world = World::new("a.img b.img c.img d.img e.img", 16 * MIB);
+    world.put("raid.conf", RAIDCTL);
+    world.does("create pool --from raid.conf");
+    let status = world.json("status pool");
+    assert_eq!(status["level"], "raid5");
+    assert_eq!(status["chunk_bytes"], 16 << 10);
+    assert_eq!(status["members"].as_array().map(Vec::len), Some(4));
+    assert_eq!(status["spares"].as_array().map(Vec::len), Some(1));
+    world
+        .does("layout raid.conf --stripes 1")
+        .prints("0  D0    D1    D2    P");
+
+    // A chunk of 9 KiB takes blocks of 512 bytes.
+    let world = World::new("a.img b.img", 16 * MIB);
+    world.put("vinum.conf", VINUM);
+    world.does("create pool --from vinum.conf#v1");
+    let status = world.json("status pool");
+    assert_eq!(status["chunk_bytes"], 9 << 10);
+    assert_eq!(status["block_bytes"], 512);
+}
+
+#[test]
+fn a_plain_array_of_a_configuration_has_its_places_and_its_chunk() {
+    let world = World::new("a.img b.img", 4 * MIB);
+    world.put("vinum.conf", VINUM);
+    let data: Vec<u8> = (0..180 << 10_u32).map(|byte| (byte / 977) as u8).collect();
+    world.put("data", &data);
+    world.does("copy data plain:vinum.conf#v1 --writable");
+    let (a, b) = (world.read("a.img"), world.read("b.img"));
+    // The first free extent of each drive: vinum's data begins at sector 265.
+    assert_eq!(a[265 * 512..][..9 << 10], data[..9 << 10]);
+    assert_eq!(b[265 * 512..][..9 << 10], data[9 << 10..18 << 10]);
+    world.does("copy plain:vinum.conf#v1 back");
+    assert_eq!(world.read("back"), data);
+}
+
+#[test]
+fn wrong_configurations_are_refused_with_their_place_and_change_nothing() {
+    let world = World::new("a.img b.img", 16 * MIB);
+    world.put("few.conf", RAIDCTL.replace("4 1\n", "5 1\n"));
+    world.put("twice.conf", RAIDCTL.replace("e.img", "a.img"));
+    world.put(
+        "huge.conf",
+        RAIDCTL.replace("32 1", "100000000000000000000 1"),
+    );
+    world.put("vinum.conf", VINUM);
+    world.put("binary", [0_u8, 159, 146, 150].repeat(1000));
+    world.put("long.conf", "x".repeat(17 << 20));
+    let before = world.contents();
+    for (what, words) in [
+        (
+            "few.conf",
+            "few.conf, line 3, column 1: 5 components announced, 4 named",
+        ),
+        ("twice.conf", "twice.conf, line 9, column 1: "),
+        ("huge.conf", "huge.conf, line 11, column 1: "),
+        (
+            "vinum.conf",
+            "describes several arrays: write vinum.conf#NAME with one of v1, v2",
+        ),
+        (
+            "vinum.conf#v3",
+            "vinum.conf describes no array 'v3': it has v1, v2",
+        ),
+        ("binary", "no dialect recognises binary"),
+        ("long.conf", "long.conf has 17825792 bytes"),
+        (
+            "absent.conf",
+            "absent.conf is neither a file nor words of a dialect",
+        ),
+    ] {
+        world.refuses(&format!("create pool --from {what}"), 2, &[words]);
+    }
+    assert_eq!(world.contents(), before);
+}
