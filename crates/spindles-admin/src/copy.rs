@@ -980,7 +980,9 @@ impl Pipeline<'_> {
             }
         }
         for (end, leg) in [(&mut self.from, piece.from), (&mut self.to, piece.to)] {
-            leg.into_iter().for_each(|leg| end.give_back(leg.slot));
+            if let Some(leg) = leg {
+                end.give_back(leg.slot);
+            }
         }
         self.pieces.swap_remove(index);
         self.done += u64::from(piece.bytes);

@@ -95,7 +95,7 @@ fn a_file_and_a_loop_device_on_it_are_not_opened_together() {
 fn exclusive(device: &str) -> File {
     let mut options = File::options();
     let options = options.read(true).custom_flags(libc::O_EXCL);
-    options.open(device).unwrap()
+    options.open(device).expect("a device")
 }
 
 /// A mounted loop device is held as in this test: its file is in use, although no process has the

@@ -317,9 +317,9 @@ impl InServer {
     pub(crate) fn devices(&self) -> anyhow::Result<Vec<String>> {
         let asked = self.ask(&Operation::Devices(Devices {}))?.soon();
         let document = asked.report(drop)?.and_then(|report| report.document);
-        Ok(document
+        document
             .map(|DeviceList { devices }| devices)
-            .context(ENDED)?)
+            .context(ENDED)
     }
 
     /// Sends an operation to the server.

@@ -13,7 +13,9 @@ pub(crate) struct Devices(pub(crate) TempDir);
 impl Devices {
     pub(crate) fn new(names: &[&str], bytes: u64) -> Self {
         let devices = Self(tempfile::tempdir().unwrap());
-        names.iter().for_each(|name| devices.add(name, bytes));
+        for name in names {
+            devices.add(name, bytes);
+        }
         devices
     }
 

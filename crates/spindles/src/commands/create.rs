@@ -141,12 +141,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if !arguments.plan.is_empty() {
         return plan::show(&arguments.plan, arguments.rate, &options, ui);
     }
-    let mut expression = match described {
-        Some(shape) => shape.expression,
-        None => {
-            let expression = arguments.expression.as_deref().unwrap_or_default();
-            Expression::parse(expression).map_err(Usage::error)?
-        }
+    let mut expression = if let Some(shape) = described {
+        shape.expression
+    } else {
+        let expression = arguments.expression.as_deref().unwrap_or_default();
+        Expression::parse(expression).map_err(Usage::error)?
     };
     if let Some(layout) = &arguments.layout {
         expression = expression.with_layout(layout).map_err(Usage::error)?;

@@ -1,6 +1,6 @@
 //! Configurations of other systems, from the command line.
 
-use crate::world::{MIB, World};
+use crate::world::{MIB, World, pattern};
 
 const RAIDCTL: &str = "START array\n4 1\nSTART disks\na.img\nb.img\nc.img\nd.img\n\
     START spare\ne.img\nSTART layout\n32 1 1 5\nSTART queue\nfifo 100\n";
@@ -75,7 +75,7 @@ fn a_new_array_has_the_shape_of_a_configuration() {
 fn a_plain_array_of_a_configuration_has_its_places_and_its_chunk() {
     let world = World::new("a.img b.img", 4 * MIB);
     world.put("vinum.conf", VINUM);
-    let data: Vec<u8> = (0..180 << 10_u32).map(|byte| (byte / 977) as u8).collect();
+    let data = pattern(180 << 10, 3);
     world.put("data", &data);
     world.does("copy data plain:vinum.conf#v1 --writable");
     let (a, b) = (world.read("a.img"), world.read("b.img"));

@@ -48,9 +48,9 @@ impl Experiment {
         // Stop here, because each workload would repeat this mistake.
         reader.check_scale(&raw)?;
         // Stop here too, because options depend on the arrays.
-        let mut notes = reader.shapes(&mut raw)?;
+        let mut remarks = reader.shapes(&mut raw)?;
         let (raw_workloads, left_to_lab) = reader.raw_workloads(&raw);
-        notes.extend(left_to_lab);
+        remarks.extend(left_to_lab);
         let size = |value: &Option<_>, key| reader.keep(reader.size(value.as_ref(), key)).flatten();
         let (size_bytes, chunk) = (size(&raw.size, "size"), size(&raw.chunk, "chunk"));
         let workloads: Vec<WorkloadSpec> = raw_workloads
@@ -106,7 +106,7 @@ impl Experiment {
             workloads,
             nodes,
             left_out,
-            notes,
+            notes: remarks,
         })
     }
 }
