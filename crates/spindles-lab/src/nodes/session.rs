@@ -642,7 +642,7 @@ mod tests {
                     Request::Arm { part: 0 },
                     Request::Start { at_ns: late },
                 ],
-                "more than 60 s from now",
+                "more than 60 s away",
             ),
         ] {
             let replies = talk(&requests);
