@@ -195,7 +195,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         ),
         (
             system("target = \"\""),
-            "x.toml, line 4: a target is empty: write one of single or single:N, LEVEL(COUNT) or \
+            "x.toml, line 4: a target is empty: write one of single or single:N, \
+             plain:LEVEL(DEV,DEV,..), from:FILE, from:FILE#ARRAY or from:TEXT, LEVEL(COUNT) or \
              LEVEL(DEV,DEV,..), array:NAME, array:DEV,DEV,.., folder:PATH, DEVICE, FILE, \
              nbd://HOST/EXPORT, mem:SIZE or null:SIZE",
         ),

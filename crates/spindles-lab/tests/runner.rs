@@ -326,7 +326,7 @@ fn impossible_experiments_are_reported() {
         (
             experiment(&format!("members = [\"{image}\"]"), "single", "dd-read"),
             false,
-            format!("x.toml: the contents of {image} would be lost: use --force to overwrite them"),
+            format!("x.toml: the contents of {image} would be lost: use --force to overwrite it"),
         ),
         (
             experiment(&format!("members = [\"{image}\"]"), "raid1(2)", "dd-read"),
@@ -730,7 +730,8 @@ fn arrays_of_every_kind_are_targets() {
     assert!(
         refused
             .to_string()
-            .ends_with("would be lost: use --force to overwrite them")
+            .ends_with("would be lost: use --force to overwrite it"),
+        "{refused}"
     );
 }
 

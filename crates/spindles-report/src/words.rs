@@ -887,7 +887,10 @@ mod tests {
             ..Workload::default()
         });
         let among = not_shown_among(&of_files).unwrap();
-        assert!(among.contains(" Those of parts of totals"), "{among}");
+        assert!(
+            among.contains(" The comparisons include those of parts of totals"),
+            "{among}"
+        );
         let verdicts = analysis.comparisons.iter().map(verdict);
         assert!(
             verdicts

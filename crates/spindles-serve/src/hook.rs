@@ -359,9 +359,9 @@ mod tests {
         let messages = messages.lock().expect("one thread");
         for (message, wanted) in messages.iter().zip([
             "further ones, from Fail on",
-            "missed 3 events: 2 Fail, RotFound; too many waited",
+            "missed 3 events: 2 Fail, RotFound: too many waited",
             "further ones, from SpaceAgain on",
-            "missed 1 event: SpaceAgain; too many waited",
+            "missed 1 event: SpaceAgain: too many waited",
         ]) {
             assert!(message.contains(wanted), "{messages:?}");
         }

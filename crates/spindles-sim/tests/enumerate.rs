@@ -332,12 +332,10 @@ fn every_level_with_redundancy_is_enumerated_with_one_member_more() {
             Redundancy::Parity(chunks) => chunks + 2,
         };
         for layout in level.layouts {
-            let array =
-                [level.name, layout.name].join(if layout.name.is_empty() { "" } else { ":" });
-            let copies = level
-                .layout(layout.name)
-                .expect("one of the level's")
-                .copies();
+            let layout = level.layout(layout.name).expect("one of the level's");
+            let name = layout.to_string();
+            let array = [level.name, &name].join(if name.is_empty() { "" } else { ":" });
+            let copies = layout.copies();
             for members in [fewest.max(copies), (fewest + 1).max(copies)] {
                 let size = format!("({members}) journal regions");
                 let mut names = names.iter();

@@ -264,7 +264,7 @@ fn two_runs_are_compared_in_order_of_time() {
     page.says(200, &["report.legacy.txt"]);
     assert!(!page.body.contains("report.bonnie"));
     let without = get(address, "/runs/a/report.bonnie++.csv");
-    without.says(404, &["runs of the workload bonnie++, and there are none"]);
+    without.says(404, &["it has no runs for the format bonnie++"]);
     get(address, "/compare?run=a&run=empty").says(404, &["no result to compare"]);
     get(address, "/runs/empty/").says(200, &["The run ended before its first result"]);
     get(address, "/runs/empty/report.csv").says(404, &["nothing is measured yet"]);

@@ -156,7 +156,7 @@ mod tests {
         for (text, words) in [
             ("rw=read\n", "a.fio, line 1: \"rw=read\" is in no section"),
             ("[global]\nrw=read\n", "a.fio: it has no job"),
-            ("[one\n", "a.fio, line 1: \"[one\" is no section"),
+            ("[one\n", "a.fio, line 1: \"[one\" is unclosed"),
             ("[one]\ninclude b.fio\n", "a.fio, line 2: `include`"),
             (
                 "[one]\n\nsize=${OTHER}\n",

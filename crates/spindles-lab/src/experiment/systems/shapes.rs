@@ -171,10 +171,10 @@ mod tests {
                 "from:none.conf",
                 "'none.conf' is neither a file nor words of",
             ),
-            ("from:\nccd0 16 none\n", "the text, line 1, column "),
+            ("from:\nccd0 16\n", "the text, line 1, column "),
             (
-                "from:\n# 1996\nccd0 -1 none a b\n",
-                "the text, line 2, column 6: ",
+                "from:\n# 1996\nccd0 32 CCDF_MIRROR a b c\n",
+                "the text, line 2, column ",
             ),
             (
                 "from:\nSTART array\n1 3 0\nSTART disks\na\nb\nc\nSTART layout\n32 1 1 T\n",
@@ -183,7 +183,7 @@ mod tests {
             (&format!("from:{file}"), "#NAME with one of ccd0, ccd1"),
             (&format!("from:{file}#ccd7"), "no array 'ccd7'"),
         ] {
-            let error = check(text).unwrap_err();
+            let error = check(text).expect_err(text);
             assert!(error.contains(words), "{text}: {error}");
         }
         let one = fresh_shape(&format!("from:{file}#ccd1")).unwrap().unwrap();
