@@ -326,7 +326,7 @@ fn impossible_experiments_are_reported() {
         (
             experiment(&format!("members = [\"{image}\"]"), "single", "dd-read"),
             false,
-            format!("x.toml: the contents of {image} would be lost: use --force to overwrite it"),
+            format!("x.toml: the contents of {image} would be lost: use --force to overwrite them"),
         ),
         (
             experiment(&format!("members = [\"{image}\"]"), "raid1(2)", "dd-read"),
