@@ -152,7 +152,7 @@ pub fn is_plain(report: &ArrayReport) -> bool {
     report.uuid == Uuid::NIL
 }
 
-/// Returns the devices of a plain array, without those that are missing.
+/// Returns the devices of a plain array. Leaves missing members out.
 #[must_use]
 pub fn devices(expression: &Expression) -> Vec<&str> {
     let mut devices = expression.leaves();

@@ -265,7 +265,7 @@ fn long<T: Copy + PartialEq>(
     }
 }
 
-/// Takes the devices of a word: one, or those that its braces stand for (`sd{a,b}`, `sd{a..c}`).
+/// Takes the devices of a word: one, or several in braces (`sd{a,b}`, `sd{a..c}`).
 pub(crate) fn devices(
     word: &Word<'_>,
     known: &mut Devices,
