@@ -11,6 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+/// Other load may slow down a sound member in one run, but not in every run.
+const RUNS_MAX: u32 = 10;
+
 /// A server of memory, killed on drop.
 struct Server {
     process: Child,
@@ -89,11 +92,23 @@ fn analysis(text: &str, trigger: Option<PathBuf>) -> Analysis {
     Analysis::of(&kept.records).expect("they are one experiment")
 }
 
-/// Returns the details of the first doubt.
-fn first_doubt(analysis: &Analysis) -> String {
+/// Returns the details of the first doubt, if it is a member out of line.
+fn first_doubt(analysis: &Analysis) -> Option<String> {
     let first = analysis.findings.first().expect("there is a doubt");
-    assert_eq!(first.kind, "outlier-member", "{:?}", analysis.findings);
-    first.details.join("\n")
+    (first.kind == "outlier-member").then(|| first.details.join("\n"))
+}
+
+/// Runs an experiment until its first doubt is of this form.
+fn doubted(text: &str, is_right: impl Fn(&str) -> bool) -> (Analysis, String) {
+    for _ in 0..RUNS_MAX {
+        let analysis = analysis(text, None);
+        let doubt = first_doubt(&analysis);
+        match doubt.filter(|doubt| is_right(doubt)) {
+            Some(doubt) => return (analysis, doubt),
+            None => println!("another run, because of {:?}", analysis.findings),
+        }
+    }
+    panic!("{RUNS_MAX} runs have no such doubt");
 }
 
 /// Asserts that a bottleneck, if found, is that device, or the CPUs of a busy machine. A fast
@@ -221,32 +236,22 @@ fn sick_members_are_named_if_targets_list_their_members() {
             let is_doubted = |doubt: &str, server: &Server| {
                 doubt.contains(&format!("{} alone: ", server.address))
             };
-            // On a busy machine a sound member may be slow for a moment, but not in every run.
             let is_sound = |doubt: &str| {
                 let mut sound = (servers.iter().enumerate()).filter(|(at, _)| *at != case.sick);
                 !sound.any(|(_, server)| is_doubted(doubt, server))
             };
-            let mut analysis_of_run = analysis(&text, None);
-            for _ in 0..2 {
-                if is_sound(&first_doubt(&analysis_of_run)) {
-                    break;
-                }
-                analysis_of_run = analysis(&text, None);
-            }
-            let analysis = analysis_of_run;
-            let doubt = first_doubt(&analysis);
-            assert!(is_sound(&doubt), "{target}: {doubt}");
-            assert!(
-                doubt.contains(&format!("{sick} alone: ")),
-                "{target}: {doubt}"
-            );
-            let is_seen =
-                |workload: &&str| doubt.contains(&format!("{sick} in {workload} of array ("));
-            assert!(case.workloads.iter().any(is_seen), "{doubt}");
+            let is_named = |doubt: &str| is_doubted(doubt, &servers[case.sick]);
+            let is_seen = |doubt: &str| {
+                let mut workloads = case.workloads.iter();
+                workloads
+                    .any(|workload| doubt.contains(&format!("{sick} in {workload} of array (")))
+            };
+            let (analysis, _) = doubted(&text, |doubt| {
+                is_named(doubt) && is_sound(doubt) && is_seen(doubt)
+            });
             for workload in case.workloads {
                 verdict_names(&analysis, workload, sick);
             }
-            assert!(is_doubted(&doubt, &servers[case.sick]), "{target}: {doubt}");
         }
     }
 }
@@ -270,7 +275,7 @@ fn a_failing_member_is_named() {
     let trigger = folder.path().join("trigger");
     let text = experiment(&members(&servers), "raid1(3)", case.workloads);
     let analysis = analysis(&text, Some(trigger));
-    let doubt = first_doubt(&analysis);
+    let doubt = first_doubt(&analysis).expect("a member is out of line");
     let failed = format!("requests of {} failed", servers[1].address);
     assert!(doubt.contains(&failed), "{doubt}");
 }
@@ -282,7 +287,7 @@ fn a_throttled_journal_device_is_named() {
         count: 4,
         sick: 3,
         filters: &["delay"],
-        parameters: &["wdelay=20ms"],
+        parameters: &["wdelay=60ms"],
         workloads: &["random-write"],
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -292,19 +297,13 @@ fn a_throttled_journal_device_is_named() {
     let journal = &servers[3].address;
     let head = format!("journal = \"{journal}\"");
     let text = experiment(&head, &target("raid5", &servers[..3]), case.workloads);
-    let analysis = analysis(&text, None);
-    let doubt = first_doubt(&analysis);
-    assert!(
-        doubt.contains(&format!("{journal}, a journal device, alone: ")),
-        "{doubt}"
-    );
+    let named = format!("{journal}, a journal device, alone: ");
+    let (analysis, _) = doubted(&text, |doubt| doubt.contains(&named));
     verdict_names(&analysis, "random-write", journal);
 }
 
-/// Other load may make a sound member look slow for a moment, but none of them every time.
 #[test]
 fn healthy_members_are_not_doubted() {
-    const LOOKS_MAX: u32 = 10;
     let case = Case {
         level: "raid5",
         count: 4,
@@ -320,7 +319,7 @@ fn healthy_members_are_not_doubted() {
     let experiment = experiment(&members(&servers), "raid5(4)", case.workloads);
     let mut doubted: Vec<&Server> = servers.iter().collect();
     let mut last = String::new();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..RUNS_MAX {
         let analysis = analysis(&experiment, None);
         let findings = analysis.findings.iter();
         let doubts = findings.filter(|finding| finding.kind == "outlier-member");
@@ -331,5 +330,5 @@ fn healthy_members_are_not_doubted() {
             return;
         }
     }
-    panic!("doubted in each of {LOOKS_MAX} looks: {last}");
+    panic!("doubted in each of {RUNS_MAX} runs: {last}");
 }

@@ -141,9 +141,12 @@ impl Reader<'_> {
         }
         let interleave = line.word(1, "the interleave, a number of sectors")?;
         let mut sectors = number(interleave, "an interleave in sectors")?;
-        line.word(2, "a component")?;
+        let third = line.word(2, "a component")?;
         // Flags may be omitted before a single component only.
         let has_flags = line.words.len() > 3;
+        if !has_flags && is_flags(third) {
+            line.word(3, "a component")?;
+        }
         let mut flags = 0;
         if has_flags {
             flags = self.flags(&line.words[2])?;
@@ -281,6 +284,11 @@ fn tree(mut parts: Vec<Part>, interleave: u64, is_mirror: bool) -> Tree {
     let second = parts.split_off(parts.len() / 2);
     let halves = [parts, second].map(|half| Tree::of("raid0", "", half));
     Tree::array("raid1", "", halves.into())
+}
+
+/// Returns true for a word that says flags and names no device.
+fn is_flags(word: &str) -> bool {
+    flags_number(word).is_some() || FLAGS.iter().any(|(name, _)| *name == word)
 }
 
 /// Reads a number in decimal, in octal after `0`, or in hexadecimal after `0x`.

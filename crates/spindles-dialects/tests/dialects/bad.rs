@@ -301,6 +301,14 @@ const CCD: &[Row] = &[
     ("ccd", "ccd0 16\n", 1, 8, "a component is missing here"),
     (
         "ccd",
+        "ccd0 16 none\n",
+        1,
+        13,
+        "a component is missing here",
+    ),
+    ("ccd", "ccd0 16 0x4\n", 1, 12, "a component is missing here"),
+    (
+        "ccd",
         "ccd0 none 16 a b\n",
         1,
         6,

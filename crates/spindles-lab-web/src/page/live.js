@@ -1,4 +1,4 @@
-// Keeps a page up to date without loading it anew: what the reader opened, ticked and scrolled to stays.
+// Keeps a page up to date without a reload: what the reader opened, ticked and scrolled to stays.
 // Without this, loading it again shows the same.
 (() => {
   const EVERY_MS = 1000;
