@@ -2,11 +2,16 @@
 
 use crate::create::size_of;
 use spindles_dialects::{DIALECTS, Dialect, DialectError, Source, Translated, Translation, decode};
-use std::{fs, io};
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use thiserror::Error;
 
 /// The largest configuration that is read, in bytes.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
+
+/// The name that stands for standard input.
+const STANDARD_INPUT: &str = "-";
 
 /// A text in the words of another system.
 #[derive(Debug)]
@@ -41,12 +46,10 @@ pub enum ConfigurationError {
         source: io::Error,
     },
     /// The file is no configuration by its size.
-    #[error("{file} has {bytes} bytes, and a configuration at most {TEXT_BYTES_MAX}")]
+    #[error("{file} has more than {TEXT_BYTES_MAX} bytes, the most that a configuration may have")]
     TooLarge {
         /// The file.
         file: String,
-        /// Its size.
-        bytes: u64,
     },
     /// No dialect recognises the text.
     #[error("no dialect recognises {what}: name one of {}", names(|_| true))]
@@ -91,8 +94,9 @@ pub enum ConfigurationError {
 }
 
 impl Configuration {
-    /// Finds the text that the user means: the file of this name, the file before `#ARRAY`, or the
-    /// words themselves. `None` if it is neither a file nor words of a dialect.
+    /// Finds the text that the user means: standard input for `-`, the file of this name, the file
+    /// before `#ARRAY`, or the words themselves. `None` if it is neither a file nor words of a
+    /// dialect.
     ///
     /// # Errors
     ///
@@ -106,13 +110,20 @@ impl Configuration {
             }))
         };
         match what.rsplit_once('#') {
+            _ if what == STANDARD_INPUT => of_file("/dev/stdin", None),
             _ if is_file(what) => of_file(what, None),
             Some((file, array)) if is_file(file) => of_file(file, Some(array)),
-            _ => Ok(spindles_dialects::recognise(what).map(|_| Self {
-                file: None,
-                text: what.to_owned(),
-                array: None,
-            })),
+            _ => Ok(spindles_dialects::recognise(what).map(|_| Self::of_text(what))),
+        }
+    }
+
+    /// Takes the words themselves.
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        Self {
+            file: None,
+            text: text.to_owned(),
+            array: None,
         }
     }
 
@@ -176,6 +187,15 @@ impl Described {
         }
     }
 
+    /// Returns the notes on the text, as `ccd.conf, line 3: …`.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.translation.notes.iter();
+        notes
+            .map(|note| format!("{}, line {}: {}", self.what, note.line, note.text))
+            .collect()
+    }
+
     /// Returns an array with the devices for which the text's names stand.
     #[must_use]
     pub fn on_devices(&self, array: &Translated) -> Translated {
@@ -214,8 +234,10 @@ pub fn names(which: fn(&Dialect) -> bool) -> String {
     names.join(", ")
 }
 
+/// Returns true for a file or a pipe.
 fn is_file(name: &str) -> bool {
-    fs::metadata(name).is_ok_and(|metadata| metadata.is_file())
+    let kind = fs::metadata(name).map(|metadata| metadata.file_type());
+    kind.is_ok_and(|kind| kind.is_file() || kind.is_fifo())
 }
 
 fn text_of(file: &str) -> Result<String, ConfigurationError> {
@@ -223,10 +245,13 @@ fn text_of(file: &str) -> Result<String, ConfigurationError> {
         file: file.to_owned(),
         source,
     };
-    let bytes = fs::metadata(file).map_err(unreadable)?.len();
-    if bytes > TEXT_BYTES_MAX {
+    let opened = fs::File::open(file).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    let mut limited = opened.take(TEXT_BYTES_MAX + 1);
+    limited.read_to_end(&mut bytes).map_err(unreadable)?;
+    if u64::try_from(bytes.len()).is_ok_and(|bytes| bytes > TEXT_BYTES_MAX) {
         let file = file.to_owned();
-        return Err(ConfigurationError::TooLarge { file, bytes });
+        return Err(ConfigurationError::TooLarge { file });
     }
-    Ok(decode(&fs::read(file).map_err(unreadable)?).into_owned())
+    Ok(decode(&bytes).into_owned())
 }

@@ -7,6 +7,7 @@ use crate::report::{ArrayReport, MemberReport, bare_report};
 use crate::survey::Survey;
 use spindles_array::{NodeId, Stack};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
+use spindles_device::probe::Probe;
 use spindles_device::{OpenError, OpenOptions, named_twice};
 use spindles_engine::{Config, FaultLimits, ReadPolicy};
 use spindles_format::{ErrorCounts, Uuid};
@@ -90,6 +91,14 @@ pub enum PlainError {
         /// The size of the array.
         bytes: u64,
     },
+    /// A superblock of ours is on a device that is to be written.
+    #[error("{device} holds {holds}: writing a plain array there destroys it")]
+    Labelled {
+        /// The device.
+        device: String,
+        /// Its data.
+        holds: String,
+    },
     /// All members of an array are missing.
     #[error("{array} has no member that is there: name at least one device")]
     Empty {
@@ -112,27 +121,37 @@ pub struct PlainTarget {
     pub expression: Expression,
     /// The chunk size, if a configuration says it.
     pub chunk_bytes: Option<u64>,
+    /// True if a configuration says that redundancy may not match the data.
+    pub unclean: bool,
+    /// Words of a configuration that have no effect here, and their lines.
+    pub notes: Vec<String>,
 }
 
 /// Parses a target, an expression or the configuration of another system; `None` if it is no plain
-/// array.
-pub fn parse(target: &str) -> Option<Result<PlainTarget, PlainError>> {
+/// array. The flavour is that of the configuration's dialect; `None` for its first.
+pub fn parse(target: &str, flavour: Option<&str>) -> Option<Result<PlainTarget, PlainError>> {
     let text = target.strip_prefix(PREFIX)?;
     Some(match Expression::parse(text) {
         Ok(expression) => Ok(PlainTarget {
             expression,
             chunk_bytes: None,
+            unclean: false,
+            notes: Vec::new(),
         }),
         Err(error) => match Configuration::find(text) {
             Ok(None) => Err(error.into()),
-            Ok(Some(configuration)) => in_place(text, &configuration),
+            Ok(Some(configuration)) => in_place(text, &configuration, flavour),
             Err(error) => Err(error.into()),
         },
     })
 }
 
-fn in_place(text: &str, configuration: &Configuration) -> Result<PlainTarget, PlainError> {
-    let described = configuration.read(None, None)?;
+fn in_place(
+    text: &str,
+    configuration: &Configuration,
+    flavour: Option<&str>,
+) -> Result<PlainTarget, PlainError> {
+    let described = configuration.read(None, flavour)?;
     let array = described.only()?;
     if !array.in_place {
         return Err(PlainError::NotInPlace {
@@ -143,6 +162,8 @@ fn in_place(text: &str, configuration: &Configuration) -> Result<PlainTarget, Pl
     Ok(PlainTarget {
         expression: array.expression,
         chunk_bytes: array.shape.chunk_bytes,
+        unclean: array.unclean,
+        notes: described.notes(),
     })
 }
 
@@ -170,6 +191,11 @@ pub fn open(expression: &Expression, options: &PlainOptions) -> Result<Assembled
     if let Some(twice) = named_twice(&devices(expression)) {
         return Err(PlainError::SameDevice(twice));
     }
+    if !options.open.read_only && !options.force {
+        for device in devices(expression) {
+            refuse_labelled(device)?;
+        }
+    }
     let (stack, nodes) = open_devices(expression, options)?;
     let mut builder = Builder {
         stack,
@@ -181,6 +207,21 @@ pub fn open(expression: &Expression, options: &PlainOptions) -> Result<Assembled
         target: builder.stack.into_target(root),
         report,
     })
+}
+
+/// Returns an error if a device, or the one of which it is a part, has a superblock of ours.
+fn refuse_labelled(device: &str) -> Result<(), PlainError> {
+    let probe = Probe::glance(device);
+    let whole = probe.as_ref().and_then(Probe::whole);
+    let labelled = probe.into_iter().chain(whole);
+    let mut labelled = labelled.filter(|probe| probe.found().is_labelled());
+    match labelled.next() {
+        None => Ok(()),
+        Some(probe) => Err(PlainError::Labelled {
+            holds: probe.holds(&[]).unwrap_or_default(),
+            device: probe.name,
+        }),
+    }
 }
 
 /// Surveys the array of these members. Members that are missing are no error.

@@ -107,7 +107,15 @@ fn look_at(devices: &[&str], with_users: bool) -> Result<Vec<Labelled>, ChangeEr
 #[must_use]
 pub fn overwritten(device: &str) -> Option<Labelled> {
     let probe = Probe::glance(device)?;
-    let holds = probe.holds(&probe.sightings().ok()?)?;
+    let holds = |probe: &Probe| probe.holds(&probe.sightings().ok()?);
+    let (probe, holds) = match holds(&probe) {
+        Some(holds) => (probe, holds),
+        None => {
+            let whole = probe.whole()?;
+            let holds = holds(&whole)?;
+            (whole, holds)
+        }
+    };
     let found = probe.found();
     let all = [found.clone()];
     let known = [all.to_vec(), scan::all()].concat();

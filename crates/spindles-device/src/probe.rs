@@ -177,6 +177,12 @@ impl Probe {
         facts.map_or(Ok(()), |facts| backends::check_blocks(facts, block_size))
     }
 
+    /// Returns the device of a slice; `None` for anything else.
+    pub fn whole(&self) -> Option<Self> {
+        let slice = Slice::is_text(&self.name).then(|| Slice::parse(&self.name).ok())??;
+        Self::glance(&slice.device)
+    }
+
     /// Reads the superblock slots.
     pub fn found(&self) -> Found {
         let slots = SLOT_BYTES.map(|offset| self.slot(offset));

@@ -368,7 +368,7 @@ pub(crate) fn written(device: &str) -> Result<String, Unsayable> {
             Ok(shell_word(device).into())
         }
         _ => Err(Unsayable::new(format!(
-            "a command can't name the device '{device}'"
+            "the device name '{device}' in a command"
         ))),
     }
 }

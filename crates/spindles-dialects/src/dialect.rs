@@ -6,11 +6,11 @@ use crate::sizes::SECTOR_BYTES;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt;
 use spindles_block::BlockSize;
-use spindles_layout::{Expression, Layout, Level, chunk_blocks};
+use spindles_layout::{Expression, Layout, Level, Slice, chunk_blocks};
 
 /// The words of one system: a row of the table.
 #[derive(Debug)]
@@ -102,6 +102,8 @@ impl Draft {
         self.arrays.push(Translated {
             expression,
             in_place: true,
+            unclean: false,
+            shares_devices: false,
             shape,
         });
         Ok(())
@@ -112,6 +114,8 @@ impl Draft {
         self.arrays.push(Translated {
             expression: shape.expression.clone(),
             in_place: false,
+            unclean: false,
+            shares_devices: false,
             shape,
         });
     }
@@ -120,8 +124,22 @@ impl Draft {
         self.notes.push((at, text.into()));
     }
 
+    /// Returns true if a device has several parts in the arrays.
+    fn shares_devices(&self) -> bool {
+        let mut seen = BTreeSet::new();
+        let arrays = self.arrays.iter();
+        let mut devices = arrays.flat_map(|array| array.shape.expression.leaves());
+        devices.any(|device| device != MISSING && !seen.insert(device))
+    }
+
     fn finish(mut self, text: &str) -> Translation {
         self.notes.sort_by_key(|(at, _)| *at);
+        let mut said = BTreeSet::new();
+        self.notes.retain(|(_, text)| said.insert(text.clone()));
+        let shares_devices = self.shares_devices();
+        for array in &mut self.arrays {
+            array.shares_devices = shares_devices;
+        }
         let (mut line, mut done) = (1, 0);
         let notes = self.notes.into_iter().map(|(at, text_of_note)| {
             let at = text.floor_char_boundary(at);
@@ -147,8 +165,24 @@ pub struct Translated {
     pub expression: Expression,
     /// False if the text doesn't say where the data lies: the expression is only the shape.
     pub in_place: bool,
+    /// True if the text says that redundancy may not match the data.
+    pub unclean: bool,
+    /// True if arrays of the text lie on parts of one device.
+    pub shares_devices: bool,
     /// The same levels on whole devices, for a new array.
     pub shape: Shape,
+}
+
+impl Translated {
+    /// Returns the members of a new array: whole devices, or their parts if arrays share a device.
+    #[must_use]
+    pub fn for_new(&self) -> &Expression {
+        if self.in_place && self.shares_devices {
+            &self.expression
+        } else {
+            &self.shape.expression
+        }
+    }
 }
 
 /// An array as a dialect can write it.
@@ -276,15 +310,35 @@ pub(crate) fn plain_word(name: &str) -> Result<&str, Unsayable> {
     )))
 }
 
+/// Returns a component as one word. A slice from the sector where a system's data begins is the
+/// device itself.
+pub(crate) fn component(name: &str, start_sectors: u64) -> Result<String, Unsayable> {
+    if !Slice::is_text(name) {
+        return plain_word(name).map(ToOwned::to_owned);
+    }
+    match Slice::parse(name) {
+        Ok(slice)
+            if slice.length_bytes.is_none()
+                && slice.start_bytes == start_sectors * SECTOR_BYTES =>
+        {
+            plain_word(&slice.device).map(ToOwned::to_owned)
+        }
+        _ => Err(Unsayable::new(format!("{name}, a part of a device"))),
+    }
+}
+
 impl Unsayable {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into() }
     }
 
     /// Names an array by its level, its layout and its members.
-    pub(crate) fn array(level: &Level, layout: Option<Layout>, members: usize) -> Self {
-        let layout = layout.map(|layout| format!(":{layout}").replace(' ', ""));
-        let layout = layout.unwrap_or_default();
+    pub(crate) fn array(level: &'static Level, layout: Option<Layout>, members: usize) -> Self {
+        let layout = layout.unwrap_or_else(|| level.layout_default()).to_string();
+        let layout = match layout.as_str() {
+            "" => layout,
+            name => format!(":{name}").replace(' ', ""),
+        };
         let plural = if members == 1 { "" } else { "s" };
         Self::new(format!(
             "{}{layout} of {members} member{plural}",

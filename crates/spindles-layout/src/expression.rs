@@ -350,15 +350,17 @@ impl fmt::Display for ExpressionError {
                 f.write_str("has a slice of length 0: leave its length out for all")
             }
         }?;
-        write!(
-            f,
-            "\n  {}\n  {:>width$}",
-            self.text,
-            '^',
-            width = self.at + 1
-        )
+        let from = self.at.saturating_sub(SHOWN_CHARS);
+        let shown: String = (self.text.chars().skip(from))
+            .take(2 * SHOWN_CHARS)
+            .collect();
+        let width = self.at - from + 1;
+        write!(f, "\n  {shown}\n  {:>width$}", '^')
     }
 }
+
+/// Characters of an expression that an error shows before its place, and after it.
+const SHOWN_CHARS: usize = 200;
 
 impl core::error::Error for ExpressionError {}
 
@@ -804,6 +806,16 @@ mod tests {
         );
         let error = parse("raid0(a,b)").with_layout("near").unwrap_err();
         assert!(error.to_string().starts_with("raid0 has no layout 'near'"));
+    }
+
+    #[test]
+    fn an_error_shows_the_surroundings_of_its_place() {
+        let long = format!("raid0({}", "a".repeat(1 << 20));
+        let error = Expression::parse(&long).unwrap_err().to_string();
+        let lines: Vec<&str> = error.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().all(|line| line.len() < 500), "{error}");
+        assert_eq!(lines[2].len(), 2 + SHOWN_CHARS + 1);
     }
 
     #[test]

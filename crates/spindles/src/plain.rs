@@ -16,6 +16,10 @@ pub(crate) struct Plain {
     /// parity, and only one of several copies is read
     #[arg(long)]
     unclean: bool,
+    /// With plain:FILE: the system whose habits differ, where two use the same words: freebsd or
+    /// netbsd for ccd [default: freebsd]
+    #[arg(long, value_name = "SYSTEM")]
+    flavour: Option<String>,
 }
 
 impl Plain {
@@ -29,7 +33,7 @@ impl Plain {
         PlainOptions {
             open,
             chunk_bytes: self.chunk.map(|chunk| chunk.0).or(array.chunk_bytes),
-            unclean: self.unclean,
+            unclean: self.unclean || array.unclean,
             force,
             ..PlainOptions::default()
         }
@@ -44,6 +48,7 @@ impl Plain {
         let given = [
             ("--chunk", self.chunk.is_some()),
             ("--unclean", self.unclean),
+            ("--flavour", self.flavour.is_some()),
             ("--writable", writable),
         ];
         let given = given.into_iter().find(|(_, is_given)| *is_given);
@@ -61,12 +66,17 @@ impl Plain {
     pub(crate) fn of_one(&self, targets: &[String]) -> anyhow::Result<Option<PlainTarget>> {
         self.check(targets, false)?;
         match targets {
-            [target] => self::target(target),
+            [target] => self.target(target),
             several if several.iter().any(|target| is_plain(target)) => {
                 Err(Usage::error("plain:EXPR is a whole array: give it alone"))
             }
             _ => Ok(None),
         }
+    }
+
+    /// Parses a target; `None` if it is no plain array.
+    pub(crate) fn target(&self, target: &str) -> anyhow::Result<Option<PlainTarget>> {
+        Ok(parse(target, self.flavour.as_deref()).transpose()?)
     }
 }
 
@@ -75,13 +85,8 @@ pub(crate) fn is_plain(target: &str) -> bool {
     target.starts_with(PREFIX)
 }
 
-/// Parses a target; `None` if it is no plain array.
-pub(crate) fn target(target: &str) -> anyhow::Result<Option<PlainTarget>> {
-    Ok(parse(target).transpose()?)
-}
-
-/// The commands that take plain arrays.
-const TAKEN_BY: [&str; 6] = ["serve", "copy", "scrub", "status", "bench", "lab"];
+/// The commands that take plain arrays; `stop` says how their servers end.
+const TAKEN_BY: [&str; 7] = ["serve", "stop", "copy", "scrub", "status", "bench", "lab"];
 
 /// Refuses a plain array among the arguments of a command that does not take one.
 pub(crate) fn refuse<'a>(

@@ -10,6 +10,7 @@ use spindles_device::seen::Examined;
 use spindles_device::signatures::Sighting;
 use spindles_device::{OpenError, OpenOptions};
 use spindles_format::{DeviceRecord, areas_for};
+use spindles_layout::Slice;
 use std::io;
 use std::path::Path;
 
@@ -44,6 +45,15 @@ impl Device {
         if !probe.outlives_process {
             return Err(CreateError::DoesNotLast {
                 device: name.to_owned(),
+            });
+        }
+        if let Some(whole) = probe.whole()
+            && probe.bytes < whole.bytes
+            && begins_at_start(name)
+        {
+            return Err(CreateError::SliceAtStart {
+                slice: name.to_owned(),
+                device: whole.name,
             });
         }
         Ok(Self {
@@ -84,6 +94,7 @@ impl Device {
     /// this check. Finding unknown data in a file takes a full read, so `force` skips that.
     fn holds(&self, force: bool) -> Result<Option<String>, OpenError> {
         let known = self.probe.holds(&self.sightings);
+        let known = known.or_else(|| held_by_whole(&self.probe));
         if known.is_some() || force {
             return Ok(known);
         }
@@ -91,6 +102,18 @@ impl Device {
         let data = data.map_err(|source| failed(&self.name, "read", source))?;
         Ok(data.map(|at| format!("data of no known kind, from byte {at} on")))
     }
+}
+
+/// Describes data of a known kind on all of a slice's device.
+fn held_by_whole(slice: &Probe) -> Option<String> {
+    let whole = slice.whole()?;
+    let holds = whole.holds(&whole.sightings().ok()?)?;
+    Some(format!("a part of {}, which holds {holds}", whole.name))
+}
+
+/// Returns true for a slice from the first byte on.
+fn begins_at_start(name: &str) -> bool {
+    Slice::parse(name).is_ok_and(|slice| slice.start_bytes == 0)
 }
 
 /// Examines a device that is to be overwritten. Returns its data, which is an error unless `force`

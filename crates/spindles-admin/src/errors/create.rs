@@ -52,11 +52,19 @@ pub enum CreateError {
         /// The device.
         device: String,
     },
-    /// The file or device does not exist.
+    /// A superblock at the start of a device would stand for all of the device.
     #[error(
-        "there is no {device}{}: make a file with 'truncate -s 1G {device}', or check the name",
-        in_folder(device)
+        "{slice} begins at the start of {device}, where a superblock counts for all of {device}: \
+         begin at 1s or later, or take all of {device}"
     )]
+    SliceAtStart {
+        /// The slice.
+        slice: String,
+        /// Its device.
+        device: String,
+    },
+    /// The file or device does not exist.
+    #[error("there is no {device}{}: {}", in_folder(device), remedy(device))]
     NotThere {
         /// The device.
         device: String,
@@ -189,4 +197,13 @@ fn occupied(devices: &[(String, String)]) -> String {
         .iter()
         .map(|(device, what)| format!("{device} holds {what}"));
     each.collect::<Vec<_>>().join("; ")
+}
+
+/// What to do about a device that is not there. A file under /dev would be in memory.
+fn remedy(device: &str) -> String {
+    if device.starts_with("/dev/") {
+        "check the name; lsblk lists the disks".to_owned()
+    } else {
+        format!("make a file with 'truncate -s 1G {device}', or check the name")
+    }
 }

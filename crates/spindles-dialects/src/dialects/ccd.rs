@@ -3,7 +3,7 @@
 //! FreeBSD keeps 16 sectors at the start of each component, the others none.
 
 use crate::devices::{Devices, Use};
-use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, plain_word};
+use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component};
 use crate::expressions::{MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
 use crate::sizes::{SECTOR_BYTES, check_chunk, number};
@@ -30,6 +30,10 @@ const NETBSD: &str = "netbsd";
 
 /// The sectors that FreeBSD keeps at the start of each component, for a disklabel.
 const LABEL_SECTORS: u64 = 16;
+
+/// The note on a text that does not tell the system.
+const KEPT: &str = "FreeBSD keeps 16 sectors at the start of each component, and they are left \
+                    out; NetBSD and OpenBSD keep none";
 
 const GRAMMAR: Grammar = Grammar {
     continuation: true,
@@ -73,7 +77,7 @@ fn recognises(text: &str) -> bool {
         && line
             .words
             .get(1)
-            .is_some_and(|word| number(word, "").is_ok())
+            .is_some_and(|word| word.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
 }
 
 /// Returns `ccd0` of `ccd0`, `/dev/ccd0`, `/dev/rccd0c`.
@@ -227,6 +231,9 @@ impl Reader<'_> {
         flags: u64,
     ) -> Result<Vec<Part>, Fault> {
         let keeps_label = self.keeps_label && flags & (LINUX | NO_OFFSET) == 0;
+        if keeps_label && self.source.flavour.is_none() {
+            self.draft.note(components[0].at, KEPT);
+        }
         let start_sectors = if keeps_label { LABEL_SECTORS } else { 0 };
         let unit = interleave.max(1);
         let mut parts = Vec::new();
@@ -327,13 +334,18 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
 }
 
 /// Returns the components, true if they are a mirror, and the level that has the chunks.
-fn components(expression: &Expression) -> Result<(Vec<&str>, bool, &'static Level), Unsayable> {
-    let Expression::Array { level, members, .. } = expression else {
+fn components(expression: &Expression) -> Result<(Vec<String>, bool, &'static Level), Unsayable> {
+    let Expression::Array {
+        level,
+        layout,
+        members,
+    } = expression
+    else {
         return Err(Unsayable::new("a device without an array"));
     };
     if level.name != "raid1" {
-        if level.name != "raid0" && level.name != "concat" {
-            return Err(Unsayable::new(level.name));
+        if !["raid0", "concat"].contains(&level.name) || layout.is_some() {
+            return Err(Unsayable::array(level, *layout, members.len()));
         }
         return Ok((leaves(members)?, false, level));
     }
@@ -350,7 +362,11 @@ fn components(expression: &Expression) -> Result<(Vec<&str>, bool, &'static Leve
     let mut counts = Vec::new();
     for half in members {
         match half {
-            Expression::Array { level, members, .. } if level.name == "raid0" => {
+            Expression::Array {
+                level,
+                layout: None,
+                members,
+            } if level.name == "raid0" => {
                 devices.extend(leaves(members)?);
                 counts.push(members.len());
             }
@@ -365,10 +381,10 @@ fn components(expression: &Expression) -> Result<(Vec<&str>, bool, &'static Leve
     Ok((devices, true, level))
 }
 
-fn leaves(members: &[Expression]) -> Result<Vec<&str>, Unsayable> {
+fn leaves(members: &[Expression]) -> Result<Vec<String>, Unsayable> {
     let names = members.iter().map(|member| match member {
         Expression::Leaf(name) if name == MISSING => Err(Unsayable::new("a missing component")),
-        Expression::Leaf(name) => plain_word(name),
+        Expression::Leaf(name) => component(name, LABEL_SECTORS),
         Expression::Array { .. } | Expression::Slice { .. } => {
             Err(Unsayable::new("an array as a component"))
         }

@@ -4,7 +4,7 @@
 //! to the whole stripe units of the smallest.
 
 use crate::devices::{Devices, Use};
-use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, plain_word};
+use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component, plain_word};
 use crate::expressions::{MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
 use crate::sizes::{SECTOR_BYTES, check_chunk, number};
@@ -459,9 +459,9 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
             return Err(Unsayable::new("an array as a component"));
         };
         let word = match device.as_str() {
-            MISSING => "absent",
+            MISSING => "absent".to_owned(),
             "absent" => return Err(Unsayable::new("a device of the name 'absent'")),
-            device => plain_word(device)?,
+            device => component(device, LABEL_SECTORS)?,
         };
         writeln!(text, "{word}").expect("a string");
     }

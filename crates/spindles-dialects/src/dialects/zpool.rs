@@ -510,7 +510,8 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
         text: name.into(),
         at: 0,
     };
-    check_name(&named).map_err(|fault| Unsayable::new(fault.message))?;
+    check_name(&named)
+        .map_err(|fault| Unsayable::new(format!("the name '{name}': {}", fault.message)))?;
     words.push(shell_word(name).into());
     match &shape.expression {
         Expression::Array {
@@ -563,16 +564,16 @@ fn write_group(array: &Expression, words: &mut Vec<String>) -> Result<(), Unsaya
         members,
     } = array
     else {
-        return Err(Unsayable::new(format!("zpool has no words for {array}")));
+        return Err(Unsayable::new(format!("{array}")));
     };
     let parity = PARITY.iter().position(|name| *name == level.name);
     let keyword = match (level.name, parity) {
         ("raid1", _) => "mirror".to_owned(),
         (_, Some(parity)) => format!("raidz{}", parity + 1),
-        (name, None) => return Err(Unsayable::new(format!("zpool has no {name}"))),
+        (name, None) => return Err(Unsayable::new(name)),
     };
     if let Some(layout) = layout {
-        return Err(Unsayable::new(format!("zpool has no layout {layout}")));
+        return Err(Unsayable::new(format!("the layout {layout}")));
     }
     words.push(keyword);
     for member in members {
@@ -592,7 +593,7 @@ fn written(device: &str) -> Result<String, Unsayable> {
     };
     let is_keyword = CLASSES.iter().any(|(name, _)| *name == device);
     if is_keyword || kind(&word) != Ok(None) {
-        let what = format!("'{device}' has a meaning of its own in zpool: write its whole path");
+        let what = format!("the device name '{device}', which has another meaning: write its path");
         return Err(Unsayable::new(what));
     }
     crate::commands::written(device)

@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// The sectors before the data of a drive: vinum's label and two copies of its configuration.
-const LABEL_SECTORS: u64 = 265;
+pub(super) const LABEL_SECTORS: u64 = 265;
 
 /// The place of a subdisk on its drive.
 #[derive(Clone, Copy, Debug)]

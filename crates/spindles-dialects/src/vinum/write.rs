@@ -1,6 +1,7 @@
 //! The configuration of a shape, over whole drives.
 
-use crate::dialect::{Shape, Unsayable, plain_word};
+use super::drives::LABEL_SECTORS;
+use crate::dialect::{Shape, Unsayable, component, plain_word};
 use crate::expressions::MISSING;
 use alloc::borrow::Cow;
 use alloc::format;
@@ -96,7 +97,7 @@ impl Writer<'_> {
         if device == MISSING {
             return Err(Unsayable::new("a missing subdisk"));
         }
-        let (index, device) = (self.count, plain_word(device)?);
+        let (index, device) = (self.count, component(device, LABEL_SECTORS)?);
         writeln!(self.drives, "drive d{index} device {device}").expect("a string");
         writeln!(self.volume, "    sd length 0 drive d{index}").expect("a string");
         self.count += 1;
@@ -105,7 +106,7 @@ impl Writer<'_> {
 }
 
 fn organization(
-    level: &Level,
+    level: &'static Level,
     layout: Option<Layout>,
     members: usize,
 ) -> Result<&'static str, Unsayable> {

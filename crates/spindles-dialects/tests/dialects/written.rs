@@ -149,7 +149,11 @@ fn unsayable_shapes_are_named() {
         journal: None,
     };
     for (dialect, expression, words) in [
-        ("raidctl", "raid6(a,b,c,d)", "raid6 of 4 members"),
+        (
+            "raidctl",
+            "raid6(a,b,c,d)",
+            "raid6:left-symmetric of 4 members",
+        ),
         ("raidctl", "raid1(a,b,c)", "raid1 of 3 members"),
         ("raidctl", "raid5:left-asymmetric(a,b,c)", "left-asymmetric"),
         (

@@ -64,7 +64,7 @@ impl Engine {
         if self.note_scrub_mark() {
             self.want_update();
         }
-        if clean && self.metadata.is_dirty() && self.metadata.persistence().is_some() {
+        if clean && self.metadata.is_dirty() {
             self.metadata.set_dirty(false);
             self.want_update();
         }

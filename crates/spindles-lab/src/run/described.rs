@@ -205,8 +205,9 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
         let devices = facts.devices.len().max(array.members.into()); // Including missing ones.
         system.members = u32::try_from(devices).expect("few");
         system.chunk_bytes = u64::from(array.chunk_blocks) * u64::from(facts.block_size.bytes());
-        system.survives = crate::systems::arrays::survives(array, &spec.target);
         system.missing = array.missing.count();
+        let survives = crate::systems::arrays::survives(array, &spec.target);
+        system.survives = survives.saturating_sub(system.missing);
     }
     system
 }

@@ -103,8 +103,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let interrupted = interrupt::flag()?;
     check_ends(&arguments)?;
-    let from_devices = devices(&arguments.from, &arguments.scan, ui)?;
-    let to_devices = devices(&arguments.to, &arguments.scan, ui)?;
+    let from_devices = devices(&arguments.from, &arguments, ui)?;
+    let to_devices = devices(&arguments.to, &arguments, ui)?;
     if is_array(&arguments.from) && is_place(&arguments.to) && !arguments.force {
         copy::check_target(&arguments.to, &arrays::names(&from_devices))?;
     }
@@ -438,12 +438,12 @@ fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
 }
 
 /// The devices behind a name.
-fn devices(name: &str, scan: &Scan, ui: &Ui) -> anyhow::Result<Vec<String>> {
-    if let Some(array) = plain::target(name)? {
+fn devices(name: &str, arguments: &Arguments, ui: &Ui) -> anyhow::Result<Vec<String>> {
+    if let Some(array) = arguments.plain.target(name)? {
         let devices = devices_of(&array.expression).into_iter();
         Ok(devices.map(str::to_owned).collect())
     } else if name.starts_with(ARRAY) {
-        scan.devices(&[name.to_owned()], &[], ui)
+        arguments.scan.devices(&[name.to_owned()], &[], ui)
     } else {
         Ok(vec![name.to_owned()])
     }
@@ -466,15 +466,15 @@ fn open(
         ui.note(&line);
         warnings.push(line);
     };
-    if let Some(array) = plain::target(name)? {
+    if let Some(array) = arguments.plain.target(name)? {
         let options = PlainOptions {
             rescue: read_only && arguments.rescue,
             ..arguments.plain.options(&array, open, arguments.force)
         };
-        let array = open_plain(&array.expression, &options)?;
-        let notes = words::plain::notes(&options, &array.report).into_iter();
-        notes.map(str::to_owned).for_each(tell);
-        return Ok(CopyEnd::new(array.target));
+        let opened = open_plain(&array.expression, &options)?;
+        let notes = words::plain::notes(&array, &options, &opened.report).into_iter();
+        notes.for_each(tell);
+        return Ok(CopyEnd::new(opened.target));
     }
     if !name.starts_with(ARRAY) {
         return Ok(CopyEnd::open(name, &open)?);

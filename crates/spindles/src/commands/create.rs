@@ -18,7 +18,7 @@ use spindles_device::OpenOptions;
 use spindles_dialects::Shape;
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
-use spindles_layout::{Expression, chunk_blocks};
+use spindles_layout::{Expression, MISSING, chunk_blocks};
 
 pub(crate) static COMMAND: Command = Command {
     name: "create",
@@ -209,7 +209,18 @@ fn shape_of(file: &str) -> anyhow::Result<Shape> {
             "{file} is neither a file nor words of a dialect: see spindles translate"
         ))
     })?;
-    Ok(configuration.read(None, None)?.only()?.shape)
+    let array = configuration.read(None, None)?.only()?;
+    let expression = array.for_new().clone();
+    if expression.leaves().contains(&MISSING) {
+        return Err(Usage::error(format!(
+            "a member of {file} is missing, and a new array needs all: write {expression} with a \
+             device in its place"
+        )));
+    }
+    Ok(Shape {
+        expression,
+        ..array.shape
+    })
 }
 
 fn options(arguments: &Arguments) -> anyhow::Result<CreateOptions> {

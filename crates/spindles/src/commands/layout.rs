@@ -6,8 +6,9 @@ use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 use spindles_admin::configuration::Configuration;
+use spindles_admin::create::size_of;
 use spindles_block::{BlockSize, SizeBytes};
-use spindles_layout::{Expression, LEVELS, Numbers, Redundancy, Table, chunk_blocks};
+use spindles_layout::{Expression, LEVELS, Numbers, Redundancy, Slice, Table, chunk_blocks};
 
 pub(crate) static COMMAND: Command = Command {
     name: "layout",
@@ -67,6 +68,24 @@ struct Arguments {
 
 const STRIPES_MAX: i64 = 10_000;
 
+/// What the table of members of unequal size does not show.
+const UNEQUAL: &str = "the members differ in size, and the table shows members of one size: it \
+    holds up to the end of the smallest";
+
+/// Returns true if the sizes of two members are known and differ.
+fn differ_in_size(expression: &Expression) -> bool {
+    let bytes_of = |leaf: &str| match Slice::parse(leaf) {
+        Ok(slice) if Slice::is_text(leaf) => slice.length_bytes.or_else(|| {
+            let bytes = size_of(&slice.device).ok()?;
+            bytes.checked_sub(slice.start_bytes)
+        }),
+        _ => size_of(leaf).ok(),
+    };
+    let mut sizes = expression.leaves().into_iter().filter_map(bytes_of);
+    let first = sizes.next();
+    sizes.any(|bytes| Some(bytes) != first)
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum NumbersFrom {
     /// Shows what a member holds in the stripe
@@ -77,11 +96,17 @@ enum NumbersFrom {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut arguments = Arguments::from_arg_matches(matches)?;
+    let mut notes = Vec::new();
     let mut expression = match Configuration::find(&arguments.expression)? {
         Some(configuration) => {
-            let shape = configuration.read(None, None)?.only()?.shape;
-            arguments.chunk = arguments.chunk.or(shape.chunk_bytes.map(SizeBytes));
-            shape.expression
+            let described = configuration.read(None, None)?;
+            let array = described.only()?;
+            notes = described.notes();
+            if differ_in_size(&array.expression) {
+                notes.push(UNEQUAL.to_owned());
+            }
+            arguments.chunk = arguments.chunk.or(array.shape.chunk_bytes.map(SizeBytes));
+            array.shape.expression
         }
         None => Expression::parse_counted(&arguments.expression).map_err(Usage::error)?,
     };
@@ -122,7 +147,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         level.survives,
     ));
     ui.line(table.to_string().trim_end());
-    for note in expression.notes() {
+    notes.extend(expression.notes().into_iter().map(str::to_owned));
+    for note in &notes {
         ui.note(note);
     }
     let rows = table
@@ -140,7 +166,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         columns: &table.columns,
         sections: &table.sections,
         rows: rows.map(Iterator::collect).collect(),
-        notes: expression.notes(),
+        notes,
     });
     Ok(())
 }

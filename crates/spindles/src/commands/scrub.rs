@@ -154,9 +154,16 @@ fn look_at(
         engine: arguments.rate.options(),
         ..arguments.plain.options(array, open, arguments.force)
     };
-    carry_out(true, ui, |add, on_progress| {
+    for note in &array.notes {
+        ui.note(note);
+    }
+    let outcome = carry_out(true, ui, |add, on_progress| {
         scrub_plain(&array.expression, &options, add, on_progress)
-    })
+    })?;
+    if let Some(unproved) = words::plain::unproved(&array.expression) {
+        ui.note(unproved);
+    }
+    Ok(outcome)
 }
 
 /// Runs a scrub, which gets the sinks of its findings and of its progress. Prints the result.

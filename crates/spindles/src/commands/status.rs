@@ -121,6 +121,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let options = arguments
             .plain
             .options(&array, OpenOptions::default(), false);
+        for note in &array.notes {
+            ui.note(note);
+        }
         let shown = plain::survey(&array.expression, &options);
         let shown = shown.map(|survey| present(&survey, &Given::default(), false, ui));
         operations::finish(operations::report(shown.map_err(Into::into)), ui)?;

@@ -5,6 +5,7 @@ use crate::arrays::{self, Scan};
 use crate::documents::tools::Stopped;
 use crate::operation::Stop;
 use crate::operations::{self, Outcome, Perform};
+use crate::plain;
 use crate::served::{InServer, by_root};
 use crate::serving::Serving;
 use crate::several::do_each;
@@ -57,7 +58,11 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    if let Some(fresh) = arguments.devices.iter().find(|device| is_fresh(device)) {
+    if let Some(fresh) = arguments
+        .devices
+        .iter()
+        .find(|device| vanishes_or_is_plain(device))
+    {
         return Err(end_of_server(fresh, &servers_given(fresh)));
     }
     let several = arrays::several(&arguments.devices)?;
@@ -75,9 +80,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     operations::run(Stop { force }, &found, ui).map(drop)
 }
 
-/// Returns true for memory, or an array on it.
-fn is_fresh(target: &str) -> bool {
-    arrays::expression(target).is_ok_and(|it| vanishes(&it))
+/// Returns true for a plain array, for memory, or for an array on it.
+fn vanishes_or_is_plain(target: &str) -> bool {
+    plain::is_plain(target) || arrays::expression(target).is_ok_and(|array| vanishes(&array))
 }
 
 /// Explains how to end a server of something other than an array that commands find.

@@ -9,7 +9,7 @@ use spindles_admin::configuration::{Configuration, dialect_named, names};
 use spindles_admin::scan::shell_word;
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_dialects::{DIALECTS, Dialect, Note, Shape, Translated, Write};
-use spindles_layout::Expression;
+use spindles_layout::{Expression, MISSING};
 
 pub(crate) static COMMAND: Command = Command {
     name: "translate",
@@ -43,9 +43,13 @@ pub(crate) static COMMAND: Command = Command {
     run,
 };
 
+/// Stands for a device that the user has to name.
+const PLACEHOLDER: &str = "DEV";
+
 #[derive(Args)]
 struct Arguments {
-    /// A file, FILE#ARRAY for one of its arrays, a quoted line, or an expression
+    /// A file, FILE#ARRAY for one of its arrays, - for standard input, a quoted line, or an
+    /// expression
     #[arg(value_name = "WHAT")]
     what: String,
     /// The dialect of WHAT [default: as the words say]
@@ -65,8 +69,10 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let to = arguments.to.as_deref().map(writer).transpose()?;
-    let Some(configuration) = Configuration::find(&arguments.what)? else {
-        return ours(&arguments, to, ui);
+    let configuration = match Configuration::find(&arguments.what)? {
+        Some(configuration) => configuration,
+        None if arguments.from.is_some() => Configuration::of_text(&arguments.what),
+        None => return ours(&arguments, to, ui),
     };
     if arguments.chunk.is_some() {
         return Err(Usage::error(
@@ -82,7 +88,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         show(array, ui);
     }
     for Note { line, text } in &read.translation.notes {
-        ui.line(format!("note, line {line}: {text}"));
+        let note = format!("note, line {line}: {text}");
+        // Standard output holds words for a file.
+        if to.is_some() {
+            ui.note(note);
+        } else {
+            ui.line(note);
+        }
     }
     let notes = read.translation.notes.iter();
     ui.json(&documents::Translated {
@@ -121,7 +133,7 @@ fn ours(arguments: &Arguments, to: Option<Writer>, ui: &Ui) -> anyhow::Result<()
     };
     let array = documents::TranslatedArray {
         words: Some(written(&shape, to)?),
-        ..of_shape(&shape)
+        ..of_shape(&shape, &shape.expression)
     };
     ui.line(array.words.as_deref().unwrap_or_default().trim_end());
     ui.json(&documents::Translated {
@@ -158,21 +170,28 @@ fn in_our_words(
     let expression = array.in_place.then(|| array.expression.to_string());
     let opens = expression.as_ref().map(|expression| {
         let plain = format!("plain:{expression}");
-        format!("spindles serve {}{chunk} --nbd 10809", shell_word(&plain))
+        let unclean = if array.unclean { " --unclean" } else { "" };
+        let plain = shell_word(&plain);
+        format!("spindles serve {plain}{chunk}{unclean} --nbd 10809")
     });
     Ok(documents::TranslatedArray {
         expression,
         opens,
         words: to.map(|to| written(&array.shape, to)).transpose()?,
-        ..of_shape(&array.shape)
+        ..of_shape(&array.shape, array.for_new())
     })
 }
 
-fn of_shape(shape: &Shape) -> documents::TranslatedArray {
+/// Returns the document of a shape; a new array has the members of `new`.
+fn of_shape(shape: &Shape, new: &Expression) -> documents::TranslatedArray {
+    let members = new.with_leaves(&mut |name| match name {
+        MISSING => PLACEHOLDER.to_owned(),
+        name => name.to_owned(),
+    });
     let mut creates = format!(
         "spindles create {} {}{}",
         shell_word(shape.name.as_deref().unwrap_or("NAME")),
-        shell_word(&shape.expression.to_string()),
+        shell_word(&members.to_string()),
         chunk_option(shape.chunk_bytes)
     );
     let block_size = create::block_size_of(shape.chunk_bytes);

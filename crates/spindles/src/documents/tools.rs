@@ -83,7 +83,7 @@ pub(crate) struct LayoutTable<'a> {
     pub sections: &'a [usize],
     /// The cells of each row.
     pub rows: Vec<Vec<String>>,
-    pub notes: Vec<&'static str>,
+    pub notes: Vec<String>,
 }
 
 /// The arrays of a text.

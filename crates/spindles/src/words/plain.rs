@@ -1,7 +1,8 @@
 //! Notes on plain arrays.
 
 use spindles_admin::assemble::ArrayReport;
-use spindles_admin::plain::PlainOptions;
+use spindles_admin::plain::{PlainOptions, PlainTarget};
+use spindles_layout::{Expression, Redundancy};
 
 /// What is not promised when a plain array is written.
 pub(crate) const WRITABLE: &str = "no superblock describes a plain array: nothing records which \
@@ -21,7 +22,11 @@ pub(crate) const FORCED: &str = "redundancy may not match the data: what is comp
     in place of missing members may be wrong";
 
 /// Returns what a user has to know about an open plain array.
-pub(crate) fn notes(options: &PlainOptions, report: &ArrayReport) -> Vec<&'static str> {
+pub(crate) fn notes(
+    array: &PlainTarget,
+    options: &PlainOptions,
+    report: &ArrayReport,
+) -> Vec<String> {
     let is_written = !options.open.read_only;
     let unclean = match (report.may_be_wrong(), is_written) {
         (true, _) => FORCED,
@@ -30,5 +35,26 @@ pub(crate) fn notes(options: &PlainOptions, report: &ArrayReport) -> Vec<&'stati
     };
     let unclean = options.unclean.then_some(unclean);
     let written = is_written.then_some(WRITABLE);
-    unclean.into_iter().chain(written).collect()
+    let ours = unclean.into_iter().chain(written).map(str::to_owned);
+    array.notes.iter().cloned().chain(ours).collect()
 }
+
+/// Returns what a check without differences leaves unproved of a plain array; `None` if it proves
+/// the shape.
+pub(crate) fn unproved(expression: &Expression) -> Option<&'static str> {
+    let Expression::Array { level, members, .. } = expression else {
+        return None;
+    };
+    match level.redundancy {
+        Redundancy::Parity(1) => Some(ANY_ORDER),
+        Redundancy::None => Some(NO_REDUNDANCY),
+        _ => members.iter().find_map(unproved),
+    }
+}
+
+/// What single parity does not prove.
+const ANY_ORDER: &str = "single parity agrees in any order of the members and with any chunk: the     check proves that these are the members, and not their order, the layout and the chunk";
+
+/// What arrays without redundancy do not prove of their members.
+const NO_REDUNDANCY: &str = "the members of raid0 and concat hold nothing to compare with each \
+    other: the check does not prove their order and the chunk";

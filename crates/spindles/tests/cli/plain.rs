@@ -429,6 +429,47 @@ fn redundancy_that_may_not_match_gives_out_no_data() {
     assert!(world.read("back").iter().all(|byte| *byte == 0));
 }
 
+/// Writing an unclean array makes redundancy match while it is open, and then it closes in order.
+#[test]
+fn an_unclean_array_that_was_written_is_closed_in_order() {
+    let members = "a b c d";
+    for array in [
+        "raid1(a,b)",
+        "raid5(a,b,c)",
+        "raid6(a,b,c,d)",
+        "raid10(a,b,c,d)",
+        "raid0(a,b)",
+    ] {
+        let world = World::new(members, MIB);
+        world.put("data", data(MIB));
+        world.does(&format!("copy data plain:{array} --writable --unclean"));
+        world.does(&format!("copy plain:{array} back"));
+        assert!(world.read("back")[..1 << 20] == data(MIB), "{array}");
+        if array != "raid0(a,b)" {
+            world.does(&format!("scrub plain:{array}"));
+        }
+        let server = world.served(&format!(
+            "plain:{array} --writable --unclean --nbd unix:socket"
+        ));
+        server.stop();
+    }
+}
+
+#[test]
+fn members_of_lasting_arrays_are_not_written_as_a_plain_array() {
+    let world = World::new("a b c d", 16 * MIB);
+    world.put("data", data(MIB));
+    world.does("create pool raid1(a,b)");
+    let before = world.contents();
+    for array in ["raid1(a,b)", "raid1(slice(a,64s),c)", "raid0(c,d,a)"] {
+        world
+            .run(&format!("copy data plain:{array} --writable"))
+            .fails(1, "a holds a member of the Spindles array");
+        assert!(world.contents() == before, "{array}");
+    }
+    world.does("copy data plain:raid1(a,b) --writable --force");
+}
+
 #[test]
 fn an_unreadable_block_of_an_unclean_array_is_an_error() {
     let world = World::new("a b c", MIB);
@@ -455,7 +496,8 @@ fn scrub_compares_and_changes_nothing() {
     world.does("copy data plain:raid5(a,b,c) --chunk 16K --writable");
     world
         .does("scrub plain:raid5(a,b,c) --chunk 16K")
-        .prints("array 'raid5(a,b,c)': nothing is wrong");
+        .prints("array 'raid5(a,b,c)': nothing is wrong")
+        .says("single parity agrees in any order of the members");
     world.write("b", 8192, &[0xEE; 4096]);
     let before = world.contents();
     for (line, texts) in [

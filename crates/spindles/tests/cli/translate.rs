@@ -1,6 +1,8 @@
 //! Configurations of other systems, from the command line.
 
 use crate::world::{MIB, World, pattern};
+use std::io::Write as _;
+use std::process::Stdio;
 
 const RAIDCTL: &str = "START array\n4 1\nSTART disks\na.img\nb.img\nc.img\nd.img\n\
     START spare\ne.img\nSTART layout\n32 1 1 5\nSTART queue\nfifo 100\n";
@@ -65,10 +67,118 @@ fn a_new_array_has_the_shape_of_a_configuration() {
     // A chunk of 9 KiB takes blocks of 512 bytes.
     let world = World::new("a.img b.img", 16 * MIB);
     world.put("vinum.conf", VINUM);
+    // Two volumes share the drives: each takes its parts only.
+    world
+        .run("create pool --from vinum.conf#v1")
+        .says("slice(a.img,265s,180s) is too small");
+    world.put(
+        "vinum.conf",
+        VINUM.split("volume v2").next().expect("a part"),
+    );
     world.does("create pool --from vinum.conf#v1");
     let status = world.json("status pool");
     assert_eq!(status["chunk_bytes"], 9 << 10);
     assert_eq!(status["block_bytes"], 512);
+}
+
+#[test]
+fn words_for_a_file_come_alone_and_from_a_pipe() {
+    let world = World::new("", 0);
+    world.put("raid.conf", RAIDCTL);
+    // Notes go to standard error: the output can be the file of the other system.
+    let written = world.does("translate raid.conf --to raidctl");
+    written.says("START queue has no effect here");
+    let text = world.does("translate raid.conf --to raidctl").out;
+    assert!(!text.contains("note"), "{text}");
+
+    let mut command = crate::program_in(world.folder());
+    command.args(["translate", "-", "--to", "mdadm"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(RAIDCTL.as_bytes()).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let words = String::from_utf8(output.stdout).expect("text");
+    assert!(words.starts_with("mdadm --create "), "{words}");
+
+    // A dialect that the user names reads what it would not recognise.
+    let mut command = crate::program_in(world.folder());
+    command.args(["translate", "--from", "ccd", "ccd0 x none a b"]);
+    let error = command.output().expect("it runs").stderr;
+    let error = String::from_utf8(error).expect("text");
+    assert!(error.contains("line 1, column 6: "), "{error}");
+}
+
+/// Parity of an array that md had open may not match the data.
+#[test]
+fn an_array_that_was_open_is_unclean() {
+    let member = |role: u32| {
+        format!(
+            "d{role}:\n Magic : a92b4efc\n Version : 1.2\n Array UUID : 1\n Name : host:x\n \
+             Raid Level : raid5\n Raid Devices : 3\n Avail Dev Size : 3072 sectors\n \
+             Data Offset : 2048 sectors\n State : active\n Events : 7\n Layout : left-symmetric\n \
+             Chunk Size : 16K\n Device Role : Active device {role}\n Array State : AAA\n"
+        )
+    };
+    let world = World::new("d0 d1 d2", 4 * MIB);
+    world.put("all", [0, 1, 2].map(member).concat());
+    world
+        .does("translate all")
+        .prints(["'raid5(", "--chunk 16K --unclean --nbd"]);
+    world
+        .does("copy plain:all back")
+        .says("nothing is computed from parity");
+    world.remove("back");
+    world.put("two", [0, 2].map(member).concat());
+    world.run("copy plain:two back").refused().says("--force");
+}
+
+#[test]
+fn a_new_array_lacks_no_member() {
+    let world = World::new("a.img b.img", 16 * MIB);
+    let text = "mdadm --create x -l5 -n3 a.img missing b.img";
+    world.put("md.conf", text);
+    world
+        .does("translate md.conf")
+        .prints("spindles create x 'raid5(a.img,DEV,b.img)'");
+    let before = world.contents();
+    world.refuses(
+        "create pool --from md.conf",
+        2,
+        &["a member of md.conf is missing"],
+    );
+    world.refuses(
+        "create pool raid1(a.img,/dev/not-there)",
+        1,
+        &["check the name; lsblk lists the disks"],
+    );
+    assert_eq!(world.contents(), before);
+}
+
+#[test]
+fn netbsd_keeps_no_sectors_before_the_data() {
+    let world = World::new("a.img b.img", MIB);
+    world.put("ccd.conf", "ccd0 16 none a.img b.img\n");
+    let data = pattern(1 << 20, 7);
+    world.put("data", &data);
+    world
+        .does("copy data plain:ccd.conf --writable --flavour netbsd")
+        .says_no("16 sectors");
+    assert_eq!(world.read("a.img")[..8 << 10], data[..8 << 10]);
+    // Without the option, the line of another system is read as FreeBSD's.
+    world
+        .does("copy plain:ccd.conf other --bytes 8K")
+        .says("ccd.conf, line 1: FreeBSD keeps 16 sectors");
+    assert_ne!(world.read("other")[..], data[..8 << 10]);
+    world.refuses(
+        "copy plain:ccd.conf back --flavour plan9",
+        2,
+        &["ccd is freebsd or netbsd"],
+    );
 }
 
 #[test]
@@ -115,7 +225,7 @@ fn wrong_configurations_are_refused_with_their_place_and_change_nothing() {
             "vinum.conf describes no array 'v3': it has v1, v2",
         ),
         ("binary", "no dialect recognises binary"),
-        ("long.conf", "long.conf has 17825792 bytes"),
+        ("long.conf", "long.conf has more than 16777216 bytes"),
         (
             "absent.conf",
             "absent.conf is neither a file nor words of a dialect",

@@ -122,6 +122,10 @@ fn slices_that_can_be_no_members_are_refused() {
         ("slice(a,16384s),b", "does not fit"),
         ("slice(a,8192s,8193s),b", "does not fit"),
         ("slice(a,0s,0s),b", "length 0"),
+        (
+            "slice(a,0s,8192s),b",
+            "where a superblock counts for all of a",
+        ),
         ("slice(a,0s,100000000000000000000s),b", "too large"),
         ("slice(a,100),b", "not a whole number of sectors"),
         ("slice(slice(a,0s),64s),b", "a slice of a slice"),
@@ -136,6 +140,22 @@ fn slices_that_can_be_no_members_are_refused() {
             .says(text);
         assert!(world.contents() == before, "{members}");
     }
+    // What lies on all of a device is lost with a slice of it.
+    world.put("c", vec![0; 40 * MIB]);
+    world.put("d", vec![0; 8 * MIB]);
+    world.ok("create live raid0(c)");
+    let before = world.contents();
+    for line in [
+        "create pool raid1(slice(c,50000s),d)",
+        "spare add slice(c,50000s) --shared",
+        "copy d slice(c,50000s)",
+    ] {
+        let run = world.run(line).refused();
+        run.says("a member of the Spindles array 'live");
+        assert!(world.contents() == before, "{line}");
+    }
+    world.remove("c");
+    world.remove("d");
     // A file of such a name.
     world.copy("a", "slice(b,64s)");
     world.ok("create pool raid1(\"./slice(b,64s)\",b)");

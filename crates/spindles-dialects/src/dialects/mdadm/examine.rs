@@ -206,12 +206,14 @@ fn array(
     }
     if level == "concat" {
         round(&mut parts, chunk_bytes / SECTOR_BYTES);
-        for (part, section) in parts.iter().zip(sections) {
-            check_part(part, &section.device, source)?;
+        for member in members.iter().map(|member| &member.section.device) {
+            if let Some(part) = parts.iter().find(|part| part.device == **member) {
+                check_part(part, member, source)?;
+            }
         }
     }
     let layout = array_layout(section, level, &parts, chunk_bytes)?;
-    note_state(section, draft);
+    let is_unclean = note_state(section, draft);
     let tree = Tree::of(level, layout, parts);
     let chunk_bytes = has_chunks(level).then_some(chunk_bytes);
     let shape = Shape {
@@ -222,7 +224,11 @@ fn array(
         journal,
         ..Shape::new(&tree, chunk_bytes, level_word.at)?
     };
-    draft.add(shape, &tree, level_word.at)
+    draft.add(shape, &tree, level_word.at)?;
+    if let Some(array) = draft.arrays.last_mut() {
+        array.unclean = is_unclean;
+    }
+    Ok(())
 }
 
 /// A reshape is two arrays at once, one before and one after its position.
@@ -308,11 +314,12 @@ fn round(parts: &mut [Part], chunk_sectors: u64) {
     }
 }
 
-fn note_state(section: &Section<'_>, draft: &mut Draft) {
-    if let Some(state) = section
-        .line(&["State"])
-        .filter(|state| &***state != "clean")
-    {
+/// Notes what an open array would have to know. Returns true if its redundancy may not match its
+/// data.
+fn note_state(section: &Section<'_>, draft: &mut Draft) -> bool {
+    let state = section.line(&["State"]);
+    let unclean = state.filter(|state| !state.starts_with("clean"));
+    if let Some(state) = unclean {
         let text = format!(
             "the array is '{}': its redundancy may not match its data",
             &**state
@@ -332,6 +339,7 @@ fn note_state(section: &Section<'_>, draft: &mut Draft) {
             draft.note(word.at, format!("{name}: {text}"));
         }
     }
+    unclean.is_some()
 }
 
 /// The members in their order, the spares and the journal.

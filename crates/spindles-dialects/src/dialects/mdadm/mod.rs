@@ -53,17 +53,18 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
     let md_level = match level.name {
         "concat" => "linear",
         "raid0" | "raid1" | "raid4" | "raid5" | "raid6" | "raid10" => level.name,
-        name => return Err(Unsayable::new(format!("md has no {name}"))),
+        name => return Err(Unsayable::new(name)),
     };
     let path = written_path(shape.name.as_deref())?;
     let mut words = Vec::from(["mdadm".to_owned(), "--create".to_owned(), written(&path)?]);
     words.push(format!("--level={md_level}"));
-    if let Some(layout) = layout {
-        words.push(format!(
-            "--layout={}",
-            written_layout(level.name, &layout.to_string())?
-        ));
-    }
+    let layout = match (layout, level.name) {
+        (Some(layout), _) => Some(written_layout(level.name, &layout.to_string())?),
+        // Members of unequal size have another map with md's default, `original`.
+        (None, "raid0") => Some("alternate".to_owned()),
+        (None, _) => None,
+    };
+    words.extend(layout.map(|layout| format!("--layout={layout}")));
     if has_chunks(level.name) {
         let bytes = shape.chunk_bytes.unwrap_or(level.chunk_bytes.into());
         let is_said = !bytes.is_multiple_of(4 << 10) || bytes == 0;

@@ -226,7 +226,7 @@ pub(super) fn array_name(path: &str) -> &str {
 
 /// Returns md's word for one of our layouts.
 pub(super) fn written_layout(level: &str, layout: &str) -> Result<String, Unsayable> {
-    let unsayable = || Unsayable::new(format!("md has no {level} with the layout {layout}"));
+    let unsayable = || Unsayable::new(format!("{level} with the layout {layout}"));
     match level {
         "raid5" | "raid6" => {
             let name = PARITY_LAYOUTS.iter().map(|(name, ..)| *name);

@@ -86,7 +86,7 @@ pub(crate) static PLAIN: Kind = Kind {
 
 /// Parses the text of a plain array.
 pub(crate) fn parse_plain(text: &str) -> Result<PlainTarget, String> {
-    let parsed = plain::parse(text).expect("it has the prefix");
+    let parsed = plain::parse(text, None).expect("it has the prefix");
     parsed.map_err(|error| error.to_string())
 }
 

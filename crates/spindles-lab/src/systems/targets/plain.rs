@@ -26,6 +26,7 @@ pub(super) static OPENER: Opener = Opener {
                 open: site.open_as_is(),
                 engine: site.engine,
                 chunk_bytes: site.chunk_bytes.or(target.chunk_bytes),
+                unclean: target.unclean,
                 ..PlainOptions::default()
             },
         }))

@@ -162,10 +162,7 @@ fn open_plain(
             ", read only"
         },
         description: description_of(array.report.level.name, array.report.members.len()),
-        warnings: words::plain::notes(&options, &array.report)
-            .into_iter()
-            .map(str::to_owned)
-            .collect(),
+        warnings: words::plain::notes(plain, &options, &array.report),
         array: None,
         not_closed: None,
     };

@@ -5,7 +5,6 @@ use crate::arrays;
 use crate::commands::create;
 use crate::failure::Usage;
 use crate::output::begin_log;
-use crate::plain;
 use crate::ui::Ui;
 use spindles_admin::create::vanishes;
 use spindles_admin::plain::PlainTarget;
@@ -50,7 +49,7 @@ fn kind(target: &str, arguments: &Arguments) -> anyhow::Result<Kind> {
     if target.starts_with("array:") {
         return Ok(Kind::Array);
     }
-    if let Some(array) = plain::target(target)? {
+    if let Some(array) = arguments.plain.target(target)? {
         return Ok(Kind::Plain(array));
     }
     match arrays::expression(target)? {
