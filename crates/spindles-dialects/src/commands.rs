@@ -3,7 +3,7 @@
 use crate::devices::{Devices, Use, device_name};
 use crate::dialect::Unsayable;
 use crate::fault::Fault;
-use crate::text::{Grammar, Statement, Word, statements};
+use crate::text::{Grammar, Quotes, Statement, Word, statements};
 use alloc::borrow::{Cow, ToOwned};
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 const GRAMMAR: Grammar = Grammar {
     continuation: true,
-    quotes: true,
+    quotes: Quotes::Commands,
 };
 
 /// Words between commands of one line.
@@ -75,21 +75,13 @@ pub(crate) fn runs_first(text: &str, program: &str) -> bool {
 
 fn split<'text>(statement: Statement<'text>, commands: &mut Vec<Command<'text>>) {
     let mut words = Vec::new();
-    for mut word in statement.words {
-        let is_last = match word.strip_suffix(';') {
-            Some(rest) if !SEPARATORS.contains(&&*word) => {
-                let bytes = rest.len();
-                word = word.until(bytes);
-                true
-            }
-            _ => false,
-        };
-        let is_separator = SEPARATORS.contains(&&*word);
-        if !(is_separator || words.is_empty() && PREFIXES.contains(&&*word)) {
-            words.push(word);
-        }
-        if is_last || is_separator {
+    for word in statement.words {
+        // A word in quotes separates nothing.
+        let is_verbatim = matches!(word.text, Cow::Borrowed(_));
+        if is_verbatim && SEPARATORS.contains(&&*word) {
             end(&mut words, commands);
+        } else if !(words.is_empty() && PREFIXES.contains(&&*word)) {
+            words.push(word);
         }
     }
     end(&mut words, commands);

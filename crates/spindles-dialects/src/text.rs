@@ -15,11 +15,20 @@ const WORDS_MAX: usize = 4096;
 pub(crate) struct Grammar {
     /// True if a backslash at the end of a line joins the next line.
     pub(crate) continuation: bool,
-    /// True if quotes and backslashes work as in a shell.
-    pub(crate) quotes: bool,
+    pub(crate) quotes: Quotes,
 }
 
-/// A word and its place.
+/// The characters of a word that do not stand for themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quotes {
+    None,
+    /// Quotes and backslashes work as in a shell.
+    Shell,
+    /// As in a shell, and a semicolon outside quotes is a word of its own.
+    Commands,
+}
+
+/// A word and its place. The text is borrowed if it has no quotes and no backslashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word<'text> {
     pub(crate) text: Cow<'text, str>,
@@ -133,7 +142,7 @@ impl<'text> Statements<'text> {
     fn word(&mut self) -> Result<Word<'text>, Fault> {
         let start = self.at;
         let rest = self.rest();
-        if self.grammar.quotes {
+        if self.grammar.quotes != Quotes::None {
             return self.shell_word();
         }
         let mut ends = rest.char_indices();
@@ -142,14 +151,23 @@ impl<'text> Statements<'text> {
         });
         let end = end.map_or(rest.len(), |(at, _)| at);
         self.at += end;
-        Ok(Word {
-            text: Cow::Borrowed(&rest[..end]),
+        Ok(self.word_since(start))
+    }
+
+    /// Returns the text from this offset to here.
+    fn word_since(&self, start: usize) -> Word<'text> {
+        Word {
+            text: Cow::Borrowed(&self.text[start..self.at]),
             at: start,
-        })
+        }
     }
 
     fn shell_word(&mut self) -> Result<Word<'text>, Fault> {
         let start = self.at;
+        if self.grammar.quotes == Quotes::Commands && self.rest().starts_with(';') {
+            self.at += 1;
+            return Ok(self.word_since(start));
+        }
         let mut text = String::new();
         let mut quote: Option<(char, usize)> = None;
         while let Some(c) = self.rest().chars().next() {
@@ -160,6 +178,7 @@ impl<'text> Statements<'text> {
             let next = self.rest()[c.len_utf8()..].chars().next();
             match (quote, c) {
                 (None, ' ' | '\t' | '\r' | '\n' | '\u{b}' | '\u{c}') => break,
+                (None, ';') if self.grammar.quotes == Quotes::Commands => break,
                 (None, '"' | '\'') => quote = Some((c, self.at)),
                 (Some((open, _)), c) if open == c => quote = None,
                 (None | Some(('"', _)), '\\') if next.is_some_and(|next| escapes(quote, next)) => {
@@ -178,9 +197,14 @@ impl<'text> Statements<'text> {
                 format!("the {open} that ends this is missing"),
             ));
         }
-        Ok(Word {
-            text: Cow::Owned(text),
-            at: start,
+        let written = self.word_since(start);
+        Ok(if *written == *text {
+            written
+        } else {
+            Word {
+                text: Cow::Owned(text),
+                at: start,
+            }
         })
     }
 }

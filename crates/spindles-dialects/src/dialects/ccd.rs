@@ -7,7 +7,7 @@ use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component};
 use crate::expressions::{MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
 use crate::sizes::{SECTOR_BYTES, check_chunk, number};
-use crate::text::{Grammar, Statement, Word, statements};
+use crate::text::{Grammar, Quotes, Statement, Word, statements};
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -37,7 +37,7 @@ const KEPT: &str = "FreeBSD keeps 16 sectors at the start of each component, and
 
 const GRAMMAR: Grammar = Grammar {
     continuation: true,
-    quotes: false,
+    quotes: Quotes::None,
 };
 
 const SWAP: u64 = 0x01;

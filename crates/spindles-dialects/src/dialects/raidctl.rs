@@ -8,7 +8,7 @@ use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component, plain_
 use crate::expressions::{MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
 use crate::sizes::{SECTOR_BYTES, check_chunk, number};
-use crate::text::{Grammar, Statement, Word, statements};
+use crate::text::{Grammar, Quotes, Statement, Word, statements};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -34,7 +34,7 @@ const LINES_MAX: usize = 4096;
 
 const GRAMMAR: Grammar = Grammar {
     continuation: false,
-    quotes: false,
+    quotes: Quotes::None,
 };
 
 /// The name of a section of a file, and whether a file must have it.

@@ -6,7 +6,7 @@
 
 use crate::dialect::{Dialect, Draft, Source};
 use crate::fault::Fault;
-use crate::text::{Grammar, statements};
+use crate::text::{Grammar, Quotes, statements};
 use crate::vinum::{Config, arrays, write};
 
 pub(super) static DIALECT: Dialect = Dialect {
@@ -21,7 +21,7 @@ pub(super) static DIALECT: Dialect = Dialect {
 
 const GRAMMAR: Grammar = Grammar {
     continuation: true,
-    quotes: true,
+    quotes: Quotes::Shell,
 };
 
 fn recognises(text: &str) -> bool {

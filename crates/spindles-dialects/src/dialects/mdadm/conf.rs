@@ -6,14 +6,14 @@ use crate::dialect::{Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
 use crate::sizes::number;
-use crate::text::{Grammar, Statement, Word, statements};
+use crate::text::{Grammar, Quotes, Statement, Word, statements};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::vec::Vec;
 
 const GRAMMAR: Grammar = Grammar {
     continuation: false,
-    quotes: true,
+    quotes: Quotes::Shell,
 };
 
 /// Words that begin a line, in lower case; three letters of one suffice.
