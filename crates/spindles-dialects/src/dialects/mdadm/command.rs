@@ -508,7 +508,11 @@ impl<'word> Made<'word> {
             let Tree::Part(part) = member else {
                 continue;
             };
-            match source.sectors_of(&part.device) {
+            let to_the_end = || {
+                let sectors = source.sectors_of(&part.device)?;
+                Some(sectors.saturating_sub(part.start_sectors))
+            };
+            match part.length_sectors.or_else(to_the_end) {
                 Some(sectors) if sectors.is_multiple_of(chunk_sectors) => {}
                 Some(sectors) if sectors < chunk_sectors => {
                     let message = format!("{} has less than a chunk", part.device);

@@ -206,10 +206,10 @@ fn array(
     }
     if level == "concat" {
         round(&mut parts, chunk_bytes / SECTOR_BYTES);
-        for member in members.iter().map(|member| &member.section.device) {
-            if let Some(part) = parts.iter().find(|part| part.device == **member) {
-                check_part(part, member, source)?;
-            }
+        for part in &parts {
+            let mut given = sections.iter();
+            let given = given.find(|section| *section.device == *part.device);
+            check_part(part, &given.unwrap_or(&section).device, source)?;
         }
     }
     let layout = array_layout(section, level, &parts, chunk_bytes)?;
