@@ -59,6 +59,21 @@ impl Devices {
     }
 }
 
+/// Returns the name of an array, part of this word; `None` if it is empty.
+pub(crate) fn array_name(word: &Word<'_>, name: &str) -> Result<Option<String>, Fault> {
+    check_text(word, "array")?;
+    Ok(Some(name.to_owned()).filter(|name| !name.is_empty()))
+}
+
+/// Returns an error if a name has control characters or was no UTF-8.
+fn check_text(word: &Word<'_>, noun: &str) -> Result<(), Fault> {
+    if !word.contains(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
+        return Ok(());
+    }
+    let shown = word.escape_debug();
+    Err(word.fault(format!("'{shown}' is no text: no {noun} has such a name")))
+}
+
 /// Returns the name of a device, or an error if it can't be one.
 pub(crate) fn device_name(word: &Word<'_>) -> Result<String, Fault> {
     if word.is_empty() {
@@ -68,10 +83,7 @@ pub(crate) fn device_name(word: &Word<'_>) -> Result<String, Fault> {
         let message = format!("the name of a device has more than {NAME_BYTES_MAX} bytes");
         return Err(word.fault(message));
     }
-    if word.contains(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
-        let shown = word.escape_debug();
-        return Err(word.fault(format!("'{shown}' is no text: no device has such a name")));
-    }
+    check_text(word, "device")?;
     if word.starts_with(['"', '\'']) {
         return Err(word.fault("a name in quotes can't be said here"));
     }

@@ -147,7 +147,7 @@ impl Draft {
             done = at;
             Note {
                 line,
-                text: text_of_note,
+                text: printable(text_of_note),
             }
         });
         Translation {
@@ -371,7 +371,7 @@ impl Dialect {
             DialectError {
                 line,
                 column,
-                message: fault.message,
+                message: printable(fault.message),
             }
         })
     }
@@ -391,6 +391,21 @@ impl Dialect {
             Some(at) => Err(Fault::new(at, "this is no text: it has a byte 0")),
         }
     }
+}
+
+/// Escapes the control characters of a message, which quotes words of the text.
+fn printable(message: String) -> String {
+    if !message.contains(char::is_control) {
+        return message;
+    }
+    let mut shown = String::new();
+    for c in message.chars() {
+        match c {
+            c if c.is_control() => shown.extend(c.escape_debug()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// Returns line and column of a byte of a text, both from 1. A byte of a quoted word may be

@@ -2,12 +2,11 @@
 //! profile.
 
 use crate::commands::{Choice, Command, Item, Takes, commands, devices, items, runs_first};
-use crate::devices::{Devices, Use};
+use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Dialect, Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
 use crate::text::Word;
-use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -208,11 +207,10 @@ fn file_system(command: &Command<'_>, taken: &mut Devices, draft: &mut Draft) ->
         (copies, _) if copies == count => Tree::of("raid1", "", parts),
         (copies, _) => Tree::of("raid10", format!("near{copies}"), parts),
     };
+    let name = label.map(|label| array_name(&label, &label));
     let has_stripes = !matches!(data.level, "" | "concat");
     let shape = Shape {
-        name: label
-            .map(|label| (*label).to_owned())
-            .filter(|label| !label.is_empty()),
+        name: name.transpose()?.flatten(),
         ..Shape::new(&tree, has_stripes.then_some(STRIPE_BYTES), at)?
     };
     draft.add_shape(shape);

@@ -2,7 +2,7 @@
 //! where the group has room.
 
 use crate::commands::{Choice, Command, Item, Takes, commands, items, runs_first, words};
-use crate::devices::{Devices, Use};
+use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Dialect, Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
@@ -459,9 +459,9 @@ fn volume(
     let tree = tree(kind, stripes, copies, parts);
     let name = volume
         .option(S::Name)
-        .map(|name| name.rsplit('/').next().unwrap_or(name).to_owned());
+        .map(|word| array_name(word, word.rsplit('/').next().unwrap_or(word)));
     let shape = Shape {
-        name,
+        name: name.transpose()?.flatten(),
         ..Shape::new(&tree, chunk_bytes, command.program.at)?
     };
     draft.add_shape(shape);

@@ -2,7 +2,7 @@
 //! itself how it lays data on drives.
 
 use crate::commands::{Command, commands};
-use crate::devices::{Devices, Use};
+use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Dialect, Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
@@ -303,7 +303,8 @@ fn drive(command: &Command<'_>, taken: &mut Devices, draft: &mut Draft) -> Resul
         kind.name
     );
     draft.note(kind_word.at, text);
-    let name = values.name.as_ref().map(|name| (**name).to_owned());
+    let name = values.name.as_ref().map(|word| array_name(word, word));
+    let name = name.transpose()?.flatten();
     let groups = match values.is_each {
         true if kind.name == "0" => parts.into_iter().map(|part| [part].into()).collect(),
         true => return Err(kind_word.fault("each drive on its own is raid0")),

@@ -1,11 +1,11 @@
 //! `mdadm --create` and `mdadm --build`.
 
 use super::words::{
-    CHUNK_BYTES, KIB, SUFFIXES, array_name, check_part, chunk, has_chunks, has_journals,
-    is_redundant, layout, level,
+    CHUNK_BYTES, KIB, SUFFIXES, check_part, chunk, has_chunks, has_journals, is_redundant, layout,
+    level, name_of,
 };
 use crate::commands::{Choice, Command, Item, Takes, commands, items, words};
-use crate::devices::{Devices, Use, device_name};
+use crate::devices::{Devices, Use, array_name, device_name};
 use crate::dialect::{Draft, Shape, Source};
 use crate::expressions::{MISSING, Part, Tree};
 use crate::fault::Fault;
@@ -300,8 +300,9 @@ impl<'word> Made<'word> {
         let tree = Tree::array(level, layout, tree);
         let own = has_chunks(level).then_some(chunk_bytes);
         let spares = spares.iter().map(|word| known.add(word, Use::Spare));
+        let name = self.option(S::Name).unwrap_or(path);
         let shape = Shape {
-            name: Some(array_name(self.option(S::Name).unwrap_or(path)).to_owned()),
+            name: array_name(name, name_of(name))?,
             spares: spares.collect::<Result<_, _>>()?,
             journal: self.journal(level, known)?,
             ..Shape::new(&tree, inner.chunk(own, self.at)?, level_word.at)?

@@ -1,13 +1,12 @@
 //! `mdadm.conf`, and the output of `mdadm --detail --scan` and `mdadm --examine --scan`.
 
-use super::words::{array_name, is_redundant, layout, level};
-use crate::devices::{Devices, Use};
+use super::words::{is_redundant, layout, level, name_of};
+use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
 use crate::sizes::number;
 use crate::text::{Grammar, Quotes, Statement, Word, statements};
-use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -216,8 +215,9 @@ fn array(
         .as_ref()
         .map(|word| layout(level, parts.len(), word));
     let tree = Tree::of(level, layout.transpose()?.unwrap_or_default(), parts);
+    let array = said.name.map(|word| array_name(word, name_of(word)));
     let shape = Shape {
-        name: said.name.map(|word| array_name(word).to_owned()),
+        name: array.transpose()?.flatten(),
         spares: spares.into_iter().map(|part| part.device).collect(),
         ..Shape::new(&tree, None, level_word.at)?
     };

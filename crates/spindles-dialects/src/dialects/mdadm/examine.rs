@@ -1,7 +1,7 @@
 //! The output of `mdadm --examine`: the array where it lies, from the superblocks of its members.
 
-use super::words::{array_name, check_part, chunk, has_chunks, is_redundant, layout, level};
-use crate::devices::{Devices, Use};
+use super::words::{check_part, chunk, has_chunks, is_redundant, layout, level, name_of};
+use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Draft, Shape, Source};
 use crate::expressions::{MISSING, Part, Tree};
 use crate::fault::Fault;
@@ -216,10 +216,10 @@ fn array(
     let is_unclean = note_state(section, draft);
     let tree = Tree::of(level, layout, parts);
     let chunk_bytes = has_chunks(level).then_some(chunk_bytes);
+    let name = section.line(&["Name"]).map(first_word);
+    let name = name.map(|word| array_name(&word, name_of(&word)));
     let shape = Shape {
-        name: section
-            .line(&["Name"])
-            .map(|name| array_name(&first_word(name)).to_owned()),
+        name: name.transpose()?.flatten(),
         spares,
         journal,
         ..Shape::new(&tree, chunk_bytes, level_word.at)?

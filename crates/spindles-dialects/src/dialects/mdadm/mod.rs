@@ -16,7 +16,7 @@ mod conf;
 mod examine;
 mod words;
 
-use words::{KIB, array_name, has_chunks, has_journals, is_redundant, written_layout};
+use words::{KIB, has_chunks, has_journals, is_redundant, name_of, written_layout};
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "mdadm",
@@ -98,7 +98,7 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
 fn written_path(name: Option<&str>) -> Result<String, Unsayable> {
     match name {
         None => Ok("/dev/md0".to_owned()),
-        Some(name) if array_name(name) != name || name.is_empty() => {
+        Some(name) if name_of(name) != name || name.is_empty() => {
             Err(Unsayable::new(format!("the name '{name}'")))
         }
         Some(name) if name.strip_prefix("md").is_some_and(is_number) => Ok(format!("/dev/{name}")),

@@ -219,7 +219,7 @@ pub(super) fn is_redundant(level: &str) -> bool {
 }
 
 /// Returns the name of an array from its path: `/dev/md/home` and `host:home` are `home`.
-pub(super) fn array_name(path: &str) -> &str {
+pub(super) fn name_of(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.rsplit(':').next().unwrap_or(name)
 }
