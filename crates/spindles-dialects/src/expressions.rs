@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use spindles_block::MEMBERS_MAX;
@@ -114,18 +115,19 @@ impl Tree {
 
     /// The expression of the array where it lies.
     pub(crate) fn in_place(&self, at: usize) -> Result<Expression, Fault> {
-        self.expression(at, &Part::leaf)
+        self.expression(at, 0, &Part::leaf)
     }
 
     /// The expression of a new array of this shape on whole devices.
     pub(crate) fn shape(&self, at: usize) -> Result<Expression, Fault> {
-        self.expression(at, &|part| Expression::Leaf(part.device.clone()))
+        self.expression(at, 0, &|part| Expression::Leaf(part.device.clone()))
     }
 
     /// Returns an error at `at` if our levels don't allow the array.
     fn expression(
         &self,
         at: usize,
+        depth: usize,
         leaf: &dyn Fn(&Part) -> Expression,
     ) -> Result<Expression, Fault> {
         let (level, layout, members) = match self {
@@ -136,6 +138,12 @@ impl Tree {
                 members,
             } => (level, layout, members),
         };
+        if depth == Expression::DEPTH_MAX {
+            return Err(Fault::new(
+                at,
+                format!("this nests more than {depth} arrays"),
+            ));
+        }
         let wrong = |error: GeometryError| Fault::new(at, error.to_string());
         let level = Level::named(level).map_err(wrong)?;
         let count = u8::try_from(members.len()).unwrap_or(u8::MAX);
@@ -152,7 +160,7 @@ impl Tree {
             "" => None,
             name => Some(level.layout(name).map_err(wrong)?),
         };
-        let members = members.iter().map(|member| member.expression(at, leaf));
+        let members = (members.iter()).map(|member| member.expression(at, depth + 1, leaf));
         Ok(Expression::Array {
             level,
             layout,

@@ -90,8 +90,6 @@ const SLICE: &str = "slice";
 /// The leaf of a plain array that stands for an absent member.
 pub const MISSING: &str = "missing";
 
-/// The deepest nest of arrays: more makes no sense, and a limit keeps the stack small.
-const DEPTH_MAX: usize = 8;
 /// Characters that a device name may have only within double quotes.
 const SPECIAL: [char; 4] = ['(', ')', ',', '"'];
 
@@ -115,6 +113,9 @@ pub fn parse_devices(text: &str) -> Result<Vec<String>, ExpressionError> {
 }
 
 impl Expression {
+    /// The deepest nest of arrays: more makes no sense, and a limit keeps the stack small.
+    pub const DEPTH_MAX: usize = 8;
+
     /// Parses an expression that names its devices. A name with a parenthesis or a comma goes in
     /// double quotes, and a double quote in it is doubled.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
@@ -243,6 +244,12 @@ impl fmt::Display for Expression {
                 if let Some(layout) = layout {
                     write!(f, ":{}", layout.to_string().replace(' ', ""))?;
                 }
+                // A number alone would be the number of devices.
+                if let [Self::Leaf(name)] = &members[..]
+                    && name.bytes().all(|byte| byte.is_ascii_digit())
+                {
+                    return write!(f, "(\"{name}\")");
+                }
                 for (index, member) in members.iter().enumerate() {
                     write!(f, "{}{member}", if index == 0 { '(' } else { ',' })?;
                 }
@@ -324,7 +331,7 @@ impl fmt::Display for ExpressionError {
                 "goes on after its end: one level goes around all, as raid1(a.img,b.img)",
             ),
             What::QuoteOpen => f.write_str("lacks the quote that ends this name"),
-            What::TooDeep => write!(f, "nests more than {DEPTH_MAX} arrays"),
+            What::TooDeep => write!(f, "nests more than {} arrays", Expression::DEPTH_MAX),
             What::CountWrong => write!(f, "has a count that is not in 1..={MEMBERS_MAX}"),
             What::CountForDevices => f.write_str(
                 "counts devices where it has to name them (a file with such a name is ./NAME)",
@@ -605,7 +612,7 @@ impl<'text> Parser<'text> {
         if word.is_empty() {
             return Err(self.error(start, What::LevelExpected));
         }
-        if depth == DEPTH_MAX {
+        if depth == Expression::DEPTH_MAX {
             return Err(self.error(start, What::TooDeep));
         }
         let (name, layout) = match word.split_once(':') {
@@ -720,6 +727,7 @@ mod tests {
             "concat(\"odd,name(1).img\",mem:64M,mem:64M)",
             "raid1(\"a\"\"quoted\"\".img\",\" b \")",
             "raid0(raid1(raid0(a),b))",
+            "raid1(concat(\"2\"),raid0(3,4))",
             "raid1(slice(a,64s),slice(a,1064s,1000s))",
             "concat(slice(\"odd,name(1).img\",0s),slice(mem:1M,8s,8s),slice(mem:1M,8s,8s))",
             "raid0(slice(raid5:right-symmetric(a,b,c),64s,128s),d,\"./slice(d,64s)\")",
