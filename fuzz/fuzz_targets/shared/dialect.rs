@@ -1,7 +1,8 @@
 //! Any text is read or refused by a dialect. Slices lie within their devices and do not overlap,
-//! errors lie within the text, and a shape that can be written is read back.
+//! errors lie within the text, printed words have no control characters, expressions are parsed as
+//! they were printed, and a shape that can be written is read back.
 
-use spindles_dialects::{Dialect, Source, Translated, decode, named};
+use spindles_dialects::{Dialect, DialectError, Shape, Source, Translation, decode, named};
 use spindles_layout::{Expression, parse_devices};
 
 /// Words that dialects know, each for one byte above 127.
@@ -16,11 +17,14 @@ pub fn check(dialect: &str, words: Words, data: &[u8]) {
     let text = if mode & 1 == 0 {
         decode(data).into_owned()
     } else {
-        let pieces = data.iter().map(|byte| match byte {
-            128.. => words[usize::from(byte - 128) % words.len()].to_owned(),
-            _ => char::from(*byte).to_string(),
-        });
-        pieces.collect()
+        let mut text = String::new();
+        for byte in data {
+            match byte {
+                128.. => text.push_str(words[usize::from(byte - 128) % words.len()]),
+                _ => text.push(char::from(*byte)),
+            }
+        }
+        text
     };
     // Devices of unknown, small and large sizes.
     let is_known = mode & 2 != 0;
@@ -43,32 +47,84 @@ pub fn check(dialect: &str, words: Words, data: &[u8]) {
         bytes_of: &bytes_of,
         flavour,
     };
+    // Every text is valid input, recognised or not.
+    dialect.recognises(&text);
     match dialect.read(&source) {
-        Err(error) => {
-            let line = text
-                .split('\n')
-                .nth(error.line - 1)
-                .expect("a line of the text");
-            assert!(error.column <= line.chars().count() + 1, "{error}");
-            assert!(!error.message.is_empty());
-        }
-        Ok(translation) => {
-            assert!(!translation.arrays.is_empty());
-            let lines = text.split('\n').count();
-            assert!(
-                translation
-                    .notes
-                    .iter()
-                    .all(|note| (1..=lines).contains(&note.line))
-            );
-            let mut slices = Vec::new();
-            for array in &translation.arrays {
-                let on_devices = translation.on_devices(&array.expression);
-                slices.extend(on_devices.leaves().into_iter().filter_map(slice));
-                write_and_read(dialect, array);
-            }
-            check_slices(slices, &bytes_of);
-        }
+        Err(error) => check_error(&text, &error),
+        Ok(translation) => check_translation(dialect, &text, &translation, &bytes_of),
+    }
+}
+
+fn check_error(text: &str, error: &DialectError) {
+    let line = text.split('\n').nth(error.line - 1);
+    let columns = line.expect("a line of the text").chars().count() + 1;
+    assert!((1..=columns).contains(&error.column), "{error}");
+    assert!(!error.message.is_empty());
+    check_printable(&error.message);
+}
+
+fn check_translation(
+    dialect: &Dialect,
+    text: &str,
+    translation: &Translation,
+    bytes_of: &dyn Fn(&str) -> Option<u64>,
+) {
+    assert!(!translation.arrays.is_empty());
+    let lines = text.split('\n').count();
+    let mut line = 1;
+    for note in &translation.notes {
+        assert!((line..=lines).contains(&note.line), "{note:?}");
+        line = note.line;
+        assert!(!note.text.is_empty());
+        check_printable(&note.text);
+    }
+    let mut slices = Vec::new();
+    for array in &translation.arrays {
+        let shape = &array.shape;
+        check_expression(&array.expression);
+        check_expression(&shape.expression);
+        let words = shape.name.iter().chain(&shape.spares).chain(&shape.journal);
+        words.for_each(|word| check_printable(word));
+        assert_ne!(shape.name.as_deref(), Some(""));
+        assert_eq!(
+            array.expression.leaves().len(),
+            shape.expression.leaves().len()
+        );
+        let on_devices = translation.on_devices(&array.expression);
+        check_expression(&on_devices);
+        slices.extend(on_devices.leaves().into_iter().filter_map(slice));
+        write_and_read(dialect, &on_devices_of(translation, shape));
+    }
+    check_slices(slices, bytes_of);
+}
+
+fn check_printable(text: &str) {
+    assert!(!text.contains(char::is_control), "{text:?}");
+}
+
+/// Checks that an expression is parsed as it was printed, if no device has two parts in it.
+fn check_expression(expression: &Expression) {
+    let text = expression.to_string();
+    check_printable(&text);
+    let mut devices = expression.leaves();
+    devices.retain(|device| *device != "missing");
+    devices.sort_unstable();
+    if devices.windows(2).any(|pair| pair[0] == pair[1]) {
+        return;
+    }
+    match Expression::parse(&text) {
+        Ok(parsed) => assert_eq!(parsed, *expression, "{text}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Returns a shape with devices instead of the names that the text gives them.
+fn on_devices_of(translation: &Translation, shape: &Shape) -> Shape {
+    let device = |name: &String| translation.devices.get(name).unwrap_or(name).clone();
+    Shape {
+        expression: translation.on_devices(&shape.expression),
+        spares: shape.spares.iter().map(device).collect(),
+        ..shape.clone()
     }
 }
 
@@ -107,11 +163,13 @@ fn check_slices(
     }
 }
 
-fn write_and_read(dialect: &Dialect, array: &Translated) {
-    assert!(array.expression.leaves().len() == array.shape.expression.leaves().len());
-    let Some(Ok(text)) = dialect.write.map(|write| write(&array.shape)) else {
+/// Checks that a shape is read as it was written. A dialect may give it a name and a chunk size.
+fn write_and_read(dialect: &Dialect, shape: &Shape) {
+    let Some(Ok(text)) = dialect.write.map(|write| write(shape)) else {
         return;
     };
+    assert!(dialect.recognises(&text), "{text}");
+    assert!(text.ends_with('\n') && !text.contains(|c: char| c.is_control() && c != '\n'));
     let source = Source {
         text: &text,
         bytes_of: &|_| None,
@@ -123,6 +181,24 @@ fn write_and_read(dialect: &Dialect, array: &Translated) {
     let [again_array] = again.arrays.as_slice() else {
         panic!("{text}");
     };
-    let shape: Expression = again.on_devices(&again_array.shape.expression);
-    assert_eq!(shape, array.shape.expression, "{text}");
+    let mut read = on_devices_of(&again, &again_array.shape);
+    if shape.chunk_bytes.is_none() || !is_striped(&shape.expression) {
+        read.chunk_bytes = shape.chunk_bytes;
+    }
+    let is_comment = text.starts_with("# ");
+    if shape.name.is_none() || is_comment {
+        read.name.clone_from(&shape.name);
+    }
+    assert_eq!(read, *shape, "{text}");
+}
+
+/// Returns true if an array or one within it deals chunks. The chunk size of a mirror of Vinum only
+/// divides its size.
+fn is_striped(expression: &Expression) -> bool {
+    match expression.uncut() {
+        Expression::Array { level, members, .. } => {
+            !["raid1", "concat"].contains(&level.name) || members.iter().any(is_striped)
+        }
+        _ => false,
+    }
 }
