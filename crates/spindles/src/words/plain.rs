@@ -53,7 +53,8 @@ pub(crate) fn unproved(expression: &Expression) -> Option<&'static str> {
 }
 
 /// What single parity does not prove.
-const ANY_ORDER: &str = "single parity agrees in any order of the members and with any chunk: the     check proves that these are the members, and not their order, the layout and the chunk";
+const ANY_ORDER: &str = "single parity agrees in any order of the members and with any chunk: the \
+    check proves that these are the members, and not their order, the layout and the chunk";
 
 /// What arrays without redundancy do not prove of their members.
 const NO_REDUNDANCY: &str = "the members of raid0 and concat hold nothing to compare with each \
