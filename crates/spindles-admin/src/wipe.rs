@@ -108,13 +108,12 @@ fn look_at(devices: &[&str], with_users: bool) -> Result<Vec<Labelled>, ChangeEr
 pub fn overwritten(device: &str) -> Option<Labelled> {
     let probe = Probe::glance(device)?;
     let holds = |probe: &Probe| probe.holds(&probe.sightings().ok()?);
-    let (probe, holds) = match holds(&probe) {
-        Some(holds) => (probe, holds),
-        None => {
-            let whole = probe.whole()?;
-            let holds = holds(&whole)?;
-            (whole, holds)
-        }
+    let (probe, holds) = if let Some(holds) = holds(&probe) {
+        (probe, holds)
+    } else {
+        let whole = probe.whole()?;
+        let holds = holds(&whole)?;
+        (whole, holds)
     };
     let found = probe.found();
     let all = [found.clone()];

@@ -199,7 +199,7 @@ fn occupied(devices: &[(String, String)]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// What to do about a device that is not there. A file under /dev would be in memory.
+/// Returns the remedy for an absent device. A file under /dev would be in memory.
 fn remedy(device: &str) -> String {
     if device.starts_with("/dev/") {
         "check the name; lsblk lists the disks".to_owned()

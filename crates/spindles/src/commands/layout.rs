@@ -94,22 +94,27 @@ enum NumbersFrom {
     Array,
 }
 
+impl Arguments {
+    /// Returns the array and what to know of it. The chunk becomes that of a configuration.
+    fn array(&mut self) -> anyhow::Result<(Expression, Vec<String>)> {
+        let Some(configuration) = Configuration::find(&self.expression)? else {
+            let expression = Expression::parse_counted(&self.expression);
+            return Ok((expression.map_err(Usage::error)?, Vec::new()));
+        };
+        let described = configuration.read(None, None)?;
+        let array = described.only()?;
+        let mut notes = described.notes();
+        if differ_in_size(&array.expression) {
+            notes.push(UNEQUAL.to_owned());
+        }
+        self.chunk = self.chunk.or(array.shape.chunk_bytes.map(SizeBytes));
+        Ok((array.shape.expression, notes))
+    }
+}
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut arguments = Arguments::from_arg_matches(matches)?;
-    let mut notes = Vec::new();
-    let mut expression = match Configuration::find(&arguments.expression)? {
-        Some(configuration) => {
-            let described = configuration.read(None, None)?;
-            let array = described.only()?;
-            notes = described.notes();
-            if differ_in_size(&array.expression) {
-                notes.push(UNEQUAL.to_owned());
-            }
-            arguments.chunk = arguments.chunk.or(array.shape.chunk_bytes.map(SizeBytes));
-            array.shape.expression
-        }
-        None => Expression::parse_counted(&arguments.expression).map_err(Usage::error)?,
-    };
+    let (mut expression, mut notes) = arguments.array()?;
     if let Some(layout) = &arguments.layout {
         expression = expression.with_layout(layout).map_err(Usage::error)?;
     }

@@ -140,6 +140,9 @@ fn remedy(error: &AnyError) -> Option<String> {
     {
         return Some("--force gives them out, right or wrong".to_owned());
     }
+    if let Some(PlainError::Labelled { .. }) = error.downcast_ref() {
+        return Some("--force does that".to_owned());
+    }
     if let Some(ReadError::Mixed { .. }) = error.downcast_ref() {
         return Some("`spindles lab compare BEFORE AFTER` does that".to_owned());
     }

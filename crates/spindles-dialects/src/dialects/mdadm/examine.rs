@@ -156,6 +156,13 @@ fn sections<'text>(text: &'text str, draft: &mut Draft) -> Result<Vec<Section<'t
     Ok(sections)
 }
 
+/// Returns the active member with the most events, which knows the last state of the array.
+fn newest_of<'all, 'section>(members: &'all [Member<'section>]) -> Option<&'all Member<'section>> {
+    let active = members.iter().rev();
+    let active = active.filter(|member| matches!(member.role, Role::Active(_)));
+    active.max_by_key(|member| member.events)
+}
+
 /// Adds the array of the devices of one UUID.
 fn array(
     sections: &[&Section<'_>],
@@ -165,18 +172,11 @@ fn array(
 ) -> Result<(), Fault> {
     let members = sections.iter().map(|section| Member::read(section, source));
     let members = members.collect::<Result<Vec<_>, _>>()?;
-    // The member with the most events knows the last state of the array.
-    let newest = members
-        .iter()
-        .filter(|member| matches!(member.role, Role::Active(_)));
-    let newest = newest
-        .rev()
-        .max_by_key(|member| member.events)
-        .ok_or_else(|| {
-            let message =
-                "no active member of this array is given: output of its other devices is needed";
-            sections[0].device.fault(message)
-        })?;
+    let newest = newest_of(&members).ok_or_else(|| {
+        let message =
+            "no active member of this array is given: output of its other devices is needed";
+        sections[0].device.fault(message)
+    })?;
     let section = newest.section;
     refuse_reshape(section)?;
     let level_word = section.needed("Raid Level")?;

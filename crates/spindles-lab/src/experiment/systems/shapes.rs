@@ -65,7 +65,8 @@ fn shape_of(what: &str) -> Result<FreshShape, String> {
     }
     let target = match counted(&shape.expression, &mut 0) {
         Expression::Leaf(_) => "single".to_owned(),
-        array => array.to_string(),
+        // A number in quotes would be the name of a device.
+        array => array.to_string().replace('"', ""),
     };
     Ok(FreshShape {
         target,
