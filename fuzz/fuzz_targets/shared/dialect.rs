@@ -163,7 +163,8 @@ fn check_slices(
     }
 }
 
-/// Checks that the dialect reads the text of a shape as the same shape. A dialect may give it a name and a chunk size.
+/// Checks that the dialect reads the text of a shape as the same shape. A dialect may give it a
+/// name and a chunk size.
 fn write_and_read(dialect: &Dialect, shape: &Shape) {
     let Some(Ok(text)) = dialect.write.map(|write| write(shape)) else {
         return;
