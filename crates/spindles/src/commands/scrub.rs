@@ -160,7 +160,7 @@ fn look_at(
     let outcome = carry_out(true, ui, |add, on_progress| {
         scrub_plain(&array.expression, &options, add, on_progress)
     })?;
-    if let Some(unproved) = words::plain::unproved(&array.expression) {
+    for unproved in words::plain::unproved(&array.expression) {
         ui.note(unproved);
     }
     Ok(outcome)

@@ -3,6 +3,7 @@
 use spindles_admin::assemble::ArrayReport;
 use spindles_admin::plain::{PlainOptions, PlainTarget};
 use spindles_layout::{Expression, Redundancy};
+use std::collections::BTreeSet;
 
 /// What is not promised when a plain array is written.
 pub(crate) const WRITABLE: &str = "no superblock describes a plain array: nothing records which \
@@ -39,17 +40,20 @@ pub(crate) fn notes(
     array.notes.iter().cloned().chain(ours).collect()
 }
 
-/// Returns what a check without differences leaves unproved of a plain array; `None` if it proves
-/// the shape.
-pub(crate) fn unproved(expression: &Expression) -> Option<&'static str> {
-    let Expression::Array { level, members, .. } = expression else {
-        return None;
+/// Returns what a check without differences leaves unproved of a plain array and those in it; empty
+/// if it proves the shape.
+pub(crate) fn unproved(expression: &Expression) -> BTreeSet<&'static str> {
+    let Expression::Array { level, members, .. } = expression.uncut() else {
+        return BTreeSet::new();
     };
-    match level.redundancy {
+    let own = match level.redundancy {
         Redundancy::Parity(1) => Some(ANY_ORDER),
         Redundancy::None => Some(NO_REDUNDANCY),
-        _ => members.iter().find_map(unproved),
-    }
+        _ => None,
+    };
+    own.into_iter()
+        .chain(members.iter().flat_map(unproved))
+        .collect()
 }
 
 /// What single parity does not prove.
