@@ -42,6 +42,8 @@ pub(crate) enum Record {
         index: usize,
         held: Option<Vec<Held>>,
     },
+    /// The array has resynced all that crashes left.
+    Settled,
     /// The client is gone; with `power`, so are the caches.
     Crash {
         power: bool,
@@ -79,8 +81,9 @@ pub(crate) struct Ledger {
     asked: Vec<Option<Asked>>,
     /// Blocks whose reads may fail until they are written.
     pub(crate) may_fail: BTreeSet<u64>,
-    /// Blocks with writes that were not durable at the last crash. They may return errors if
-    /// members or the journal are missing.
+    /// Blocks with writes that were not durable at a crash, and that nothing has settled since: no
+    /// read, no write and no resync, only perhaps another crash. They may return errors if members
+    /// or the journal are missing.
     not_durable: BTreeSet<u64>,
     /// The blocks of all writes so far.
     writes: BTreeMap<u64, Range<u64>>,
@@ -158,6 +161,7 @@ impl Ledger {
                 let answer = bytes.as_deref().ok_or("as logged");
                 self.answered(index, answer).map_err(io::Error::other)?;
             }
+            Record::Settled => self.settled(),
             Record::Crash { power } => self.crashed(power),
         }
         Ok(())
@@ -266,6 +270,7 @@ impl Ledger {
             (Token::Read(token), Ok(bytes)) => {
                 let judged = self.history.read_answered(token, bytes);
                 judged.map_err(|violation| format!("a read of {blocks:?}: {violation}"))?;
+                self.not_durable.retain(|block| !blocks.contains(block));
                 true
             }
             (Token::Read(token), Err(_)) => {
@@ -281,6 +286,7 @@ impl Ledger {
                 self.history.write_answered(token, done, fua);
                 if done {
                     self.may_fail.retain(|block| !blocks.contains(block));
+                    self.not_durable.retain(|block| !blocks.contains(block));
                 }
                 // Small writes may need what a torn row lacks.
                 done || !self.may_fail.is_empty()
@@ -346,6 +352,12 @@ impl Ledger {
         all
     }
 
+    /// Records that the array has resynced all that crashes left.
+    pub(crate) fn settled(&mut self) {
+        self.log(|_| Record::Settled);
+        self.not_durable.clear();
+    }
+
     /// Records the death of the process that had the array open, or a loss of power.
     pub(crate) fn crashed(&mut self, power: bool) {
         self.asked.fill_with(|| None);
@@ -353,7 +365,8 @@ impl Ledger {
         // In whole rows, volatile writes may be lost with members, even if only the process
         // crashed.
         let sectors = self.history.in_doubt(true).into_iter();
-        self.not_durable = sectors.map(|sector| sector / per_block).collect();
+        let blocks = sectors.map(|sector| sector / per_block);
+        self.not_durable.extend(blocks);
         if power {
             self.history.power_lost();
         } else {
@@ -432,6 +445,30 @@ mod tests {
         assert!(ledger.may_fail.is_empty());
         ledger.lacks();
         assert_eq!(open().may_fail, BTreeSet::from([1]));
+    }
+
+    /// Blocks that a crash left in doubt may be lost with a member until something settles them. A
+    /// flush does not, and neither does another crash.
+    #[test]
+    fn doubt_ends_when_a_block_is_read_written_or_resynced() {
+        let mut ledger = Ledger::new(7, 512);
+        ledger.opened(4, 1);
+        let write = ledger.asks(Wish::Write { fua: false }, 0..4);
+        let bytes = ledger.payload(write);
+        ledger.done(write);
+        ledger.crashed(false);
+        let flush = ledger.asks(Wish::Flush, 0..0);
+        ledger.done(flush);
+        ledger.found(0, &bytes[..512]).expect("it is legal");
+        let write = ledger.asks(Wish::Write { fua: true }, 1..2);
+        ledger.done(write);
+        ledger.crashed(true);
+        let mut resynced = ledger.clone();
+        ledger.lacks();
+        assert_eq!(ledger.may_fail, BTreeSet::from([2, 3]));
+        resynced.settled();
+        resynced.lacks();
+        assert_eq!(resynced.may_fail, BTreeSet::new());
     }
 
     /// Lost and wrong answers are noticed, permitted ones are not.

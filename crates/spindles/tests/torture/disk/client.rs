@@ -242,6 +242,9 @@ fn use_array(job: &Job) -> Result<u8, Ended> {
     }
     let settles = matches!(job.work, Work::Read { settles: true });
     let settled = !settles || await_resync(client.link.target.as_mut(), &mut |_, _| true);
+    if settles && settled {
+        client.ledger.settled();
+    }
     // The redundancy of a lost block is not repaired.
     if !settled && client.ledger.may_fail.is_empty() {
         return Err(Ended::finding(

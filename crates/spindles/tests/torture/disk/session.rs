@@ -141,6 +141,8 @@ struct Session<'a> {
     folder: TempDir,
     log: PathBuf,
     disks: Vec<Medium>,
+    /// The disks as the last client found them.
+    before: Vec<Medium>,
     lives: u64,
     /// True if the last reader waited until everything that a crash left was resynced.
     settled: bool,
@@ -171,6 +173,7 @@ impl<'a> Session<'a> {
             log: folder.path().join("log"),
             folder,
             disks: shape.disks.iter().map(disk).collect(),
+            before: Vec::new(),
             shape,
             lives: 0,
             settled: false,
@@ -551,6 +554,7 @@ impl<'a> Session<'a> {
         let random = Random::of(self.random.any(), "machine");
         let can_zero = self.random.percent(50);
         let disks = std::mem::take(&mut self.disks);
+        self.before.clone_from(&disks);
         let files: Vec<(String, usize, bool)> = names
             .iter()
             .zip(&disks)
@@ -590,12 +594,15 @@ impl<'a> Session<'a> {
         Ok((status, client.said().trim().to_owned()))
     }
 
-    /// Keeps the disks and the log.
+    /// Keeps the log, and the disks before and after the last client.
     fn keep(&self) -> Option<PathBuf> {
         let folder = self.harness.kept.join(self.seed.to_string());
-        std::fs::create_dir_all(&folder).ok()?;
-        for (disk, (name, _)) in self.disks.iter().zip(&self.shape.disks) {
-            std::fs::write(folder.join(name), disk.read(0, disk.bytes())).ok()?;
+        for (when, disks) in [("before", &self.before), ("after", &self.disks)] {
+            let folder = folder.join(when);
+            std::fs::create_dir_all(&folder).ok()?;
+            for (disk, (name, _)) in disks.iter().zip(&self.shape.disks) {
+                std::fs::write(folder.join(name), disk.read(0, disk.bytes())).ok()?;
+            }
         }
         std::fs::copy(&self.log, folder.join("log")).ok()?;
         Some(folder)
