@@ -363,9 +363,10 @@ fn was_before(device: &str, added: usize) -> Option<(String, MemberIndex)> {
     (!is_new || !array.growth.is_used()).then(|| (device.to_owned(), own.member))
 }
 
-/// Returns the records in the superblock of a device; `None` if unreadable.
+/// Returns the records in the superblock of a device, even if it is in use, as by the server that
+/// has closed the array and keeps the locks. `None` if unreadable.
 fn said_by(device: &str) -> Option<(ArrayRecord, DeviceRecord)> {
-    let found = probe::Probe::open(device).ok()?.found();
+    let found = probe::Probe::peek(device).ok()?.found();
     found.record().ok().cloned()
 }
 

@@ -116,6 +116,11 @@ impl<D> Outcome<D> {
         Self { document, end }
     }
 
+    /// Returns true if the operation succeeded.
+    pub(crate) const fn is_success(&self) -> bool {
+        self.end.is_ok()
+    }
+
     /// Sets how the operation ended.
     pub(crate) fn ending(self, end: anyhow::Result<()>) -> Self {
         Self { end, ..self }

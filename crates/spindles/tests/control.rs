@@ -6,6 +6,7 @@ use crate::world::{Running, World, has, signal, until};
 use serde_json::{Value, json};
 use spindles_array::Target;
 use spindles_engine::Member;
+use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -213,7 +214,8 @@ fn a_growth_of_a_served_array_can_be_aborted() {
     for (new_is_there, is_recorded) in [(false, true), (true, true), (true, false)] {
         let world = World::uneven("a b c d", 24 << 20);
         world.does("create pool raid5(a,b,c) --chunk 16K");
-        begin_growth(&world, is_recorded);
+        let new = world.path("d").display().to_string();
+        begin_growth(&world, &new, is_recorded);
         if !new_is_there {
             world.remove("d");
         }
@@ -235,14 +237,42 @@ fn a_growth_of_a_served_array_can_be_aborted() {
     }
 }
 
-/// Begins a growth by the device `d`, and stops it before anything is moved. `is_recorded` says
-/// whether the other members record that `d` has joined.
-fn begin_growth(world: &World, is_recorded: bool) {
+/// A growth onto a slow device is given up by its server, which still has the device open.
+#[test]
+fn a_growth_onto_a_slow_device_of_a_served_array_can_be_aborted() {
+    let world = World::uneven("a b c d", 24 << 20);
+    let socket = world.path("export").display().to_string();
+    let mut nbdkit = Command::new("nbdkit");
+    nbdkit.args(["--foreground", "--filter=delay", "--unix", &socket, "file"]);
+    nbdkit.arg(world.path("d")).arg("wdelay=150ms");
+    let mut nbdkit = match nbdkit.spawn() {
+        Ok(nbdkit) => nbdkit,
+        Err(error) => return println!("SKIPPED a growth onto a slow device: {error}"),
+    };
+    world.until("nbdkit", |_| UnixStream::connect(&socket).is_ok());
+    world.does("create pool raid5(a,b,c) --chunk 16K");
+    let new = format!("nbd+unix:///?socket={socket}");
+    begin_growth(&world, &new, true);
+    // Without the file of the export.
+    world.serve(&format!(" --scan a --scan b --scan c --scan {new}"));
+    world
+        .does("grow pool --abort")
+        .prints("is what it was before")
+        .prints(&*format!("{new} is a plain device again"));
+    world.does("stop pool");
+    world.does("scrub pool");
+    nbdkit.kill().expect("it runs");
+    nbdkit.wait().expect("it ends");
+}
+
+/// Begins a growth by the device `new`, which keeps its bytes in the file `d`, and stops it before
+/// anything is moved. `is_recorded` says whether the other members record that it has joined.
+fn begin_growth(world: &World, new: &str, is_recorded: bool) {
     let path = |name: &str| world.path(name).to_str().expect("UTF-8").to_owned();
     let devices = ["a", "b", "c"].map(path);
     let devices = devices.each_ref().map(String::as_str);
     let options = spindles_admin::assemble::AssembleOptions::default();
-    let begun = spindles_admin::grow::begin(&devices, &path("d"), &options);
+    let begun = spindles_admin::grow::begin(&devices, new, &options);
     let mut begun = begun.expect("it begins");
     let has_joined = |target: &dyn Target| {
         let status = target.status().expect("an array");
@@ -267,6 +297,13 @@ fn begin_growth(world: &World, is_recorded: bool) {
         for (device, bytes) in devices.iter().zip(before) {
             std::fs::write(device, bytes).expect("room");
         }
+        // The array may have written later records too. Only the first can be on `d` alone.
+        let (mut array, device) = world.newest("d");
+        array.generation = world.newest("a").0.generation + 1;
+        for slot in SLOT_BYTES {
+            world.write("d", slot, &[0; SUPERBLOCK_BYTES]);
+        }
+        world.put_superblock("d", &array, &device);
     }
 }
 

@@ -160,8 +160,10 @@ fn look_at(
     let outcome = carry_out(true, ui, |add, on_progress| {
         scrub_plain(&array.expression, &options, add, on_progress)
     })?;
-    for unproved in words::plain::unproved(&array.expression) {
-        ui.note(unproved);
+    if outcome.is_success() {
+        for unproved in words::plain::unproved(&array.expression) {
+            ui.note(unproved);
+        }
     }
     Ok(outcome)
 }
