@@ -229,7 +229,7 @@ fn check_copy(world: &World, copied: &str, wanted: (&str, &str)) {
     world.remove("out.bin");
 }
 
-/// Configurations of arrays of other systems. `IN` stands for the folder of an array.
+/// Each archive with its configuration, where `IN` stands for the folder.
 const CONFIGURATIONS: &[(&str, &str)] = &[
     (
         "ccd-uneven-3",
