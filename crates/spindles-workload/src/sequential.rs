@@ -1,4 +1,5 @@
-//! Every chunk once, from the first to the last, like dd and Bonnie's block phases.
+//! Every chunk once, from the first to the last, like dd and Bonnie's block phases, or from the
+//! last to the first.
 
 use crate::issue::{BlockWorkload, Issue, Next};
 use crate::plan::Plan;
@@ -11,6 +12,7 @@ use spindles_block::Operation;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Each {
     Read,
+    ReadBackward,
     Write,
     /// Read, change one integer, and write back before the next read.
     Rewrite,
@@ -65,12 +67,16 @@ impl Sequential {
             u32::try_from(index).expect("less than the chunk")
         });
         let number = |index: usize| u32::try_from(index).expect("a small number");
+        let place = match self.each {
+            Each::ReadBackward => self.chunks - 1 - chunk,
+            Each::Read | Each::Write | Each::Rewrite => chunk,
+        };
         Next::Issue(Issue {
             id: number(actor),
             actor: number(actor),
             stream: number(actor / self.actors_per_stream),
             operation,
-            offset_bytes: chunk * u64::from(self.chunk_bytes),
+            offset_bytes: place * u64::from(self.chunk_bytes),
             bytes: self.chunk_bytes,
             touch,
         })
@@ -95,7 +101,7 @@ impl BlockWorkload for Sequential {
                         let chunk = *next;
                         *next += 1;
                         let operation = match self.each {
-                            Each::Read | Each::Rewrite => Operation::Read,
+                            Each::Read | Each::ReadBackward | Each::Rewrite => Operation::Read,
                             Each::Write => Operation::Write { fua: false },
                         };
                         return self.issue(actor, chunk, operation);

@@ -652,12 +652,13 @@ pub(crate) fn has(program: &str, package: &str) -> bool {
 
 /// Bytes that depend on their offset.
 pub(crate) fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
-    let word = |at: u64| {
-        (at + seed)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .to_le_bytes()
-    };
-    (0..).flat_map(word).take(bytes).collect()
+    let mut pattern = vec![0; bytes];
+    // Whole words: this code is not optimized.
+    for (word, at) in pattern.chunks_mut(8).zip(seed..) {
+        let bytes = at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+        word.copy_from_slice(&bytes[..word.len()]);
+    }
+    pattern
 }
 
 /// Returns the page at an HTTP address without its head.

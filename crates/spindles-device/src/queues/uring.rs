@@ -30,6 +30,10 @@ const PIECES: u32 = 4096;
 /// request was answered.
 const PIECE_BYTES: usize = 2 << 20;
 
+/// A wait for transfers returns after this time at the latest. The next call then finds completions
+/// whose wake-up the kernel lost, as was seen once (Linux 6.18, `IORING_SETUP_DEFER_TASKRUN`).
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Marks the user data of a watch, as opposed to a transfer.
 const WATCH: u64 = 1 << 63;
 
@@ -414,6 +418,7 @@ impl Queue for Uring {
         }
         let wait = match (wait, self.push_later()) {
             (Wait::Forever, Some(left)) => Wait::AtMost(left),
+            (Wait::Forever, None) if self.busy() => Wait::AtMost(WAIT_MAX),
             (Wait::AtMost(time), Some(left)) => Wait::AtMost(time.min(left)),
             (wait, _) => wait,
         };

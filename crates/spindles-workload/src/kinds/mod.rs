@@ -1,5 +1,6 @@
 //! All workloads. A workload is one file here and two lines in this one.
 
+mod backward_read;
 mod block_read;
 mod block_write;
 mod dd_parallel;
@@ -23,6 +24,7 @@ pub static KINDS: &[&Kind] = &[
     &dd_parallel::KIND,
     &block_write::KIND,
     &block_read::KIND,
+    &backward_read::KIND,
     &rewrite::KIND,
     &seeks::KIND,
     &random_read::KIND,

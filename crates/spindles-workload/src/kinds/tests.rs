@@ -83,6 +83,7 @@ fn sequences() {
     check("dd-write", four, "w0@0 w0@1 w0@2 w0@3");
     check("block-write", four, "w0@0#0 w0@1#1 w0@2#2 w0@3#3");
     check("block-read", four, "r0@0#0 r0@1#1 r0@2#2 r0@3#3");
+    check("backward-read", four, "r0@3 r0@2 r0@1 r0@0");
     check(
         "rewrite",
         Params::new(3, 1),

@@ -1,7 +1,7 @@
 //! Plain arrays, without metadata of ours: arrays of other systems, and the promises for arrays
 //! that no superblock describes.
 
-use crate::world::{MIB, World};
+use crate::world::{MIB, World, pattern};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -303,8 +303,7 @@ fn arrays_of_other_systems_hold_what_they_held_there() {
 
 /// Returns data in which no two words are equal.
 fn data(bytes: u64) -> Vec<u8> {
-    let words = (0..bytes / 8).map(|word| word.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    words.flat_map(u64::to_le_bytes).collect()
+    pattern(usize::try_from(bytes).expect("64 bits"), 0)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `scrub` on arrays of files: flipped bytes are found at exactly their places, and repaired if the
 //! right contents are known.
 
-use crate::world::{MIB, World};
+use crate::world::{MIB, World, pattern};
 use serde_json::Value;
 use spindles_admin::assemble::AssembleOptions;
 use spindles_engine::Scrub;
@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// An array filled with random bytes, on devices a, b, c, ...
+/// An array of which no two words are equal, on devices a, b, c, ...
 fn filled(expression: &str, devices: &str) -> World {
     let folder = World::outside(devices, 8 * MIB);
     let run = folder.run(&format!(
@@ -32,11 +32,10 @@ fn filled(expression: &str, devices: &str) -> World {
     run.ok();
     let status = folder.run(&format!("status {} --json", list(devices)));
     let bytes = status.ok().json()["bytes"].as_u64().expect("a size");
-    let mut random = Random(bytes | 1);
-    let data: Vec<u8> = (0..bytes / 8)
-        .flat_map(|_| random.below(u64::MAX).to_le_bytes())
-        .collect();
-    folder.put("source", &data);
+    folder.put(
+        "source",
+        pattern(usize::try_from(bytes).expect("64 bits"), bytes),
+    );
     let target = list(devices).replace(' ', ",");
     folder.ok(&format!("copy @source array:{target} --force"));
     folder
