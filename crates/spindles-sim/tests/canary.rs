@@ -68,12 +68,12 @@ ForgetBadBlocks availability 740+50 raid5 checksums power calm
 SkipPagesOfFlush history 270+1000 raid5 checksums power 40-requests calm
 DegradedUnlogged liveness 0+50 raid5 checksums power dropout
 ForgetDoubt dirty_bits 0+50 raid5 checksums power dropout
-ClearBitRace dirty_bits 0+100 raid5 calm
+ClearBitRace dirty_bits 650+100 raid5 calm
 ClearBitUnsettled dirty_bits 0+1500 raid10 8-requests replace rebuild
 FilledUnlogged liveness 450+200 raid5 checksums power dropout rebuild
 TryOnce liveness 0+50 raid6 checksums power rot_met
 SkipFailureRecord order 0+400 raid5 checksums power 3-wide dropout
-UnloggedEarly order 60+100 raid5 2-wide write-through checksums 60-requests 4-deep dropout rebuild
+UnloggedEarly order 200+100 raid5 2-wide write-through checksums 60-requests 4-deep dropout rebuild
 OutUnflushed order 0+20 raid5 2-wide checksums dropout
 OutWhileUnlogged order 0+100 raid5 2-wide checksums dropout
 ReadUnplacedLog history 0+1000 raid5 checksums crash no_space

@@ -297,7 +297,9 @@ fn worst(list: &serde_json::Value) -> i32 {
     let status = arrays.map(|array| match array["state"].as_str() {
         Some("healthy") => 0,
         Some("degraded") => 3,
-        _ => 4,
+        Some(_) => 4,
+        // Its server does not answer.
+        None => 1,
     });
     status.max().unwrap_or(0)
 }
