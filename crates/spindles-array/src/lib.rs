@@ -14,6 +14,7 @@ pub mod lists;
 mod lost;
 pub mod managed;
 mod members;
+mod overlay;
 #[cfg(test)]
 #[path = "../tests/peer_tests.rs"]
 mod peer_tests;

@@ -219,6 +219,7 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
                 .map(|device| Incident::NoSpace {
                     array: array.name().to_owned(),
                     device,
+                    in_memory: carry.members().is_overlay_full(),
                 });
             let of_member = Incident::of_member(array.name(), device, status, block_bytes);
             of_member.into_iter().chain(no_space)
