@@ -105,7 +105,7 @@ fn an_unclean_degraded_inner_array_is_recognized() {
 }
 
 /// An opening for reading only recovers in memory. No byte and no time stamp of a member changes,
-/// with and without a member, and nobody else may write.
+/// with and without a member, and clients may not write.
 #[test]
 fn a_read_only_opening_changes_no_byte_and_no_time() {
     for expression in [

@@ -5,6 +5,7 @@ mod areas;
 mod compute;
 pub mod core;
 mod degraded;
+mod device_io;
 mod driver;
 pub mod errors;
 pub mod export;

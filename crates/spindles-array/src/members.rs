@@ -1,9 +1,9 @@
 //! The devices at the leaves, with their shared buffers and queue.
 
+use crate::device_io::{DeviceIndex, DeviceIo};
 use crate::overlay::Overlay;
 use spindles_block::{
-    BlockIndex, BlockSize, BufferId, BufferSlice, Instant as Moment, MemberError, MemberResult,
-    Operation,
+    BlockSize, BufferId, BufferSlice, Instant as Moment, MemberError, MemberResult, Operation,
 };
 use spindles_device::backends::{self, Inline, Medium, Opened};
 use spindles_device::buffers::Buffers;
@@ -15,16 +15,6 @@ use spindles_device::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use spindles_device::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// A device at a leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DeviceIndex(pub(crate) u16);
-
-impl DeviceIndex {
-    fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
 
 /// How to reach a device.
 #[derive(Debug)]
@@ -63,24 +53,6 @@ struct Device {
     holes: Option<Holes>,
     /// Files held while the device is open, such as the file below a loop device.
     held: Vec<Held>,
-}
-
-/// One operation on a device, in its blocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DeviceIo {
-    pub(crate) operation: Operation,
-    pub(crate) block: BlockIndex,
-    pub(crate) blocks: u32,
-    pub(crate) buffer: BufferSlice,
-}
-
-impl DeviceIo {
-    /// Takes leading blocks off.
-    pub(crate) fn advance(&mut self, blocks: u32) {
-        self.block = self.block.plus(u64::from(blocks));
-        self.buffer = self.buffer.plus(blocks);
-        self.blocks -= blocks;
-    }
 }
 
 /// An operation in flight; its index in `Members::started` is its tag in the queue.
@@ -259,17 +231,11 @@ impl Members {
             self.later.push(DeviceIndex(index));
         }
         self.devices.push(Device {
-            facts: opened.facts,
-            reach,
             start_bytes,
             first_slice,
             held: opened.held,
-            counters: DeviceCounters::default(),
-            in_flight: 0,
-            counted_until: Moment(0),
-            had_no_space: false,
-            is_protected: false,
             holes,
+            ..Device::new(opened.facts, reach)
         });
         let index = DeviceIndex(index);
         if self.options.read_only {
@@ -323,19 +289,7 @@ impl Members {
         inline: Box<dyn Inline>,
     ) -> DeviceIndex {
         let index = u16::try_from(self.devices.len()).expect("few devices");
-        self.devices.push(Device {
-            facts,
-            reach: Reach::Inline(inline),
-            start_bytes: 0,
-            first_slice: None,
-            held: Vec::new(),
-            counters: DeviceCounters::default(),
-            in_flight: 0,
-            counted_until: Moment(0),
-            had_no_space: false,
-            is_protected: false,
-            holes: None,
-        });
+        self.devices.push(Device::new(facts, Reach::Inline(inline)));
         DeviceIndex(index)
     }
 
@@ -450,7 +404,9 @@ impl Members {
 
     /// Keeps all later writes to a device in memory.
     pub(crate) fn protect(&mut self, device: DeviceIndex) {
-        self.devices[device.index()].is_protected = true;
+        let protected = &mut self.devices[device.index()];
+        protected.is_protected = true;
+        protected.holes = None;
         let block_size = self.block_size;
         self.overlay.get_or_insert_with(|| Overlay::new(block_size));
     }
@@ -815,6 +771,22 @@ fn keep(all: &mut Vec<Started>, free: &mut Vec<u32>, started: Started) -> Tag {
 }
 
 impl Device {
+    fn new(facts: DeviceFacts, reach: Reach) -> Self {
+        Self {
+            facts,
+            reach,
+            start_bytes: 0,
+            first_slice: None,
+            counters: DeviceCounters::default(),
+            in_flight: 0,
+            counted_until: Moment(0),
+            had_no_space: false,
+            is_protected: false,
+            holes: None,
+            held: Vec::new(),
+        }
+    }
+
     fn is_open_file(&self) -> bool {
         matches!(self.reach, Reach::File(_))
     }

@@ -1,13 +1,13 @@
 //! Copy-on-write memory over the devices of arrays that are open read-only.
 //!
-//! Such an array recovers as any other, but its writes must not reach a device. They stay here, and
-//! reads see them instead of the blocks below. Flushes have nothing to do. Everything is forgotten
-//! when the target is closed.
+//! Such an array recovers like any other, but its writes must not reach a device. They stay in
+//! memory, and reads return them instead of the blocks below. Flushes return at once. Closing the
+//! target discards everything.
 //!
 //! Memory is bounded. A write beyond the bound finds no space, as on a full device: the engine
 //! keeps the member, and blocks that need the write answer errors.
 
-use crate::members::{DeviceIndex, DeviceIo};
+use crate::device_io::{DeviceIndex, DeviceIo};
 use spindles_block::{BlockSize, MemberError, MemberResult, Operation};
 use spindles_device::buffers::Buffers;
 use spindles_device::transfer::Tag;
@@ -62,7 +62,7 @@ impl Overlay {
         self.blocks.is_empty()
     }
 
-    /// Keeps a write in memory: all of it, or nothing.
+    /// Keeps a write in memory. A write that finds no room changes no block.
     pub(crate) fn write(
         &mut self,
         device: DeviceIndex,

@@ -136,8 +136,8 @@ pub struct Config {
     pub persistence: Option<Persistence>,
     /// True if redundancy is known to agree with data.
     pub clean: bool,
-    /// True to open the array for reading only. The members must take writes, which may end in
-    /// memory: the array recovers as any other. It begins no job and takes no device.
+    /// True to open the array for reading only. It recovers like an array open for writing, so the
+    /// members must accept writes; the driver keeps them in memory. No job begins by itself.
     pub read_only: bool,
     /// True to open the array read-only, just to see whether it can be opened. Reads return
     /// contents in doubt without a proof, so callers must read only contents that carry their own

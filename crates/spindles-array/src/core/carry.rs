@@ -3,7 +3,8 @@
 //! until the engine above is drained.
 
 use crate::compute;
-use crate::members::{DeviceIndex, DeviceIo, Members};
+use crate::device_io::{DeviceIndex, DeviceIo};
+use crate::members::Members;
 use spindles_block::{
     BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
     MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,

@@ -2,8 +2,8 @@
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{in_use, in_use_from_the_top, leaves};
+use crate::device_io::DeviceIndex;
 use crate::incidents::is_out_of_space;
-use crate::members::DeviceIndex;
 use crate::positions::positions;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::{ArraySnapshot, DeviceSnapshot, Incident, Lacks, LostBytes, MemberSnapshot};

@@ -64,8 +64,8 @@ impl Engine {
         self.wants_proof && self.ranges[id].ask == Ask::Read
     }
 
-    /// Leaves rows in doubt, since nothing proves their contents. Blocks of them that fit their
-    /// checksums are answered, whatever the rest of the rows is.
+    /// Leaves rows in doubt, since nothing proves their contents. Requested blocks that fit their
+    /// checksums are answered all the same.
     fn stays_in_doubt(&mut self, id: RangeId) {
         let fits = |row: u32| {
             let evidence = self.evidence(id, row);
