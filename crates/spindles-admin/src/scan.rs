@@ -660,8 +660,9 @@ impl Scan {
             .iter()
             .map(|place| format!("--scan {}", shell_word(place)));
         format!(
-            "members that the array counts on are not in {}: if they lie in another folder, name \
-             that too: `{} --scan FOLDER`, or in {SCAN_VARIABLE}",
+            "members that the array counts on are not in {}: if they lie in another folder, or are \
+             slices, name that too: `{} --scan FOLDER`, `--scan 'slice(DEV,START,LENGTH)'`, or in \
+             {SCAN_VARIABLE}",
             self.described(),
             places.collect::<Vec<_>>().join(" ")
         )

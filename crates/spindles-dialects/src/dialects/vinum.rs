@@ -30,6 +30,7 @@ fn recognises(text: &str) -> bool {
         let word = |index: usize| line.words.get(index).map(|word| &**word);
         match (word(0), word(2)) {
             (Some("drive"), Some("device")) | (Some("volume" | "vol"), _) => Some(true),
+            (Some("plex"), _) if line.words.iter().any(|word| &**word == "org") => Some(true),
             (Some("drive" | "plex" | "sd" | "subdisk"), _) => None,
             _ => Some(false),
         }

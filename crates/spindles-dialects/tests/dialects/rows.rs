@@ -511,5 +511,7 @@ fn rows_are_complete() {
         assert!(!dialect.recognises(""), "{}", dialect.name);
     }
     assert!(recognise("raid5(a,b,c)").is_none());
+    let plex = recognise("plex org striped 64k\n").map(|dialect| dialect.name);
+    assert_eq!(plex, Some("vinum"), "a plex without a volume is vinum's error");
     assert!(named("").is_none());
 }

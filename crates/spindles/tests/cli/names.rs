@@ -54,6 +54,27 @@ fn status_advises_scan_for_members_in_another_folder() {
     }
 }
 
+/// A search finds slices that it is given; without them, the error says how.
+#[test]
+fn slices_are_found_that_the_search_names() {
+    let folder = World::outside("a b c", 16 * MIB);
+    let slices = ["slice(a,64s,7M)", "slice(a,8M,7M)"];
+    let array = format!("raid5({},{},b)", slices[0], slices[1]);
+    folder.here(&format!("create pool {array}")).ok();
+    folder
+        .here("status pool")
+        .ends(4)
+        .warns("or are slices")
+        .warns("`--scan 'slice(DEV,START,LENGTH)'`");
+    let scan = slices.map(|slice| format!("--scan {slice}")).join(" ");
+    folder.here(&format!("status pool --scan . {scan}")).ok();
+    let replaced = format!("replace slice(a,8M,7M) pool --onto c --scan . {scan}");
+    folder.here(&replaced).ok();
+    folder
+        .here(&format!("scrub pool --scan . {scan}"))
+        .prints("nothing is wrong");
+}
+
 #[test]
 fn a_name_selects_all_devices_of_an_array() {
     let folder = folder();
