@@ -512,6 +512,10 @@ fn rows_are_complete() {
     }
     assert!(recognise("raid5(a,b,c)").is_none());
     let plex = recognise("plex org striped 64k\n").map(|dialect| dialect.name);
-    assert_eq!(plex, Some("vinum"), "a plex without a volume is vinum's error");
+    assert_eq!(
+        plex,
+        Some("vinum"),
+        "a plex without a volume is vinum's error"
+    );
     assert!(named("").is_none());
 }
