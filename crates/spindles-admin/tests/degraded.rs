@@ -12,10 +12,11 @@ use spindles_admin::reading::assemble_to_read;
 use spindles_admin::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use spindles_admin::settings::set_degraded_writes;
 use spindles_array::{Target, await_resync, positions};
-use spindles_block::{BlockSize, Operation};
+use spindles_block::{BlockSize, Operation, RequestError};
 use spindles_format::ChecksumKind;
 use spindles_layout::Expression;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 
 impl Devices {
     /// Writes `byte` to the beginning of the array, and closes it or lets it crash.
@@ -83,7 +84,6 @@ fn options() -> CreateOptions {
 /// arrays are still identified, even by a reader.
 #[test]
 fn an_unclean_degraded_inner_array_is_recognized() {
-    // Data that a replay of the log would restore is read too, although nothing is replayed.
     let expressions = ["raid0(raid5(a,b,c),d)", "raid1(raid6(a,b,c,d),e)"];
     for expression in expressions {
         let names = &["a", "b", "c", "d", "e"][..=expression.matches(',').count()];
@@ -101,6 +101,56 @@ fn an_unclean_degraded_inner_array_is_recognized() {
         assert!(before == folder.contents(), "{expression} was written to");
         assert!(is_refused(&folder, &names[1..]), "{expression}");
         assert_eq!(folder.read(&names[1..], &degraded()), Some(0x5a));
+    }
+}
+
+/// An opening for reading only recovers in memory. No byte and no time stamp of a member changes,
+/// with and without a member, and clients may not write.
+#[test]
+fn a_read_only_opening_changes_no_byte_and_no_time() {
+    for expression in [
+        "raid0(a,b)",
+        "raid1(a,b,c)",
+        "raid5(a,b,c)",
+        "raid6(a,b,c,d)",
+        "raid1(raid5(a,b,c),d)",
+    ] {
+        let names = &["a", "b", "c", "d"][..=expression.matches(',').count()];
+        let folder = Devices::new(names, BYTES);
+        folder.create(expression, &options());
+        let writing = AssembleOptions::default();
+        folder.write(names, &writing, 1, true);
+        folder.write(names, &writing, 2, false);
+        let times = || {
+            let paths = folder.paths(names).into_iter();
+            let times = paths.map(|path| {
+                let facts = fs::metadata(path).unwrap();
+                (
+                    facts.modified().unwrap(),
+                    facts.ctime_nsec(),
+                    facts.blocks(),
+                )
+            });
+            times.collect::<Vec<_>>()
+        };
+        let before = (folder.contents(), times());
+        let is_alone = expression == "raid0(a,b)";
+        for left in [names, &names[..names.len() - usize::from(!is_alone)]] {
+            assert_eq!(folder.read(left, &read_only()), Some(2), "{expression}");
+            let mut target = folder.assemble(left, &read_only()).unwrap().target;
+            let buffer = target.allocate(1);
+            let write = Operation::Write { fua: false };
+            let refused = run(target.as_mut(), write, 0, 1, place(buffer));
+            assert_eq!(refused, Err(RequestError::ReadOnly), "{expression}");
+            target.close().unwrap();
+            let after = (folder.contents(), times());
+            assert!(
+                before == after,
+                "{expression} without {}",
+                names.len() - left.len()
+            );
+        }
+        assert_eq!(folder.read(names, &writing), Some(2), "{expression}");
     }
 }
 

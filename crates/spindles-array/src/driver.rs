@@ -103,10 +103,9 @@ impl Driver {
         if self.in_flight >= self.facts.requests_max {
             return Err(Busy);
         }
-        // An engine checks requests itself.
-        if let Node::Device(_) = self.root
-            && let Some(error) = self.refuse(&request)
-        {
+        // An engine checks requests itself, except for writes to an array that is open read-only.
+        let is_checked = self.facts.read_only || matches!(self.root, Node::Device(_));
+        if is_checked && let Some(error) = self.refuse(&request) {
             self.core.carry.refuse(&request, error);
         } else {
             let taken = self.core.submit(self.root, request, exchangeable);

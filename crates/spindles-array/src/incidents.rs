@@ -24,6 +24,8 @@ pub enum Incident {
         array: String,
         /// The device.
         device: String,
+        /// True if the array is open read-only, and the memory for its writes is full.
+        in_memory: bool,
     },
     /// The journal device of an array failed.
     JournalDevice {
@@ -95,8 +97,12 @@ impl Incident {
     fn without_space(&self) -> Option<&str> {
         match self {
             Self::Member { device, status, .. } if is_out_of_space(status) => device.as_deref(),
-            Self::NoSpace { device, .. } => Some(device),
-            Self::Member { .. } | Self::JournalDevice { .. } => None,
+            Self::NoSpace {
+                device,
+                in_memory: false,
+                ..
+            } => Some(device),
+            Self::Member { .. } | Self::NoSpace { .. } | Self::JournalDevice { .. } => None,
         }
     }
 
@@ -187,7 +193,12 @@ impl fmt::Display for Incident {
                 }
                 write!(f, ": {}", parts(status, *block_bytes).join("; "))
             }
-            Self::NoSpace { array, device } => write!(
+            Self::NoSpace {
+                array,
+                device,
+                in_memory: true,
+            } => write!(f, "array '{array}': {device}: {MEMORY_IS_FULL}"),
+            Self::NoSpace { array, device, .. } => write!(
                 f,
                 "array '{array}': {device}: no space is left where it lies: free some, and do it \
                  again"
@@ -217,9 +228,25 @@ fn met_since(now: &MemberStatus, before: &MemberStatus) -> Option<MemberStatus> 
     })
 }
 
+/// What happened in an array that is open read-only, with a remedy.
+const MEMORY_IS_FULL: &str = "the memory is full that takes the place of writes to an array that \
+                              is open read-only: open it for writing";
+
 /// Describes a lack of space among the incidents, with a remedy; `None` if there is none.
 #[must_use]
 pub fn no_space(incidents: &[Incident]) -> Option<String> {
+    let is_in_memory = |incident: &Incident| {
+        matches!(
+            incident,
+            Incident::NoSpace {
+                in_memory: true,
+                ..
+            }
+        )
+    };
+    if incidents.iter().any(is_in_memory) {
+        return Some(MEMORY_IS_FULL.to_owned());
+    }
     let devices: Vec<&str> = incidents
         .iter()
         .filter_map(Incident::without_space)

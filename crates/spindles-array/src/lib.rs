@@ -5,6 +5,7 @@ mod areas;
 mod compute;
 pub mod core;
 mod degraded;
+mod device_io;
 mod driver;
 pub mod errors;
 pub mod export;
@@ -14,6 +15,7 @@ pub mod lists;
 mod lost;
 pub mod managed;
 mod members;
+mod overlay;
 #[cfg(test)]
 #[path = "../tests/peer_tests.rs"]
 mod peer_tests;

@@ -1,8 +1,9 @@
 //! The devices at the leaves, with their shared buffers and queue.
 
+use crate::device_io::{DeviceIndex, DeviceIo};
+use crate::overlay::Overlay;
 use spindles_block::{
-    BlockIndex, BlockSize, BufferId, BufferSlice, Instant as Moment, MemberError, MemberResult,
-    Operation,
+    BlockSize, BufferId, BufferSlice, Instant as Moment, MemberError, MemberResult, Operation,
 };
 use spindles_device::backends::{self, Inline, Medium, Opened};
 use spindles_device::buffers::Buffers;
@@ -14,16 +15,6 @@ use spindles_device::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use spindles_device::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// A device at a leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DeviceIndex(pub(crate) u16);
-
-impl DeviceIndex {
-    fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
 
 /// How to reach a device.
 #[derive(Debug)]
@@ -56,19 +47,12 @@ struct Device {
     in_flight: u32,
     counted_until: Moment,
     had_no_space: bool,
+    /// True if writes stay in memory.
+    is_protected: bool,
     /// `Some` if writing the device takes space.
     holes: Option<Holes>,
     /// Files held while the device is open, such as the file below a loop device.
     held: Vec<Held>,
-}
-
-/// One operation on a device, in its blocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DeviceIo {
-    pub(crate) operation: Operation,
-    pub(crate) block: BlockIndex,
-    pub(crate) blocks: u32,
-    pub(crate) buffer: BufferSlice,
 }
 
 /// An operation in flight; its index in `Members::started` is its tag in the queue.
@@ -153,6 +137,8 @@ pub(crate) struct Members {
     /// Ready watches of the target's owner.
     ready: VecDeque<WatchId>,
     flushes: Flushes,
+    /// The writes to protected devices.
+    overlay: Option<Overlay>,
     /// Set after a file was removed, while the kernel may not have closed it yet.
     lets_go: bool,
     block_size: BlockSize,
@@ -176,6 +162,7 @@ impl Members {
             later: Vec::new(),
             ready: VecDeque::new(),
             flushes: Flushes::default(),
+            overlay: None,
             lets_go: false,
             block_size,
             options: options.clone(),
@@ -244,18 +231,17 @@ impl Members {
             self.later.push(DeviceIndex(index));
         }
         self.devices.push(Device {
-            facts: opened.facts,
-            reach,
             start_bytes,
             first_slice,
             held: opened.held,
-            counters: DeviceCounters::default(),
-            in_flight: 0,
-            counted_until: Moment(0),
-            had_no_space: false,
             holes,
+            ..Device::new(opened.facts, reach)
         });
-        Ok(DeviceIndex(index))
+        let index = DeviceIndex(index);
+        if self.options.read_only {
+            self.protect(index);
+        }
+        Ok(index)
     }
 
     /// Returns the first slice of the file of which `held` holds a slice too.
@@ -303,18 +289,7 @@ impl Members {
         inline: Box<dyn Inline>,
     ) -> DeviceIndex {
         let index = u16::try_from(self.devices.len()).expect("few devices");
-        self.devices.push(Device {
-            facts,
-            reach: Reach::Inline(inline),
-            start_bytes: 0,
-            first_slice: None,
-            held: Vec::new(),
-            counters: DeviceCounters::default(),
-            in_flight: 0,
-            counted_until: Moment(0),
-            had_no_space: false,
-            holes: None,
-        });
+        self.devices.push(Device::new(facts, Reach::Inline(inline)));
         DeviceIndex(index)
     }
 
@@ -427,9 +402,84 @@ impl Members {
         self.facts(device).bytes / u64::from(self.block_size.bytes())
     }
 
+    /// Keeps all later writes to a device in memory.
+    pub(crate) fn protect(&mut self, device: DeviceIndex) {
+        let protected = &mut self.devices[device.index()];
+        protected.is_protected = true;
+        protected.holes = None;
+        let block_size = self.block_size;
+        self.overlay.get_or_insert_with(|| Overlay::new(block_size));
+    }
+
+    /// Returns true once a write to protected devices found no memory left.
+    pub(crate) fn is_overlay_full(&self) -> bool {
+        self.overlay.as_ref().is_some_and(Overlay::is_full)
+    }
+
     /// Starts an operation. Returns the result if the device is synchronous; otherwise `next_done`
     /// returns it later.
+    #[inline]
     pub(crate) fn start(
+        &mut self,
+        tag: Tag,
+        device: DeviceIndex,
+        io: &DeviceIo,
+        now: Moment,
+    ) -> Option<MemberResult> {
+        if self.devices[device.index()].is_protected {
+            return self.start_overlaid(tag, device, io, now);
+        }
+        self.start_below(tag, device, io, now)
+    }
+
+    /// Starts an operation on a protected device.
+    fn start_overlaid(
+        &mut self,
+        tag: Tag,
+        device: DeviceIndex,
+        io: &DeviceIo,
+        now: Moment,
+    ) -> Option<MemberResult> {
+        if self.is_gone(device) {
+            return Some(Err(MemberError::Gone));
+        }
+        let overlay = self.overlay.as_mut().expect("a device is protected");
+        if io.operation != Operation::Read {
+            let result = overlay.write(device, io, &self.buffers);
+            if let Err(error) = result {
+                self.count_error(device, error);
+            }
+            return Some(result);
+        }
+        if overlay.is_empty() {
+            return self.start_below(tag, device, io, now);
+        }
+        let mut rest = *io;
+        loop {
+            let overlay = self.overlay.as_mut().expect("a device is protected");
+            let run = overlay.fill(device, &mut rest, &mut self.buffers);
+            if run == 0 {
+                return Some(Ok(()));
+            }
+            let first = DeviceIo {
+                blocks: run,
+                ..rest
+            };
+            rest.advance(run);
+            match self.start_below(tag, device, &first, now) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    let overlay = self.overlay.as_mut().expect("a device is protected");
+                    overlay.keep_rest(tag, device, rest);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Starts an operation on the device itself.
+    fn start_below(
         &mut self,
         tag: Tag,
         device: DeviceIndex,
@@ -506,6 +556,24 @@ impl Members {
 
     /// Returns the next completed operation.
     pub(crate) fn next_done(&mut self, now: Moment) -> Option<(Tag, MemberResult)> {
+        loop {
+            let (tag, result) = self.next_done_below(now)?;
+            let overlay = self.overlay.as_mut();
+            let Some((device, rest)) = overlay.and_then(|overlay| overlay.take_rest(tag)) else {
+                return Some((tag, result));
+            };
+            let result = match result {
+                Ok(()) => self.start_overlaid(tag, device, &rest, now),
+                Err(error) => Some(Err(error)),
+            };
+            if let Some(result) = result {
+                return Some((tag, result));
+            }
+        }
+    }
+
+    /// Returns the next operation that a device completed.
+    fn next_done_below(&mut self, now: Moment) -> Option<(Tag, MemberResult)> {
         if let Some(done) = self.flushes.done.pop_front() {
             return Some(done);
         }
@@ -703,6 +771,22 @@ fn keep(all: &mut Vec<Started>, free: &mut Vec<u32>, started: Started) -> Tag {
 }
 
 impl Device {
+    fn new(facts: DeviceFacts, reach: Reach) -> Self {
+        Self {
+            facts,
+            reach,
+            start_bytes: 0,
+            first_slice: None,
+            counters: DeviceCounters::default(),
+            in_flight: 0,
+            counted_until: Moment(0),
+            had_no_space: false,
+            is_protected: false,
+            holes: None,
+            held: Vec::new(),
+        }
+    }
+
     fn is_open_file(&self) -> bool {
         matches!(self.reach, Reach::File(_))
     }

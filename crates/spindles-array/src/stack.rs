@@ -200,6 +200,14 @@ impl Stack {
         }
     }
 
+    /// Keeps all later writes to the devices of a node in memory. An array that is open read-only
+    /// writes to itself.
+    pub fn protect(&mut self, node: NodeId) {
+        for device in tree::leaves(&self.core.carry, node.0) {
+            self.core.carry.members_mut().protect(device);
+        }
+    }
+
     /// Ends the mode of `Config::look_only`, once the outer arrays have read their superblocks from
     /// the inner ones.
     pub fn end_look(&mut self) {

@@ -136,11 +136,12 @@ pub struct Config {
     pub persistence: Option<Persistence>,
     /// True if redundancy is known to agree with data.
     pub clean: bool,
-    /// True if nothing may be written, not even metadata.
+    /// True to open the array for reading only. It recovers like an array open for writing, so the
+    /// members must accept writes; the driver keeps them in memory. No job begins by itself.
     pub read_only: bool,
     /// True to open the array read-only, just to see whether it can be opened. Reads return
-    /// contents that a replay would repair without the repair, so callers must read only contents
-    /// that carry their own checksums.
+    /// contents in doubt without a proof, so callers must read only contents that carry their own
+    /// checksums.
     pub look_only: bool,
     /// True to open the array read-only although more members are missing than the level survives.
     /// Blocks that only those held answer errors. No effect on an array that was not closed in

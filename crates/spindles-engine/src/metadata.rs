@@ -26,6 +26,8 @@ pub(crate) struct Metadata {
     pub(crate) listed_durable: bool,
     /// Members that are durably recorded as out.
     pub(crate) out_durable: MemberSet,
+    /// Members that were recorded as out before the opening.
+    out_found: MemberSet,
     /// Members that are durably recorded as out, or as not filled yet.
     pub(crate) lost_durable: MemberSet,
     /// True if a change waits for an update.
@@ -64,6 +66,7 @@ impl Metadata {
         Self {
             listed_durable: array.is_some_and(|array| array.bad_blocks_listed),
             out_durable: out,
+            out_found: out,
             lost_durable: out.union(filled),
             persistence,
             place,
@@ -177,6 +180,11 @@ impl Metadata {
     /// out.
     pub(crate) fn may_count_on(&self, missing: MemberSet) -> bool {
         self.persistence.is_some() && !missing.difference(self.out_durable).is_empty()
+    }
+
+    /// Returns true if a member was recorded as out before the opening.
+    pub(crate) fn was_out(&self, member: MemberIndex) -> bool {
+        self.out_found.contains(member)
     }
 
     /// Returns the time in seconds since 1970; `None` if unknown.

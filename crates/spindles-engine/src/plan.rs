@@ -76,8 +76,6 @@ pub enum Work {
     /// Copy a client's data to scratch space, so that the client can be answered before it is in
     /// place.
     Keep,
-    /// Copy data that was read to scratch space to the client.
-    Deliver,
 }
 
 /// The steps for one stripe range.

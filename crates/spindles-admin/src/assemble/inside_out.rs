@@ -77,9 +77,13 @@ impl Opening<'_> {
         }
         let is_left_out = self.left_out.contains(&described.assembly.array.uuid);
         let read_only = self.read_only || described.assembly.read_only || is_left_out;
-        if !read_only {
-            self.catch_up(&described, parts)?;
+        if read_only {
+            let journal = described.journal.iter().map(|(_, _, node)| *node);
+            for node in parts.iter().map(|part| part.node).chain(journal) {
+                self.stack.protect(node);
+            }
         }
+        self.catch_up(&described, parts)?;
         let config = self.config(&mut described, read_only)?;
         match self.add_array(&described, config, parts, read_only) {
             Ok(node) => match asks {
@@ -262,7 +266,7 @@ impl Opening<'_> {
             read_only,
             beyond_tolerance: self.rescues(described),
             // The outer array keeps its metadata in the inner array, with separate checksums.
-            // Identifying the arrays needs no replay, which only writing allows.
+            // Identifying the arrays needs no proof of it.
             look_only: self.look_only || read_only && array.parent != Uuid::NIL,
             force: self.options.force,
             only_recovers: self.options.only_recovers,

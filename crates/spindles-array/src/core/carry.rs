@@ -3,7 +3,8 @@
 //! until the engine above is drained.
 
 use crate::compute;
-use crate::members::{DeviceIndex, DeviceIo, Members};
+use crate::device_io::{DeviceIndex, DeviceIo};
+use crate::members::Members;
 use spindles_block::{
     BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
     MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,
@@ -381,13 +382,8 @@ impl Carry {
         });
     }
 
-    /// Ends the read-only look at arrays opened with `look_only`: from here on they serve reads as
-    /// usual.
+    /// Ends the look at arrays opened with `look_only`: from here on their reads may fail as usual.
     pub(crate) fn end_look(&mut self) {
-        let opening = |array: &Array| !array.engine.is_serving();
-        while self.arrays.iter().any(opening) && self.busy() {
-            self.turn(true, None);
-        }
         for array in &mut self.arrays {
             array.engine.end_look();
         }

@@ -2,9 +2,9 @@
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{arrays_above, in_use};
+use crate::device_io::DeviceIndex;
 use crate::errors::AttachError;
 use crate::managed::PlaceWanted;
-use crate::members::DeviceIndex;
 use crate::{TooSmall, labels};
 use spindles_block::MemberIndex;
 use spindles_device::probe::Probe;

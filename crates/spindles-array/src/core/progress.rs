@@ -2,8 +2,8 @@
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
 use super::tree::{in_use, in_use_from_the_top, leaves};
+use crate::device_io::DeviceIndex;
 use crate::incidents::is_out_of_space;
-use crate::members::DeviceIndex;
 use crate::positions::positions;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::{ArraySnapshot, DeviceSnapshot, Incident, Lacks, LostBytes, MemberSnapshot};
@@ -219,6 +219,7 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
                 .map(|device| Incident::NoSpace {
                     array: array.name().to_owned(),
                     device,
+                    in_memory: carry.members().is_overlay_full(),
                 });
             let of_member = Incident::of_member(array.name(), device, status, block_bytes);
             of_member.into_iter().chain(no_space)

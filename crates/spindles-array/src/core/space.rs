@@ -7,8 +7,8 @@
 
 use super::carry::{ArrayIndex, Carry, Node};
 use super::tree;
+use crate::device_io::DeviceIndex;
 use crate::incidents::SpaceChange;
-use crate::members::DeviceIndex;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, Request};
 use spindles_device::holes::Holes;
 use spindles_device::waiting::waits_for_space;

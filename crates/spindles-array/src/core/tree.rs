@@ -1,7 +1,7 @@
 //! The tree of arrays, their members and devices.
 
 use super::carry::{Array, ArrayIndex, Carry, Node};
-use crate::members::DeviceIndex;
+use crate::device_io::DeviceIndex;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_engine::CommandError;
 

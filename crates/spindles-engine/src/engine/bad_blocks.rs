@@ -24,13 +24,13 @@ impl Engine {
     /// acknowledged.
     #[inline]
     pub(crate) fn bad_blocks_are_stored(&self) -> bool {
-        !self.bad.is_busy() || self.read_only || self.metadata.is_broken()
+        !self.bad.is_busy() || self.metadata.is_broken()
     }
 
     /// Begins to write a changed block of the list.
     pub(crate) fn write_bad_blocks(&mut self) {
         let list = &mut self.bad;
-        if !list.stored || self.read_only || list.loading.is_some() || list.flying.is_some() {
+        if !list.stored || list.loading.is_some() || list.flying.is_some() {
             return;
         }
         let Some(block) = list.wanted.iter().position(|wanted| *wanted) else {
@@ -120,8 +120,7 @@ impl Engine {
     /// Returns true if a block read from a member equals memory. `None` if it waits to be written
     /// anyway.
     pub(crate) fn bad_blocks_agree(&self, block: u64, bytes: &[u8]) -> Option<bool> {
-        let waits = self.bad.wanted[usize::try_from(block).expect("few")];
-        if waits && !self.read_only {
+        if self.bad.wanted[usize::try_from(block).expect("few")] {
             return None;
         }
         let array = self.metadata.persistence().expect("stored").array.uuid;
@@ -132,7 +131,7 @@ impl Engine {
             let read = decode_bad_blocks(array, number, bytes);
             read.is_some_and(|(sequence, entries)| {
                 let same = entries.eq(expected.entries.iter().copied());
-                waits || sequence == expected.sequence && same
+                sequence == expected.sequence && same
             })
         }))
     }

@@ -44,7 +44,7 @@ impl Engine {
 
     /// Begins to write the changed blocks of each bitmap without a write under way.
     pub(crate) fn write_bitmaps(&mut self) {
-        let stops = self.read_only || self.metadata.is_broken();
+        let stops = self.metadata.is_broken();
         if !self.regions.are_stored() || stops || self.opening.loading().is_some() {
             return;
         }
@@ -190,7 +190,6 @@ impl Engine {
     /// Returns true if the members store both bitmaps as they are in memory.
     pub(crate) fn bitmaps_are_stored(&self) -> bool {
         !self.regions.are_stored()
-            || self.read_only
             || (self.regions.dirty.is_all_stored() && self.regions.written.is_all_stored())
     }
 
@@ -222,9 +221,7 @@ impl Engine {
     /// anyway, or no opening has written one.
     pub(crate) fn bitmap_agrees(&self, kind: AreaKind, block: u64, bytes: &[u8]) -> Option<bool> {
         let bitmap = self.bitmap_of(kind);
-        // In an array open read-only, these are the blocks that its opening found to be wrong.
-        let waits = bitmap.wanted.get(block);
-        if waits && !self.read_only || self.read_only && self.metadata.generation() <= 1 {
+        if bitmap.wanted.get(block) {
             return None;
         }
         let array = self.metadata.persistence().expect("stored").array.uuid;
@@ -236,7 +233,7 @@ impl Engine {
             let page = u32::try_from(page).expect("few");
             let page = BitmapPage { array, kind, page };
             let bits = decode_bitmap(&page, bytes);
-            bits.is_some_and(|bits| waits || bitmap.bits.agrees(word, &bits))
+            bits.is_some_and(|bits| bitmap.bits.agrees(word, &bits))
         }))
     }
 
@@ -385,9 +382,7 @@ impl Engine {
         }
         regions.note_all_written();
         self.find_unsettled(!self.all_settled);
-        if !self.read_only {
-            self.regions.want_sweep();
-        }
+        self.regions.want_sweep();
         self.write_bitmaps();
         self.opening_goes_on();
     }
@@ -408,7 +403,7 @@ impl Engine {
         for (begun, unsettled) in places.zip(regions.unsettled.words()) {
             *begun |= unsettled;
         }
-        self.all_settled = self.read_only || self.regions.unsettled.is_empty();
+        self.all_settled = self.regions.unsettled.is_empty();
         if !self.all_settled {
             self.begin_resync();
         }

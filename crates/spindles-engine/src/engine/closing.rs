@@ -22,7 +22,7 @@ impl Engine {
             return;
         }
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        if self.read_only || active.is_empty() {
+        if active.is_empty() {
             self.closed(false);
             return;
         }

@@ -216,7 +216,6 @@ impl Engine {
             && slot.pairing == Pairing::Single
             && slot.is_handed_out()
             && !self.unreplayed
-            && self.overlay.is_none()
             && matches!(self.closing, Closing::Open | Closing::Draining);
         if !(may_be && self.hedges.has_room(blocks) && self.takes_credit()) {
             return;

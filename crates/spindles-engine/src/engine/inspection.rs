@@ -278,8 +278,7 @@ impl Engine {
             let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
             let good = decode(&bytes[..SUPERBLOCK_BYTES]).is_ok_and(|(record, _)| {
                 let known = record.uuid == *array && record.generation % 2 == u64::from(slot);
-                let newest = self.read_only || record.generation == generation;
-                known && (newest || !is_current)
+                known && (record.generation == generation || !is_current)
             });
             if !good || self.inspection.unreadable.contains(member) {
                 bad = bad.with(member);
@@ -413,7 +412,7 @@ impl Engine {
 
     /// Returns true if flaws are repaired.
     fn repairs_metadata(&self) -> bool {
-        !self.scrub.is_check() && !self.read_only && !self.metadata.is_broken()
+        !self.scrub.is_check() && !self.metadata.is_broken()
     }
 
     fn found_metadata(

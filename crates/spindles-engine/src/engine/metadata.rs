@@ -86,7 +86,7 @@ impl Engine {
 
     /// Asks for an update, because the contents of the superblocks changed.
     pub(crate) fn want_update(&mut self) {
-        if self.metadata.persistence.is_none() || self.read_only {
+        if self.metadata.persistence.is_none() {
             return;
         }
         self.metadata.wanted = true;

@@ -53,7 +53,6 @@ use crate::{
     plan::Shape,
     ranges::Ranges,
     read_policies::{MemberLoad, ReadPolicy},
-    recovery::overlay::Overlay,
     regions::Regions,
     requests::RequestSlot,
     role::Role,
@@ -126,6 +125,10 @@ pub struct Engine {
     shape: Shape,
     block_size: BlockSize,
     read_only: bool,
+    /// True if reads of rows in doubt are answered only with contents that are proved, or on which
+    /// all redundancy agrees. An array open read-only may find more evidence when it is open for
+    /// writing.
+    wants_proof: bool,
     /// True if an interrupted growth or rebuild does not continue by itself.
     only_recovers: bool,
     /// True if the journals hold writes that do not reach their places before the next opening: too
@@ -136,9 +139,6 @@ pub struct Engine {
     lacks_space: bool,
     /// The groups with rows in such a log; `None` if unknown.
     unplaced: Option<Vec<u64>>,
-    /// `Config::look_only` after a crash: reads skip verification, since without a replay checksums
-    /// may be out of date.
-    trusts_reads: bool,
     trust_unsettled: bool,
     policy: &'static Policy,
     read_policy: &'static ReadPolicy,
@@ -188,7 +188,6 @@ pub struct Engine {
     /// Boxed, because it is large, and appending a batch takes it out of the engine for a moment.
     journal: Option<Box<Journal>>,
     /// The journals' contents after a crash, if the array is open read-only.
-    overlay: Option<Overlay>,
     /// The pages of checksums in memory; `None` if blocks have no checksums.
     pages: Option<Pages>,
     /// Checksums of blocks that were read, recovered or are to be written, for each stripe range.
@@ -381,10 +380,9 @@ impl Engine {
     /// throttled, dirty regions may become clean, pages of checksums may be due, or reads may wait
     /// at members.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let sweep = (self.closing == Closing::Open)
-            .then(|| self.regions.wake())
-            .flatten();
+        // What an array open read-only writes in the background would be forgotten.
         let open = self.closing == Closing::Open && !self.read_only;
+        let sweep = open.then(|| self.regions.wake()).flatten();
         let pages = self.pages.as_ref().filter(|_| open).and_then(Pages::wake);
         let all = [self.jobs.wake(), sweep, self.look_at(), pages];
         all.into_iter().flatten().min()

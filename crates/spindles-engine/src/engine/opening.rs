@@ -66,7 +66,7 @@ impl Engine {
             })
             .difference(missing);
         let lost = missing.union(rebuilding);
-        let may_fail = config.beyond_tolerance && config.read_only && config.clean;
+        let may_fail = config.beyond_tolerance && config.clean;
         if !geometry.survives(lost) && !may_fail {
             return Err(OpenError::BeyondTolerance { missing: lost });
         }
@@ -214,7 +214,6 @@ impl Engine {
             },
             pages,
             journal,
-            overlay: None,
             checksums: vec![0; index(all_ranges) * checksums_of_range],
             checksums_of_range,
             row_sums: vec![None; index(all_ranges) * row_sums_of_range],
@@ -223,11 +222,11 @@ impl Engine {
             block_size: config.block_size,
             tears: config.tears,
             read_only: config.read_only,
-            only_recovers: config.only_recovers,
+            wants_proof: config.read_only && !config.look_only,
+            only_recovers: config.only_recovers || config.read_only,
             unreplayed: false,
             lacks_space: false,
             unplaced: Some(Vec::with_capacity(index(all_ranges))),
-            trusts_reads: !clean && sums && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,
             read_policy: config.read_policy,
@@ -286,7 +285,7 @@ impl Engine {
             replace: Replace::new(region_count),
             scrub: ScrubState::default(),
             inspection,
-            all_settled: clean || all_logged || config.read_only && !stored,
+            all_settled: clean || all_logged,
             closing: Closing::Open,
             reads_chosen: 0,
             #[cfg(feature = "canary")]
@@ -306,9 +305,6 @@ impl Engine {
         if !engine.all_settled && !stored {
             engine.begin_resync();
         }
-        if all_logged && engine.read_only {
-            engine.regions.unsettled.clear_all();
-        }
         if logged {
             let replay = engine.new_replay();
             engine.opening.will_replay(replay);
@@ -317,7 +313,7 @@ impl Engine {
         engine.find_growth();
         engine.find_rebuilding();
         engine.load_bad_blocks();
-        if engine.metadata.persistence().is_some() && !engine.read_only {
+        if engine.metadata.persistence().is_some() {
             engine.flush_at_opening();
             let changed =
                 (engine.metadata.persistence()).is_some_and(|persistence| persistence.changed);
@@ -362,7 +358,7 @@ impl Engine {
         self.extend();
         self.begin_update();
         self.begin_replay();
-        if self.may_log() && self.opening.replay().is_none() && !self.read_only {
+        if self.may_log() && self.opening.replay().is_none() {
             // The crash came before logging began, or the log is lost.
             self.journal_from_now_on();
         }
@@ -409,7 +405,7 @@ impl Engine {
             self.members[at].state = Member::Rebuilding { mark };
             self.members[at].filled_from_start = self.place_of_mark(mark);
         }
-        if !self.read_only && !self.only_recovers {
+        if !self.only_recovers {
             self.resume_rebuild();
         }
     }
@@ -430,6 +426,6 @@ impl Engine {
 
     /// Ends `Config::look_only`: from here on reads of rows in doubt may fail.
     pub fn end_look(&mut self) {
-        self.trusts_reads = false;
+        self.wants_proof = self.read_only;
     }
 }

@@ -74,7 +74,7 @@ impl Engine {
         let range = &self.ranges[id];
         let (group, ask) = (range.group, range.ask);
         let region = self.regions.of(group);
-        if self.metadata.is_broken() || self.read_only {
+        if self.metadata.is_broken() {
             return true; // No bit is written from now on: do not wait for one.
         }
         if self.regions.releasing.contains(&region) {
@@ -112,7 +112,6 @@ impl Engine {
     /// filled, to record the regions that the member lacks.
     fn may_clear(&self) -> bool {
         (self.lost.is_empty() || self.mutated(Mutation::ClearBitWhileOut))
-            && !self.read_only
             && !self.metadata.is_broken()
     }
 

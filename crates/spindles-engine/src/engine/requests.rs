@@ -26,16 +26,11 @@ impl Engine {
         let end = request.block.0.checked_add(u64::from(request.blocks));
         let in_range = end.is_some_and(|end| end <= self.geometry.blocks());
         let flush = request.operation == Operation::Flush;
-        if !in_range || (request.operation.is_write() && self.read_only) {
+        if !in_range {
             self.free_requests.push(slot);
-            let error = if in_range {
-                RequestError::ReadOnly
-            } else {
-                RequestError::OutOfRange
-            };
             self.output(Output::Reply(Reply {
                 token: request.token,
-                result: Err(error),
+                result: Err(RequestError::OutOfRange),
                 exchanged: None,
             }));
             return Ok(());
@@ -148,7 +143,7 @@ impl Engine {
         };
         let rows = location.block_in_chunk..end;
         let waits = self.awaits_places(id, location.group, rows);
-        if spans || !holds || waits || self.is_overlaid(location.group) {
+        if spans || !holds || waits {
             return self.hand_out_range(request, ask);
         }
         let slot = &mut self.requests[index(request)];

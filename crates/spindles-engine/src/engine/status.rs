@@ -69,7 +69,7 @@ impl Engine {
         }
         let zeros = |block: BlockIndex| {
             let group = self.geometry.locate(block).group;
-            let zeros = self.regions.reads_zeros(group) && !self.is_overlaid(group);
+            let zeros = self.regions.reads_zeros(group);
             let after = self.blocks_below(GroupIndex(group.0 + 1));
             (zeros, BlockIndex(after.min(end.0)))
         };
@@ -128,7 +128,12 @@ impl Engine {
     /// Returns true if a member is out, but the superblocks do not record it.
     fn is_counted_on(&self, member: MemberIndex) -> bool {
         let missing = MemberSet::EMPTY.with(member);
-        self.missing.contains(member) && self.metadata.may_count_on(missing)
+        let is_recorded = if self.read_only {
+            self.metadata.was_out(member)
+        } else {
+            !self.metadata.may_count_on(missing)
+        };
+        self.missing.contains(member) && !is_recorded
     }
 
     fn lacks_regions(&self, member: MemberIndex) -> u64 {

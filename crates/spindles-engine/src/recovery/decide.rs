@@ -32,7 +32,7 @@ pub(crate) struct BlockEvidence {
 
 impl BlockEvidence {
     /// Returns true if the block as read fits the member's checksum.
-    fn fits(&self) -> bool {
+    pub(crate) fn fits(&self) -> bool {
         self.read.is_some() && self.read == self.kept
     }
 }

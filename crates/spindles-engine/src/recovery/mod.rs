@@ -2,5 +2,4 @@
 
 pub(crate) mod decide;
 pub(crate) mod log_index;
-pub(crate) mod overlay;
 pub(crate) mod rows;

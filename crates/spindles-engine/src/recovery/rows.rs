@@ -11,14 +11,12 @@ pub(crate) enum Settling {
     /// Reconstructing data from the rest. `proved`: a row sum must prove the result.
     Reconstructing { disproved: u32, proved: bool },
     /// All data is known; computing its parity.
-    Encoding,
+    Encoding { proved: bool },
     /// The contents are known; writing the blocks that differ. `changed`: some block or checksum
     /// changes.
     Agreeing { changed: bool },
     /// Making the changes durable.
     Flushing,
-    /// The contents are known; delivering them to the client, on an array that is open read only.
-    Delivering,
     /// The rows are settled.
     Done,
 }

@@ -346,7 +346,7 @@ fn who_may_not_write_reads_what_was_logged() {
                 again.missing = only(u8::try_from(missing).unwrap());
             }
             let mut world = world.reopen(&again);
-            let before = world.members.clone();
+            world.run();
             let what = format!("{level}, checksums {checksums}, without {missing}");
             for (at, byte) in (0..).zip(&model) {
                 assert_eq!(first_bytes(&mut world, &[at]), [Ok(*byte)], "{what}: {at}");
@@ -354,15 +354,14 @@ fn who_may_not_write_reads_what_was_logged() {
             let all = world.read(0, 20).unwrap();
             let all: Vec<u8> = all.iter().step_by(BLOCK).copied().collect();
             assert_eq!(all, model[..20], "{what}");
-            assert!(world.members == before, "{what}: nothing is written");
         }
     }
     assert!(older > 5, "{older} were not in their places");
 }
 
-/// Open read-only, reads of a record in the last batch that is not whole fail: it may count or not.
+/// Open read-only, a record in the last batch that is not whole counts as in any opening.
 #[test]
-fn who_may_not_write_reads_no_record_that_is_not_whole() {
+fn who_may_not_write_reads_a_record_that_is_made_whole() {
     for checksums in [true, false] {
         let setup = wide("raid5", 4, checksums);
         let mut world = with_three_blocks(&setup);
@@ -371,7 +370,7 @@ fn who_may_not_write_reads_no_record_that_is_not_whole() {
         assert_eq!(rot_logged(&mut world, 25), 1);
         let mut world = world.reopen(&setup.to_look());
         let read = first_bytes(&mut world, &[1, 5, 9]);
-        assert_eq!(read, [Ok(21), Err(RequestError::InDoubt), Ok(19)]);
+        assert_eq!(read, [Ok(21), Ok(25), Ok(19)]);
         let mut world = world.restart(&setup);
         let read = first_bytes(&mut world, &[1, 5, 9]);
         assert_eq!(read, [Ok(21), Ok(25), Ok(19)]);

@@ -57,6 +57,9 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     /// Members that answer only `Gone`.
     pub(crate) gone: MemberSet,
+    /// What is below an array that is open read-only, whose writes are forgotten: the members, and
+    /// the record on them.
+    below: Option<(Vec<Vec<u8>>, ArrayRecord)>,
     /// Member blocks that are unreadable until the next write.
     pub(crate) medium: BTreeSet<(u8, u64)>,
     /// Member blocks that refuse writes.
@@ -243,6 +246,8 @@ impl Setup {
         let clean =
             (persistence.as_ref()).map_or(self.clean, |persistence| persistence.array.clean);
         let members = held.unwrap_or(members);
+        let below = (persistence.as_ref().filter(|_| self.read_only))
+            .map(|persistence| (members.clone(), (*persistence.array).clone()));
         let engine = Engine::open(
             Instant(0),
             Config {
@@ -299,6 +304,7 @@ impl Setup {
             swaps: 0,
             rng: Rng(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             gone: self.missing,
+            below,
             medium: BTreeSet::new(),
             cached: BTreeMap::new(),
             refusing: BTreeSet::new(),
@@ -756,8 +762,11 @@ impl World {
     }
 
     /// Opens the array on the same members again, as `setup` says.
-    pub(crate) fn reopen(self, setup: &Setup) -> Self {
-        let record = self.engine.record().expect("it has superblocks").clone();
+    pub(crate) fn reopen(mut self, setup: &Setup) -> Self {
+        let mut record = self.engine.record().expect("it has superblocks").clone();
+        if let Some(below) = self.below.take() {
+            (self.members, record) = below;
+        }
         self.reopen_as(setup, record, None)
     }
 

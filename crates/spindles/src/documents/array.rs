@@ -481,7 +481,7 @@ pub(crate) fn incidents(incidents: &[DeviceIncident]) -> Vec<Incident> {
 impl From<&DeviceIncident> for Incident {
     fn from(incident: &DeviceIncident) -> Self {
         let (array, device, out, member) = match incident {
-            DeviceIncident::NoSpace { array, device } => (array, Some(device), false, None),
+            DeviceIncident::NoSpace { array, device, .. } => (array, Some(device), false, None),
             DeviceIncident::JournalDevice { array, device } => (array, Some(device), true, None),
             DeviceIncident::Member {
                 array,

@@ -9,9 +9,6 @@ impl Engine {
     pub(crate) fn entry(&self, id: RangeId, slot: u8, row: u32) -> Entry {
         let first = self.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
-        if let Some(entry) = self.logged_entry(id, slot, row) {
-            return entry;
-        }
         let pages = self.pages.as_ref().expect("blocks have checksums");
         if self.grow.is_staged(self.ranges[id].group) {
             let member = self.groups[id.index()].slots()[usize::from(slot)].member;

@@ -70,7 +70,7 @@ impl Engine {
     /// Uses the blocks that were read if they fit their checksums.
     pub(crate) fn verified(&mut self, id: RangeId) {
         let range = &self.ranges[id];
-        let blind = self.trusts_reads || self.mutated(Mutation::SkipVerify);
+        let blind = self.mutated(Mutation::SkipVerify);
         if range.direct.verifies {
             let sums = id.index() * self.checksums_of_range;
             let sums = &self.checksums[sums..sums + index(range.blocks)];
@@ -121,9 +121,7 @@ impl Engine {
                 let rows = &mut self.ranges[id].rows;
                 rows.checksum_lost = rows.checksum_lost.with(slot);
             }
-            if !self.in_doubt(id) {
-                self.note_rot(id, slot);
-            }
+            self.note_rot(id, slot);
         }
         self.ranges[id].seen.corrupt = true;
     }
@@ -139,11 +137,10 @@ impl Engine {
     /// Returns the slots of a stripe range that were read, and hold other bytes than were written.
     pub(crate) fn rotten_slots(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
-        let logged = self.logged_slots(id);
         let is_rotten = |&slot: &u8| {
             let first = self.block_of_slot(id, slot);
             let sums = &self.checksums[self.checksums_range(id, ChecksumsOf::Read, slot)];
-            if logged.contains(slot) || self.grow.is_staged(range.group) {
+            if self.grow.is_staged(range.group) {
                 let is_good = |(row, &sum)| self.entry(id, slot, row).is_of(sum);
                 return !(0..).zip(sums).all(is_good);
             }

@@ -83,8 +83,7 @@ impl Engine {
             return self.leave_old_contents(id);
         }
         let proved = (0..blocks).all(|row| self.is_proved(id, row));
-        let trusts = self.trusts_reads || self.read_only && self.trust_unsettled;
-        if proved || trusts || self.mutated(Mutation::TrustRecovered) {
+        if proved || self.mutated(Mutation::TrustRecovered) {
             return self.work(id, Some(Work::Recover));
         }
         if self.halve(id) {
@@ -122,7 +121,7 @@ impl Engine {
         };
         let complete = self.pages.as_ref().is_some_and(|pages| pages.complete);
         let knows = |slot| self.entry(id, slot, row).row_sum != RowSum::NONE;
-        let agreed = !complete && !parity.iter().any(knows) && !self.in_doubt(id);
+        let agreed = !complete && !parity.iter().any(knows);
         range.rows.made_checksums.iter().all(is_own) || agreed
     }
 

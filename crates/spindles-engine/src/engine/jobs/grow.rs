@@ -142,14 +142,7 @@ impl Engine {
             self.enter_window();
         }
         self.regions.set_live(self.geometry.live_groups());
-        if self.read_only {
-            // Staged blocks are read from the headroom, once their checksums are known.
-            if self.grow.sums.is_none() || self.grow.stage != Stage::Found {
-                self.grow.stage = Stage::Idle;
-            }
-        } else {
-            self.begin_job(&JOB, Place::default());
-        }
+        self.begin_job(&JOB, Place::default());
     }
 
     /// Clears the bits of the new map when the growth begins: earlier values mean nothing.
@@ -466,10 +459,6 @@ impl Engine {
         }
         if !loads {
             return self.harden();
-        }
-        if self.read_only {
-            self.grow.stage = Stage::Idle;
-            return;
         }
         self.reread();
     }

@@ -328,7 +328,7 @@ impl Engine {
     pub(crate) fn tries_old_contents(&mut self, id: RangeId, not_held: SlotSet) -> bool {
         let returning = self.rebuilding().intersection(self.rebuild.returning);
         let slots = self.slots_of(id, returning).and(not_held);
-        let may_prove = self.has_checksums() && !self.trusts_reads && !self.in_doubt(id);
+        let may_prove = self.has_checksums();
         let rows = &mut self.ranges[id].rows;
         if rows.tried_old_contents || slots.is_empty() || !may_prove {
             return false;

@@ -23,7 +23,11 @@ pub(crate) static JOB: Job = Job {
 };
 
 impl Engine {
+    /// Begins the job. An array open read-only settles only the rows that are read.
     pub(crate) fn begin_resync(&mut self) {
+        if self.read_only {
+            return;
+        }
         self.begin_job(&JOB, Place::default());
         self.output(Output::Event(Event::ResyncStarted));
     }

@@ -89,7 +89,12 @@ impl Engine {
 
     pub(crate) fn begin_scrub(&mut self, scrub: Scrub) {
         let kept = self.scrub.found.mark;
-        let is_check = scrub.repair == Repair::Nothing;
+        let repair = if self.read_only {
+            Repair::Nothing
+        } else {
+            scrub.repair
+        };
+        let is_check = repair == Repair::Nothing;
         let from = if !self.compares() {
             // Only the metadata is inspected: the walk begins at the end of the data.
             Place {
@@ -114,7 +119,7 @@ impl Engine {
             BlockIndex(0)
         };
         self.scrub = ScrubState {
-            repair: scrub.repair,
+            repair,
             left_before,
             found: ScrubStatus {
                 from: start,
@@ -395,7 +400,7 @@ impl Engine {
         let left_blocks = &mut persistence.array.scrub_left_blocks;
         let is_first = *left_blocks == 0;
         *left_blocks = blocks.max(*left_blocks);
-        if is_first && !self.read_only && !self.has_failed() {
+        if is_first && !self.has_failed() {
             self.want_update();
         }
     }

@@ -32,7 +32,7 @@ impl Engine {
                 .as_ref()
                 .is_none_or(|unplaced| unplaced.contains(&group))
         };
-        asks && (lost || !self.read_only && is_unplaced())
+        asks && (lost || is_unplaced())
     }
 
     /// Leaves the rows of a stripe range to the next opening. It may carry out the log, or take the
@@ -63,10 +63,6 @@ impl Engine {
         }
         let journal = self.journal.as_mut().expect("a replay has a journal");
         journal.record.tail = 0;
-        if self.read_only {
-            self.find_unsettled(true);
-            return self.end_replay();
-        }
         if self.all_settled {
             self.all_settled = false;
             self.find_unsettled(true);

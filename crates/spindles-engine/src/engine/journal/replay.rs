@@ -20,9 +20,6 @@
 //! acknowledged, and no block of the record is in place, or has rotted in part since. The record
 //! counts if redundancy gives the missing parts, and its row sums prove the result (`relog`).
 //!
-//! If the array is open read-only, nothing is placed: reads take the contents from the log
-//! (`recovery/overlay`).
-//!
 //! A replay that is interrupted is repeated. The superblocks record the missing members before the
 //! first block goes to its place, so that the repetition decides the same.
 
@@ -222,9 +219,6 @@ impl Engine {
             return;
         }
         self.judge_log();
-        if self.read_only {
-            return self.check_last_batch();
-        }
         self.replay().stage = Stage::Recording;
         self.replay_recorded();
     }
@@ -291,9 +285,6 @@ impl Engine {
                 _ => {}
             }
             replay.runs = replay.log.runs();
-            if self.read_only {
-                return self.overlay_log();
-            }
             replay.replayed = replay.log.records();
             replay.stage = Stage::Placing;
             return self.next_run();
@@ -562,32 +553,15 @@ impl Engine {
         }
     }
 
-    /// Removes all blocks that the log has from the list of lost ones, in memory.
-    pub(crate) fn unlist_logged(&mut self) {
-        let replay = self.opening.replay().expect("a replay is under way");
-        let (id, runs) = (replay.range, replay.runs.clone());
-        for run in runs {
-            self.take_group(id, GroupIndex(run.group));
-            let range = &mut self.ranges[id];
-            (range.low, range.blocks) = (run.rows.start, run.rows.end - run.rows.start);
-            let replay = self.opening.replay().expect("a replay is under way");
-            let logged = replay.log.all_slots(&run);
-            self.unlist(id, logged);
-        }
-    }
-
     /// Returns true if the log can't be carried out: too many members failed, or members lack space
     /// and may not be put out, since they alone hold some blocks.
     fn places_fail(&self) -> bool {
-        self.has_failed() || !self.read_only && self.metadata.is_broken()
+        self.has_failed() || self.metadata.is_broken()
     }
 
     /// Ends the replay without a new log: the journals may be needed when members are back.
     pub(super) fn abandon_replay(&mut self) {
         self.unreplayed = true;
-        if self.read_only {
-            return self.end_replay();
-        }
         self.all_settled = false; // Nothing is read without a plan.
         let replay = self.replay();
         let is_known = match replay.stage {

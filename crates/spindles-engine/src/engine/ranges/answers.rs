@@ -92,7 +92,7 @@ impl Engine {
                 }
                 self.plan_range(id);
             }
-            Phase::Reading if self.pages.is_some() || self.overlay.is_some() => {
+            Phase::Reading if self.pages.is_some() => {
                 self.work_step(id, Work::Verify);
             }
             Phase::Reading => self.work(id, None),
@@ -119,9 +119,6 @@ impl Engine {
         range.seen.read_failed = true;
         range.rows.unreadable = range.rows.unreadable.with(slot);
         range.seen.corrupt |= error == MemberError::Corrupt;
-        if self.log_failed_to_read(id, slot, error) {
-            return;
-        }
         match error {
             MemberError::Gone | MemberError::NoSpace => {
                 self.put_out(member, OutReason::Error(error));

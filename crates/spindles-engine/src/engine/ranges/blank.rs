@@ -65,13 +65,9 @@ impl Engine {
         let Some(slot) = held.first() else {
             return true;
         };
-        let known = if self.overlay.is_some() {
-            (0..blocks).all(|row| self.entry(id, slot, row).known().is_some())
-        } else {
-            let pages = self.pages.as_ref().expect("blocks have checksums");
-            let first = self.block_of_slot(id, slot);
-            pages.all_known(&self.metadata_buffer, (id.0, slot), first, blocks)
-        };
+        let pages = self.pages.as_ref().expect("blocks have checksums");
+        let first = self.block_of_slot(id, slot);
+        let known = pages.all_known(&self.metadata_buffer, (id.0, slot), first, blocks);
         if known {
             self.ranges[id].rows.state = RowState::Written;
         }
@@ -134,7 +130,7 @@ impl Engine {
     /// their checksums.
     fn keep_blank(&mut self, id: RangeId) {
         let range = &self.ranges[id];
-        let looks = self.read_only || self.only_looks(id) || !range.is_locked();
+        let looks = self.only_looks(id) || !range.is_locked();
         if looks || self.writes_nothing() {
             return;
         }

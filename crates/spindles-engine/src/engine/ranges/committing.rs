@@ -29,7 +29,7 @@ impl Engine {
     /// Commits a stripe range: from here on a member that fails goes out.
     pub(crate) fn commit(&mut self, id: RangeId) {
         let plan = self.ranges[id].plan;
-        if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
+        if plan.writes.is_empty() || self.only_looks(id) {
             return self.scrubbed(id, false);
         }
         // No reader relies on a device being filled yet, and a repair writes the contents that the

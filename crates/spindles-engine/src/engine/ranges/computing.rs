@@ -90,15 +90,6 @@ impl Engine {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                 }
             }
-            Work::Deliver => {
-                for slot in touched.iter() {
-                    self.operand(id, &mut cursor, slot, self.row(id, slot));
-                }
-                self.ranges[id].sources = count(cursor - base);
-                for slot in touched.iter() {
-                    self.operand(id, &mut cursor, slot, self.client(id, slot));
-                }
-            }
             Work::Compare => {
                 for slot in plan.writes.minus(plan.writes_always).iter() {
                     let (is, should_be) = if self.shape(id).copies {
@@ -162,7 +153,7 @@ impl Engine {
             compute: match work {
                 Work::Recover | Work::Encode => Compute::Solve,
                 Work::Update => Compute::Update,
-                Work::Fill | Work::Keep | Work::Deliver => Compute::Copy,
+                Work::Fill | Work::Keep => Compute::Copy,
                 Work::Compare => Compute::Compare,
                 Work::Locate => Compute::Locate,
                 Work::Checksum | Work::Verify | Work::Prove => Compute::Checksum,
@@ -219,7 +210,6 @@ impl Engine {
         match work {
             Work::Checksum => return self.checksums_ready(id),
             Work::Keep => return self.answer_logged(id),
-            Work::Deliver => return self.delivered(id),
             Work::Fill if range.plan.strategy != Strategy::Zeros => return self.read_planned(id),
             Work::Verify => return self.verified(id),
             Work::Recover | Work::Encode | Work::Prove if settles => {

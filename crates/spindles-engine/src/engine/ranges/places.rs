@@ -56,12 +56,6 @@ impl Engine {
         let mirrors = range.shape.mirrors();
         let place = self.groups[id.index()].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
-        if self.overlay.is_some()
-            && operation == Operation::Read
-            && self.read_from_log(id, slot, buffer)
-        {
-            return;
-        }
         if mirrors {
             self.load(place.member, offset, blocks);
         }

@@ -18,9 +18,6 @@ impl Engine {
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
         if range.rows.settling.is_under_way() {
-            if self.read_only {
-                return self.settling_fails(id);
-            }
             range.rows.settling = Settling::No; // The plan below begins it again if it must.
         }
         if self.bad.any_unread() && self.mark_bad_slots(id) {
@@ -38,9 +35,6 @@ impl Engine {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
-        if self.overlay.is_some() {
-            self.narrow_to_log(id);
-        }
         let missing = self.missing_slots(id);
         let StripeRange {
             ask,
@@ -55,21 +49,14 @@ impl Engine {
         let old_contents = self.ranges[id].rows.old_contents;
         let not_readable = not_held.minus(old_contents);
         let mut unreadable = not_readable.or(self.ranges[id].rows.unreadable);
-        if self.overlay.is_some() {
-            if !touched.and(self.unproved_slots(id)).is_empty() {
-                self.ranges[id].error = Some(RequestError::InDoubt);
-                return self.finish(id);
-            }
-            self.ranges[id].rows.zeros = self.logged_zeros(id);
-        }
-        let unproved = self.unreplayed || self.in_doubt(id) && !self.has_checksums();
-        let doubtful = unproved && !touched.and(unreadable).is_empty();
+        let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
         // Rows that a row sum proved are not in doubt, even if the log is gone.
-        let in_order = self.settled(group, low + blocks) || self.grow.is_staged(group);
+        // A check of an array open read-only compares what a crash left, as it is.
+        let checks = self.read_only && ask == Ask::Scrub;
+        let in_order = self.settled(group, low + blocks) || self.grow.is_staged(group) || checks;
         let settled = self.ranges[id].rows.settling == Settling::Done || in_order && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
-        let replayed = !self.unreplayed && self.overlay.is_none();
-        if settled && replayed && !self.slow.avoided().is_empty() {
+        if settled && !self.unreplayed && !self.slow.avoided().is_empty() {
             let (all, data) = (self.shape(id).all(), u32::from(self.shape(id).data));
             let suffices = |slots: SlotSet| slots.count() >= data;
             let stalled = self.stalled_slots(id);
@@ -171,9 +158,6 @@ impl Engine {
                 return self.lose_rotten(id);
             }
             let error = if self.ranges[id].seen.corrupt {
-                if self.in_doubt(id) && ask == Ask::Read {
-                    return self.begin_agreeing(id);
-                }
                 RequestError::Corrupt
             } else {
                 RequestError::BeyondTolerance

@@ -1,4 +1,3 @@
 //! Recovery after a crash.
 
-mod overlay;
 mod rows;

@@ -17,10 +17,6 @@
 //! rotten than redundancy can reconstruct. The rotten blocks are lost and listed, and the write is
 //! done.
 //!
-//! If the array is open read-only, nothing is written. A read may find blocks that do not fit their
-//! checksums and can't be reconstructed. It is answered if a row sum proves the row, or if the row
-//! is complete and all its redundancy agrees. Anything else is an error.
-//!
 //! Members that are missing or being filled give no evidence. Devices being filled still get
 //! writes.
 
@@ -58,7 +54,39 @@ impl Engine {
     pub(crate) fn must_settle(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let whole = range.shape.copies || range.touched == range.shape.all_data();
-        self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
+        self.has_checksums() && !(range.ask == Ask::Write && whole)
+    }
+
+    /// Returns true if a stripe range is answered only with contents that are proved, or on which
+    /// all redundancy agrees. The array is open read-only.
+    #[inline]
+    pub(crate) fn wants_proof(&self, id: RangeId) -> bool {
+        self.wants_proof && self.ranges[id].ask == Ask::Read
+    }
+
+    /// Leaves rows in doubt, since nothing proves their contents. Requested blocks that fit their
+    /// checksums are answered all the same.
+    fn stays_in_doubt(&mut self, id: RangeId) {
+        let fits = |row: u32| {
+            let evidence = self.evidence(id, row);
+            let mut touched = self.ranges[id].touched.iter();
+            touched.all(|slot| evidence[usize::from(slot)].fits())
+        };
+        if (0..self.ranges[id].blocks).all(fits) {
+            self.ranges[id].rows.settling = Settling::Done;
+            return self.plan_range(id);
+        }
+        if self.halve(id) {
+            return self.plan_range(id);
+        }
+        self.ranges[id].error.get_or_insert(RequestError::InDoubt);
+        self.finish(id);
+    }
+
+    /// Returns true if all of the current rows was read.
+    fn lacks_nothing(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        range.rows.read_checksums == range.shape.all()
     }
 
     /// Returns true if rows in doubt can't be settled yet. Members that are out, but not durably,
@@ -68,7 +96,7 @@ impl Engine {
         let range = &self.ranges[id];
         let whole = range.shape.copies || range.touched == range.shape.all_data();
         let replaces = range.ask == Ask::Write && whole;
-        if self.read_only || replaces || !self.counts_on_others(id) {
+        if replaces || !self.counts_on_others(id) {
             return false;
         }
         if self.writes_nothing() {
@@ -105,7 +133,7 @@ impl Engine {
         let others = unreadable.minus(rotten).minus(self.bad_slots(id));
         let rots = !rotten.is_empty() && others.is_empty();
         let once = range.rows.settling == Settling::No;
-        rots && once && range.ask == Ask::Write && !range.shape.copies && !self.read_only
+        rots && once && range.ask == Ask::Write && !range.shape.copies
     }
 
     /// Gives up rotten blocks as lost, and puts zeros in their place. The zeros are not logged, so
@@ -162,52 +190,9 @@ impl Engine {
         self.carry_out_plan(id);
     }
 
-    /// Returns true if the rows of a stripe range are in doubt, and stay so because the array is
-    /// open read-only.
-    pub(crate) fn in_doubt(&self, id: RangeId) -> bool {
-        let in_region = || self.regions.is_unsettled(self.ranges[id].group);
-        self.read_only && (in_region() || !self.unproved_slots(id).is_empty())
-    }
-
-    /// Reads all of the current rows, which do not fit their checksums, to see whether they fit
-    /// together. The array is open read-only.
-    pub(crate) fn begin_agreeing(&mut self, id: RangeId) {
-        let zeros = self.logged_zeros(id);
-        if self.shape(id).slots == 1 || !zeros.is_empty() || !self.has_checksums() {
-            return self.settling_fails(id);
-        }
-        let range = &mut self.ranges[id];
-        range.rows.unreadable = SlotSet::EMPTY;
-        range.rows.rotten = SlotSet::EMPTY;
-        self.begin_settling(id);
-    }
-
-    /// Returns true if all of the current rows was read.
-    fn lacks_nothing(&self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        range.rows.read_checksums == range.shape.all()
-    }
-
-    /// Copies the proved contents of the current rows from scratch space to the client. The array
-    /// is open read-only.
-    fn deliver(&mut self, id: RangeId) {
-        self.ranges[id].rows.settling = Settling::Delivering;
-        self.work_step(id, Work::Deliver);
-    }
-
-    /// Ends the current rows, which the client has.
-    pub(crate) fn delivered(&mut self, id: RangeId) {
-        self.ranges[id].rows.settling = Settling::Done;
-        self.unpin_pages(id);
-        self.finish_rows(id);
-    }
-
     pub(crate) fn settling_fails(&mut self, id: RangeId) {
-        let in_doubt = self.in_doubt(id);
         let range = &mut self.ranges[id];
-        let error = if range.seen.corrupt && in_doubt {
-            RequestError::InDoubt
-        } else if range.seen.corrupt {
+        let error = if range.seen.corrupt {
             RequestError::Corrupt
         } else {
             RequestError::BeyondTolerance
@@ -251,35 +236,11 @@ impl Engine {
                 return self.begin_settling(id);
             }
         }
-        if self.shape(id).copies && self.read_only {
-            self.compare_copies(id);
-        } else if self.shape(id).copies {
+        if self.shape(id).copies {
             self.settle_copies(id);
         } else {
             self.settle_first_rows(id);
         }
-    }
-
-    /// Answers the leading rows in which all copies are alike. The array is open read-only.
-    fn compare_copies(&mut self, id: RangeId) {
-        let slots = self.shape(id).all();
-        let is_alike = |row: &u32| {
-            let first = self.checksum_at(id, ChecksumsOf::Read, 0, *row);
-            slots
-                .iter()
-                .all(|slot| self.checksum_at(id, ChecksumsOf::Read, slot, *row) == first)
-        };
-        let blocks = self.ranges[id].blocks;
-        let alike = if self.lacks_nothing(id) {
-            (0..blocks).take_while(is_alike).count()
-        } else {
-            0
-        };
-        if alike == 0 {
-            return self.settling_fails(id);
-        }
-        self.ranges[id].blocks = u32::try_from(alike).expect("rows of a range");
-        self.deliver(id);
     }
 
     /// Chooses one copy of each block, and writes it to the other members.
@@ -292,11 +253,16 @@ impl Engine {
             let sum = copies[usize::from(truth)].read;
             let differ = (0..).zip(copies).filter(|(_, copy)| copy.read != sum);
             let differ = differ.fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot));
-            (truth, differ)
+            let fits = copies.iter().any(|copy| copy.kept == sum);
+            let agrees = copies.len() > 1 && differ.is_empty();
+            (truth, differ, fits || agrees)
         };
-        let (truth, differ) = choice(0);
+        let (truth, differ, proved) = choice(0);
+        if !proved && self.wants_proof(id) {
+            return self.stays_in_doubt(id);
+        }
         let blocks = self.ranges[id].blocks;
-        let alike = (0..blocks).take_while(|&row| choice(row) == (truth, differ));
+        let alike = (0..blocks).take_while(|&row| choice(row) == (truth, differ, proved));
         let alike = u32::try_from(alike.count()).expect("rows of a range");
         let there = shape.all().minus(self.missing_slots(id));
         let mut changed = !differ.and(there).is_empty();
@@ -338,13 +304,11 @@ impl Engine {
             return self.work_step(id, Work::Verify);
         }
         match first {
-            Outcome::Nothing if self.read_only => self.deliver(id),
             Outcome::Nothing => self.agree(id, SlotSet::EMPTY, false),
             Outcome::Decided(Verdict::AsRead { proved }) => self.encode_settled(id, proved),
             Outcome::Decided(Verdict::Try { erased, sources }) => {
                 self.reconstruct(id, disproved, erased, sources, true);
             }
-            Outcome::Decided(Verdict::Lost(_)) if self.read_only => self.settling_fails(id),
             Outcome::Decided(Verdict::Lost(gone)) => self.settle_lost(id, gone),
         }
     }
@@ -404,6 +368,9 @@ impl Engine {
             range.rows.settling = Settling::Reading { disproved: 0 };
             return self.settle_first_rows(id);
         }
+        if self.wants_proof(id) {
+            return self.stays_in_doubt(id);
+        }
         if self.writes_nothing() {
             return self.settling_fails(id); // The data may be there at the next opening.
         }
@@ -448,11 +415,11 @@ impl Engine {
                 let last = self.mutated(Mutation::TryOnce);
                 self.read_again(id, if last { u32::MAX } else { disproved + 1 });
             }
-            (Settling::Encoding, Work::Encode) => {
+            (Settling::Encoding { .. }, Work::Encode) => {
                 let made = range.rows.made_checksums.or(range.plan.encode);
                 self.checksum_made(id, made);
             }
-            (Settling::Encoding, Work::Prove) => self.write_settled(id),
+            (Settling::Encoding { proved }, Work::Prove) => self.write_settled(id, proved),
             (step, work) => panic!("{work:?} came back in step {step:?}"),
         }
     }
@@ -485,25 +452,19 @@ impl Engine {
 
     /// Computes parity from the data of the rows, all of which is known and at hand.
     fn encode_settled(&mut self, id: RangeId, proved: bool) {
-        if self.read_only && proved {
-            return self.deliver(id);
-        }
-        if self.read_only && !self.lacks_nothing(id) {
-            return self.settling_fails(id);
-        }
         let shape = self.shape(id);
         let parity = shape.redundant().minus(self.missing_slots(id));
         let range = &mut self.ranges[id];
-        range.rows.settling = Settling::Encoding;
+        range.rows.settling = Settling::Encoding { proved };
         range.plan.encode = parity;
         if parity.is_empty() {
-            return self.write_settled(id);
+            return self.write_settled(id, proved);
         }
         self.work_step(id, Work::Encode);
     }
 
     /// Writes the blocks that differ from the data and the parity that belongs to it.
-    fn write_settled(&mut self, id: RangeId) {
+    fn write_settled(&mut self, id: RangeId, proved: bool) {
         let shape = self.shape(id);
         let there = shape.all().minus(self.missing_slots(id));
         let range = &self.ranges[id];
@@ -513,6 +474,7 @@ impl Engine {
             range.blocks,
         );
         let zeros = range.rows.zeros;
+        let wants_proof = !proved && self.wants_proof(id);
         let (mut writes, mut changed) = (SlotSet::EMPTY, false);
         for row in 0..blocks {
             let row_sum = self.row_sum_of(id, shape.all_data(), row);
@@ -540,16 +502,18 @@ impl Engine {
                 }
                 let parity = shape.redundant().contains(slot);
                 let row_sum = if parity { row_sum } else { RowSum::NONE };
-                if !self.read_only {
+                if !wants_proof {
                     changed |= self.correct_entry(id, slot, row, sum, row_sum);
                 }
             }
         }
-        match (self.read_only, writes.is_empty()) {
-            (true, true) => self.deliver(id),
-            (true, false) => self.settling_fails(id),
-            (false, _) => self.agree(id, writes, changed || !writes.is_empty()),
+        if wants_proof && writes.is_empty() && self.lacks_nothing(id) {
+            return self.write_settled(id, true); // All redundancy agrees.
         }
+        if wants_proof {
+            return self.stays_in_doubt(id);
+        }
+        self.agree(id, writes, changed || !writes.is_empty());
     }
 
     /// Continues when all writes of the current rows are done.
