@@ -228,9 +228,9 @@ fn met_since(now: &MemberStatus, before: &MemberStatus) -> Option<MemberStatus> 
     })
 }
 
-/// What happened in an array that is open read-only, with a remedy.
-const MEMORY_IS_FULL: &str = "the memory is full that takes the place of writes to an array that \
-                              is open read-only: open it for writing";
+/// The lack of memory in an array that is open read-only, with the remedy.
+const MEMORY_IS_FULL: &str = "an array that is open read-only keeps its writes in memory, and that \
+                              memory is full: open the array for writing";
 
 /// Describes a lack of space among the incidents, with a remedy; `None` if there is none.
 #[must_use]
