@@ -1,5 +1,5 @@
-//! The shape *process*: kills `spindles copy` into an array at random moments, and takes members
-//! away. The array opens without help, and every block is old or new. Only with members missing
+//! The shape *process*: kills `spindles copy` into an array at random moments, or when a random
+//! block reaches its member, and takes members away. The array opens without help, and every block is old or new. Only with members missing
 //! may blocks that were being written return errors.
 //!
 //! `SPINDLES_KILL_ROUNDS=70 cargo test -p spindles --test program torture::process` for more.
@@ -9,10 +9,12 @@ use crate::torture::ledger::{Ledger, Wish};
 use crate::torture::library::Library;
 use crate::torture::number;
 use crate::torture::random::Random;
-use crate::world::{Run, World};
+use crate::world::{Run, Running, World};
 use spindles_admin::assemble::{AssembleOptions, assemble};
 use spindles_workload::stamp::{Found, Stamp};
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const BLOCKS: u64 = 6144;
@@ -23,11 +25,66 @@ const AT_ONCE: u32 = 48;
 /// The name of the device for the journal.
 const JOURNAL: &str = "journal";
 
-/// Copies from one name to another; kills the copy after some time.
-fn copy(place: &World, from: &str, to: &str, kill_after: Option<Duration>) -> Run {
+/// Starts to copy from one name to another.
+fn start_copy(place: &World, from: &str, to: &str) -> Running {
     let bytes = (BLOCKS * u64::from(BLOCK_BYTES)).to_string();
-    let command = place.command_of(&["copy", from, to, "--bytes", &bytes]);
-    place.start(command).end(kill_after)
+    place.start(place.command_of(&["copy", from, to, "--bytes", &bytes]))
+}
+
+fn copy(place: &World, from: &str, to: &str) -> Run {
+    start_copy(place, from, to).end(None)
+}
+
+/// When a copy is killed.
+#[derive(Debug)]
+enum Moment {
+    After(Duration),
+    /// When this block of a device changes.
+    Written {
+        device: String,
+        byte: u64,
+    },
+}
+
+impl Moment {
+    /// Draws a block of the array's data. Its old contents show where it lies on the devices.
+    fn of_block(random: &mut Random, place: &World, devices: &[&str], old: &[u8]) -> Self {
+        let block_bytes = usize::try_from(BLOCK_BYTES).expect("64 bits");
+        let at = random.index(old.len() / block_bytes) * block_bytes;
+        let block = &old[at..at + block_bytes];
+        for device in devices {
+            let bytes = fs::read(place.path(device)).expect("a device");
+            if let Some(found) = bytes.chunks(block_bytes).position(|each| each == block) {
+                return Self::Written {
+                    device: (*device).to_owned(),
+                    byte: u64::try_from(found * block_bytes).expect("64 bits"),
+                };
+            }
+        }
+        panic!("no device holds the block at {at}");
+    }
+
+    /// Kills a copy at this moment, if it still runs then.
+    fn kill(&self, place: &World, mut copy: Running) {
+        match self {
+            Self::After(time) => {
+                copy.end(Some(*time));
+            }
+            Self::Written { device, byte } => {
+                let device = File::open(place.path(device)).expect("a device");
+                let read = || {
+                    let mut block = [0; BLOCK_BYTES as usize];
+                    device.read_exact_at(&mut block, *byte).expect("a block");
+                    block
+                };
+                let old = read();
+                while !copy.has_ended() && read() == old {
+                    sleep(Duration::from_micros(100));
+                }
+                copy.kill();
+            }
+        }
+    }
 }
 
 fn array(devices: &[&str]) -> String {
@@ -96,7 +153,7 @@ fn judge(place: &World, left: &[&str], ledger: &mut Ledger) -> Result<(usize, bo
         return Err("other blocks are lost when they are read again".to_owned());
     }
     // `copy` can read it too, or reports what it can't.
-    let read = copy(place, &array(left), "out", None);
+    let read = copy(place, &array(left), "out");
     if (read.status == 0) != lost.is_empty() {
         return Err(format!(
             "{} are lost, and a copy: {}",
@@ -122,8 +179,9 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, checksum: &str, jo
     let mut ledger = Ledger::new(seed, BLOCK_BYTES);
     ledger.opened(BLOCKS, 1);
     let old = ledger.asks(Wish::Write { fua: true }, 0..BLOCKS);
-    fs::write(base.path("data"), ledger.payload(old)).expect("room");
-    let done = copy(&base, "data", &array(devices), None);
+    let old_bytes = ledger.payload(old);
+    fs::write(base.path("data"), &old_bytes).expect("room");
+    let done = copy(&base, "data", &array(devices));
     let answer = (done.status == 0).then_some(&[][..]).ok_or(done.error);
     ledger.answered(old, answer).expect("it is written");
     let new = ledger.asks(Wish::Write { fua: true }, 0..BLOCKS);
@@ -140,7 +198,7 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, checksum: &str, jo
     };
     let place = fresh();
     let begin = Instant::now();
-    let whole = copy(&place, data, &array(devices), None);
+    let whole = copy(&place, data, &array(devices));
     whole.ends(0);
     let takes_us = u64::try_from(begin.elapsed().as_micros()).expect("short");
     println!("{level}, {checksum}, {journal}: a copy takes {takes_us} us; seed {seed}");
@@ -153,14 +211,14 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, checksum: &str, jo
             break;
         }
         let place = fresh();
-        // Starting takes part of the time.
-        let at_us = takes_us / 4 + random.below(takes_us);
-        copy(
-            &place,
-            data,
-            &array(devices),
-            Some(Duration::from_micros(at_us)),
-        );
+        let moment = if round % 2 == 0 {
+            // Starting takes part of the time.
+            Moment::After(Duration::from_micros(takes_us / 4 + random.below(takes_us)))
+        } else {
+            Moment::of_block(&mut random, &place, devices, &old_bytes)
+        };
+        let copy = start_copy(&place, data, &array(devices));
+        moment.kill(&place, copy);
         let mut left = devices.to_vec();
         if journal && random.one_in(3) {
             left.truncate(members);
@@ -178,7 +236,7 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, checksum: &str, jo
                 lost_blocks += lost;
                 in_the_middle += u64::from(is_middle);
             }
-            Err(what) => panic!("round {round}, killed after {at_us} us, {left:?} left: {what}"),
+            Err(what) => panic!("round {round}, {moment:?}, {left:?} left: {what}"),
         }
     }
     println!("{level}: {lost_blocks} blocks answered errors, {in_the_middle} kills in the middle");
