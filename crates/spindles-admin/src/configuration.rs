@@ -127,7 +127,8 @@ impl Configuration {
         }
     }
 
-    /// Reads the text as the dialect of this name, or as the one that recognises it.
+    /// Reads the text as the dialect of this name, or as the one that recognises it. Takes the
+    /// sizes of devices that exist here.
     ///
     /// # Errors
     ///
@@ -137,6 +138,24 @@ impl Configuration {
         dialect: Option<&str>,
         flavour: Option<&str>,
     ) -> Result<Described, ConfigurationError> {
+        self.read_with(dialect, flavour, &|device| size_of(device).ok())
+    }
+
+    /// Reads the text for an array on other devices than it names.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read).
+    pub fn read_shape(&self) -> Result<Described, ConfigurationError> {
+        self.read_with(None, None, &|_| None)
+    }
+
+    fn read_with(
+        &self,
+        dialect: Option<&str>,
+        flavour: Option<&str>,
+        bytes_of: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Described, ConfigurationError> {
         let what = self.file.as_deref().unwrap_or("the text").to_owned();
         let dialect = match dialect {
             Some(name) => dialect_named(name)?,
@@ -145,7 +164,7 @@ impl Configuration {
         };
         let source = Source {
             text: &self.text,
-            bytes_of: &|device| size_of(device).ok(),
+            bytes_of,
             flavour,
         };
         let translation = dialect.read(&source);

@@ -21,6 +21,7 @@ pub mod journal;
 #[path = "../tests/killed.rs"]
 mod killed;
 pub mod membership;
+mod occupants;
 pub mod plain;
 pub mod reading;
 pub mod rebuild;

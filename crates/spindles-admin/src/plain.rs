@@ -3,6 +3,7 @@
 
 use crate::assemble::{Assembled, EngineOptions, bare_config};
 use crate::configuration::{Configuration, ConfigurationError};
+use crate::occupants::occupant;
 use crate::report::{ArrayReport, MemberReport, bare_report};
 use crate::survey::Survey;
 use spindles_array::{NodeId, Stack};
@@ -119,6 +120,8 @@ static FIRST_COPY: ReadPolicy = ReadPolicy {
 pub struct PlainTarget {
     /// The array.
     pub expression: Expression,
+    /// Its name in a configuration, if that names it.
+    pub name: Option<String>,
     /// The chunk size, if a configuration says it.
     pub chunk_bytes: Option<u64>,
     /// True if a configuration says that redundancy may not match the data.
@@ -134,6 +137,7 @@ pub fn parse(target: &str, flavour: Option<&str>) -> Option<Result<PlainTarget, 
     Some(match Expression::parse(text) {
         Ok(expression) => Ok(PlainTarget {
             expression,
+            name: None,
             chunk_bytes: None,
             unclean: false,
             notes: Vec::new(),
@@ -161,6 +165,7 @@ fn in_place(
     }
     Ok(PlainTarget {
         expression: array.expression,
+        name: array.shape.name,
         chunk_bytes: array.shape.chunk_bytes,
         unclean: array.unclean,
         notes: described.notes(),
@@ -211,15 +216,12 @@ pub fn open(expression: &Expression, options: &PlainOptions) -> Result<Assembled
 
 /// Returns an error if a device, or the one of which it is a part, has a superblock of ours.
 fn refuse_labelled(device: &str) -> Result<(), PlainError> {
-    let probe = Probe::glance(device);
-    let whole = probe.as_ref().and_then(Probe::whole);
-    let labelled = probe.into_iter().chain(whole);
-    let mut labelled = labelled.filter(|probe| probe.found().is_labelled());
-    match labelled.next() {
+    let label = |probe: &Probe| probe.found().is_labelled().then(|| probe.holds(&[]))?;
+    match Probe::glance(device).and_then(|probe| occupant(&probe, label)) {
         None => Ok(()),
-        Some(probe) => Err(PlainError::Labelled {
-            holds: probe.holds(&[]).unwrap_or_default(),
-            device: probe.name,
+        Some((found, holds)) => Err(PlainError::Labelled {
+            device: found.name,
+            holds,
         }),
     }
 }
@@ -266,12 +268,10 @@ fn open_devices(
 /// Returns true if a chunk, or the start or the length of a slice, is no whole number of larger
 /// blocks.
 fn needs_sectors(expression: &Expression, options: &PlainOptions) -> bool {
-    let block_bytes = u64::from(BlockSize::B4096.bytes());
     let cut = |start_bytes: u64, length_bytes: Option<u64>| {
-        let length_bytes = length_bytes.unwrap_or(0);
-        [start_bytes, length_bytes]
-            .iter()
-            .any(|bytes| !bytes.is_multiple_of(block_bytes))
+        [start_bytes, length_bytes.unwrap_or(0)]
+            .into_iter()
+            .any(|bytes| BlockSize::dividing(bytes) == BlockSize::B512)
     };
     let is_cut = match expression {
         Expression::Leaf(name) => {
@@ -485,5 +485,20 @@ impl Builder<'_> {
             },
             ..config
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_names_its_array() {
+        let name = |target| {
+            let parsed = parse(target, None).expect("a plain array");
+            parsed.expect("its words").name
+        };
+        assert_eq!(name("plain:ccd0 16 none a b").as_deref(), Some("ccd0"));
+        assert_eq!(name("plain:raid0(a,b)"), None);
     }
 }

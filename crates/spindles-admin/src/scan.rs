@@ -953,6 +953,16 @@ pub(crate) fn all() -> Vec<Found> {
     Scan::of(&[], LIMITS).found
 }
 
+/// Returns the slices among the places of [`SCAN_VARIABLE`] that share bytes with a device.
+pub(crate) fn slices_over(device: &str) -> Vec<Probe> {
+    let mut places = places_of(&std::env::var(SCAN_VARIABLE).unwrap_or_default());
+    places.retain(|place| Slice::is_text(place) && share_bytes(place, device));
+    places
+        .iter()
+        .filter_map(|place| Probe::glance(place))
+        .collect()
+}
+
 /// Returns true if the arrays on these devices count on members that are not among them.
 fn lacks_members(given: &[Found]) -> bool {
     let records: Vec<&ArrayRecord> = given.iter().filter_map(Found::array).collect();

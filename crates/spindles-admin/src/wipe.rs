@@ -2,6 +2,7 @@
 //! journals. Describes what their arrays lose.
 
 use crate::attach::{self, ChangeError};
+use crate::occupants::{known_kind, occupant};
 use crate::scan;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_device::at_rest::Access;
@@ -107,15 +108,7 @@ fn look_at(devices: &[&str], with_users: bool) -> Result<Vec<Labelled>, ChangeEr
 #[must_use]
 pub fn overwritten(device: &str) -> Option<Labelled> {
     let probe = Probe::glance(device)?;
-    let holds = |probe: &Probe| probe.holds(&probe.sightings().ok()?);
-    let (probe, holds) = if let Some(holds) = holds(&probe) {
-        (probe, holds)
-    } else {
-        let whole = probe.whole()?;
-        let holds = holds(&whole)?;
-        (whole, holds)
-    };
-    let found = probe.found();
+    let (found, holds) = occupant(&probe, known_kind)?;
     let all = [found.clone()];
     let known = [all.to_vec(), scan::all()].concat();
     Some(Labelled::of(found, holds, &all, &known))

@@ -61,6 +61,16 @@ impl BlockSize {
             _ => None,
         }
     }
+
+    /// Returns the largest block size that divides `bytes`; 512 if none does.
+    #[must_use]
+    pub const fn dividing(bytes: u64) -> Self {
+        if bytes.is_multiple_of(4096) {
+            Self::B4096
+        } else {
+            Self::B512
+        }
+    }
 }
 
 /// A moment, in nanoseconds since the driver started. Virtual in the simulator.

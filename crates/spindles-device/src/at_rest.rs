@@ -28,8 +28,8 @@ pub trait AtRest: Debug {
     fn make_zeros(&self, from: u64, bytes: u64) -> io::Result<()>;
     /// Makes written data durable.
     fn sync(&self) -> io::Result<()>;
-    /// Returns it as a file, if it is a regular file.
-    fn as_file(&self) -> Option<&File>;
+    /// Returns the regular file that it is or lies in, and the offset of its first byte there.
+    fn in_file(&self) -> Option<(&File, u64)>;
 }
 
 /// Part of a device.
@@ -71,9 +71,9 @@ impl AtRest for Part {
         self.whole.sync()
     }
 
-    /// `None`: offsets in the file are not those in the part.
-    fn as_file(&self) -> Option<&File> {
-        None
+    fn in_file(&self) -> Option<(&File, u64)> {
+        let (file, start) = self.whole.in_file()?;
+        Some((file, start + self.bytes.start))
     }
 }
 
@@ -105,8 +105,8 @@ impl AtRest for File {
         self.sync_all()
     }
 
-    fn as_file(&self) -> Option<&File> {
+    fn in_file(&self) -> Option<(&File, u64)> {
         let is_file = self.metadata().is_ok_and(|it| it.is_file());
-        is_file.then_some(self)
+        is_file.then_some((self, 0))
     }
 }

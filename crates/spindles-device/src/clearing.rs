@@ -31,13 +31,13 @@ pub fn forget(device: &str) -> io::Result<()> {
     wipe(device, &sightings.map_err(io::Error::other)?)
 }
 
-/// Empties a device that held only Spindles data. A file is zeroed; a block device gets zeros at
-/// both ends and loses all known signatures.
+/// Empties a device that held only Spindles data. A file or its slice is zeroed; a block device
+/// gets zeros at both ends and loses all known signatures.
 pub fn empty(device: &str) -> io::Result<()> {
     forget(device)?;
     let device = backends::at_rest(device, Access::Write)?;
     let bytes = device.bytes()?;
-    if device.as_file().is_some() {
+    if device.in_file().is_some() {
         device.make_zeros(0, bytes)?;
     } else {
         let length = bytes.min(ENDS_BYTES);

@@ -252,31 +252,34 @@ impl Probe {
         })
     }
 
-    /// Returns the offset of the first nonzero byte in a regular file. Skips holes that the file
-    /// system knows.
+    /// Returns the offset of the first nonzero byte in a regular file, or in a slice of one. Skips
+    /// holes that the file system knows.
     pub fn first_data(&self) -> io::Result<Option<u64>> {
         const STEP_BYTES: u64 = 1 << 20;
-        let Some(file) = self.device.as_ref().and_then(|device| device.as_file()) else {
+        let device = self.device.as_ref();
+        let Some((file, start)) = device.and_then(|device| device.in_file()) else {
             return Ok(None);
         };
         let zeros = vec![0; usize::try_from(STEP_BYTES).expect("a MiB")];
         let mut bytes = zeros.clone();
-        let mut at = 0;
-        while at < self.bytes {
+        let (mut at, last) = (start, start + self.bytes);
+        while at < last {
             // File systems without holes refuse the query: all bytes count as data.
             at = match seek(file, SeekFrom::Data(at)) {
                 Err(Errno::NXIO) => return Ok(None),
                 found => found.unwrap_or(at),
             };
-            let end = seek(file, SeekFrom::Hole(at)).unwrap_or(self.bytes);
+            let end = seek(file, SeekFrom::Hole(at)).unwrap_or(last).min(last);
             let length = usize::try_from(end.saturating_sub(at).min(STEP_BYTES)).expect("a MiB");
             let read = file.read_at(&mut bytes[..length], at)?;
             if bytes[..read] != zeros[..read] {
                 let before = bytes.iter().take_while(|byte| **byte == 0).count();
-                return Ok(Some(at + u64::try_from(before).expect("within a MiB")));
+                return Ok(Some(
+                    at - start + u64::try_from(before).expect("within a MiB"),
+                ));
             }
             if read == 0 {
-                break; // The file has shrunk meanwhile.
+                break; // The data begins behind the slice, or the file has shrunk meanwhile.
             }
             at += u64::try_from(read).expect("within a MiB");
         }
@@ -288,11 +291,11 @@ impl Probe {
         let Some(device) = &self.device else {
             return true;
         };
-        let Some(file) = device.as_file() else {
+        let Some((file, start)) = device.in_file() else {
             return false;
         };
-        match seek(file, SeekFrom::Data(from_bytes)) {
-            Ok(data) => data >= to_bytes,
+        match seek(file, SeekFrom::Data(start + from_bytes)) {
+            Ok(data) => data >= start + to_bytes,
             Err(errno) => errno == Errno::NXIO,
         }
     }

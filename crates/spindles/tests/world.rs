@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
+use rustix::fs::{SeekFrom, seek};
 use serde_json::Value;
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -346,14 +347,38 @@ impl World {
         fs::remove_file(self.path(name)).expect("it is there");
     }
 
-    /// The files and their contents.
-    pub(crate) fn contents(&self) -> Vec<(String, Vec<u8>)> {
+    /// The files, with their lengths and all blocks that are not zeros. Holes are not read.
+    pub(crate) fn contents(&self) -> Vec<(String, u64, Vec<(u64, Vec<u8>)>)> {
         let entries = fs::read_dir(self.folder()).expect("the folder");
         let names = entries.map(|entry| entry.expect("an entry").file_name());
         let names = names.map(|name| name.into_string().expect("our names"));
-        let mut contents: Vec<_> = names.map(|name| (name.clone(), self.read(&name))).collect();
+        let mut contents: Vec<_> = names.map(|name| self.blocks_of(name)).collect();
         contents.sort_unstable();
         contents
+    }
+
+    fn blocks_of(&self, name: String) -> (String, u64, Vec<(u64, Vec<u8>)>) {
+        const BLOCK: u64 = 4096;
+        let path = self.path(&name);
+        if !path.is_file() {
+            return (name, 0, Vec::new());
+        }
+        let file = fs::File::open(path).expect("a file");
+        let length = file.metadata().expect("a file").len();
+        let (mut at, mut blocks) = (0, Vec::new());
+        while at < length {
+            at = match seek(&file, SeekFrom::Data(at)) {
+                Ok(data) => data - data % BLOCK,
+                Err(_) => break, // No data is behind it.
+            };
+            let mut block = vec![0; usize::try_from(BLOCK.min(length - at)).expect("4096")];
+            file.read_exact_at(&mut block, at).expect("a block");
+            if block.iter().any(|byte| *byte != 0) {
+                blocks.push((at, block));
+            }
+            at += BLOCK;
+        }
+        (name, length, blocks)
     }
 
     pub(crate) fn command(&self, line: &str) -> Command {
@@ -383,6 +408,17 @@ impl World {
         let words = words.iter().map(|word| self.named(word.as_ref()));
         command.args(words.map(|word| word.replace('@', &folder)));
         command
+    }
+
+    /// Searches this place too; `@` stands for the folder.
+    pub(crate) fn also_scan(&mut self, place: &str) {
+        let place = place.replace('@', &self.full(""));
+        let before = if self.scan.is_empty() {
+            self.full("")
+        } else {
+            self.scan.clone()
+        };
+        self.scan = format!("{before}:{place}");
     }
 
     /// Begins a command line.

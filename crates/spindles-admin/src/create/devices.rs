@@ -2,6 +2,7 @@
 //! overwritten without `--force`.
 
 use crate::errors::CreateError;
+use crate::occupants::{described, known_kind, occupant};
 use spindles_array::TooSmall;
 use spindles_array::room::FOR_ALL;
 use spindles_device::errors::failed;
@@ -93,8 +94,7 @@ impl Device {
     /// Describes data on it that must not be overwritten; `None` if there is none. All commands use
     /// this check. Finding unknown data in a file takes a full read, so `force` skips that.
     fn holds(&self, force: bool) -> Result<Option<String>, OpenError> {
-        let known = self.probe.holds(&self.sightings);
-        let known = known.or_else(|| held_by_whole(&self.probe));
+        let known = occupant(&self.probe, known_kind).map(|it| described(it, &self.name));
         if known.is_some() || force {
             return Ok(known);
         }
@@ -102,13 +102,6 @@ impl Device {
         let data = data.map_err(|source| failed(&self.name, "read", source))?;
         Ok(data.map(|at| format!("data of no known kind, from byte {at} on")))
     }
-}
-
-/// Describes data of a known kind on all of a slice's device.
-fn held_by_whole(slice: &Probe) -> Option<String> {
-    let whole = slice.whole()?;
-    let holds = whole.holds(&whole.sightings().ok()?)?;
-    Some(format!("a part of {}, which holds {holds}", whole.name))
 }
 
 /// Returns true for a slice from the first byte on.

@@ -224,7 +224,7 @@ impl AtRest for Rest {
         self.ask(Command::Flush, (0, 0), &[], &mut [])
     }
 
-    fn as_file(&self) -> Option<&File> {
+    fn in_file(&self) -> Option<(&File, u64)> {
         None
     }
 }

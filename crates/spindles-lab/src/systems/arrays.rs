@@ -4,6 +4,7 @@ use crate::systems::targets::Site;
 use spindles_admin::assemble::{self, AssembleOptions};
 use spindles_admin::create::{self, CreateOptions, Sync};
 use spindles_array::Target;
+use spindles_block::BlockSize;
 use spindles_device::ArrayFacts;
 use spindles_layout::{Expression, Geometry, Layout, Level, Spec};
 
@@ -12,6 +13,7 @@ use spindles_layout::{Expression, Geometry, Layout, Level, Spec};
 pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), String> {
     let options = CreateOptions {
         chunk_bytes: place.chunk_bytes,
+        block_size: BlockSize::dividing(place.chunk_bytes.unwrap_or(0)),
         consistency: place.consistency,
         checksum: place.checksum,
         journal: place.journal.map(str::to_owned),

@@ -13,12 +13,15 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::configuration::Configuration;
 use spindles_admin::create::{CreateError, CreateOptions, Created, Sync, check_rights, create};
 use spindles_admin::scan;
+use spindles_array::lists::few;
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_device::OpenOptions;
+use spindles_device::identity::absolute;
 use spindles_dialects::Shape;
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
-use spindles_layout::{Expression, MISSING, chunk_blocks};
+use spindles_layout::{Expression, MISSING, Slice, chunk_blocks};
+use std::collections::BTreeMap;
 
 pub(crate) static COMMAND: Command = Command {
     name: "create",
@@ -177,7 +180,8 @@ impl Arguments {
     /// Adds what a configuration says and the command line does not.
     fn complete(&mut self, shape: &Shape, is_block_size_given: bool) {
         if !is_block_size_given {
-            self.block_size = block_size_of(shape.chunk_bytes);
+            let block_size = BlockSize::dividing(shape.chunk_bytes.unwrap_or(0));
+            self.block_size = SizeBytes(block_size.bytes().into());
         }
         self.chunk = self.chunk.or(shape.chunk_bytes.map(SizeBytes));
         self.spares.extend(shape.spares.iter().cloned());
@@ -188,18 +192,6 @@ impl Arguments {
 /// Returns true if the command line has an option, not only its default.
 fn is_given(matches: &ArgMatches, option: &str) -> bool {
     matches.value_source(option) == Some(ValueSource::CommandLine)
-}
-
-/// Returns the largest block that divides a chunk.
-pub(super) fn block_size_of(chunk_bytes: Option<u64>) -> SizeBytes {
-    let large = u64::from(BlockSize::B4096.bytes());
-    let is_whole = chunk_bytes.is_none_or(|bytes| bytes.is_multiple_of(large));
-    let block_size = if is_whole {
-        BlockSize::B4096
-    } else {
-        BlockSize::B512
-    };
-    SizeBytes(block_size.bytes().into())
 }
 
 /// Returns the only array of a configuration.
@@ -279,8 +271,8 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
             arrays::size(*bytes)
         ));
     }
-    for small in &created.small_spares {
-        ui.note(small);
+    for warning in warnings(created, &devices(expression, arguments)) {
+        ui.note(warning);
     }
     ui.line(sync_line(created.sync));
     if let Some(journal) = &arguments.journal {
@@ -300,6 +292,23 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
         scan::shell_word(&scan::target_of(&created.name, &devices))
     ));
     ui.json(&document(created, expression, arguments));
+}
+
+/// Returns warnings about small spares, and about devices that are several of the array's.
+fn warnings(created: &Created, devices: &[&str]) -> Vec<String> {
+    let mut slices = BTreeMap::<_, Vec<String>>::new();
+    for name in devices.iter().filter(|name| Slice::is_text(name)) {
+        if let Ok(slice) = Slice::parse(name) {
+            let names = slices.entry(absolute(&slice.device)).or_default();
+            names.push((*name).to_owned());
+        }
+    }
+    slices.retain(|_, names| names.len() > 1);
+    let lost = slices
+        .iter()
+        .map(|(device, names)| format!("{device} holds {}: a failure takes them all", few(names)));
+    let small = created.small_spares.iter().map(ToString::to_string);
+    small.chain(lost).collect()
 }
 
 /// Returns the line for people on the initial sync.
@@ -349,11 +358,7 @@ fn document<'a>(
         spares: &arguments.spares,
         journal: arguments.journal.as_deref(),
         initial_sync: initial_sync(created.sync),
-        warnings: created
-            .small_spares
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
+        warnings: warnings(created, &devices(expression, arguments)),
         unused: unused.collect(),
         overwritten: overwritten.collect(),
     }

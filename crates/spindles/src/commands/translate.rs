@@ -1,6 +1,6 @@
 //! `spindles translate`: the configurations of other systems in our words, and ours in theirs.
 
-use super::{Command, create};
+use super::Command;
 use crate::documents::tools as documents;
 use crate::failure::Usage;
 use crate::ui::Ui;
@@ -194,10 +194,8 @@ fn of_shape(shape: &Shape, new: &Expression) -> documents::TranslatedArray {
         shell_word(&members.to_string()),
         chunk_option(shape.chunk_bytes)
     );
-    let block_size = create::block_size_of(shape.chunk_bytes);
-    if block_size.0 < u64::from(BlockSize::B4096.bytes()) {
-        creates += " --block-size ";
-        creates += &block_size.typed().to_string();
+    if BlockSize::dividing(shape.chunk_bytes.unwrap_or(0)) == BlockSize::B512 {
+        creates += " --block-size 512";
     }
     for spare in &shape.spares {
         creates += " --spare ";

@@ -826,3 +826,18 @@ fn a_dry_run_reports_data_loss_and_writes_nothing() {
         assert!(ran.out.contains(&lost), "{}", ran.out);
     }
 }
+
+/// Members of the lab replace the devices that another system's words name.
+#[test]
+fn files_with_the_names_of_described_devices_do_not_matter() {
+    let folder = World::outside("a b c d", MIB);
+    folder.here("lab run classic-2002 --dry-run").ends(0);
+}
+
+#[test]
+fn described_chunks_of_whole_sectors_have_blocks_of_a_sector() {
+    let folder = World::new("", 0);
+    let words = "bench,dd-write,from:ccd0 558 none a b,--size,4M,--runs,1";
+    let words: Vec<&str> = words.split(',').collect();
+    folder.run_words(&words).ends(0);
+}

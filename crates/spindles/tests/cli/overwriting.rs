@@ -60,6 +60,45 @@ fn files_with_data_are_not_overwritten_without_force() {
     folder.ok("spare add @other --shared --force");
 }
 
+#[test]
+fn slices_of_files_with_data_are_not_overwritten_without_force() {
+    let folder = folder_with_array();
+    folder.make("x", 12 * MIB);
+    // Data outside the slice does not count.
+    folder.write("x", 4096, b"x");
+    folder.write("x", 11 * MIB, b"x");
+    let taking = |command: &str| command.replace("@x", "slice(@x,1M,9M)");
+    for at in [3 * MIB + 4321, 9 * MIB - 1] {
+        folder.write("x", MIB + at, b"x");
+        let why = format!("holds data of no known kind, from byte {at} on; use --force");
+        for command in TAKING {
+            folder.refuses(&taking(command), 1, &["slice(", &why]);
+        }
+        folder.make("data", 4096);
+        folder.refuses("copy @data slice(@x,1M,9M)", 1, &["slice(", &why]);
+        folder.write("x", MIB + at, &[0]);
+    }
+    folder.ok(&taking("create two raid1(@free,@x)"));
+}
+
+/// A superblock at the start of a slice shows only if a scan names the slice.
+#[test]
+fn devices_that_share_bytes_with_a_scanned_slice_are_not_overwritten_without_force() {
+    let mut folder = folder_with_array();
+    folder.make("x", 32 * MIB);
+    folder.ok("create two concat(slice(@x,4M,9M))");
+    folder.also_scan("slice(@x,4M,9M)");
+    for part in ["slice(@x,12M,9M)", "slice(@x,3M,20M)"] {
+        let refused = "which holds a member of the Spindles array 'two'";
+        for command in TAKING {
+            folder.refuses(&command.replace("@x", part), 1, &[refused]);
+        }
+        folder.make("data", 4096);
+        let plain = format!("copy @data plain:concat({part}) --writable");
+        folder.refuses(&plain, 1, &["a member of the Spindles array 'two'"]);
+    }
+}
+
 /// Nor does a refused command make it longer.
 #[test]
 fn short_files_are_refused_and_not_extended() {
@@ -243,4 +282,17 @@ fn a_device_lost_for_good_may_be_reused() {
     folder.ok("rebuild @a @c --onto @b --force");
     let status = folder.ok("status @a @b @c --json").json();
     assert_eq!(status["state"], "healthy");
+}
+
+/// A device with several members is a single point of failure.
+#[test]
+fn create_warns_of_slices_of_one_device() {
+    let folder = World::outside("a b", 40 * MIB);
+    let on_a = "slice(@a,1M,12M),slice(@a,13M,12M)";
+    let made = folder.ok(&format!(
+        "create one raid5({on_a},slice(@b,1M)) --journal slice(@a,25M)"
+    ));
+    made.says(&["/a holds slice(", "25M): a failure takes them all"]);
+    let made = folder.ok("create two raid1(slice(@a,1M),slice(@b,1M)) --force");
+    made.says_no("a failure takes them all");
 }

@@ -24,7 +24,7 @@ fn pool() -> (World, [String; 4]) {
         slice("b", 7),
         slice("b", 16_391),
     ];
-    world.does(&format!("create pool raid5({})", members.join(",")));
+    world.does(&format!("create pool raid5({}) --force", members.join(",")));
     (world, members)
 }
 
@@ -63,7 +63,7 @@ fn an_array_of_slices_keeps_its_data() {
 
     // Another slice of the same file takes the place of one, whole or lost.
     let (new, third) = (slice("b", 32_775), slice("a", 40_001));
-    world.ok(&format!("replace {b} {all} --onto {new}"));
+    world.ok(&format!("replace {b} {all} --onto {new} --force"));
     same(&[a, &new, c, d]);
     same(&[a, &new, d]);
     world.ok(&format!("rebuild {a} {new} {d} --onto {third} --force"));

@@ -1,6 +1,6 @@
 //! The shape *process*: kills `spindles copy` into an array at random moments, or when a random
-//! block reaches its member, and takes members away. The array opens without help, and every block is old or new. Only with members missing
-//! may blocks that were being written return errors.
+//! block reaches its member, and takes members away. The array opens without help, and every block
+//! is old or new. Only with members missing may blocks that were being written return errors.
 //!
 //! `SPINDLES_KILL_ROUNDS=70 cargo test -p spindles --test program torture::process` for more.
 

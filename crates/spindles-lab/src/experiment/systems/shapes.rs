@@ -37,7 +37,7 @@ fn shape_of(what: &str) -> Result<FreshShape, String> {
             names(|_| true)
         ));
     };
-    let described = configuration.read(None, None);
+    let described = configuration.read_shape();
     let described = described.map_err(|error| error.to_string())?;
     let array = described.only().map_err(|error| error.to_string())?;
     let shape = array.shape;

@@ -5,7 +5,6 @@ use crate::documents::array::incidents;
 use crate::documents::tools::BenchRun;
 use crate::failure::Usage;
 use crate::measuring;
-use crate::plain::is_plain;
 use crate::ui::Ui;
 use anyhow::anyhow;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -277,15 +276,6 @@ fn members() -> impl TypedValueParser<Value = Members> {
         .map(|word| Members::of_word(&word).expect("it is one of the words"))
 }
 
-/// Returns the smallest block that the array of a target may have.
-fn smallest_block(target: &str) -> BlockSize {
-    if is_plain(target) {
-        BlockSize::B512
-    } else {
-        BlockSize::B4096
-    }
-}
-
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut arguments = Arguments::from_arg_matches(matches)?;
     arguments.take_shape(ui)?;
@@ -293,7 +283,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let target = &arguments.target;
     targets::check(target).map_err(Usage::error)?;
     if let Some(chunk) = arguments.chunk {
-        chunk_blocks(chunk.0, smallest_block(target))
+        chunk_blocks(chunk.0, BlockSize::B512)
             .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
         targets::check_chunk(target, &arguments.members)
             .map_err(|why| Usage::error(format!("--chunk means nothing for {target}, {why}")))?;

@@ -362,7 +362,8 @@ fn check_all(whats: &[What], arguments: &Arguments) -> anyhow::Result<()> {
         if names.contains(&name) {
             return Err(Usage::error(format!(
                 "two of these are called '{name}', and clients could not distinguish them: \
-                 serve one with its own server, or rename one array with spindles rename"
+                 serve one with its own server, or rename an array that has superblocks with \
+                 spindles rename"
             )));
         }
         names.push(name);

@@ -60,6 +60,9 @@ pub(super) fn name(what: &What, arguments: &Arguments) -> anyhow::Result<String>
         What::Assembled(devices) => {
             look(&arrays::names(devices), &assemble_options(arguments))?.name
         }
+        What::Plain(PlainTarget {
+            name: Some(name), ..
+        }) => name.clone(),
         What::Fresh(expression, _) | What::Plain(PlainTarget { expression, .. }) => {
             match expression {
                 Expression::Leaf(device) => device.clone(),
