@@ -58,7 +58,7 @@ pub enum ConfigurationError {
         what: String,
     },
     /// No dialect has this name.
-    #[error("there is no dialect '{name}'; there are {}", names(|_| true))]
+    #[error("there is no dialect '{name}'; there are {}", summaries())]
     NoDialect {
         /// What the user wrote.
         name: String,
@@ -232,6 +232,15 @@ pub fn names(which: fn(&Dialect) -> bool) -> String {
     let dialects = DIALECTS.iter().filter(|dialect| which(dialect));
     let names: Vec<&str> = dialects.map(|dialect| dialect.name).collect();
     names.join(", ")
+}
+
+/// Lists the names of dialects, each with its system.
+fn summaries() -> String {
+    let dialects = DIALECTS.iter();
+    let dialects: Vec<String> = dialects
+        .map(|dialect| format!("{} ({})", dialect.name, dialect.summary))
+        .collect();
+    dialects.join(", ")
 }
 
 /// Returns true for a file or a pipe.

@@ -62,6 +62,14 @@ pub(crate) fn commands(text: &str) -> Result<Vec<Command<'_>>, Fault> {
     Ok(commands)
 }
 
+/// Returns the offset for an error about a missing command: the first that none of these programs
+/// runs, or the end.
+pub(crate) fn foreign_or_end(commands: &[Command<'_>], programs: &[&str], text: &str) -> usize {
+    let mut foreign = commands.iter().map(|command| &command.program);
+    let foreign = foreign.find(|program| !programs.contains(&&***program));
+    foreign.map_or(text.trim_end().len(), |program| program.at)
+}
+
 /// Returns true if a program of this name is run first in a text.
 pub(crate) fn runs_first(text: &str, program: &str) -> bool {
     let mut commands = Vec::new();

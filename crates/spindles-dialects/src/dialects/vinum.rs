@@ -4,6 +4,7 @@
 //! several. The expressions name drives; [`Translation::devices`](crate::Translation::devices) has
 //! their devices.
 
+use crate::commands::runs_first;
 use crate::dialect::{Dialect, Draft, Source};
 use crate::fault::Fault;
 use crate::text::{Grammar, Quotes, statements};
@@ -25,6 +26,9 @@ const GRAMMAR: Grammar = Grammar {
 };
 
 fn recognises(text: &str) -> bool {
+    if runs_vinum(text) {
+        return true;
+    }
     let lines = statements(text, GRAMMAR).map_while(Result::ok);
     let mut keywords = lines.map(|line| {
         let word = |index: usize| line.words.get(index).map(|word| &**word);
@@ -38,7 +42,18 @@ fn recognises(text: &str) -> bool {
     keywords.find_map(|decided| decided).unwrap_or(false)
 }
 
+fn runs_vinum(text: &str) -> bool {
+    ["vinum", "gvinum"]
+        .iter()
+        .any(|program| runs_first(text, program))
+}
+
 fn read(source: &Source<'_>) -> Result<Draft, Fault> {
+    if runs_vinum(source.text) {
+        let message = "drive, volume, plex or sd is expected here, not a command: give the file of \
+                       vinum create, or what vinum printconfig prints";
+        return Err(Fault::new(0, message));
+    }
     let mut config = Config::default();
     for line in statements(source.text, GRAMMAR) {
         config.line(&line?)?;

@@ -82,7 +82,9 @@ fn add(
         .into_iter()
         .find(|leaf| !drives.insert(*leaf))
     {
-        let text = format!("{name} has several parts of drive {twice}: a new array can't");
+        let text = format!(
+            "{name} has several parts of drive {twice}, also as a new array: losing it loses them all"
+        );
         draft.note(at, text);
     }
     if array.sectors.is_none() {
@@ -161,7 +163,7 @@ impl Arrays<'_> {
         };
         if count < subdisks_min {
             let message = format!(
-                "plex {} needs at least {subdisks_min} subdisks, and there are {count}",
+                "plex {} needs at least {subdisks_min} subdisks, not {count}",
                 plex.name
             );
             return Err(Fault::new(plex.at, message));
