@@ -93,6 +93,8 @@ pub(crate) struct Draft {
     pub(crate) arrays: Vec<Translated>,
     /// The bytes that the notes are about, and their texts.
     pub(crate) notes: Vec<(usize, String)>,
+    /// Texts of the notes that are only about arrays here.
+    about_here: BTreeSet<String>,
     pub(crate) devices: BTreeMap<String, String>,
     /// The first array that can't be one here.
     refused: Option<Fault>,
@@ -121,6 +123,13 @@ impl Draft {
             shares_devices: false,
             shape,
         });
+    }
+
+    /// Adds a note that is only about arrays here, not about the words.
+    pub(crate) fn note_here(&mut self, at: usize, text: impl Into<String>) {
+        let text = text.into();
+        self.about_here.insert(text.clone());
+        self.note(at, text);
     }
 
     /// Turns the refusal of one array into a note.
@@ -171,6 +180,7 @@ impl Draft {
             done = at;
             Note {
                 line,
+                is_about_here: self.about_here.contains(&text_of_note),
                 text: printable(text_of_note),
             }
         });
@@ -282,6 +292,8 @@ pub struct Note {
     pub line: usize,
     /// The words and their fate here.
     pub text: String,
+    /// True if it does not concern the words of another dialect.
+    pub is_about_here: bool,
 }
 
 /// The first error of a text.

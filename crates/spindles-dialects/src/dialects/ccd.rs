@@ -321,7 +321,7 @@ impl Reader<'_> {
                         part.length_sectors = Some(length);
                     }
                     if !is_mirror {
-                        self.draft.note(components[0].at, ALL_USED);
+                        self.draft.note_here(components[0].at, ALL_USED);
                     }
                 }
                 Smallest::Unknown => self.draft.note(components[0].at, SIZES_UNKNOWN),

@@ -417,7 +417,7 @@ impl Layout {
         match Smallest::of(units) {
             Smallest::Even => None,
             Smallest::Uneven(units) => {
-                draft.note(self.at, ALL_USED);
+                draft.note_here(self.at, ALL_USED);
                 Some(units)
             }
             Smallest::Unknown => {

@@ -83,9 +83,10 @@ fn add(
         .find(|leaf| !drives.insert(*leaf))
     {
         let text = format!(
-            "{name} has several parts of drive {twice}, also as a new array: losing it loses them all"
+            "{name} has several parts of drive {twice}, and so has a new array: losing the drive \
+             loses them all"
         );
-        draft.note(at, text);
+        draft.note_here(at, text);
     }
     if array.sectors.is_none() {
         let text = format!(

@@ -99,7 +99,7 @@ impl Writer<'_, '_> {
     fn check_equal(&self, level: &Level, members: &[Expression]) -> Result<(), Unsayable> {
         match self.writing.smallest(members) {
             Smallest::Uneven(_) => Err(Unsayable::new(format!(
-                "{} of devices that differ in size: its subdisks are equal",
+                "{} of devices that differ in size: its subdisks have one size",
                 level.name
             ))),
             Smallest::Even | Smallest::Unknown => Ok(()),

@@ -330,7 +330,7 @@ fn words_without_effect_are_noted() {
             "vinum",
             "drive a device /a\nvolume v\nplex org concat\nsd len 1m drive a\nsd len 1m\n",
             2,
-            "several parts of drive a, also as a new array",
+            "several parts of drive a, and so has a new array",
         ),
         (
             "vinum",
@@ -344,6 +344,20 @@ fn words_without_effect_are_noted() {
         let mut notes = translation.notes.iter();
         let found = notes.any(|note| note.line == line && note.text.contains(words));
         assert!(found, "{given}\n{:?}", translation.notes);
+    }
+}
+
+/// Notes on a new array, or on the array as it lies, say nothing of the words.
+#[test]
+fn notes_about_arrays_here_are_marked() {
+    for (dialect, given, expected) in [
+        ("ccd", "ccd0 8 uniform small large\n", [false, true]),
+        ("mdadm", "mdadm -C x -l1 -n2 -e1.2 a b\n", [true, false]),
+    ] {
+        let sizes = [("small", 1000), ("large", 2000)];
+        let notes = read(dialect, given, &sizes).expect(given).notes;
+        let found: Vec<bool> = notes.iter().map(|note| note.is_about_here).collect();
+        assert_eq!(found, expected, "{notes:?}");
     }
 }
 

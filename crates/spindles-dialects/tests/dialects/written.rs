@@ -348,13 +348,13 @@ fn an_array_in_other_words_has_the_same_map_or_a_note() {
             "",
             "raid0(a,c)",
             "vinum",
-            "! raid0 of devices that differ in size: its subdisks are equal\n",
+            "! raid0 of devices that differ in size: its subdisks have one size\n",
         ),
         (
             "",
             "raid1(a,c)",
             "vinum",
-            "! raid1 of devices that differ in size: its subdisks are equal\n",
+            "! raid1 of devices that differ in size: its subdisks have one size\n",
         ),
         (
             "",

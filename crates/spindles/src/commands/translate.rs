@@ -93,7 +93,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for array in &arrays {
         show(array, ui);
     }
-    for Note { line, text } in &read.translation.notes {
+    let notes = read.translation.notes.iter();
+    let notes: Vec<&Note> = notes
+        .filter(|note| to.is_none() || !note.is_about_here)
+        .collect();
+    for Note { line, text, .. } in &notes {
         let note = format!("note, line {line}: {text}");
         // Standard output holds words for a file.
         if to.is_some() {
@@ -105,11 +109,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for note in writing.notes() {
         ui.note(note);
     }
-    let notes = read.translation.notes.iter();
     ui.json(&documents::Translated {
         dialect: Some(read.dialect.name),
         arrays,
         notes: notes
+            .iter()
             .map(|note| documents::Note {
                 line: note.line,
                 text: &note.text,

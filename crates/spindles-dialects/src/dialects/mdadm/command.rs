@@ -171,7 +171,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         } else {
             let text = "where the data begins on the devices is not said: for the array as it \
                         lies, give the output of mdadm --examine of its members";
-            draft.note(array.at, text);
+            draft.note_here(array.at, text);
             draft.add_shape(array.shape);
         }
     }
