@@ -201,7 +201,7 @@ impl Described {
     pub fn on_devices(&self, array: &Translated) -> Translated {
         let mut array = array.clone();
         array.expression = self.translation.on_devices(&array.expression);
-        array.shape.expression = self.translation.on_devices(&array.shape.expression);
+        array.shape = self.translation.shape_on_devices(&array.shape);
         array
     }
 }

@@ -85,6 +85,17 @@ impl Translation {
             device.map_or(name, String::as_str).to_owned()
         })
     }
+
+    /// Returns a shape with the names of [`devices`](Self::devices) replaced.
+    pub fn shape_on_devices(&self, shape: &Shape) -> Shape {
+        let device = |name: &String| self.devices.get(name).unwrap_or(name).clone();
+        Shape {
+            expression: self.on_devices(&shape.expression),
+            spares: shape.spares.iter().map(device).collect(),
+            journal: shape.journal.as_ref().map(device),
+            ..shape.clone()
+        }
+    }
 }
 
 /// A translation whose notes still have bytes instead of lines.

@@ -95,7 +95,7 @@ fn check_translation(
         let on_devices = translation.on_devices(&array.expression);
         check_expression(&on_devices);
         slices.extend(on_devices.leaves().into_iter().filter_map(slice));
-        write_and_read(dialect, &on_devices_of(translation, shape));
+        write_and_read(dialect, &translation.shape_on_devices(shape));
     }
     check_slices(slices, bytes_of);
 }
@@ -117,16 +117,6 @@ fn check_expression(expression: &Expression) {
     match Expression::parse(&text) {
         Ok(parsed) => assert_eq!(parsed, *expression, "{text}"),
         Err(error) => panic!("{error}"),
-    }
-}
-
-/// Returns a shape with devices instead of the names that the text gives them.
-fn on_devices_of(translation: &Translation, shape: &Shape) -> Shape {
-    let device = |name: &String| translation.devices.get(name).unwrap_or(name).clone();
-    Shape {
-        expression: translation.on_devices(&shape.expression),
-        spares: shape.spares.iter().map(device).collect(),
-        ..shape.clone()
     }
 }
 
@@ -185,7 +175,7 @@ fn write_and_read(dialect: &Dialect, shape: &Shape) {
     let [again_array] = again.arrays.as_slice() else {
         panic!("{text}");
     };
-    let mut read = on_devices_of(&again, &again_array.shape);
+    let mut read = again.shape_on_devices(&again_array.shape);
     if shape.chunk_bytes.is_none() || !is_striped(&shape.expression) {
         read.chunk_bytes = shape.chunk_bytes;
     }

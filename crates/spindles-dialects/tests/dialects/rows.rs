@@ -393,14 +393,17 @@ fn notes_are_about_what_is_there() {
 /// The devices of vinum's drives replace their names, in slices too.
 #[test]
 fn drives_have_devices() {
-    let given = "drive a device /dev/da1h\ndrive b device x,y\nvolume v\nplex org concat\n\
+    let given = "drive a device /dev/da1h\ndrive b device x,y\n\
+                 drive c device /dev/da3h hotspare\nvolume v\nplex org concat\n\
                  sd length 1m drive a\nsd length 1m drive b\n";
     let translation = read("vinum", given, &[]).expect(given);
     let expression = translation.on_devices(&translation.arrays[0].expression);
     let expected = "concat(slice(/dev/da1h,265s,2048s),slice(\"x,y\",265s,2048s))";
     assert_eq!(expression.to_string(), expected);
-    let shape = translation.on_devices(&translation.arrays[0].shape.expression);
-    assert_eq!(shape.to_string(), "concat(/dev/da1h,\"x,y\")");
+    let shape = translation.shape_on_devices(&translation.arrays[0].shape);
+    let expected = "concat(/dev/da1h,\"x,y\")";
+    assert_eq!(shape.expression.to_string(), expected);
+    assert_eq!(shape.spares, ["/dev/da3h"]);
 }
 
 /// A map as a system computes it: the component and sector of each copy of a sector.

@@ -139,14 +139,7 @@ fn read_back(dialect: &Dialect, shape: &Shape) -> Result<Shape, String> {
     let [array] = translation.arrays.as_slice() else {
         return Err(text);
     };
-    let mut shape = array.shape.clone();
-    shape.expression = translation.on_devices(&shape.expression);
-    for spare in &mut shape.spares {
-        if let Some(device) = translation.devices.get(spare) {
-            spare.clone_from(device);
-        }
-    }
-    Ok(shape)
+    Ok(translation.shape_on_devices(&array.shape))
 }
 
 proptest! {
@@ -263,11 +256,10 @@ fn translated(from: &str, text: &str, to: &str) -> String {
         vec![shape(text)]
     } else {
         let translation = read(from, text, SIZES).expect(text);
-        let arrays = translation.arrays.iter().map(|array| Shape {
-            expression: translation.on_devices(&array.shape.expression),
-            ..array.shape.clone()
-        });
-        arrays.collect()
+        let arrays = translation.arrays.iter();
+        arrays
+            .map(|array| translation.shape_on_devices(&array.shape))
+            .collect()
     };
     let bytes_of = |name: &str| {
         let known = SIZES.iter().find(|(known, _)| *known == name);

@@ -93,11 +93,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for array in &arrays {
         show(array, ui);
     }
-    let notes = read.translation.notes.iter();
-    let notes: Vec<&Note> = notes
-        .filter(|note| to.is_none() || !note.is_about_here)
-        .collect();
-    for Note { line, text, .. } in &notes {
+    let notes = &read.translation.notes;
+    let shown = notes
+        .iter()
+        .filter(|note| to.is_none() || !note.is_about_here);
+    for Note { line, text, .. } in shown {
         let note = format!("note, line {line}: {text}");
         // Standard output holds words for a file.
         if to.is_some() {
