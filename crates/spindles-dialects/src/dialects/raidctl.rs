@@ -3,7 +3,7 @@
 //! Data begins at sector 64 of each component, after the component label; all components count up
 //! to the whole stripe units of the smallest.
 
-use crate::commands::runs_first;
+use crate::commands::{refuse_commands, runs_first};
 use crate::devices::{Devices, Use};
 use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component, plain_word};
 use crate::expressions::{ALL_USED, MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
@@ -27,6 +27,9 @@ pub(super) static DIALECT: Dialect = Dialect {
     read,
     write: Some(write),
 };
+
+/// The program that reads a file.
+const PROGRAM: &str = "raidctl";
 
 /// The sectors before the data of a component.
 const LABEL_SECTORS: u64 = 64;
@@ -86,7 +89,7 @@ const LETTERS: [(&str, &str, Letter); 14] = [
 ];
 
 fn recognises(text: &str) -> bool {
-    has_sections(text) || runs_first(text, "raidctl")
+    has_sections(text) || runs_first(text, PROGRAM)
 }
 
 fn has_sections(text: &str) -> bool {
@@ -122,9 +125,9 @@ impl<'text> Section<'text> {
 }
 
 fn read(source: &Source<'_>) -> Result<Draft, Fault> {
-    if !has_sections(source.text) && runs_first(source.text, "raidctl") {
-        let message = "START array is expected here: raidctl reads a file, so give that file";
-        return Err(Fault::new(0, message));
+    if !has_sections(source.text) {
+        let expected = "the file of raidctl, with START array, is expected here";
+        refuse_commands(source.text, &[PROGRAM], expected)?;
     }
     let sections = sections(source.text)?;
     let section = |name: &str| sections.iter().find(|section| section.name == name);

@@ -4,7 +4,7 @@
 //! several. The expressions name drives; [`Translation::devices`](crate::Translation::devices) has
 //! their devices.
 
-use crate::commands::runs_first;
+use crate::commands::{refuse_commands, runs_first};
 use crate::dialect::{Dialect, Draft, Source};
 use crate::fault::Fault;
 use crate::text::{Grammar, Quotes, statements};
@@ -26,7 +26,7 @@ const GRAMMAR: Grammar = Grammar {
 };
 
 fn recognises(text: &str) -> bool {
-    if runs_vinum(text) {
+    if PROGRAMS.iter().any(|program| runs_first(text, program)) {
         return true;
     }
     let lines = statements(text, GRAMMAR).map_while(Result::ok);
@@ -42,18 +42,11 @@ fn recognises(text: &str) -> bool {
     keywords.find_map(|decided| decided).unwrap_or(false)
 }
 
-fn runs_vinum(text: &str) -> bool {
-    ["vinum", "gvinum"]
-        .iter()
-        .any(|program| runs_first(text, program))
-}
+const PROGRAMS: [&str; 2] = ["vinum", "gvinum"];
 
 fn read(source: &Source<'_>) -> Result<Draft, Fault> {
-    if runs_vinum(source.text) {
-        let message = "drive, volume, plex or sd is expected here, not a command: give the file of \
-                       vinum create, or what vinum printconfig prints";
-        return Err(Fault::new(0, message));
-    }
+    let expected = "the file of vinum create or the output of vinum printconfig is expected here";
+    refuse_commands(source.text, &PROGRAMS, expected)?;
     let mut config = Config::default();
     for line in statements(source.text, GRAMMAR) {
         config.line(&line?)?;

@@ -283,7 +283,7 @@ const RAIDCTL: &[Row] = &[
         "raidctl -C raid0.conf raid0\n",
         1,
         1,
-        "START array is expected here: raidctl reads a file, so give that file",
+        "the file of raidctl, with START array, is expected here, not 'raidctl -C'",
     ),
 ];
 
@@ -528,7 +528,7 @@ const VINUM: &[Row] = &[
         "vinum mirror -n m /dev/da1 /dev/da2\n",
         1,
         1,
-        "drive, volume, plex or sd is expected here, not a command",
+        "or the output of vinum printconfig is expected here, not 'vinum mirror'",
     ),
     ("vinum", "volume\n", 1, 7, "the volume's name is missing"),
     (

@@ -128,9 +128,10 @@ fn ours(arguments: &Arguments, to: Option<Writer>, ui: &Ui) -> anyhow::Result<()
     let what = &arguments.what;
     let expression = Expression::parse(what).map_err(|error| {
         // Without parentheses, the words are no attempt at an expression.
-        let error = match what.find('(') {
-            Some(_) => format!(":\n{error}"),
-            None => String::new(),
+        let error = if what.contains('(') {
+            format!(":\n{error}")
+        } else {
+            String::new()
         };
         let dialects = names(|_| true);
         Usage::error(format!(
