@@ -58,7 +58,7 @@ pub enum ConfigurationError {
         what: String,
     },
     /// No dialect has this name.
-    #[error("there is no dialect '{name}'; there are {}", names(|_| true))]
+    #[error("there is no dialect '{name}'; there are {}", summaries())]
     NoDialect {
         /// What the user wrote.
         name: String,
@@ -220,7 +220,7 @@ impl Described {
     pub fn on_devices(&self, array: &Translated) -> Translated {
         let mut array = array.clone();
         array.expression = self.translation.on_devices(&array.expression);
-        array.shape.expression = self.translation.on_devices(&array.shape.expression);
+        array.shape = self.translation.shape_on_devices(&array.shape);
         array
     }
 }
@@ -251,6 +251,15 @@ pub fn names(which: fn(&Dialect) -> bool) -> String {
     let dialects = DIALECTS.iter().filter(|dialect| which(dialect));
     let names: Vec<&str> = dialects.map(|dialect| dialect.name).collect();
     names.join(", ")
+}
+
+/// Lists the names of dialects, each with its system.
+fn summaries() -> String {
+    let dialects = DIALECTS.iter();
+    let dialects: Vec<String> = dialects
+        .map(|dialect| format!("{} ({})", dialect.name, dialect.summary))
+        .collect();
+    dialects.join(", ")
 }
 
 /// Returns true for a file or a pipe.

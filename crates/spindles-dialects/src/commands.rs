@@ -41,11 +41,16 @@ pub(crate) struct Command<'text> {
 }
 
 impl Command<'_> {
-    /// The text of a note about a command that has no effect here.
-    pub(crate) fn skipped(&self, why: &str) -> String {
+    /// Its program and first word in quotes.
+    fn quoted(&self) -> String {
         let verb = self.words.first().map_or("", |word| word);
         let command = format!("{} {verb}", &*self.program);
-        format!("'{}' {why}: it is skipped", command.trim_end())
+        format!("'{}'", command.trim_end())
+    }
+
+    /// The text of a note about a command that has no effect here.
+    pub(crate) fn skipped(&self, why: &str) -> String {
+        format!("{} {why}: it is skipped", self.quoted())
     }
 }
 
@@ -62,15 +67,36 @@ pub(crate) fn commands(text: &str) -> Result<Vec<Command<'_>>, Fault> {
     Ok(commands)
 }
 
+/// Returns the offset for an error about a missing command: the first that none of these programs
+/// runs, or the end.
+pub(crate) fn foreign_or_end(commands: &[Command<'_>], programs: &[&str], text: &str) -> usize {
+    let mut foreign = commands.iter().map(|command| &command.program);
+    let foreign = foreign.find(|program| !programs.contains(&&***program));
+    foreign.map_or(text.trim_end().len(), |program| program.at)
+}
+
 /// Returns true if a program of this name is run first in a text.
 pub(crate) fn runs_first(text: &str, program: &str) -> bool {
+    first(text).is_some_and(|command| &*command.program == program)
+}
+
+fn first(text: &str) -> Option<Command<'_>> {
     let mut commands = Vec::new();
     if let Some(Ok(statement)) = statements(text, GRAMMAR).next() {
         split(statement, &mut commands);
     }
-    commands
-        .first()
-        .is_some_and(|command| &*command.program == program)
+    commands.into_iter().next()
+}
+
+/// Returns an error if one of these programs is run first, for dialects of files.
+pub(crate) fn refuse_commands(text: &str, programs: &[&str], expected: &str) -> Result<(), Fault> {
+    match first(text).filter(|command| programs.contains(&&*command.program)) {
+        None => Ok(()),
+        Some(command) => {
+            let message = format!("{expected}, not {}", command.quoted());
+            Err(command.program.fault(message))
+        }
+    }
 }
 
 fn split<'text>(statement: Statement<'text>, commands: &mut Vec<Command<'text>>) {

@@ -3,6 +3,7 @@
 use crate::expressions::{MISSING, Tree, renamed};
 use crate::fault::Fault;
 use crate::sizes::SECTOR_BYTES;
+use crate::writing::Writing;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -29,8 +30,8 @@ pub struct Dialect {
     pub write: Option<Write>,
 }
 
-/// Writes a shape as a text.
-pub type Write = fn(&Shape) -> Result<String, Unsayable>;
+/// Writes a shape as a text, after the others of the same [`Writing`].
+pub type Write = fn(&Shape, &mut Writing<'_>) -> Result<String, Unsayable>;
 
 /// A text and what is known of its devices.
 #[derive(Clone, Copy)]
@@ -84,6 +85,17 @@ impl Translation {
             device.map_or(name, String::as_str).to_owned()
         })
     }
+
+    /// Returns a shape with the names of [`devices`](Self::devices) replaced.
+    pub fn shape_on_devices(&self, shape: &Shape) -> Shape {
+        let device = |name: &String| self.devices.get(name).unwrap_or(name).clone();
+        Shape {
+            expression: self.on_devices(&shape.expression),
+            spares: shape.spares.iter().map(device).collect(),
+            journal: shape.journal.as_ref().map(device),
+            ..shape.clone()
+        }
+    }
 }
 
 /// A translation whose notes still have bytes instead of lines.
@@ -92,7 +104,11 @@ pub(crate) struct Draft {
     pub(crate) arrays: Vec<Translated>,
     /// The bytes that the notes are about, and their texts.
     pub(crate) notes: Vec<(usize, String)>,
+    /// Texts of the notes that are only about arrays here.
+    about_here: BTreeSet<String>,
     pub(crate) devices: BTreeMap<String, String>,
+    /// The first array that can't be one here.
+    refused: Option<Fault>,
 }
 
 impl Draft {
@@ -118,6 +134,34 @@ impl Draft {
             shares_devices: false,
             shape,
         });
+    }
+
+    /// Adds a note that is only about arrays here, not about the words.
+    pub(crate) fn note_here(&mut self, at: usize, text: impl Into<String>) {
+        let text = text.into();
+        self.about_here.insert(text.clone());
+        self.note(at, text);
+    }
+
+    /// Turns the refusal of one array into a note.
+    pub(crate) fn skip_refused(&mut self, array: Result<(), Fault>) -> Result<(), Fault> {
+        match array {
+            Err(fault) if fault.is_refusal => {
+                self.note(fault.at, fault.message.clone());
+                self.refused.get_or_insert(fault);
+                Ok(())
+            }
+            array => array,
+        }
+    }
+
+    /// Returns an error if there is no array: the refusal of the first, or this one.
+    pub(crate) fn some_array(self, at: usize, missing: &str) -> Result<Self, Fault> {
+        if self.arrays.is_empty() {
+            let refused = self.refused;
+            return Err(refused.unwrap_or_else(|| Fault::new(at, missing)));
+        }
+        Ok(self)
     }
 
     pub(crate) fn note(&mut self, at: usize, text: impl Into<String>) {
@@ -147,6 +191,7 @@ impl Draft {
             done = at;
             Note {
                 line,
+                is_about_here: self.about_here.contains(&text_of_note),
                 text: printable(text_of_note),
             }
         });
@@ -198,6 +243,11 @@ pub struct Shape {
     pub spares: Vec<String>,
     /// The device of its journal.
     pub journal: Option<String>,
+    /// True if all members end at the smallest, though the level would use all of each.
+    pub is_uniform: bool,
+    /// True if data begins at the first sector of each device, though the system usually keeps some
+    /// sectors before it.
+    pub no_offset: bool,
 }
 
 impl Shape {
@@ -209,6 +259,8 @@ impl Shape {
             chunk_bytes,
             spares: Vec::new(),
             journal: None,
+            is_uniform: false,
+            no_offset: false,
         })
     }
 
@@ -218,20 +270,6 @@ impl Shape {
         match chunk_blocks(bytes, BlockSize::B512) {
             Ok(sectors) => Ok(sectors.into()),
             Err(_) => Err(Unsayable::new(format!("a chunk of {bytes} bytes"))),
-        }
-    }
-
-    /// Returns an error if a device has several parts in the shape.
-    pub(crate) fn each_device_once(&self) -> Result<(), Unsayable> {
-        let mut seen = BTreeSet::new();
-        let mut devices = self.expression.leaves();
-        devices.extend(self.spares.iter().map(String::as_str));
-        let twice = devices
-            .into_iter()
-            .find(|device| *device != MISSING && !seen.insert(*device));
-        match twice {
-            None => Ok(()),
-            Some(device) => Err(Unsayable::new(format!("several parts of {device}"))),
         }
     }
 
@@ -265,6 +303,8 @@ pub struct Note {
     pub line: usize,
     /// The words and their fate here.
     pub text: String,
+    /// True if it does not concern the words of another dialect.
+    pub is_about_here: bool,
 }
 
 /// The first error of a text.

@@ -54,6 +54,10 @@ impl Part {
 pub(crate) const SIZES_UNKNOWN: &str = "the smallest member ends this array, and a size is \
                                         not known: members are taken to be of one size";
 
+/// The note of an array whose members end at the smallest, unlike those of a new one.
+pub(crate) const ALL_USED: &str = "this array ends at its smallest member; a new array of whole \
+                                   devices uses all of each";
+
 /// The members' usable lengths, for arrays that end at the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Smallest {

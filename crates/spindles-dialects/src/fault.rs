@@ -10,6 +10,9 @@ pub(crate) struct Fault {
     pub(crate) at: usize,
     /// The expected words, or the impossible request.
     pub(crate) message: String,
+    /// True if the words are right and no array here is like theirs. Other arrays of the text are
+    /// read all the same.
+    pub(crate) is_refusal: bool,
 }
 
 impl Fault {
@@ -17,6 +20,15 @@ impl Fault {
         Self {
             at,
             message: message.into(),
+            is_refusal: false,
+        }
+    }
+
+    /// Marks this as an error that does not concern other arrays of the text.
+    pub(crate) fn refusal(self) -> Self {
+        Self {
+            is_refusal: true,
+            ..self
         }
     }
 }

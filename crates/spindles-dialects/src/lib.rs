@@ -15,11 +15,13 @@ mod fault;
 mod sizes;
 mod text;
 mod vinum;
+mod writing;
 
 pub use dialect::{
     Dialect, DialectError, Note, Shape, Source, Translated, Translation, Unsayable, Write, decode,
 };
 pub use dialects::DIALECTS;
+pub use writing::Writing;
 
 /// Returns the dialect that recognises a text.
 pub fn recognise(text: &str) -> Option<&'static Dialect> {

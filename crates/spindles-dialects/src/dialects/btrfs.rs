@@ -1,7 +1,9 @@
 //! btrfs: `mkfs.btrfs`. The shape of its data only: btrfs places block groups of a GiB, each of a
 //! profile.
 
-use crate::commands::{Choice, Command, Item, Takes, commands, devices, items, runs_first};
+use crate::commands::{
+    Choice, Command, Item, Takes, commands, devices, foreign_or_end, items, runs_first,
+};
 use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Dialect, Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
@@ -153,11 +155,8 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
             draft.note(command.program.at, command.skipped("is not mkfs.btrfs"));
         }
     }
-    if draft.arrays.is_empty() {
-        let message = "mkfs.btrfs DEVICE... is missing here";
-        return Err(Fault::new(source.text.trim_end().len(), message));
-    }
-    Ok(draft)
+    let at = foreign_or_end(&commands, &[PROGRAM], source.text);
+    draft.some_array(at, "mkfs.btrfs DEVICE... is missing here")
 }
 
 fn file_system(command: &Command<'_>, taken: &mut Devices, draft: &mut Draft) -> Result<(), Fault> {
@@ -186,19 +185,15 @@ fn file_system(command: &Command<'_>, taken: &mut Devices, draft: &mut Draft) ->
     }
     let at = data.as_ref().map_or(command.program.at, |word| word.at);
     let data = data.as_ref().map_or(Ok(&PROFILES[0]), known)?;
-    if let Some(word) = &metadata {
-        let metadata = known(word)?;
-        let text = format!(
-            "metadata is {}: an array here keeps all alike",
-            metadata.name
-        );
-        draft.note(word.at, text);
-    }
+    let (name, said, place) = match &metadata {
+        Some(word) => (known(word)?.name, "", word.at),
+        None if count > 1 => ("raid1", " by default", command.program.at),
+        None => ("dup", " by default", command.program.at),
+    };
+    let text = format!("metadata is {name}{said}: an array here keeps all alike");
+    draft.note(place, text);
     if count < data.copies {
-        let message = format!(
-            "{} needs {} devices, and there are {count}",
-            data.name, data.copies
-        );
+        let message = format!("{} needs {} devices, not {count}", data.name, data.copies);
         return Err(Fault::new(at, message));
     }
     draft.note(at, format!("{}: {}", data.name, data.differs));

@@ -2,12 +2,14 @@
 //!
 //! FreeBSD keeps 16 sectors at the start of each component, the others none.
 
+use crate::commands::{Command, commands, runs_first};
 use crate::devices::{Devices, Use};
 use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component};
-use crate::expressions::{MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
+use crate::expressions::{ALL_USED, MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
 use crate::sizes::{SECTOR_BYTES, check_chunk, number};
 use crate::text::{Grammar, Quotes, Statement, Word, statements};
+use crate::writing::Writing;
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -18,12 +20,15 @@ use spindles_layout::{Expression, Level};
 pub(super) static DIALECT: Dialect = Dialect {
     name: "ccd",
     summary: "the concatenated disk driver of FreeBSD, NetBSD and OpenBSD",
-    reads: "ccd.conf, for ccdconfig -C",
+    reads: "ccd.conf, for ccdconfig -C, and ccdconfig commands",
     flavours: &[FREEBSD, NETBSD],
     recognises,
     read,
     write: Some(write),
 };
+
+/// The program that takes a line as its words.
+const PROGRAM: &str = "ccdconfig";
 
 const FREEBSD: &str = "freebsd";
 const NETBSD: &str = "netbsd";
@@ -43,13 +48,14 @@ const GRAMMAR: Grammar = Grammar {
 const SWAP: u64 = 0x01;
 const UNIFORM: u64 = 0x02;
 const MIRROR: u64 = 0x04;
-/// Also the number of `NO_OFFSET` in newer releases of FreeBSD, which only take its name.
-const PARITY: u64 = 0x08;
+const PARITY: u64 = 0x100;
+const NO_OFFSET: u64 = 0x08;
 const LINUX: u64 = 0x10;
-const NO_OFFSET: u64 = 0x20;
-const NO_LABEL: u64 = 0x40;
-/// The flags that may be a number.
-const NUMBERED: u64 = SWAP | UNIFORM | MIRROR | PARITY;
+const NO_LABEL: u64 = 0x200;
+/// The flags that may be a number: those of FreeBSD.
+const NUMBERED: u64 = SWAP | UNIFORM | MIRROR | NO_OFFSET | LINUX;
+/// The numbers that mean the same in NetBSD and OpenBSD.
+const NUMBERED_ALIKE: u64 = SWAP | UNIFORM;
 
 const FLAGS: [(&str, u64); 14] = [
     ("none", 0),
@@ -69,6 +75,9 @@ const FLAGS: [(&str, u64); 14] = [
 ];
 
 fn recognises(text: &str) -> bool {
+    if runs_first(text, PROGRAM) {
+        return true;
+    }
     let first = statements(text, GRAMMAR).next();
     let Some(Ok(line)) = first else {
         return false;
@@ -101,8 +110,14 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         stacked: Vec::new(),
         draft: Draft::default(),
     };
-    for line in statements(source.text, GRAMMAR) {
-        reader.line(&line?)?;
+    if runs_first(source.text, PROGRAM) {
+        for command in commands(source.text)? {
+            reader.command(command)?;
+        }
+    } else {
+        for line in statements(source.text, GRAMMAR) {
+            reader.line(&line?)?;
+        }
     }
     let Reader {
         names,
@@ -134,6 +149,30 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn command(&mut self, command: Command<'_>) -> Result<(), Fault> {
+        if &*command.program != PROGRAM {
+            let text = command.skipped("is not ccdconfig");
+            self.draft.note(command.program.at, text);
+            return Ok(());
+        }
+        let Command { mut words, end, .. } = command;
+        let options = words.iter().take_while(|word| word.starts_with('-'));
+        let options = options.count();
+        for option in words.drain(..options) {
+            if !option.bytes().skip(1).all(|letter| b"cv".contains(&letter)) {
+                let message = format!(
+                    "ccdconfig {} describes no ccd: give the file that it reads",
+                    &*option
+                );
+                return Err(option.fault(message));
+            }
+        }
+        if words.is_empty() {
+            return Err(Fault::new(end, "a ccd such as ccd0 is missing here"));
+        }
+        self.line(&Statement { words, end })
+    }
+
     fn line(&mut self, line: &Statement<'_>) -> Result<(), Fault> {
         let word = &line.words[0];
         let name = ccd_name(word).ok_or_else(|| {
@@ -182,6 +221,8 @@ impl Reader<'_> {
         let chunk_bytes = (sectors > 0).then(|| sectors * SECTOR_BYTES);
         let shape = Shape {
             name: Some(name.to_owned()),
+            is_uniform: flags & UNIFORM != 0 && !is_mirror,
+            no_offset: flags & (NO_OFFSET | LINUX) != 0,
             ..Shape::new(&tree, chunk_bytes, components[0].at)?
         };
         self.draft.add(shape, &tree, components[0].at)
@@ -194,10 +235,18 @@ impl Reader<'_> {
             if value & !NUMBERED != 0 {
                 return Err(word.fault(format!("{} is no number of flags of ccd", &**word)));
             }
-            if value & MIRROR != 0 && !self.keeps_label {
-                let message = "flag 4 is CCDF_NOLABEL in NetBSD and CCDF_MIRROR elsewhere: \
-                               write the name";
-                return Err(word.fault(message));
+            if value & !NUMBERED_ALIKE != 0 {
+                if !self.keeps_label {
+                    let message = format!(
+                        "{} is a number of other flags in NetBSD than in OpenBSD: write the names",
+                        &**word
+                    );
+                    return Err(word.fault(message));
+                }
+                if self.source.flavour.is_none() {
+                    let text = format!("{} is read as a number of FreeBSD's flags", &**word);
+                    self.draft.note(word.at, text);
+                }
             }
             flags = value;
         } else {
@@ -230,6 +279,7 @@ impl Reader<'_> {
         interleave: u64,
         flags: u64,
     ) -> Result<Vec<Part>, Fault> {
+        let is_mirror = flags & MIRROR != 0 && interleave > 0;
         let keeps_label = self.keeps_label && flags & (LINUX | NO_OFFSET) == 0;
         if keeps_label && self.source.flavour.is_none() {
             self.draft.note(components[0].at, KEPT);
@@ -263,12 +313,15 @@ impl Reader<'_> {
                 length_sectors: None,
             });
         }
-        if flags & UNIFORM != 0 || flags & MIRROR != 0 && interleave > 0 {
+        if flags & UNIFORM != 0 || is_mirror {
             match Smallest::of(&lengths) {
                 Smallest::Even => {}
                 Smallest::Uneven(length) => {
                     for part in &mut parts {
                         part.length_sectors = Some(length);
+                    }
+                    if !is_mirror {
+                        self.draft.note_here(components[0].at, ALL_USED);
                     }
                 }
                 Smallest::Unknown => self.draft.note(components[0].at, SIZES_UNKNOWN),
@@ -312,20 +365,29 @@ fn flags_number(word: &str) -> Option<u64> {
         .filter(|_| is_number)
 }
 
-fn write(shape: &Shape) -> Result<String, Unsayable> {
+fn write(shape: &Shape, writing: &mut Writing<'_>) -> Result<String, Unsayable> {
     shape.without_spares()?;
     shape.without_journal()?;
-    shape.each_device_once()?;
+    writing.each_device_once(shape)?;
     let (devices, is_mirror, level) = components(&shape.expression)?;
     let interleave = match level.name {
         "concat" => 0,
         _ => shape.chunk_sectors(level)?,
     };
-    let flags = if is_mirror { "CCDF_MIRROR" } else { "none" };
+    let flags = [
+        (is_mirror, "CCDF_MIRROR"),
+        (shape.is_uniform, "CCDF_UNIFORM"),
+        (shape.no_offset, "CCDF_NO_OFFSET"),
+    ];
+    let flags = flags.into_iter().filter(|(is_set, _)| *is_set);
+    let flags: Vec<&str> = flags.map(|(_, name)| name).collect();
+    let flags = match flags.as_slice() {
+        [] => "none".to_owned(),
+        flags => flags.join(","),
+    };
     let (comment, name) = match shape.name.as_deref() {
-        None => (String::new(), "ccd0"),
-        Some(name) if ccd_name(name) == Some(name) => (String::new(), name),
-        Some(_) => (shape.name_comment(), "ccd0"),
+        Some(name) if ccd_name(name) == Some(name) => (String::new(), name.to_owned()),
+        _ => (shape.name_comment(), writing.name("ccd")),
     };
     Ok(format!(
         "{comment}{name} {interleave} {flags} {}\n",
@@ -358,15 +420,17 @@ fn components(expression: &Expression) -> Result<(Vec<String>, bool, &'static Le
     if let (Expression::Leaf(_), Expression::Leaf(_)) = (first, second) {
         return Ok((leaves(members)?, true, level));
     }
+    let mut level = *level;
     let mut devices = Vec::new();
     let mut counts = Vec::new();
     for half in members {
         match half {
             Expression::Array {
-                level,
+                level: striped,
                 layout: None,
                 members,
-            } if level.name == "raid0" => {
+            } if striped.name == "raid0" => {
+                level = striped;
                 devices.extend(leaves(members)?);
                 counts.push(members.len());
             }

@@ -1,7 +1,9 @@
 //! LVM: `lvcreate`, with the devices of `vgcreate`. The shape only: LVM places extents of a volume
 //! where the group has room.
 
-use crate::commands::{Choice, Command, Item, Takes, commands, items, runs_first, words};
+use crate::commands::{
+    Choice, Command, Item, Takes, commands, foreign_or_end, items, runs_first, words,
+};
 use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Dialect, Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
@@ -9,7 +11,7 @@ use crate::fault::Fault;
 use crate::sizes::{BINARY, number, size};
 use crate::text::Word;
 use alloc::borrow::{Cow, ToOwned};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,7 +26,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     write: None,
 };
 
-const PROGRAMS: [&str; 3] = ["lvcreate", "vgcreate", "pvcreate"];
+const PROGRAMS: [&str; 4] = ["lvcreate", "vgcreate", "pvcreate", "vgextend"];
 
 /// The limit of a volume group.
 const DEVICES_MAX: usize = 1024;
@@ -236,19 +238,39 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     let commands = commands(source.text)?;
     let mut draft = Draft::default();
     let mut groups: BTreeMap<String, Vec<Word<'_>>> = BTreeMap::new();
+    let mut taken = Taken::default();
     for command in &commands {
         match &*command.program {
-            "lvcreate" => volume(command, &groups, &mut draft)?,
+            "lvcreate" => {
+                let notes = draft.notes.len();
+                let volume = volume(command, &groups, &mut taken, &mut draft);
+                if volume.is_err() {
+                    draft.notes.truncate(notes);
+                }
+                draft.skip_refused(volume)?;
+            }
             "vgcreate" | "vgextend" => group(command, &mut groups)?,
             "pvcreate" => draft.note(command.program.at, command.skipped("makes no volume")),
             _ => draft.note(command.program.at, command.skipped("is not lvcreate")),
         }
     }
-    if draft.arrays.is_empty() {
-        let message = "lvcreate is missing here: only it says the shape of a volume";
-        return Err(Fault::new(source.text.trim_end().len(), message));
+    for (at, device) in taken.left {
+        if !taken.used.contains(&device) {
+            let text = format!("{device} is not needed: LVM may take it instead of another");
+            draft.note(at, text);
+        }
     }
-    Ok(draft)
+    let at = foreign_or_end(&commands, &PROGRAMS, source.text);
+    let message = "lvcreate is missing here: only it says the shape of a volume";
+    draft.some_array(at, message)
+}
+
+/// The devices of all volumes.
+#[derive(Default)]
+struct Taken {
+    used: BTreeSet<String>,
+    /// Devices that a volume did not need, with their offsets.
+    left: Vec<(usize, String)>,
 }
 
 /// Takes the devices of a volume group.
@@ -304,7 +326,7 @@ impl<'word> Volume<'word> {
                 Item::Word(word) => volume.named.push(word),
                 Item::Option(S::Other, option, _) => {
                     let message = format!("{}: this volume is no array of devices", &*option);
-                    return Err(option.fault(message));
+                    return Err(option.fault(message).refusal());
                 }
                 Item::Option(S::Nothing, option, _) => {
                     draft.note(option.at, format!("{} has no meaning here", &*option));
@@ -355,11 +377,11 @@ impl<'word> Volume<'word> {
         let found = TYPES.iter().find(|known| known.name == name);
         let kind = found.ok_or_else(|| {
             let word = self.option(S::Type).unwrap_or(&self.command.program);
-            word.fault(if REFUSED.contains(&name) {
-                format!("{name}: no array of devices")
-            } else {
-                format!("a type of volume, as raid5 or striped, is expected here, not '{name}'")
-            })
+            if REFUSED.contains(&name) {
+                return word.fault(format!("{name}: no array of devices")).refusal();
+            }
+            let expected = "a type of volume, as raid5 or striped,";
+            word.fault(format!("{expected} is expected here, not '{name}'"))
         })?;
         let stripes_default = match (kind.level, kind.parity) {
             ("concat" | "raid1", _) => 1,
@@ -413,6 +435,7 @@ impl<'word> Volume<'word> {
 fn volume(
     command: &Command<'_>,
     groups: &BTreeMap<String, Vec<Word<'_>>>,
+    taken: &mut Taken,
     draft: &mut Draft,
 ) -> Result<(), Fault> {
     let volume = Volume::read(command, draft)?;
@@ -426,7 +449,7 @@ fn volume(
     };
     if devices.len() < needed {
         let message = format!(
-            "{} needs {needed} physical volumes, and {} are named: name them after {group}",
+            "{} needs {needed} physical volumes, not {}: name them after {group}",
             kind.name,
             devices.len()
         );
@@ -439,12 +462,18 @@ fn volume(
             known.add(&without_extents(&word, draft), Use::Member)?,
         ));
     }
-    for word in &devices {
-        let text = format!(
-            "{} is not needed: LVM may take it instead of another",
-            &**word
-        );
-        draft.note(word.at, text);
+    let left = devices.iter();
+    let left = left.map(|word| (word.at, (**word).to_owned()));
+    taken.left.extend(left);
+    for part in &parts {
+        if !taken.used.insert(part.device.clone()) {
+            let text = format!(
+                "{} has parts of several volumes, and a new array uses whole devices: choose other \
+                 devices, or slices",
+                part.device
+            );
+            draft.note(command.program.at, text);
+        }
     }
     let what = match kind.differs {
         "" => "LVM places extents where the group has room: only the shape is taken",

@@ -3,12 +3,14 @@
 //! Data begins at sector 64 of each component, after the component label; all components count up
 //! to the whole stripe units of the smallest.
 
+use crate::commands::{refuse_commands, runs_first};
 use crate::devices::{Devices, Use};
 use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component, plain_word};
-use crate::expressions::{MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
+use crate::expressions::{ALL_USED, MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
 use crate::sizes::{SECTOR_BYTES, check_chunk, number};
 use crate::text::{Grammar, Quotes, Statement, Word, statements};
+use crate::writing::Writing;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -25,6 +27,9 @@ pub(super) static DIALECT: Dialect = Dialect {
     read,
     write: Some(write),
 };
+
+/// The program that reads a file.
+const PROGRAM: &str = "raidctl";
 
 /// The sectors before the data of a component.
 const LABEL_SECTORS: u64 = 64;
@@ -84,6 +89,10 @@ const LETTERS: [(&str, &str, Letter); 14] = [
 ];
 
 fn recognises(text: &str) -> bool {
+    has_sections(text) || runs_first(text, PROGRAM)
+}
+
+fn has_sections(text: &str) -> bool {
     let mut lines = statements(text, GRAMMAR).map_while(Result::ok);
     lines.any(|line| {
         let section = line.words.get(1).map(|word| &**word);
@@ -116,6 +125,10 @@ impl<'text> Section<'text> {
 }
 
 fn read(source: &Source<'_>) -> Result<Draft, Fault> {
+    if !has_sections(source.text) {
+        let expected = "the file of raidctl, with START array, is expected here";
+        refuse_commands(source.text, &[PROGRAM], expected)?;
+    }
     let sections = sections(source.text)?;
     let section = |name: &str| sections.iter().find(|section| section.name == name);
     for (name, needed) in SECTIONS {
@@ -131,7 +144,7 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     let mut draft = Draft::default();
     let counts = Counts::read(needed("array"))?;
     let mut devices = Devices::default();
-    let components = components(needed("disks"), &counts, &mut devices)?;
+    let components = components(needed("disks"), &counts, &mut devices, &mut draft)?;
     let spares = spares(section("spare"), &counts, &mut devices)?;
     if section("spare").is_none() && counts.spares > 0 {
         let text = format!(
@@ -141,7 +154,7 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         draft.note(needed("array").start.end, text);
     }
     let layout = Layout::read(needed("layout"), &mut draft)?;
-    let tree = layout.tree(&components, source, &mut draft)?;
+    let (tree, is_uniform) = layout.tree(&components, source, &mut draft)?;
     for section in ["queue", "debug"].into_iter().filter_map(section) {
         let text = format!("START {} has no effect here", section.name);
         draft.note(section.start.words[0].at, text);
@@ -149,6 +162,7 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     let at = needed("disks").start.words[0].at;
     let shape = Shape {
         spares,
+        is_uniform,
         ..Shape::new(&tree, Some(layout.chunk_sectors * SECTOR_BYTES), at)?
     };
     draft.add(shape, &tree, at)?;
@@ -230,6 +244,7 @@ fn components(
     section: &Section<'_>,
     counts: &Counts,
     devices: &mut Devices,
+    draft: &mut Draft,
 ) -> Result<Vec<Component>, Fault> {
     check_count(section, counts.components, "component")?;
     let mut components = Vec::new();
@@ -239,7 +254,21 @@ fn components(
         components.push(Component {
             device: match &**word {
                 "absent" => MISSING.to_owned(),
-                _ => devices.add(word, Use::Member)?,
+                name if is_placeholder(name) => {
+                    let text = format!(
+                        "{name} is RAIDframe's name for a component that is not there: it is read \
+                         as missing"
+                    );
+                    draft.note(word.at, text);
+                    MISSING.to_owned()
+                }
+                name => {
+                    if name.starts_with("NAME=") {
+                        let text = format!("{name} is the name of a wedge: put its device here");
+                        draft.note(word.at, text);
+                    }
+                    devices.add(word, Use::Member)?
+                }
             },
             at: word.at,
         });
@@ -252,6 +281,12 @@ fn components(
         return Err(Fault::new(section.start.words[0].at, message));
     }
     Ok(components)
+}
+
+/// Returns true for `component1`, as raidctl -G prints a component that is not there.
+fn is_placeholder(name: &str) -> bool {
+    let digits = name.strip_prefix("component").unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn spares(
@@ -322,12 +357,13 @@ impl Layout {
         })
     }
 
+    /// Returns the array; true if its members end at the smallest, unlike those of our level.
     fn tree(
         &self,
         components: &[Component],
         source: &Source<'_>,
         draft: &mut Draft,
-    ) -> Result<Tree, Fault> {
+    ) -> Result<(Tree, bool), Fault> {
         let units = self.units(components, source)?;
         let count = components.len();
         let (level, layout, units_used) = match *self.letter {
@@ -347,7 +383,8 @@ impl Layout {
             start_sectors: LABEL_SECTORS,
             length_sectors: units_used.map(|units| units * self.chunk_sectors),
         });
-        Ok(Tree::of(level, layout, parts))
+        let is_uniform = level == "raid0" && Smallest::of(&units) != Smallest::Even;
+        Ok((Tree::of(level, layout, parts), is_uniform))
     }
 
     /// Returns the whole stripe units of each component; `None` if its size is not known.
@@ -382,7 +419,10 @@ impl Layout {
     fn stripes(&self, units: &[Option<u64>], draft: &mut Draft) -> Option<u64> {
         match Smallest::of(units) {
             Smallest::Even => None,
-            Smallest::Uneven(units) => Some(units),
+            Smallest::Uneven(units) => {
+                draft.note_here(self.at, ALL_USED);
+                Some(units)
+            }
             Smallest::Unknown => {
                 draft.note(self.at, SIZES_UNKNOWN);
                 None
@@ -429,7 +469,7 @@ fn letter(word: &Word<'_>) -> Result<&'static Letter, Fault> {
     }
 }
 
-fn write(shape: &Shape) -> Result<String, Unsayable> {
+fn write(shape: &Shape, writing: &mut Writing<'_>) -> Result<String, Unsayable> {
     let Expression::Array {
         level,
         layout,
@@ -449,7 +489,14 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
         _ => return Err(Unsayable::array(level, *layout, members.len())),
     };
     shape.without_journal()?;
-    shape.each_device_once()?;
+    if !writing.is_empty() {
+        writing.note("a file describes one array: give each START array a file of its own");
+    }
+    writing.each_device_once(shape)?;
+    let is_smaller = matches!(writing.smallest(members), Smallest::Uneven(_));
+    if level.name == "raid0" && !shape.is_uniform && is_smaller {
+        writing.note("RAIDframe ends level 0 at the smallest component: it holds less");
+    }
     let chunk_sectors = shape.chunk_sectors(level)?;
     let mut text = shape.name_comment();
     let (components, spares) = (members.len(), shape.spares.len());

@@ -1,7 +1,7 @@
 //! storcli and perccli: virtual drives of RAID controllers. The shape only: a controller keeps to
 //! itself how it lays data on drives.
 
-use crate::commands::{Command, commands};
+use crate::commands::{Command, commands, foreign_or_end};
 use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Dialect, Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
@@ -130,7 +130,8 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     match &mut draft.arrays[..] {
         [] => {
             let message = "storcli /cX add vd type=raidN drives=E:S-S is missing here";
-            return Err(Fault::new(source.text.trim_end().len(), message));
+            let at = foreign_or_end(&commands, &PROGRAMS, source.text);
+            return Err(Fault::new(at, message));
         }
         [one] => one
             .shape
@@ -375,7 +376,7 @@ fn span(kind: &Kind, word: &Word<'_>, parts: &[Part]) -> Result<Tree, Fault> {
     let count = parts.len();
     if count < kind.drives_min {
         let message = format!(
-            "raid{} needs {} drives, and there are {count}",
+            "raid{} needs {} drives, not {count}",
             kind.name, kind.drives_min
         );
         return Err(word.fault(message));

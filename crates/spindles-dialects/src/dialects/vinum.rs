@@ -4,6 +4,7 @@
 //! several. The expressions name drives; [`Translation::devices`](crate::Translation::devices) has
 //! their devices.
 
+use crate::commands::{refuse_commands, runs_first};
 use crate::dialect::{Dialect, Draft, Source};
 use crate::fault::Fault;
 use crate::text::{Grammar, Quotes, statements};
@@ -25,6 +26,9 @@ const GRAMMAR: Grammar = Grammar {
 };
 
 fn recognises(text: &str) -> bool {
+    if PROGRAMS.iter().any(|program| runs_first(text, program)) {
+        return true;
+    }
     let lines = statements(text, GRAMMAR).map_while(Result::ok);
     let mut keywords = lines.map(|line| {
         let word = |index: usize| line.words.get(index).map(|word| &**word);
@@ -38,7 +42,11 @@ fn recognises(text: &str) -> bool {
     keywords.find_map(|decided| decided).unwrap_or(false)
 }
 
+const PROGRAMS: [&str; 2] = ["vinum", "gvinum"];
+
 fn read(source: &Source<'_>) -> Result<Draft, Fault> {
+    let expected = "the file of vinum create or the output of vinum printconfig is expected here";
+    refuse_commands(source.text, &PROGRAMS, expected)?;
     let mut config = Config::default();
     for line in statements(source.text, GRAMMAR) {
         config.line(&line?)?;

@@ -82,8 +82,11 @@ fn add(
         .into_iter()
         .find(|leaf| !drives.insert(*leaf))
     {
-        let text = format!("{name} has several parts of drive {twice}: a new array can't");
-        draft.note(at, text);
+        let text = format!(
+            "{name} has several parts of drive {twice}, and so has a new array: losing the drive \
+             loses them all"
+        );
+        draft.note_here(at, text);
     }
     if array.sectors.is_none() {
         let text = format!(
@@ -161,7 +164,7 @@ impl Arrays<'_> {
         };
         if count < subdisks_min {
             let message = format!(
-                "plex {} needs at least {subdisks_min} subdisks, and there are {count}",
+                "plex {} needs at least {subdisks_min} subdisks, not {count}",
                 plex.name
             );
             return Err(Fault::new(plex.at, message));

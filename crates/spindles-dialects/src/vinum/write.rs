@@ -2,7 +2,8 @@
 
 use super::drives::LABEL_SECTORS;
 use crate::dialect::{Shape, Unsayable, component, plain_word};
-use crate::expressions::MISSING;
+use crate::expressions::{MISSING, Smallest};
+use crate::writing::Writing;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,38 +11,35 @@ use core::fmt::Write as _;
 use spindles_layout::{Expression, Layout, Level};
 
 /// Writes a shape as drives and a volume. Every subdisk takes all of its drive.
-pub(crate) fn write(shape: &Shape) -> Result<String, Unsayable> {
+pub(crate) fn write(shape: &Shape, writing: &mut Writing<'_>) -> Result<String, Unsayable> {
     shape.without_journal()?;
-    shape.each_device_once()?;
-    let mut writer = Writer {
-        shape,
-        drives: String::new(),
-        volume: String::new(),
-        count: 0,
-    };
+    writing.each_device_once(shape)?;
     let name = match &shape.name {
-        None => Cow::Borrowed("v0"),
+        None => Cow::Owned(writing.name("v")),
         Some(name) => Cow::Borrowed(plain_word(name)?),
     };
+    let mut writer = Writer {
+        shape,
+        writing,
+        drives: String::new(),
+        volume: String::new(),
+    };
     writer.volume(&name)?;
-    for (index, spare) in shape.spares.iter().enumerate() {
-        let line = format!(
-            "drive spare{index} device {} hotspare\n",
-            plain_word(spare)?
-        );
-        writer.drives.push_str(&line);
+    for spare in &shape.spares {
+        let (name, device) = (writer.writing.name("spare"), plain_word(spare)?);
+        writeln!(writer.drives, "drive {name} device {device} hotspare").expect("a string");
     }
     Ok(writer.drives + &writer.volume)
 }
 
-struct Writer<'a> {
+struct Writer<'a, 'text> {
     shape: &'a Shape,
+    writing: &'a mut Writing<'text>,
     drives: String,
     volume: String,
-    count: usize,
 }
 
-impl Writer<'_> {
+impl Writer<'_, '_> {
     fn volume(&mut self, name: &str) -> Result<(), Unsayable> {
         let Expression::Array { level, members, .. } = &self.shape.expression else {
             return Err(Unsayable::new("a device without an array"));
@@ -56,6 +54,7 @@ impl Writer<'_> {
                 members.len()
             )));
         }
+        self.check_equal(level, members)?;
         writeln!(self.volume, "volume {name} setupstate").expect("a string");
         for member in members {
             match member {
@@ -79,6 +78,9 @@ impl Writer<'_> {
             return Err(Unsayable::new("a device without an array"));
         };
         let organization = organization(level, *layout, members.len())?;
+        if organization != "concat" {
+            self.check_equal(level, members)?;
+        }
         let stripe = match organization {
             "concat" => String::new(),
             _ => format!(" {}b", self.shape.chunk_sectors(level)?),
@@ -93,14 +95,24 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Returns an error if the members are known to differ in size.
+    fn check_equal(&self, level: &Level, members: &[Expression]) -> Result<(), Unsayable> {
+        match self.writing.smallest(members) {
+            Smallest::Uneven(_) => Err(Unsayable::new(format!(
+                "{} of devices that differ in size: its subdisks have one size",
+                level.name
+            ))),
+            Smallest::Even | Smallest::Unknown => Ok(()),
+        }
+    }
+
     fn subdisk(&mut self, device: &str) -> Result<(), Unsayable> {
         if device == MISSING {
             return Err(Unsayable::new("a missing subdisk"));
         }
-        let (index, device) = (self.count, component(device, LABEL_SECTORS)?);
-        writeln!(self.drives, "drive d{index} device {device}").expect("a string");
-        writeln!(self.volume, "    sd length 0 drive d{index}").expect("a string");
-        self.count += 1;
+        let (name, device) = (self.writing.name("d"), component(device, LABEL_SECTORS)?);
+        writeln!(self.drives, "drive {name} device {device}").expect("a string");
+        writeln!(self.volume, "    sd length 0 drive {name}").expect("a string");
         Ok(())
     }
 }

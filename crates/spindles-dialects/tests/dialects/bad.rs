@@ -278,6 +278,13 @@ const RAIDCTL: &[Row] = &[
         "4 stripe units",
     ),
     ("raidctl", "%8 1 1 0\0", 7, 8, "a byte 0"),
+    (
+        "raidctl",
+        "raidctl -C raid0.conf raid0\n",
+        1,
+        1,
+        "the file of raidctl, with START array, is expected here, not 'raidctl -C'",
+    ),
 ];
 
 const CCD: &[Row] = &[
@@ -335,13 +342,40 @@ const CCD: &[Row] = &[
         9,
         "CCDF_PARITY, parity",
     ),
-    ("ccd", "ccd0 16 8 a b c\n", 1, 9, "CCDF_PARITY, parity"),
     (
         "ccd",
-        "ccd0 16 0x10 a b c\n",
+        "ccd0 16 0x20 a b c\n",
         1,
         9,
-        "0x10 is no number of flags",
+        "0x20 is no number of flags",
+    ),
+    (
+        "ccd",
+        "ccdconfig -C -f /etc/my.conf\n",
+        1,
+        11,
+        "ccdconfig -C describes no ccd: give the file that it reads",
+    ),
+    (
+        "ccd",
+        "ccdconfig -u ccd0\n",
+        1,
+        11,
+        "ccdconfig -u describes no ccd",
+    ),
+    (
+        "ccd",
+        "ccdconfig -c\n",
+        1,
+        13,
+        "a ccd such as ccd0 is missing here",
+    ),
+    (
+        "ccd",
+        "ccdconfig ccd0 16 fast a b\n",
+        1,
+        19,
+        "'fast' is no flag of ccd",
     ),
     (
         "ccd",
@@ -350,7 +384,11 @@ const CCD: &[Row] = &[
         9,
         "is no flag of ccd",
     ),
-    ("ccd:netbsd", "ccd0 16 4 a b\n", 1, 9, "write the name"),
+    ("ccd:netbsd", "ccd0 16 4 a b\n", 1, 9, "write the names"),
+    ("ccd:netbsd", "ccd0 16 6 a b\n", 1, 9, "write the names"),
+    ("ccd:netbsd", "ccd0 16 8 a b\n", 1, 9, "write the names"),
+    ("ccd:netbsd", "ccd0 16 0x10 a b\n", 1, 9, "write the names"),
+    ("ccd:netbsd", "ccd0 16 0x12 a b\n", 1, 9, "write the names"),
     (
         "ccd",
         "\nccd0 32 \\\nmirror a b c\n",
@@ -484,6 +522,13 @@ const VINUM: &[Row] = &[
         1,
         16,
         "the \" that ends this is missing",
+    ),
+    (
+        "vinum",
+        "vinum mirror -n m /dev/da1 /dev/da2\n",
+        1,
+        1,
+        "or the output of vinum printconfig is expected here, not 'vinum mirror'",
     ),
     ("vinum", "volume\n", 1, 7, "the volume's name is missing"),
     (
@@ -718,14 +763,14 @@ const VINUM: &[Row] = &[
         "drive a device /a\nvolume v\nplex org striped 8b\nsd len 16b drive a\n",
         3,
         1,
-        "plex v.p0 needs at least 2 subdisks, and there are 1",
+        "plex v.p0 needs at least 2 subdisks, not 1",
     ),
     (
         "vinum",
         "drive a device /a\nvolume v\nplex org raid5 8b\nsd len 16b\nsd len 16b\n",
         3,
         1,
-        "plex v.p0 needs at least 3 subdisks, and there are 2",
+        "plex v.p0 needs at least 3 subdisks, not 2",
     ),
     (
         "vinum",

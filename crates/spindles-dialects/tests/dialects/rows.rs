@@ -105,6 +105,37 @@ const ROWS: &[Row] = &[
             "ccd3 32768 raid1(/dev/wd6e,/dev/wd7e)",
         ],
     ),
+    // Commands, and numbers of flags: those of FreeBSD without a flavour.
+    (
+        "ccd",
+        "# ccdconfig -v ccd0 32 CCDF_MIRROR /dev/ad1e /dev/ad2e\n\
+         sudo ccdconfig -cv ccd0 32 CCDF_MIRROR /dev/ad1e /dev/ad2e; newfs /dev/ccd0c\n\
+         /sbin/ccdconfig ccd1 0 /dev/ad3e\n",
+        &[],
+        &[
+            "ccd0 16384 raid1(slice(/dev/ad1e,16s),slice(/dev/ad2e,16s))",
+            "ccd1 - concat(slice(/dev/ad3e,16s))",
+        ],
+    ),
+    (
+        "ccd",
+        "ccd0 8 4 a0 b0\nccd1 8 6 a1 b1\nccd2 8 8 a2 b2\nccd3 8 0x10 a3 b3\n\
+         ccd4 8 0x12 /dev/sd0e /dev/sd1e\n",
+        FOUR,
+        &[
+            "ccd0 4096 raid1(slice(a0,16s),slice(b0,16s))",
+            "ccd1 4096 raid1(slice(a1,16s),slice(b1,16s))",
+            "ccd2 4096 raid0(a2,b2)",
+            "ccd3 8192 raid0(a3,b3)",
+            "ccd4 8192 raid0(slice(/dev/sd0e,0s,1056s),slice(/dev/sd1e,0s,1056s))",
+        ],
+    ),
+    (
+        "ccd:netbsd",
+        "ccd0 16 3 /dev/sd0e /dev/sd1e\n",
+        FOUR,
+        &["ccd0 8192 raid0(slice(/dev/sd0e,0s,1056s),slice(/dev/sd1e,0s,1056s))"],
+    ),
     // Flags by number and as lists; Linux counts the interleave in KiB and keeps no sectors.
     (
         "ccd",
@@ -238,6 +269,42 @@ fn words_without_effect_are_noted() {
             7,
             "not known",
         ),
+        (
+            "raidctl",
+            "START array\n2 0\nSTART disks\ncomponent0\nNAME=safe\nSTART layout\n8 1 1 1\n",
+            4,
+            "component0 is RAIDframe's name for a component that is not there",
+        ),
+        (
+            "raidctl",
+            "START array\n2 0\nSTART disks\ncomponent0\nNAME=safe\nSTART layout\n8 1 1 1\n",
+            5,
+            "NAME=safe is the name of a wedge",
+        ),
+        (
+            "raidctl",
+            "START array\n2 0\nSTART disks\nsmall\nlarge\nSTART layout\n8 1 1 0\n",
+            7,
+            "a new array of whole devices uses all of each",
+        ),
+        (
+            "ccd",
+            "ccd0 8 uniform small large\n",
+            1,
+            "a new array of whole devices uses all of each",
+        ),
+        (
+            "ccd",
+            "ccd0 8 4 a b\n",
+            1,
+            "4 is read as a number of FreeBSD's flags",
+        ),
+        (
+            "ccd",
+            "ccdconfig ccd0 8 none a b\nnewfs x\n",
+            2,
+            "'newfs x' is not ccdconfig",
+        ),
         ("ccd", "ccd0 8 CCDF_SWAP a b\n", 1, "CCDF_SWAP"),
         ("ccd", "\nccd0 8 mirror a b\n", 2, "not known"),
         ("ccd", "\nccd0 0 mirror a b\n", 2, "disables CCDF_MIRROR"),
@@ -263,7 +330,7 @@ fn words_without_effect_are_noted() {
             "vinum",
             "drive a device /a\nvolume v\nplex org concat\nsd len 1m drive a\nsd len 1m\n",
             2,
-            "several parts of drive a",
+            "several parts of drive a, and so has a new array",
         ),
         (
             "vinum",
@@ -272,24 +339,71 @@ fn words_without_effect_are_noted() {
             "belongs to no plex",
         ),
     ] {
-        let translation = read(dialect, given, &[]).expect(given);
+        let sizes = [("small", 1000), ("large", 2000)];
+        let translation = read(dialect, given, &sizes).expect(given);
         let mut notes = translation.notes.iter();
         let found = notes.any(|note| note.line == line && note.text.contains(words));
         assert!(found, "{given}\n{:?}", translation.notes);
     }
 }
 
+/// Notes on a new array, or on the array as it lies, say nothing of the words.
+#[test]
+fn notes_about_arrays_here_are_marked() {
+    for (dialect, given, expected) in [
+        ("ccd", "ccd0 8 uniform small large\n", [false, true]),
+        ("mdadm", "mdadm -C x -l1 -n2 -e1.2 a b\n", [true, false]),
+    ] {
+        let sizes = [("small", 1000), ("large", 2000)];
+        let notes = read(dialect, given, &sizes).expect(given).notes;
+        let found: Vec<bool> = notes.iter().map(|note| note.is_about_here).collect();
+        assert_eq!(found, expected, "{notes:?}");
+    }
+}
+
+/// Notes that would not be true are absent.
+#[test]
+fn notes_are_about_what_is_there() {
+    for (dialect, given, words) in [
+        // Another volume uses the device.
+        (
+            "lvm",
+            "vgcreate vg a b c\nlvcreate -m1 -n x vg\nlvcreate --type raid5 -i2 -n y vg\n",
+            "not needed",
+        ),
+        // All numbers mean the same in each system.
+        ("ccd", "ccd0 8 2 a b\n", "FreeBSD's flags"),
+        ("ccd", "ccd0 8 uniform even a\n", "uses all of each"),
+        ("ccd", "ccd0 8 mirror small large\n", "uses all of each"),
+    ] {
+        let sizes = [("small", 1000), ("large", 2000), ("even", 9), ("a", 9)];
+        let sizes = sizes.map(|(name, sectors)| (name, sectors * 100));
+        let translation = read(dialect, given, &sizes).expect(given);
+        let mut notes = translation.notes.iter();
+        let found = notes.find(|note| note.text.contains(words));
+        assert_eq!(found, None, "{given}");
+    }
+    // A component that is not there has no device.
+    let given = "START array\n2 0\nSTART disks\ncomponent0\n/component1\nSTART layout\n8 1 1 1\n";
+    let translation = read("raidctl", given, &[]).expect(given);
+    let expected = "raid1(missing,slice(/component1,64s))";
+    assert_eq!(translation.arrays[0].expression.to_string(), expected);
+}
+
 /// The devices of vinum's drives replace their names, in slices too.
 #[test]
 fn drives_have_devices() {
-    let given = "drive a device /dev/da1h\ndrive b device x,y\nvolume v\nplex org concat\n\
+    let given = "drive a device /dev/da1h\ndrive b device x,y\n\
+                 drive c device /dev/da3h hotspare\nvolume v\nplex org concat\n\
                  sd length 1m drive a\nsd length 1m drive b\n";
     let translation = read("vinum", given, &[]).expect(given);
     let expression = translation.on_devices(&translation.arrays[0].expression);
     let expected = "concat(slice(/dev/da1h,265s,2048s),slice(\"x,y\",265s,2048s))";
     assert_eq!(expression.to_string(), expected);
-    let shape = translation.on_devices(&translation.arrays[0].shape.expression);
-    assert_eq!(shape.to_string(), "concat(/dev/da1h,\"x,y\")");
+    let shape = translation.shape_on_devices(&translation.arrays[0].shape);
+    let expected = "concat(/dev/da1h,\"x,y\")";
+    assert_eq!(shape.expression.to_string(), expected);
+    assert_eq!(shape.spares, ["/dev/da3h"]);
 }
 
 /// A map as a system computes it: the component and sector of each copy of a sector.

@@ -1,7 +1,7 @@
 //! Tables of texts, right and wrong.
 
 use super::read;
-use spindles_dialects::{Shape, Translation, named, recognise};
+use spindles_dialects::{Shape, Translation, Writing, named, recognise};
 use spindles_layout::Expression;
 
 /// Prints arrays: name, expression, `= shape` if it differs, chunk, spares, journal. An array in
@@ -85,7 +85,7 @@ pub(crate) fn check(dialect: &str, table: &str) {
 /// Writes a shape and reads it again.
 pub(crate) fn check_round_trip(dialect: &str, shape: &Shape) -> bool {
     let write = named(dialect).expect(dialect).write.expect("it writes");
-    let Ok(text) = write(shape) else {
+    let Ok(text) = write(shape, &mut Writing::new([shape], &|_| None)) else {
         return false;
     };
     let translation = read(dialect, &text, &[]);
@@ -163,6 +163,8 @@ impl Draw {
                 .then(|| self.of(&[4 << 10, 64 << 10, 512 << 10, 48 << 10])),
             spares,
             journal,
+            is_uniform: false,
+            no_offset: false,
         }
     }
 }

@@ -6,9 +6,10 @@ use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::configuration::{Configuration, dialect_named, names};
+use spindles_admin::create::size_of;
 use spindles_admin::scan::shell_word;
 use spindles_block::{BlockSize, SizeBytes};
-use spindles_dialects::{DIALECTS, Dialect, Note, Shape, Translated, Write};
+use spindles_dialects::{DIALECTS, Dialect, Note, Shape, Translated, Write, Writing};
 use spindles_layout::{Expression, MISSING};
 
 pub(crate) static COMMAND: Command = Command {
@@ -16,8 +17,9 @@ pub(crate) static COMMAND: Command = Command {
     about: "Say in our words what a configuration of another system means, or ours in theirs",
     details: "WHAT is a file, a quoted line or an expression of ours. Each array is shown twice: \
               as it lies on its devices, and as a new array of that shape. The first line opens \
-              an existing array without writing to it. Reads the file, and the sizes of devices \
-              that exist; writes nothing.\n\n\
+              an existing array without writing to it. In the second, NAME stands for a name of \
+              your choice, and DEV for the device of a missing member. Reads the file, and the \
+              sizes of devices that exist; writes nothing.\n\n\
               spindles translate /etc/raid0.conf\n\
               spindles translate 'zpool create tank mirror sda sdb mirror sdc sdd'\n\
               spindles translate vinum.conf --to mdadm\n\
@@ -81,13 +83,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let read = configuration.read(arguments.from.as_deref(), arguments.flavour.as_deref())?;
     let arrays = read.translation.arrays.iter();
+    let arrays: Vec<Translated> = arrays.map(|array| read.on_devices(array)).collect();
+    let shapes = arrays.iter().map(|array| &array.shape);
+    let mut writing = Writing::new(shapes, &|device| size_of(device).ok());
     let arrays: Vec<_> = arrays
-        .map(|array| in_our_words(&read.on_devices(array), to))
+        .iter()
+        .map(|array| in_our_words(array, to, &mut writing))
         .collect::<Result<_, _>>()?;
     for array in &arrays {
         show(array, ui);
     }
-    for Note { line, text } in &read.translation.notes {
+    let notes = &read.translation.notes;
+    let shown = notes
+        .iter()
+        .filter(|note| to.is_none() || !note.is_about_here);
+    for Note { line, text, .. } in shown {
         let note = format!("note, line {line}: {text}");
         // Standard output holds words for a file.
         if to.is_some() {
@@ -96,11 +106,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ui.line(note);
         }
     }
-    let notes = read.translation.notes.iter();
+    for note in writing.notes() {
+        ui.note(note);
+    }
     ui.json(&documents::Translated {
         dialect: Some(read.dialect.name),
         arrays,
         notes: notes
+            .iter()
             .map(|note| documents::Note {
                 line: note.line,
                 text: &note.text,
@@ -114,10 +127,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 fn ours(arguments: &Arguments, to: Option<Writer>, ui: &Ui) -> anyhow::Result<()> {
     let what = &arguments.what;
     let expression = Expression::parse(what).map_err(|error| {
+        // Without parentheses, the words are no attempt at an expression.
+        let error = if what.contains('(') {
+            format!(":\n{error}")
+        } else {
+            String::new()
+        };
         let dialects = names(|_| true);
         Usage::error(format!(
-            "'{what}' is neither a file nor words of a dialect ({dialects}), and as an \
-             expression:\n{error}"
+            "'{what}' is neither a file, nor the words of a dialect ({dialects}), nor an \
+             expression{error}"
         ))
     })?;
     let to = to.ok_or_else(|| {
@@ -130,12 +149,18 @@ fn ours(arguments: &Arguments, to: Option<Writer>, ui: &Ui) -> anyhow::Result<()
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
         spares: Vec::new(),
         journal: None,
+        is_uniform: false,
+        no_offset: false,
     };
+    let mut writing = Writing::new([&shape], &|device| size_of(device).ok());
     let array = documents::TranslatedArray {
-        words: Some(written(&shape, to)?),
+        words: Some(written(&shape, to, &mut writing)?),
         ..of_shape(&shape, &shape.expression)
     };
     ui.line(array.words.as_deref().unwrap_or_default().trim_end());
+    for note in writing.notes() {
+        ui.note(note);
+    }
     ui.json(&documents::Translated {
         dialect: None,
         arrays: vec![array],
@@ -156,8 +181,12 @@ fn writer(name: &str) -> anyhow::Result<Writer> {
     Ok((dialect, write))
 }
 
-fn written(shape: &Shape, (dialect, write): Writer) -> anyhow::Result<String> {
-    write(shape)
+fn written(
+    shape: &Shape,
+    (dialect, write): Writer,
+    writing: &mut Writing<'_>,
+) -> anyhow::Result<String> {
+    write(shape, writing)
         .map_err(|unsayable| Usage::error(format!("{} has no words for {unsayable}", dialect.name)))
 }
 
@@ -165,6 +194,7 @@ fn written(shape: &Shape, (dialect, write): Writer) -> anyhow::Result<String> {
 fn in_our_words(
     array: &Translated,
     to: Option<Writer>,
+    writing: &mut Writing<'_>,
 ) -> anyhow::Result<documents::TranslatedArray> {
     let chunk = chunk_option(array.shape.chunk_bytes);
     let expression = array.in_place.then(|| array.expression.to_string());
@@ -177,7 +207,9 @@ fn in_our_words(
     Ok(documents::TranslatedArray {
         expression,
         opens,
-        words: to.map(|to| written(&array.shape, to)).transpose()?,
+        words: to
+            .map(|to| written(&array.shape, to, writing))
+            .transpose()?,
         ..of_shape(&array.shape, array.for_new())
     })
 }

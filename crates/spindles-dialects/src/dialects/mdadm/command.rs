@@ -19,6 +19,9 @@ use alloc::vec::Vec;
 /// The chunk size of an array without metadata, and the rounding of a linear one.
 const CHUNK_BYTES_BUILD: u64 = 64 << 10;
 
+/// Our levels of arrays without metadata.
+const LEVELS_BUILD: [&str; 4] = ["concat", "raid0", "raid1", "raid10"];
+
 /// The most members and spares that a command may name.
 const DEVICES_MAX: usize = 256;
 
@@ -145,6 +148,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     let mut other = None;
     for command in &commands {
         if &*command.program != "mdadm" {
+            other.get_or_insert(command.program.at);
             draft.note(command.program.at, command.skipped("is not mdadm"));
         } else if let Some(made) = Made::read(command, &mut draft)? {
             let array = made.array(source, &mut arrays, &mut known, &mut draft)?;
@@ -167,7 +171,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         } else {
             let text = "where the data begins on the devices is not said: for the array as it \
                         lies, give the output of mdadm --examine of its members";
-            draft.note(array.at, text);
+            draft.note_here(array.at, text);
             draft.add_shape(array.shape);
         }
     }
@@ -216,7 +220,7 @@ impl<'word> Made<'word> {
                 }
                 Item::Option(Says::WriteMostly, option, _) => {
                     let text = format!(
-                        "{}: md reads the devices after it only if it must; ours prefers none",
+                        "{}: md reads the devices after it only if it must; an array here prefers no member",
                         &*option
                     );
                     draft.note(option.at, text);
@@ -276,6 +280,10 @@ impl<'word> Made<'word> {
             .ok_or_else(|| missing("the level, --level=,"))?;
         let level = level(level_word)?;
         self.note_options(level, draft)?;
+        if self.is_build && !LEVELS_BUILD.contains(&level) {
+            let text = format!("mdadm --build makes no {level}: only linear, raid0, raid1, raid10");
+            draft.note(level_word.at, text);
+        }
         let chunk_bytes = match (self.option(S::Chunk), self.is_build) {
             (Some(word), _) => chunk(level, word)?,
             (None, true) => CHUNK_BYTES_BUILD,
@@ -333,7 +341,10 @@ impl<'word> Made<'word> {
                         return Err(value.fault(message));
                     }
                     "0" | "0.9" | "0.90" | "1" | "1.0" | "1.1" | "1.2" | "default" => {
-                        format!("{option} {}: ours has metadata of its own", &**value)
+                        format!(
+                            "{option} {}: an array here has metadata of its own",
+                            &**value
+                        )
                     }
                     _ => {
                         let message = "a format of metadata, as 1.2 or 0.90, is expected here";
@@ -352,7 +363,7 @@ impl<'word> Made<'word> {
                 }
                 S::Bitmap => format!("{option} {}: md's bitmap has no use here", &**value),
                 S::Policy => format!(
-                    "{option} {}: ours has consistency policies of its own",
+                    "{option} {}: an array here has consistency policies of its own",
                     &**value
                 ),
                 S::Layout if level == "raid0" && &**value == "dangerous" => {

@@ -62,15 +62,12 @@ pub(super) fn recognises(text: &str) -> bool {
 pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     let mut draft = Draft::default();
     let mut known = Devices::default();
-    let mut unsaid = None;
     for line in lines(source.text)? {
         let first = &line.words[0];
         match keyword(first) {
             Some("array") => {
-                if let Err(fault) = array(&line, &mut known, &mut draft)? {
-                    draft.note(fault.at, fault.message.clone());
-                    unsaid.get_or_insert(fault);
-                }
+                let array = array(&line, &mut known, &mut draft);
+                draft.skip_refused(array)?;
             }
             Some(_) => draft.note(first.at, format!("{} describes no array", &**first)),
             None => {
@@ -82,11 +79,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
             }
         }
     }
-    if draft.arrays.is_empty() {
-        let none = || Fault::new(source.text.trim_end().len(), "a line ARRAY is missing here");
-        return Err(unsaid.unwrap_or_else(none));
-    }
-    Ok(draft)
+    draft.some_array(source.text.trim_end().len(), "a line ARRAY is missing here")
 }
 
 /// Returns the lines, each with those after it that begin with a blank.
@@ -119,7 +112,7 @@ struct Said<'line> {
 }
 
 impl<'line> Said<'line> {
-    fn read(line: &'line Statement<'_>) -> Result<Self, Fault> {
+    fn read(line: &'line Statement<'_>, draft: &mut Draft) -> Result<Self, Fault> {
         let mut said = Self::default();
         for word in &line.words[1..] {
             let Some(equals) = word.find('=') else {
@@ -139,10 +132,11 @@ impl<'line> Said<'line> {
                 "container" | "member" => {
                     let message = "an array in a container of DDF or IMSM: only their metadata \
                                    says where it lies";
-                    return Err(word.fault(message));
+                    return Err(word.fault(message).refusal());
                 }
-                "uuid" | "name" | "metadata" | "super-minor" | "auto" | "bitmap"
-                | "spare-group" => {
+                "uuid" | "name" | "metadata" | "super-minor" | "auto" => continue,
+                "bitmap" | "spare-group" => {
+                    draft.note(word.at, format!("{tag}= has no meaning here"));
                     continue;
                 }
                 _ => return Err(word.fault(format!("ARRAY has no {tag}="))),
@@ -186,21 +180,17 @@ impl<'line> Said<'line> {
     }
 }
 
-/// Adds the array of a line. The inner error is that of a line that does not say a shape.
-fn array(
-    line: &Statement<'_>,
-    known: &mut Devices,
-    draft: &mut Draft,
-) -> Result<Result<(), Fault>, Fault> {
+/// Adds the array of a line; a line that does not say a shape is refused.
+fn array(line: &Statement<'_>, known: &mut Devices, draft: &mut Draft) -> Result<(), Fault> {
     let first = &line.words[0];
-    let said = Said::read(line)?;
+    let said = Said::read(line, draft)?;
     let name = said.name.map_or("ARRAY", |word| word);
     let lacks = |what: &str| {
         let message = format!(
             "{name} has no {what}: this line can't say the shape of the array; give the output of \
              mdadm --examine of its members"
         );
-        Ok(Err(first.fault(message)))
+        Err(first.fault(message).refusal())
     };
     let Some(level_word) = &said.level else {
         return lacks("level=");
@@ -227,5 +217,5 @@ fn array(
     );
     draft.note(first.at, text);
     draft.add_shape(shape);
-    Ok(Ok(()))
+    Ok(())
 }

@@ -94,7 +94,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
                  lies",
                 &**magic
             );
-            return Err(magic.fault(message));
+            draft.skip_refused(Err(magic.fault(message).refusal()))?;
+            continue;
         }
         let uuid = section
             .line(&["Array UUID", "UUID"])
@@ -108,11 +109,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     for (_, sections) in &arrays {
         array(sections, source, &mut known, &mut draft)?;
     }
-    if draft.arrays.is_empty() {
-        let message = "the output of mdadm --examine of a member is missing here";
-        return Err(Fault::new(source.text.trim_end().len(), message));
-    }
-    Ok(draft)
+    let message = "the output of mdadm --examine of a member is missing here";
+    draft.some_array(source.text.trim_end().len(), message)
 }
 
 /// Divides the text at the lines that name a device.

@@ -5,6 +5,7 @@ use crate::commands::{runs_first, written};
 use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable};
 use crate::expressions::MISSING;
 use crate::fault::Fault;
+use crate::writing::Writing;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -41,7 +42,7 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     }
 }
 
-fn write(shape: &Shape) -> Result<String, Unsayable> {
+fn write(shape: &Shape, writing: &mut Writing<'_>) -> Result<String, Unsayable> {
     let Expression::Array {
         level,
         layout,
@@ -55,7 +56,10 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
         "raid0" | "raid1" | "raid4" | "raid5" | "raid6" | "raid10" => level.name,
         name => return Err(Unsayable::new(name)),
     };
-    let path = written_path(shape.name.as_deref())?;
+    writing.each_device_once(shape)?;
+    writing.note_uniform(shape, "md");
+    let name = shape.name.clone().unwrap_or_else(|| writing.name("md"));
+    let path = written_path(&name)?;
     let mut words = Vec::from(["mdadm".to_owned(), "--create".to_owned(), written(&path)?]);
     words.push(format!("--level={md_level}"));
     let layout = match (layout, level.name) {
@@ -95,15 +99,13 @@ fn write(shape: &Shape) -> Result<String, Unsayable> {
 }
 
 /// Returns the path of an array.
-fn written_path(name: Option<&str>) -> Result<String, Unsayable> {
-    match name {
-        None => Ok("/dev/md0".to_owned()),
-        Some(name) if name_of(name) != name || name.is_empty() => {
-            Err(Unsayable::new(format!("the name '{name}'")))
-        }
-        Some(name) if name.strip_prefix("md").is_some_and(is_number) => Ok(format!("/dev/{name}")),
-        Some(name) => Ok(format!("/dev/md/{name}")),
+fn written_path(name: &str) -> Result<String, Unsayable> {
+    if name_of(name) != name || name.is_empty() {
+        return Err(Unsayable::new(format!("the name '{name}'")));
     }
+    let is_device = name.strip_prefix("md").is_some_and(is_number);
+    let folder = if is_device { "/dev" } else { "/dev/md" };
+    Ok(format!("{folder}/{name}"))
 }
 
 fn is_number(text: &str) -> bool {

@@ -61,13 +61,16 @@ pub(super) fn level(word: &Word<'_>) -> Result<&'static str, Fault> {
         return Ok(ours);
     }
     let refused = LEVELS_REFUSED.iter().find(|(name, _)| **word == **name);
-    Err(word.fault(match refused {
-        Some((_, what)) => format!("{what}; no array here is like it"),
-        None => format!(
+    Err(match refused {
+        Some((_, what)) => {
+            let message = format!("{what}; no array here is like it");
+            word.fault(message).refusal()
+        }
+        None => word.fault(format!(
             "a level is expected here, as raid5, 5, mirror, stripe or linear, not '{}'",
             &**word
-        ),
-    }))
+        )),
+    })
 }
 
 /// The layouts of raid5, and of raid6 where ours has it.
@@ -118,7 +121,7 @@ pub(super) fn layout(
         ("raid6", Some((_, _, Some(layout)))) => return Ok(Cow::Borrowed(layout)),
         ("raid6", Some(_)) => {
             let message = format!("{}: no raid6 here has this layout", &**word);
-            return Err(word.fault(message));
+            return Err(word.fault(message).refusal());
         }
         ("raid5" | "raid6", _) => "a layout, as left-symmetric or ls,",
         ("raid0", _) => match &**word {
@@ -129,8 +132,7 @@ pub(super) fn layout(
         ("raid10", _) => match copies(word) {
             Some((layout, copies)) if copies <= members => return Ok(layout),
             Some((_, copies)) => {
-                let message =
-                    format!("{copies} copies need as many devices, and there are {members}");
+                let message = format!("{copies} copies need as many devices, not {members}");
                 return Err(word.fault(message));
             }
             None => "a layout, as n2, o2 or f2,",

@@ -2,10 +2,10 @@
 //! of files, so no array lies on the devices.
 
 use crate::commands::{
-    Choice, Command, Item, Takes, commands, devices, items, runs_first, shell_word,
+    Choice, Command, Item, Takes, commands, devices, foreign_or_end, items, runs_first,
 };
 use crate::devices::{Devices, Use};
-use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable};
+use crate::dialect::{Dialect, Draft, Shape, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
 use crate::sizes::number;
@@ -14,7 +14,11 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use spindles_layout::Expression;
+use spindles_layout::{Expression, Redundancy};
+
+mod write;
+
+use write::write;
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "zpool",
@@ -81,7 +85,8 @@ struct Pool<'word> {
     at: usize,
     groups: Vec<Group<'word>>,
     spares: Vec<String>,
-    journal: Option<String>,
+    /// The first device of its log, and the offset of that word.
+    journal: Option<(String, usize)>,
 }
 
 fn read(source: &Source<'_>) -> Result<Draft, Fault> {
@@ -106,7 +111,8 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     }
     if pools.is_empty() {
         let message = "zpool create NAME DEVICE... is missing here";
-        return Err(Fault::new(source.text.trim_end().len(), message));
+        let at = foreign_or_end(&commands, &["zpool"], source.text);
+        return Err(Fault::new(at, message));
     }
     for pool in pools {
         finish(pool, &mut draft)?;
@@ -114,19 +120,20 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     Ok(draft)
 }
 
-/// The options of `zpool create` and `zpool add`; none changes the shape.
-static OPTIONS: &[Choice<()>] = &[
-    Choice::new(&[], Some('f'), Takes::Nothing, ()),
-    Choice::new(&[], Some('n'), Takes::Nothing, ()),
-    Choice::new(&[], Some('d'), Takes::Nothing, ()),
-    Choice::new(&[], Some('g'), Takes::Nothing, ()),
-    Choice::new(&[], Some('L'), Takes::Nothing, ()),
-    Choice::new(&[], Some('P'), Takes::Nothing, ()),
-    Choice::new(&[], Some('m'), Takes::Value, ()),
-    Choice::new(&[], Some('o'), Takes::Value, ()),
-    Choice::new(&[], Some('O'), Takes::Value, ()),
-    Choice::new(&[], Some('R'), Takes::Value, ()),
-    Choice::new(&[], Some('t'), Takes::Value, ()),
+/// The options of `zpool create` and `zpool add`, and the nouns of their values; none changes the
+/// shape.
+static OPTIONS: &[Choice<&str>] = &[
+    Choice::new(&[], Some('f'), Takes::Nothing, ""),
+    Choice::new(&[], Some('n'), Takes::Nothing, ""),
+    Choice::new(&[], Some('d'), Takes::Nothing, ""),
+    Choice::new(&[], Some('g'), Takes::Nothing, ""),
+    Choice::new(&[], Some('L'), Takes::Nothing, ""),
+    Choice::new(&[], Some('P'), Takes::Nothing, ""),
+    Choice::new(&[], Some('m'), Takes::Value, "a mount point"),
+    Choice::new(&[], Some('o'), Takes::Value, "a property"),
+    Choice::new(&[], Some('O'), Takes::Value, "a property"),
+    Choice::new(&[], Some('R'), Takes::Value, "an alternate root"),
+    Choice::new(&[], Some('t'), Takes::Value, "a temporary name"),
 ];
 
 /// Reads the pool and the devices of a command. `zpool add` continues a pool of the same text.
@@ -141,11 +148,11 @@ fn vdevs<'word>(
     for item in items(rest, OPTIONS)? {
         match item {
             Item::Word(word) => words.push(word),
-            Item::Option((), option, None) => {
+            Item::Option(_, option, None) => {
                 draft.note(option.at, format!("{} has no meaning here", &*option));
             }
-            Item::Option((), option, Some(value)) => {
-                let text = format!("{} {} is a property of ZFS", &*option, &*value);
+            Item::Option(noun, option, Some(value)) => {
+                let text = format!("{} {} is {noun} of ZFS", &*option, &*value);
                 draft.note(option.at, text);
             }
         }
@@ -364,13 +371,16 @@ impl<'word> Pool<'word> {
                     continue;
                 }
                 (Class::Log, _) if self.journal.is_none() => {
-                    self.journal = Some(name);
+                    self.journal = Some((name, word.at));
                     continue;
                 }
                 (Class::Log, _) => "the journal of an array is one device",
-                (Class::Cache, _) => "an array of ours has no read cache",
-                (Class::Special | Class::Dedup, _) => {
-                    "ZFS keeps metadata apart there; an array of ours has no such device"
+                (Class::Cache, _) => "an array here has no read cache",
+                (Class::Special, _) => {
+                    "ZFS keeps metadata apart there; an array here has no such device"
+                }
+                (Class::Dedup, _) => {
+                    "ZFS keeps its deduplication table there; an array here has none"
                 }
             };
             draft.note(word.at, format!("{} {name}: {what}", place.class.word()));
@@ -444,14 +454,14 @@ impl<'word> Group<'word> {
         }
         spares.extend(self.members.drain(used..));
         let is_whole = used.is_multiple_of(width);
-        let nearest = if is_whole {
-            "groups of their own"
+        let nearest = if is_whole && used > width {
+            format!("{} {level} arrays, striped,", used / width)
         } else {
-            "one stripe over all of them"
+            format!("one {level}")
         };
         let text = format!(
             "{} is declustered: its groups of {width} and its spare space move over all {children} \
-             devices; the nearest is {level} with {nearest}, and spare devices",
+             devices; the nearest is {nearest} with spares as devices",
             &**word
         );
         draft.note(word.at, text);
@@ -493,108 +503,28 @@ fn finish(mut pool: Pool<'_>, draft: &mut Draft) -> Result<(), Fault> {
         [Tree::Array { .. }] => members.remove(0),
         _ => Tree::array("raid0", "", members),
     };
-    let shape = Shape {
+    let mut shape = Shape {
         name: Some(pool.name),
         spares: pool.spares,
-        journal: pool.journal,
         ..Shape::new(&tree, None, at)?
     };
+    match pool.journal {
+        Some((log, at)) if !has_parity(&shape.expression) => {
+            draft.note(at, format!("log {log} is ignored: {NO_PARITY}"));
+        }
+        journal => shape.journal = journal.map(|(device, _)| device),
+    }
     draft.add_shape(shape);
     Ok(())
 }
 
-fn write(shape: &Shape) -> Result<String, Unsayable> {
-    let name = shape.name.as_deref().unwrap_or("pool");
-    let mut words: Vec<String> = ["zpool", "create"].map(ToOwned::to_owned).into();
-    let named = Word {
-        text: name.into(),
-        at: 0,
-    };
-    check_name(&named)
-        .map_err(|fault| Unsayable::new(format!("the name '{name}': {}", fault.message)))?;
-    words.push(shell_word(name).into());
-    match &shape.expression {
-        Expression::Array {
-            level,
-            members,
-            layout: None,
-        } if level.name == "raid0" => write_groups(members, &mut words)?,
-        array => write_group(array, &mut words)?,
-    }
-    for (keyword, devices) in [
-        ("spare", &shape.spares[..]),
-        ("log", shape.journal.as_slice()),
-    ] {
-        if !devices.is_empty() {
-            words.push(keyword.to_owned());
-        }
-        for device in devices {
-            words.push(written(device)?);
-        }
-    }
-    Ok(words.join(" ") + "\n")
-}
+const NO_PARITY: &str = "an array without parity logs nothing";
 
-/// Writes the groups of a pool. A disk after a group would be a device of the group.
-fn write_groups(members: &[Expression], words: &mut Vec<String>) -> Result<(), Unsayable> {
-    let is_disk = |member: &&Expression| matches!(member, Expression::Leaf(_));
-    let disks = members.iter().take_while(is_disk).count();
-    if members.len() == 1 && disks == 0 {
-        return Err(Unsayable::new("a raid0 over one array"));
-    }
-    if members[disks..].iter().any(|member| is_disk(&member)) {
-        let what = "a disk after a group: it would be a device of the group";
-        return Err(Unsayable::new(what));
-    }
-    for member in members {
-        if let Expression::Leaf(device) = member {
-            words.push(written(device)?);
-        } else {
-            write_group(member, words)?;
+fn has_parity(expression: &Expression) -> bool {
+    match expression {
+        Expression::Array { level, members, .. } => {
+            matches!(level.redundancy, Redundancy::Parity(_)) || members.iter().any(has_parity)
         }
+        Expression::Leaf(_) | Expression::Slice { .. } => false,
     }
-    Ok(())
-}
-
-/// Writes a redundant group.
-fn write_group(array: &Expression, words: &mut Vec<String>) -> Result<(), Unsayable> {
-    let Expression::Array {
-        level,
-        layout,
-        members,
-    } = array
-    else {
-        return Err(Unsayable::new(format!("{array}")));
-    };
-    let parity = PARITY.iter().position(|name| *name == level.name);
-    let keyword = match (level.name, parity) {
-        ("raid1", _) => "mirror".to_owned(),
-        (_, Some(parity)) => format!("raidz{}", parity + 1),
-        (name, None) => return Err(Unsayable::new(name)),
-    };
-    if let Some(layout) = layout {
-        return Err(Unsayable::new(format!("the layout {layout}")));
-    }
-    words.push(keyword);
-    for member in members {
-        let Expression::Leaf(device) = member else {
-            return Err(Unsayable::new("a group of groups"));
-        };
-        words.push(written(device)?);
-    }
-    Ok(())
-}
-
-/// Returns the word of a device.
-fn written(device: &str) -> Result<String, Unsayable> {
-    let word = Word {
-        text: device.into(),
-        at: 0,
-    };
-    let is_keyword = CLASSES.iter().any(|(name, _)| *name == device);
-    if is_keyword || kind(&word) != Ok(None) {
-        let what = format!("the device name '{device}', which has another meaning: write its path");
-        return Err(Unsayable::new(what));
-    }
-    crate::commands::written(device)
 }
