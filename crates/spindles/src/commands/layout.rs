@@ -70,7 +70,7 @@ const STRIPES_MAX: i64 = 10_000;
 
 /// What the table of members of unequal size does not show.
 const UNEQUAL: &str = "the members differ in size, and the table shows members of one size: it \
-    holds up to the end of the smallest";
+    is wrong behind the end of the smallest";
 
 /// Returns true if the sizes of two members are known and differ.
 fn differ_in_size(expression: &Expression) -> bool {
