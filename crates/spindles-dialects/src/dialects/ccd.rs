@@ -69,15 +69,12 @@ const FLAGS: [(&str, u64); 14] = [
 ];
 
 fn recognises(text: &str) -> bool {
-    let first = statements(text, GRAMMAR).next();
-    let Some(Ok(line)) = first else {
-        return false;
-    };
-    ccd_name(&line.words[0]).is_some()
-        && line
-            .words
-            .get(1)
-            .is_some_and(|word| word.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let line = lines.next().unwrap_or_default();
+    let first = line.split_whitespace().next().unwrap_or_default();
+    // A path by itself is a device.
+    ccd_name(first).is_some() && (first != line || !line.contains('/'))
 }
 
 /// Returns `ccd0` of `ccd0`, `/dev/ccd0`, `/dev/rccd0c`.
