@@ -178,8 +178,8 @@ fn notes(mut drafted: Vec<(usize, String)>, text: &str) -> Vec<Note> {
         let others: Vec<String> = lines[1..].iter().map(usize::to_string).collect();
         let also = match others.as_slice() {
             [] => String::new(),
-            [other] => format!("; also line {other}"),
-            others => format!("; also lines {}", others.join(", ")),
+            [other] => format!(" (also line {other})"),
+            others => format!(" (also lines {})", others.join(", ")),
         };
         Note {
             line: lines[0],
@@ -292,9 +292,9 @@ impl Shape {
 /// Words that are understood and have no effect here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The line, from 1.
+    /// The first of its lines, from 1.
     pub line: usize,
-    /// The words and their fate here.
+    /// The words and their fate here, and further lines.
     pub text: String,
 }
 

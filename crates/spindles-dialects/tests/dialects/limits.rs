@@ -131,7 +131,7 @@ fn notes_of_equal_text_have_all_lines() {
         .map(|note| (note.line, note.text.as_str()))
         .collect();
     assert!(
-        notes.contains(&(1, "-f has no meaning here; also lines 2, 4")),
+        notes.contains(&(1, "-f has no meaning here (also lines 2, 4)")),
         "{notes:?}"
     );
 }
