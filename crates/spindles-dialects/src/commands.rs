@@ -54,15 +54,7 @@ pub(crate) struct Command<'text> {
     shell: Option<Fault>,
 }
 
-impl<'text> Command<'text> {
-    /// Returns the words after the program's name, or an error if a shell changes some.
-    pub(crate) fn own_words(&self) -> Result<&[Word<'text>], Fault> {
-        match &self.shell {
-            None => Ok(&self.words),
-            Some(fault) => Err(fault.clone()),
-        }
-    }
-
+impl Command<'_> {
     /// The text of a note about a command that has no effect here.
     pub(crate) fn skipped(&self, why: &str) -> String {
         let verb = self.words.first().map_or("", |word| word);
@@ -90,13 +82,6 @@ pub(crate) fn commands(text: &str) -> Result<Vec<Command<'_>>, Fault> {
         }
     }
     Ok(commands)
-}
-
-fn of_shell(text: &str, at: usize) -> Fault {
-    let known = SHELL.iter().find(|(c, _)| text[at..].starts_with(*c));
-    let (c, what) = known.expect("one of these");
-    let message = format!("'{c}' {what} in a shell: write only the words that the command gets");
-    Fault::new(at, message)
 }
 
 /// Returns true if a program of this name is run first in a text.
@@ -143,6 +128,24 @@ fn end<'text>(words: &mut Vec<Word<'text>>, commands: &mut Vec<Command<'text>>) 
         end,
         shell: None,
     });
+}
+
+impl<'text> Command<'text> {
+    /// Returns the words after the program's name, or an error if a shell changes some.
+    pub(crate) fn own_words(&self) -> Result<&[Word<'text>], Fault> {
+        match &self.shell {
+            None => Ok(&self.words),
+            Some(fault) => Err(fault.clone()),
+        }
+    }
+}
+
+/// Returns the error of a character that a shell takes for itself.
+fn of_shell(text: &str, at: usize) -> Fault {
+    let known = SHELL.iter().find(|(c, _)| text[at..].starts_with(*c));
+    let (c, what) = known.expect("one of these");
+    let message = format!("'{c}' {what} in a shell: write only the words that the command gets");
+    Fault::new(at, message)
 }
 
 /// Whether an option has a value.
