@@ -8,10 +8,11 @@ use std::os::unix::fs::FileTypeExt as _;
 use thiserror::Error;
 
 /// The largest configuration that is read, in bytes.
-const TEXT_BYTES_MAX: u64 = 16 << 20;
+const TEXT_BYTES_MAX: u64 = 4 << 20;
 
-/// The name that stands for standard input.
+/// The name that stands for standard input, and its path.
 const STANDARD_INPUT: &str = "-";
+const STANDARD_INPUT_PATH: &str = "/dev/stdin";
 
 /// A text in the words of another system.
 #[derive(Debug)]
@@ -44,6 +45,14 @@ pub enum ConfigurationError {
         file: String,
         /// The reason.
         source: io::Error,
+    },
+    /// The file may have no end, or wait for a writer.
+    #[error("{file} is {kind}, not a regular file: pass its text as standard input, -")]
+    NotRegular {
+        /// The file.
+        file: String,
+        /// The kind of file.
+        kind: &'static str,
     },
     /// The file is no configuration by its size.
     #[error("{file} has more than {TEXT_BYTES_MAX} bytes, the most that a configuration may have")]
@@ -110,9 +119,9 @@ impl Configuration {
             }))
         };
         match what.rsplit_once('#') {
-            _ if what == STANDARD_INPUT => of_file("/dev/stdin", None),
-            _ if is_file(what) => of_file(what, None),
-            Some((file, array)) if is_file(file) => of_file(file, Some(array)),
+            _ if what == STANDARD_INPUT => of_file(STANDARD_INPUT_PATH, None),
+            _ if is_file(what)? => of_file(what, None),
+            Some((file, array)) if is_file(file)? => of_file(file, Some(array)),
             _ => Ok(spindles_dialects::recognise(what).map(|_| Self::of_text(what))),
         }
     }
@@ -262,10 +271,23 @@ fn summaries() -> String {
     dialects.join(", ")
 }
 
-/// Returns true for a file or a pipe.
-fn is_file(name: &str) -> bool {
-    let kind = fs::metadata(name).map(|metadata| metadata.file_type());
-    kind.is_ok_and(|kind| kind.is_file() || kind.is_fifo())
+/// Returns true for a regular file and for standard input, or an error for a file without an end.
+fn is_file(name: &str) -> Result<bool, ConfigurationError> {
+    let Ok(metadata) = fs::metadata(name) else {
+        return Ok(false);
+    };
+    let kind = metadata.file_type();
+    let kind = match kind {
+        _ if name == STANDARD_INPUT_PATH => return Ok(true),
+        _ if kind.is_fifo() => "a pipe",
+        _ if kind.is_socket() => "a socket",
+        _ if kind.is_char_device() => "a character device",
+        _ => return Ok(kind.is_file()),
+    };
+    Err(ConfigurationError::NotRegular {
+        file: name.to_owned(),
+        kind,
+    })
 }
 
 fn text_of(file: &str) -> Result<String, ConfigurationError> {

@@ -15,10 +15,22 @@ const GRAMMAR: Grammar = Grammar {
 };
 
 /// Words between commands of one line.
-const SEPARATORS: [&str; 5] = [";", "&&", "||", "|", "&"];
+const SEPARATORS: [&str; 6] = [";", ";;", "&&", "||", "|", "&"];
 
 /// Words before the name of a program: others that run it, and a prompt.
 const PREFIXES: [&str; 3] = ["sudo", "doas", "$"];
+
+/// Characters outside quotes that a shell replaces or takes for itself.
+const SHELL: [(char, &str); 8] = [
+    ('<', "redirects input"),
+    ('>', "redirects output"),
+    ('(', "begins a group of commands"),
+    (')', "ends a group of commands"),
+    ('`', "runs a command"),
+    ('$', "begins a variable"),
+    ('~', "is a home folder"),
+    ('{', "stands next to quotes and may be a list"),
+];
 
 /// The limit of a script.
 const COMMANDS_MAX: usize = 1024;
@@ -38,6 +50,8 @@ pub(crate) struct Command<'text> {
     pub(crate) words: Vec<Word<'text>>,
     /// The offset of its end.
     pub(crate) end: usize,
+    /// The error of words that a shell changes.
+    shell: Option<Fault>,
 }
 
 impl Command<'_> {
@@ -56,9 +70,17 @@ impl Command<'_> {
 
 /// Returns the commands of a script.
 pub(crate) fn commands(text: &str) -> Result<Vec<Command<'_>>, Fault> {
-    let mut commands = Vec::new();
+    let mut commands: Vec<Command<'_>> = Vec::new();
     for statement in statements(text, GRAMMAR) {
-        split(statement?, &mut commands);
+        let mut statement = statement?;
+        let shell = core::mem::take(&mut statement.shell);
+        split(statement, &mut commands);
+        for at in shell {
+            let mut before = commands.iter_mut();
+            if let Some(around) = before.rfind(|command| command.program.at <= at) {
+                around.shell.get_or_insert_with(|| of_shell(text, at));
+            }
+        }
         if let Some(command) = commands.get(COMMANDS_MAX) {
             let message = format!("this is more than {COMMANDS_MAX} commands");
             return Err(command.program.fault(message));
@@ -130,7 +152,26 @@ fn end<'text>(words: &mut Vec<Word<'text>>, commands: &mut Vec<Command<'text>>) 
         program,
         words,
         end,
+        shell: None,
     });
+}
+
+impl<'text> Command<'text> {
+    /// Returns the words after the program's name, or an error if a shell changes some.
+    pub(crate) fn own_words(&self) -> Result<&[Word<'text>], Fault> {
+        match &self.shell {
+            None => Ok(&self.words),
+            Some(fault) => Err(fault.clone()),
+        }
+    }
+}
+
+/// Returns the error of a character that a shell takes for itself.
+fn of_shell(text: &str, at: usize) -> Fault {
+    let known = SHELL.iter().find(|(c, _)| text[at..].starts_with(*c));
+    let (c, what) = known.expect("one of these");
+    let message = format!("'{c}' {what} in a shell: write only the words that the command gets");
+    Fault::new(at, message)
 }
 
 /// Whether an option has a value.
@@ -293,8 +334,11 @@ pub(crate) fn devices(
     names.iter().map(|name| known.add(name, new)).collect()
 }
 
-/// Returns the words that a word with braces stands for.
+/// Returns the words that a word with braces stands for; a word in quotes stands for itself.
 pub(crate) fn words<'word>(word: &'word Word<'_>) -> Result<Vec<Word<'word>>, Fault> {
+    if matches!(word.text, Cow::Owned(_)) {
+        return Ok([word.from(0)].into());
+    }
     if word.contains(['$', '`']) {
         let message = format!("'{}' has a shell variable: name each device", &**word);
         return Err(word.fault(message));
@@ -351,8 +395,16 @@ fn choices(inside: &str) -> Vec<String> {
     let Some((first, last)) = inside.split_once("..") else {
         return Vec::new();
     };
-    if let (Ok(first), Ok(last)) = (first.parse::<u8>(), last.parse::<u8>()) {
-        return (first..=last).map(|number| format!("{number}")).collect();
+    if let (Ok(low), Ok(high)) = (first.parse::<u8>(), last.parse::<u8>()) {
+        let is_padded = |digits: &str| digits.len() > 1 && digits.starts_with('0');
+        let width = if is_padded(first) || is_padded(last) {
+            first.len().max(last.len())
+        } else {
+            0
+        };
+        return (low..=high)
+            .map(|number| format!("{number:0width$}"))
+            .collect();
     }
     match (first.parse::<char>(), last.parse::<char>()) {
         (Ok(first), Ok(last)) if first.is_ascii_lowercase() && last.is_ascii_lowercase() => {

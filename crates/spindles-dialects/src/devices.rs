@@ -2,7 +2,7 @@
 
 use crate::expressions::MISSING;
 use crate::fault::Fault;
-use crate::text::Word;
+use crate::text::{Word, is_control};
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -67,7 +67,7 @@ pub(crate) fn array_name(word: &Word<'_>, name: &str) -> Result<Option<String>, 
 
 /// Returns an error if a name has control characters or was no UTF-8.
 fn check_text(word: &Word<'_>, noun: &str) -> Result<(), Fault> {
-    if !word.contains(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
+    if !word.contains(|c: char| is_control(c) || c == char::REPLACEMENT_CHARACTER) {
         return Ok(());
     }
     let shown = word.escape_debug();

@@ -1,8 +1,9 @@
 //! Dialects, the texts that they read, and the arrays that they return.
 
-use crate::expressions::{MISSING, Tree, renamed};
+use crate::expressions::{MISSING, Tree, is_lost, renamed};
 use crate::fault::Fault;
 use crate::sizes::SECTOR_BYTES;
+use crate::text::is_control;
 use crate::writing::Writing;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -115,6 +116,7 @@ impl Draft {
     /// Adds an array. `at` is the offset for errors.
     pub(crate) fn add(&mut self, shape: Shape, tree: &Tree, at: usize) -> Result<(), Fault> {
         let expression = tree.in_place(at)?;
+        self.note_lost(&shape, at);
         self.arrays.push(Translated {
             expression,
             in_place: true,
@@ -168,6 +170,14 @@ impl Draft {
         self.notes.push((at, text.into()));
     }
 
+    /// Notes an array that lacks too many members.
+    pub(crate) fn note_lost(&mut self, shape: &Shape, at: usize) {
+        if is_lost(&shape.expression) {
+            let text = "too many members are missing: the array can't be opened";
+            self.note(at, text);
+        }
+    }
+
     /// Returns true if a device has several parts in the arrays.
     fn shares_devices(&self) -> bool {
         let mut seen = BTreeSet::new();
@@ -177,30 +187,55 @@ impl Draft {
     }
 
     fn finish(mut self, text: &str) -> Translation {
-        self.notes.sort_by_key(|(at, _)| *at);
-        let mut said = BTreeSet::new();
-        self.notes.retain(|(_, text)| said.insert(text.clone()));
         let shares_devices = self.shares_devices();
         for array in &mut self.arrays {
             array.shares_devices = shares_devices;
         }
-        let (mut line, mut done) = (1, 0);
-        let notes = self.notes.into_iter().map(|(at, text_of_note)| {
-            let at = text.floor_char_boundary(at);
-            line += newlines(&text[done..at]);
-            done = at;
-            Note {
-                line,
-                is_about_here: self.about_here.contains(&text_of_note),
-                text: printable(text_of_note),
-            }
-        });
         Translation {
             arrays: self.arrays,
-            notes: notes.collect(),
+            notes: notes(self.notes, &self.about_here, text),
             devices: self.devices,
         }
     }
+}
+
+/// Returns the notes in the order of the text. Notes of equal text become one with all lines.
+fn notes(
+    mut drafted: Vec<(usize, String)>,
+    about_here: &BTreeSet<String>,
+    text: &str,
+) -> Vec<Note> {
+    drafted.sort_by_key(|(at, _)| *at);
+    let (mut line, mut done) = (1, 0);
+    let mut indices = BTreeMap::new();
+    let mut notes: Vec<(String, Vec<usize>)> = Vec::new();
+    for (at, note) in drafted {
+        let at = text.floor_char_boundary(at);
+        line += newlines(&text[done..at]);
+        done = at;
+        let index = *indices.entry(note.clone()).or_insert(notes.len());
+        if index == notes.len() {
+            notes.push((note, Vec::new()));
+        }
+        let lines = &mut notes[index].1;
+        if lines.last() != Some(&line) {
+            lines.push(line);
+        }
+    }
+    let notes = notes.into_iter().map(|(note, lines)| {
+        let others: Vec<String> = lines[1..].iter().map(usize::to_string).collect();
+        let also = match others.as_slice() {
+            [] => String::new(),
+            [other] => format!(" (also line {other})"),
+            others => format!(" (also lines {})", others.join(", ")),
+        };
+        Note {
+            line: lines[0],
+            is_about_here: about_here.contains(&note),
+            text: printable(&note) + &also,
+        }
+    });
+    notes.collect()
 }
 
 /// An array of a text.
@@ -299,9 +334,9 @@ impl Shape {
 /// Words that are understood and have no effect here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The line, from 1.
+    /// The first of its lines, from 1.
     pub line: usize,
-    /// The words and their fate here.
+    /// The words and their fate here, and further lines.
     pub text: String,
     /// True if it does not concern the words of another dialect.
     pub is_about_here: bool,
@@ -340,7 +375,7 @@ pub struct Unsayable {
 
 /// Returns a name as one word without quotes.
 pub(crate) fn plain_word(name: &str) -> Result<&str, Unsayable> {
-    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !"*?[]{}'\"\\".contains(c);
+    let is_plain = |c: char| !c.is_whitespace() && !is_control(c) && !"*?[]{}'\"\\".contains(c);
     if !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('#') {
         return Ok(name);
     }
@@ -411,7 +446,7 @@ impl Dialect {
             DialectError {
                 line,
                 column,
-                message: printable(fault.message),
+                message: printable(&fault.message),
             }
         })
     }
@@ -433,19 +468,35 @@ impl Dialect {
     }
 }
 
-/// Escapes the control characters of a message, which quotes words of the text.
-fn printable(message: String) -> String {
-    if !message.contains(char::is_control) {
-        return message;
-    }
+/// The longest word and the longest message that are shown whole, in characters.
+const WORD_CHARS_MAX: usize = 80;
+const MESSAGE_CHARS_MAX: usize = 1000;
+
+/// Escapes the control characters of a message, which quotes words of the text, and shortens them.
+fn printable(message: &str) -> String {
+    let message = cut(message, MESSAGE_CHARS_MAX, 600, 200);
+    let words = message.split_inclusive(char::is_whitespace);
+    let words: String = words.map(|word| cut(word, WORD_CHARS_MAX, 40, 4)).collect();
     let mut shown = String::new();
-    for c in message.chars() {
-        match c {
-            c if c.is_control() => shown.extend(c.escape_debug()),
-            c => shown.push(c),
+    for c in words.chars() {
+        if is_control(c) {
+            shown.extend(c.escape_debug());
+        } else {
+            shown.push(c);
         }
     }
     shown
+}
+
+/// Returns only the first and the last characters of a text that is longer than `chars_max`.
+fn cut(text: &str, chars_max: usize, first: usize, last: usize) -> Cow<'_, str> {
+    if text.chars().count() <= chars_max {
+        return Cow::Borrowed(text);
+    }
+    let at = |index: Option<(usize, char)>| index.map_or(0, |(at, _)| at);
+    let end = at(text.char_indices().nth(first));
+    let start = at(text.char_indices().nth_back(last - 1));
+    Cow::Owned(format!("{}…{}", &text[..end], &text[start..]))
 }
 
 /// Returns line and column of a byte of a text, both from 1. A byte of a quoted word may be

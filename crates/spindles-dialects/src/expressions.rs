@@ -4,9 +4,10 @@ use crate::fault::Fault;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
-use spindles_block::MEMBERS_MAX;
-use spindles_layout::{Expression, GeometryError, Level, Slice};
+use spindles_block::{MEMBERS_MAX, MemberIndex, MemberSet};
+use spindles_layout::{Expression, Geometry, GeometryError, Level, Slice, Spec};
 
 /// The leaf of an absent member.
 pub(crate) const MISSING: &str = "missing";
@@ -171,6 +172,33 @@ impl Tree {
             members: members.collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// Returns true if more members are missing than the levels survive.
+pub(crate) fn is_lost(expression: &Expression) -> bool {
+    let (level, layout, members) = match expression {
+        Expression::Leaf(device) => return device == MISSING,
+        Expression::Slice { of, .. } => return is_lost(of),
+        Expression::Array {
+            level,
+            layout,
+            members,
+        } => (*level, *layout, members),
+    };
+    let missing: MemberSet = (0..)
+        .map(MemberIndex)
+        .zip(members)
+        .filter(|(_, member)| is_lost(member))
+        .map(|(index, _)| index)
+        .collect();
+    let geometry = Geometry::new(&Spec {
+        level,
+        layout,
+        chunk_blocks: 1,
+        // Enough for a period of each layout.
+        member_blocks: vec![1 << 10; members.len()],
+    });
+    geometry.is_ok_and(|geometry| !geometry.survives(missing))
 }
 
 /// Returns an expression with other devices.

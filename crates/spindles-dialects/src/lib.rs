@@ -23,8 +23,11 @@ pub use dialect::{
 pub use dialects::DIALECTS;
 pub use writing::Writing;
 
-/// Returns the dialect that recognises a text.
+/// Returns the dialect that recognises a text; `None` for bytes that are no text.
 pub fn recognise(text: &str) -> Option<&'static Dialect> {
+    if text.contains('\0') {
+        return None;
+    }
     let mut dialects = DIALECTS.iter().copied();
     dialects.find(|dialect| dialect.recognises(text))
 }

@@ -24,9 +24,12 @@ pub(crate) enum Quotes {
     None,
     /// Quotes and backslashes work as in a shell.
     Shell,
-    /// As in a shell, and a semicolon outside quotes is a word of its own.
+    /// As in a shell, and [`SEPARATORS`] outside quotes are words of their own.
     Commands,
 }
+
+/// Characters that end a command.
+const SEPARATORS: [char; 3] = [';', '&', '|'];
 
 /// A word and its place. The text is borrowed if it has no quotes and no backslashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +89,8 @@ pub(crate) struct Statement<'text> {
     pub(crate) words: Vec<Word<'text>>,
     /// The offset of its end, for words that are missing there.
     pub(crate) end: usize,
+    /// The offsets of characters that a shell replaces or takes for itself.
+    pub(crate) shell: Vec<usize>,
 }
 
 impl<'text> Statement<'text> {
@@ -111,6 +116,7 @@ pub(crate) fn statements(text: &str, grammar: Grammar) -> Statements<'_> {
         text,
         at: mark.unwrap_or_default(),
         grammar,
+        shell: Vec::new(),
     }
 }
 
@@ -120,6 +126,8 @@ pub(crate) struct Statements<'text> {
     text: &'text str,
     at: usize,
     grammar: Grammar,
+    /// As in the statement that is read.
+    shell: Vec<usize>,
 }
 
 impl<'text> Statements<'text> {
@@ -164,11 +172,15 @@ impl<'text> Statements<'text> {
 
     fn shell_word(&mut self) -> Result<Word<'text>, Fault> {
         let start = self.at;
-        if self.grammar.quotes == Quotes::Commands && self.rest().starts_with(';') {
-            self.at += 1;
+        let is_command = self.grammar.quotes == Quotes::Commands;
+        if is_command && self.rest().starts_with(SEPARATORS) {
+            let first = self.rest().chars().next().unwrap_or(';');
+            let others = self.rest().trim_start_matches(first);
+            self.at += self.rest().len() - others.len();
             return Ok(self.word_since(start));
         }
         let mut text = String::new();
+        let mut braces = Vec::new();
         let mut quote: Option<(char, usize)> = None;
         while let Some(c) = self.rest().chars().next() {
             if let ('\\', Some(bytes)) = (c, self.continuation(self.rest())) {
@@ -177,8 +189,20 @@ impl<'text> Statements<'text> {
             }
             let next = self.rest()[c.len_utf8()..].chars().next();
             match (quote, c) {
+                (None | Some(('"', _)), '`') | (None, '<' | '>' | '(' | ')') => {
+                    self.shell.push(self.at);
+                }
+                // By itself it is a prompt.
+                (None | Some(('"', _)), '$') if !next.is_none_or(char::is_whitespace) => {
+                    self.shell.push(self.at);
+                }
+                (None, '~') if self.at == start => self.shell.push(self.at),
+                (None, '{') => braces.push(self.at),
+                _ => {}
+            }
+            match (quote, c) {
                 (None, ' ' | '\t' | '\r' | '\n' | '\u{b}' | '\u{c}') => break,
-                (None, ';') if self.grammar.quotes == Quotes::Commands => break,
+                (None, c) if is_command && SEPARATORS.contains(&c) => break,
                 (None, '"' | '\'') => quote = Some((c, self.at)),
                 (Some((open, _)), c) if open == c => quote = None,
                 (None | Some(('"', _)), '\\') if next.is_some_and(|next| escapes(quote, next)) => {
@@ -201,6 +225,8 @@ impl<'text> Statements<'text> {
         Ok(if *written == *text {
             written
         } else {
+            // Whether such braces are quoted is no longer known.
+            self.shell.append(&mut braces);
             Word {
                 text: Cow::Owned(text),
                 at: start,
@@ -215,6 +241,16 @@ fn escapes(quote: Option<(char, usize)>, next: char) -> bool {
         None => next != '\n' && next != '\r',
         Some(_) => matches!(next, '"' | '\\' | '$' | '`'),
     }
+}
+
+/// Returns true for characters that change how others are shown: control characters, and those
+/// that end a line or turn its direction.
+pub(crate) fn is_control(c: char) -> bool {
+    let turns = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2066}'..='\u{2069}'
+    );
+    c.is_control() || turns || ('\u{2028}'..='\u{202e}').contains(&c)
 }
 
 fn is_blank(c: char) -> bool {
@@ -261,6 +297,7 @@ impl<'text> Iterator for Statements<'text> {
                 },
             }
         }
-        (!words.is_empty()).then_some(Ok(Statement { words, end }))
+        let shell = core::mem::take(&mut self.shell);
+        (!words.is_empty()).then_some(Ok(Statement { words, end, shell }))
     }
 }

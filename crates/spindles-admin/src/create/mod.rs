@@ -269,7 +269,12 @@ pub fn check_rights(devices: &[&str]) -> Result<(), CreateError> {
     Ok(())
 }
 
-pub(crate) fn check_name(name: &str) -> Result<(), CreateError> {
+/// Checks the name of a new array.
+///
+/// # Errors
+///
+/// If no array can have it.
+pub fn check_name(name: &str) -> Result<(), CreateError> {
     let fine = (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('-')
         && !name.contains(['/', ',', ':', '"'])

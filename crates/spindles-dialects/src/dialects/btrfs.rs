@@ -162,7 +162,7 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
 fn file_system(command: &Command<'_>, taken: &mut Devices, draft: &mut Draft) -> Result<(), Fault> {
     let (mut data, mut metadata, mut label) = (None, None, None);
     let mut parts = Vec::new();
-    for item in items(&command.words, OPTIONS)? {
+    for item in items(command.own_words()?, OPTIONS)? {
         match item {
             Item::Word(word) => {
                 parts.extend(

@@ -78,15 +78,12 @@ fn recognises(text: &str) -> bool {
     if runs_first(text, PROGRAM) {
         return true;
     }
-    let first = statements(text, GRAMMAR).next();
-    let Some(Ok(line)) = first else {
-        return false;
-    };
-    ccd_name(&line.words[0]).is_some()
-        && line
-            .words
-            .get(1)
-            .is_some_and(|word| word.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let line = lines.next().unwrap_or_default();
+    let first = line.split_whitespace().next().unwrap_or_default();
+    // A path by itself is a device.
+    ccd_name(first).is_some() && (first != line || !line.contains('/'))
 }
 
 /// Returns `ccd0` of `ccd0`, `/dev/ccd0`, `/dev/rccd0c`.
@@ -155,7 +152,8 @@ impl Reader<'_> {
             self.draft.note(command.program.at, text);
             return Ok(());
         }
-        let Command { mut words, end, .. } = command;
+        let mut words = command.own_words()?.to_vec();
+        let end = command.end;
         let options = words.iter().take_while(|word| word.starts_with('-'));
         let options = options.count();
         for option in words.drain(..options) {
@@ -170,7 +168,8 @@ impl Reader<'_> {
         if words.is_empty() {
             return Err(Fault::new(end, "a ccd such as ccd0 is missing here"));
         }
-        self.line(&Statement { words, end })
+        let shell = Vec::new();
+        self.line(&Statement { words, end, shell })
     }
 
     fn line(&mut self, line: &Statement<'_>) -> Result<(), Fault> {

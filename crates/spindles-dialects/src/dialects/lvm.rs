@@ -278,7 +278,7 @@ fn group<'word>(
     command: &'word Command<'_>,
     groups: &mut BTreeMap<String, Vec<Word<'word>>>,
 ) -> Result<(), Fault> {
-    let items = items(&command.words, GROUP_OPTIONS)?.into_iter();
+    let items = items(command.own_words()?, GROUP_OPTIONS)?.into_iter();
     let mut named = items.filter_map(|item| match item {
         Item::Word(word) => Some(word),
         Item::Option(..) => None,
@@ -300,9 +300,14 @@ fn group<'word>(
     Ok(())
 }
 
+/// Returns a path below `/dev`.
+fn path(word: &str) -> &str {
+    word.strip_prefix("/dev/").unwrap_or(word)
+}
+
 /// `/dev/vg` and `vg/lv` name the group `vg`.
 fn group_name(word: &str) -> &str {
-    let name = word.strip_prefix("/dev/").unwrap_or(word);
+    let name = path(word);
     name.split('/').next().unwrap_or(name)
 }
 
@@ -321,7 +326,7 @@ impl<'word> Volume<'word> {
             options: Vec::new(),
             named: Vec::new(),
         };
-        for item in items(&command.words, OPTIONS)? {
+        for item in items(command.own_words()?, OPTIONS)? {
             match item {
                 Item::Word(word) => volume.named.push(word),
                 Item::Option(S::Other, option, _) => {
@@ -420,12 +425,23 @@ impl<'word> Volume<'word> {
         &self,
         groups: &BTreeMap<String, Vec<Word<'word>>>,
     ) -> Result<Vec<Word<'word>>, Fault> {
+        let group = groups.get(self.group()?);
         let mut devices = Vec::new();
         for word in self.named.iter().skip(1).take(DEVICES_MAX) {
-            devices.extend(words(word)?);
+            for device in words(word)? {
+                let is_there = |known: &Word<'_>| {
+                    let extents = path(&device).strip_prefix(path(known));
+                    extents.is_some_and(|extents| extents.is_empty() || extents.starts_with(':'))
+                };
+                if group.is_some_and(|group| !group.iter().any(is_there)) {
+                    let message = format!("{} is not in {}", &*device, self.group()?);
+                    return Err(device.fault(message));
+                }
+                devices.push(device);
+            }
         }
         if devices.is_empty() {
-            devices = groups.get(self.group()?).cloned().unwrap_or_default();
+            devices = group.cloned().unwrap_or_default();
         }
         Ok(devices)
     }

@@ -188,7 +188,7 @@ struct Values<'word> {
 impl<'word> Values<'word> {
     fn read(command: &'word Command<'_>, draft: &mut Draft) -> Result<Self, Fault> {
         let mut values = Self::default();
-        for word in &command.words[3..] {
+        for word in &command.own_words()?[3..] {
             let lower = word.to_ascii_lowercase();
             let Some((name, _)) = lower.split_once('=') else {
                 values.flag(&lower, word, draft)?;

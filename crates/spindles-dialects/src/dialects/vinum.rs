@@ -30,16 +30,19 @@ fn recognises(text: &str) -> bool {
         return true;
     }
     let lines = statements(text, GRAMMAR).map_while(Result::ok);
-    let mut keywords = lines.map(|line| {
+    let mut is_other = false;
+    for line in lines {
         let word = |index: usize| line.words.get(index).map(|word| &**word);
         match (word(0), word(2)) {
-            (Some("drive"), Some("device")) | (Some("volume" | "vol"), _) => Some(true),
-            (Some("plex"), _) if line.words.iter().any(|word| &**word == "org") => Some(true),
-            (Some("drive" | "plex" | "sd" | "subdisk"), _) => None,
-            _ => Some(false),
+            (Some("drive"), Some("device")) => return true,
+            (Some("plex"), _) if line.words.iter().any(|word| &**word == "org") => return true,
+            (Some("volume" | "vol"), _) if !is_other => return true,
+            (Some("volume" | "vol" | "drive" | "plex" | "sd" | "subdisk"), _) => {}
+            // The words of a later line may be clearer.
+            _ => is_other = true,
         }
-    });
-    keywords.find_map(|decided| decided).unwrap_or(false)
+    }
+    false
 }
 
 const PROGRAMS: [&str; 2] = ["vinum", "gvinum"];

@@ -3,9 +3,10 @@
 use super::config::{Config, Organization, Plex};
 use super::drives::{Extent, place};
 use crate::dialect::{Draft, Shape, Source};
-use crate::expressions::{Part, Tree};
+use crate::expressions::{MISSING, Part, Tree, is_lost};
 use crate::fault::Fault;
 use crate::sizes::{SECTOR_BYTES, SECTORS_MAX};
+use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
@@ -28,6 +29,10 @@ pub(crate) fn arrays(config: Config, source: &Source<'_>) -> Result<Draft, Fault
     let plexes = config.plexes.iter().filter(|plex| !plex.has_volume);
     for plex in plexes {
         let array = arrays.plex(plex)?;
+        if let Some((at, why)) = array.notes.last().filter(|_| array.is_lost) {
+            let message = format!("plex {} can't be read: {why}", plex.name);
+            return Err(Fault::new(*at, message));
+        }
         add(&mut draft, &plex.name, plex.at, &array, &[])?;
     }
     let is_one = config.volumes.len() == 1;
@@ -58,6 +63,10 @@ struct Array {
     chunk_sectors: u64,
     /// `None` if not known.
     sectors: Option<u64>,
+    /// True if its data can't be read.
+    is_lost: bool,
+    /// Its parts that are not up, and the offsets of their states.
+    notes: Vec<(usize, String)>,
 }
 
 /// Adds an array with notes of its peculiarities.
@@ -75,12 +84,15 @@ fn add(
         spares: spares.into(),
         ..Shape::new(&array.tree, chunk_bytes, at)?
     };
+    for (at, text) in &array.notes {
+        draft.note(*at, format!("{text}: it is read as missing"));
+    }
     let mut drives = BTreeSet::new();
     if let Some(twice) = shape
         .expression
         .leaves()
         .into_iter()
-        .find(|leaf| !drives.insert(*leaf))
+        .find(|leaf| *leaf != MISSING && !drives.insert(*leaf))
     {
         let text = format!(
             "{name} has several parts of drive {twice}, and so has a new array: losing the drive \
@@ -111,6 +123,12 @@ impl Arrays<'_> {
         let Some((first_plex, first)) = arrays.first() else {
             return Err(Fault::new(at, format!("volume {name} has no plex")));
         };
+        if let Some((at, why)) = first.notes.last()
+            && arrays.iter().all(|(_, array)| array.is_lost)
+        {
+            let message = format!("volume {name} has no plex that can be read: {why}");
+            return Err(Fault::new(*at, message));
+        }
         if arrays.len() == 1 {
             return Ok(arrays.remove(0).1);
         }
@@ -146,9 +164,19 @@ impl Arrays<'_> {
             (None, None) => 0,
         };
         let unknown = arrays.iter().any(|(_, array)| array.sectors.is_none());
-        let members = arrays.into_iter().map(|(_, array)| only(array.tree));
+        let mut notes = Vec::new();
+        let members = arrays.into_iter().map(|(_, array)| {
+            notes.extend(array.notes);
+            if array.is_lost {
+                return Tree::Part(Part::whole(MISSING.to_owned()));
+            }
+            only(array.tree)
+        });
+        let members = members.collect();
         Ok(Array {
-            tree: Tree::array("raid1", "", members.collect()),
+            tree: Tree::array("raid1", "", members),
+            is_lost: false,
+            notes,
             chunk_sectors,
             sectors: sectors.filter(|_| !unknown),
         })
@@ -172,6 +200,7 @@ impl Arrays<'_> {
         self.check_offsets(plex)?;
         let mut parts = Vec::new();
         let mut lengths = Vec::new();
+        let mut notes = Vec::new();
         for subdisk in &plex.subdisks {
             let extent = &self.extents[*subdisk];
             let length = extent
@@ -185,8 +214,21 @@ impl Arrays<'_> {
                 return Err(Fault::new(self.config.subdisks[*subdisk].at, message));
             }
             lengths.push(length);
+            let drive = &self.config.drives[extent.drive];
+            let name = &self.config.subdisks[*subdisk].name;
+            let state = self.config.subdisks[*subdisk].state.as_ref();
+            let state = state.map(|state| (state, format!("sd {name}"))).or(drive
+                .state
+                .as_ref()
+                .map(|state| (state, format!("drive {} of sd {name}", drive.name))));
             parts.push(Part {
-                device: self.config.drives[extent.drive].name.clone(),
+                device: match state {
+                    None => drive.name.clone(),
+                    Some(((state, at), what)) => {
+                        notes.push((*at, format!("{what} is {state}")));
+                        MISSING.to_owned()
+                    }
+                },
                 start_sectors: extent.start,
                 length_sectors: length,
             });
@@ -207,10 +249,22 @@ impl Arrays<'_> {
                 )
             })?),
         };
+        let tree = Tree::of(level, layout, parts);
+        let mut is_lost = is_lost(&tree.shape(plex.at)?);
+        if let Some((state, at)) = &plex.state
+            // Its missing subdisk explains this state.
+            && (state != "degraded" || notes.is_empty())
+        {
+            is_lost = true;
+            let text = format!("plex {} is {state}", plex.name);
+            notes.push((*at, text));
+        }
         Ok(Array {
-            tree: Tree::of(level, layout, parts),
+            tree,
             chunk_sectors: plex.stripe_sectors,
             sectors,
+            is_lost,
+            notes,
         })
     }
 

@@ -25,12 +25,16 @@ const PLEXES_MAX: usize = 8;
 /// The objects of one kind at most.
 const OBJECTS_MAX: usize = 4096;
 
+/// A state other than `up`, and its offset.
+pub(super) type State = Option<(String, usize)>;
+
 /// A drive.
 #[derive(Debug)]
 pub(super) struct Drive {
     pub(super) name: String,
     pub(super) device: String,
     pub(super) is_spare: bool,
+    pub(super) state: State,
     pub(super) at: usize,
 }
 
@@ -61,6 +65,7 @@ pub(super) struct Plex {
     /// The subdisks in the order of their offsets in the plex.
     pub(super) subdisks: Vec<usize>,
     pub(super) has_volume: bool,
+    pub(super) state: State,
     pub(super) at: usize,
 }
 
@@ -74,6 +79,7 @@ pub(super) struct Subdisk {
     /// `None` for the first free extent that is long enough.
     pub(super) drive_offset: Option<u64>,
     pub(super) plex_offset: Option<u64>,
+    pub(super) state: State,
     pub(super) at: usize,
     /// The offset of the drive's name, or else of the subdisk.
     pub(super) drive_at: usize,
@@ -150,6 +156,11 @@ impl<'line, 'text> Words<'line, 'text> {
         Ok((device_name(word)?, word.at))
     }
 
+    fn state(&mut self) -> Result<State, Fault> {
+        let word = self.value("a state")?;
+        Ok((&**word != "up").then(|| ((**word).to_owned(), word.at)))
+    }
+
     /// Returns a size in sectors.
     fn sectors(&mut self, expected: &str) -> Result<u64, Fault> {
         let word = self.value(expected)?;
@@ -189,6 +200,7 @@ impl Config {
         take(&mut self.names.drives, "drive", &name, index, at)?;
         let mut device = None;
         let mut is_spare = false;
+        let mut state = None;
         while let Some(word) = words.next() {
             match &**word {
                 "device" => {
@@ -201,10 +213,7 @@ impl Config {
                     device = Some(path);
                 }
                 "hotspare" => is_spare = true,
-                "state" => {
-                    words.value("a state")?;
-                    self.note(word);
-                }
+                "state" => state = words.state()?,
                 other => return Err(unknown("drive", word, other, "device, hotspare, state")),
             }
         }
@@ -215,6 +224,7 @@ impl Config {
             name,
             device,
             is_spare,
+            state,
             at,
         });
         Ok(())
@@ -251,8 +261,10 @@ impl Config {
                     }
                 }
                 "state" => {
-                    words.value("a state")?;
-                    self.note(word);
+                    if let Some((state, at)) = words.state()? {
+                        let text = format!("state {state} of a volume has no effect here");
+                        self.notes.push((at, text));
+                    }
                 }
                 "setupstate" | "writethrough" | "writeback" | "raw" => self.note(word),
                 other => {
@@ -268,6 +280,7 @@ impl Config {
         let index = self.plexes.len();
         let mut name = None;
         let mut organization = None;
+        let mut state = None;
         let mut volume = self.volume;
         while let Some(word) = words.next() {
             match &**word {
@@ -280,10 +293,7 @@ impl Config {
                     volume = Some(known.ok_or_else(missing)?);
                 }
                 "detached" => volume = None,
-                "state" => {
-                    words.value("a state")?;
-                    self.note(word);
-                }
+                "state" => state = words.state()?,
                 other => {
                     let known = "name, org, volume, detached, state";
                     return Err(unknown("plex", word, other, known));
@@ -323,6 +333,7 @@ impl Config {
             stripe_sectors,
             subdisks: Vec::new(),
             has_volume,
+            state,
             at,
         });
         Ok(())
@@ -338,6 +349,7 @@ impl Config {
             length_sectors: None,
             drive_offset: None,
             plex_offset: None,
+            state: None,
             at,
             drive_at: at,
         };
@@ -363,7 +375,8 @@ impl Config {
                 "driveoffset" => subdisk.drive_offset = Some(words.sectors("a drive offset")?),
                 "plexoffset" => subdisk.plex_offset = Some(words.sectors("a plex offset")?),
                 "detached" => plex = None,
-                "state" | "partition" => {
+                "state" => subdisk.state = words.state()?,
+                "partition" => {
                     words.value("a value")?;
                     self.note(word);
                 }
@@ -387,17 +400,20 @@ impl Config {
     /// Names a subdisk and gives it to its plex.
     fn attach(
         &mut self,
-        mut subdisk: Subdisk,
+        subdisk: Subdisk,
         name: Option<(String, usize)>,
         plex: Option<usize>,
     ) -> Result<(), Fault> {
         let index = self.subdisks.len();
         let at = subdisk.at;
-        let place = plex.map(|plex| self.place(plex, &mut subdisk));
-        let (name, at) = match (name, plex, place) {
-            (Some(named), _, _) => named,
-            (None, Some(plex), Some(place)) => (format!("{}.s{place}", self.plexes[plex].name), at),
-            (None, ..) => {
+        let place = plex.map(|plex| self.place(plex, &subdisk));
+        let (name, at) = match (name, plex) {
+            (Some(named), _) => named,
+            (None, Some(plex)) => {
+                let plex = &self.plexes[plex];
+                (format!("{}.s{}", plex.name, plex.subdisks.len()), at)
+            }
+            (None, None) => {
                 let message = "this sd has no plex: a plex line is expected before it";
                 return Err(Fault::new(at, message));
             }
@@ -414,7 +430,7 @@ impl Config {
     }
 
     /// Returns the place of a subdisk in its plex: sorted by offset if given, otherwise last.
-    fn place(&self, plex: usize, subdisk: &mut Subdisk) -> usize {
+    fn place(&self, plex: usize, subdisk: &Subdisk) -> usize {
         let plex = &self.plexes[plex];
         let Some(offset) = subdisk.plex_offset else {
             return plex.subdisks.len();

@@ -796,10 +796,16 @@ const VINUM: &[Row] = &[
     ),
 ];
 
-const SIZES: &[(&str, u64)] = &[("small", 71), ("x", 304), ("y", 112), ("z", 5000)];
+pub(super) const SIZES: &[(&str, u64)] = &[("small", 71), ("x", 304), ("y", 112), ("z", 5000)];
+
+/// The wrong texts and their dialects.
+pub(super) fn texts() -> impl Iterator<Item = (&'static str, String)> {
+    let rows = [RAIDCTL, CCD, VINUM].concat().into_iter();
+    rows.map(|(dialect, given, ..)| (dialect, in_full(given)))
+}
 
 /// Replaces the short forms of the rows.
-fn in_full(given: &str) -> String {
+pub(super) fn in_full(given: &str) -> String {
     let given = given
         .replace('@', "START array")
         .replace('$', "volume v\nplex org concat\n");

@@ -3,14 +3,18 @@
 
 mod bad;
 mod btrfs;
+mod examine;
+mod limits;
 mod lvm;
 mod map;
 mod mdadm;
 mod rows;
 mod samples;
 mod shared;
+mod shell;
 mod storcli;
 mod tables;
+mod vinum;
 mod written;
 mod zpool;
 

@@ -206,6 +206,12 @@ const ROWS: &[Row] = &[
     ),
 ];
 
+/// The texts of the rows and their dialects.
+pub(super) fn texts() -> impl Iterator<Item = (&'static str, String)> {
+    let rows = ROWS.iter();
+    rows.map(|(dialect, given, ..)| (*dialect, (*given).to_owned()))
+}
+
 fn summaries(translation: &Translation) -> Vec<String> {
     let arrays = translation.arrays.iter();
     arrays

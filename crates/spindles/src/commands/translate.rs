@@ -6,11 +6,11 @@ use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::configuration::{Configuration, dialect_named, names};
-use spindles_admin::create::size_of;
+use spindles_admin::create::{check_name, size_of};
 use spindles_admin::scan::shell_word;
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_dialects::{DIALECTS, Dialect, Note, Shape, Translated, Write, Writing};
-use spindles_layout::{Expression, MISSING};
+use spindles_layout::{Expression, MISSING, Redundancy};
 
 pub(crate) static COMMAND: Command = Command {
     name: "translate",
@@ -47,6 +47,9 @@ pub(crate) static COMMAND: Command = Command {
 
 /// Stands for a device that the user has to name.
 const PLACEHOLDER: &str = "DEV";
+
+/// Stands for a name that the user has to give.
+const PLACEHOLDER_NAME: &str = "NAME";
 
 #[derive(Args)]
 struct Arguments {
@@ -92,6 +95,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .collect::<Result<_, _>>()?;
     for array in &arrays {
         show(array, ui);
+        if let (None, Some(Err(error))) = (to, array.name.as_deref().map(check_name)) {
+            ui.line(format!("note: {error}"));
+        }
     }
     let notes = &read.translation.notes;
     let shown = notes
@@ -216,17 +222,27 @@ fn in_our_words(
 
 /// Returns the document of a shape; a new array has the members of `new`.
 fn of_shape(shape: &Shape, new: &Expression) -> documents::TranslatedArray {
+    let leaves = new.leaves().into_iter();
+    let is_one = leaves.filter(|leaf| *leaf == MISSING).count() == 1;
+    let mut placeholders = 0;
     let members = new.with_leaves(&mut |name| match name {
-        MISSING => PLACEHOLDER.to_owned(),
+        MISSING if is_one => PLACEHOLDER.to_owned(),
+        MISSING => {
+            placeholders += 1;
+            format!("{PLACEHOLDER}{placeholders}")
+        }
         name => name.to_owned(),
     });
+    let name = shape.name.as_deref();
+    let name = name.filter(|name| check_name(name).is_ok());
+    let chunk_bytes = shape.chunk_bytes.filter(|_| has_chunks(new));
     let mut creates = format!(
         "spindles create {} {}{}",
-        shell_word(shape.name.as_deref().unwrap_or("NAME")),
+        shell_word(name.unwrap_or(PLACEHOLDER_NAME)),
         shell_word(&members.to_string()),
-        chunk_option(shape.chunk_bytes)
+        chunk_option(chunk_bytes)
     );
-    if BlockSize::dividing(shape.chunk_bytes.unwrap_or(0)) == BlockSize::B512 {
+    if BlockSize::dividing(chunk_bytes.unwrap_or(0)) == BlockSize::B512 {
         creates += " --block-size 512";
     }
     for spare in &shape.spares {
@@ -247,6 +263,17 @@ fn of_shape(shape: &Shape, new: &Expression) -> documents::TranslatedArray {
         opens: None,
         creates,
         words: None,
+    }
+}
+
+/// Returns true if chunks decide where data lies: in a mirror of devices they don't.
+fn has_chunks(expression: &Expression) -> bool {
+    match expression {
+        Expression::Leaf(_) => false,
+        Expression::Slice { of, .. } => has_chunks(of),
+        Expression::Array { level, members, .. } => {
+            level.redundancy != Redundancy::CopyOnEveryMember || members.iter().any(has_chunks)
+        }
     }
 }
 

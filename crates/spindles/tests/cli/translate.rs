@@ -2,7 +2,7 @@
 
 use crate::world::{MIB, World, pattern};
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 const RAIDCTL: &str = "START array\n4 1\nSTART disks\na.img\nb.img\nc.img\nd.img\n\
     START spare\ne.img\nSTART layout\n32 1 1 5\nSTART queue\nfifo 100\n";
@@ -160,6 +160,38 @@ fn a_new_array_lacks_no_member() {
 }
 
 #[test]
+fn a_new_array_is_one_that_create_takes() {
+    let world = World::new("", 0);
+    let text = "mdadm -C /dev/md/-x -l5 -n4 a missing missing b";
+    world.put("md.conf", text);
+    world.does("translate md.conf").prints([
+        "spindles create NAME 'raid5(a,DEV1,DEV2,b)'",
+        "note: '-x' can't be the name of an array",
+        "too many members are missing",
+    ]);
+    // The chunk of a mirror decides only where it ends.
+    let mirror = "drive a device /a\ndrive b device /b\nvolume v\nplex org concat\n\
+                  sd len 637b drive a\nplex org concat\nsd len 637b drive b\n";
+    world.put("vinum.conf", mirror);
+    world
+        .does("translate vinum.conf")
+        .prints(["--chunk 512 --nbd", "spindles create v 'raid1(/a,/b)'\n"]);
+}
+
+#[test]
+fn a_pipe_is_no_configuration() {
+    let world = World::new("", 0);
+    let pipe = world.folder().join("pipe");
+    let made = Command::new("mkfifo").arg(pipe).status();
+    assert!(made.expect("mkfifo is everywhere").success());
+    for line in ["translate pipe", "translate pipe#x", "layout pipe"] {
+        world
+            .run(line)
+            .fails(2, "pipe is a pipe, not a regular file");
+    }
+}
+
+#[test]
 fn netbsd_keeps_no_sectors_before_the_data() {
     let world = World::new("a.img b.img", MIB);
     world.put("ccd.conf", "ccd0 16 none a.img b.img\n");
@@ -207,7 +239,7 @@ fn wrong_configurations_are_refused_with_their_place_and_change_nothing() {
     );
     world.put("vinum.conf", VINUM);
     world.put("binary", [0_u8, 159, 146, 150].repeat(1000));
-    world.put("long.conf", "x".repeat(17 << 20));
+    world.put("long.conf", "x".repeat(5 << 20));
     let before = world.contents();
     for (what, words) in [
         (
@@ -225,7 +257,8 @@ fn wrong_configurations_are_refused_with_their_place_and_change_nothing() {
             "vinum.conf describes no array 'v3': it has v1, v2",
         ),
         ("binary", "no dialect recognises binary"),
-        ("long.conf", "long.conf has more than 16777216 bytes"),
+        ("long.conf", "long.conf has more than 4194304 bytes"),
+        ("/dev/zero", "/dev/zero is a character device"),
         (
             "absent.conf",
             "absent.conf is neither a file nor words of a dialect",

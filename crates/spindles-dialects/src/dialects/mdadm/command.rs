@@ -172,6 +172,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
             let text = "where the data begins on the devices is not said: for the array as it \
                         lies, give the output of mdadm --examine of its members";
             draft.note_here(array.at, text);
+            draft.note_lost(&array.shape, array.at);
             draft.add_shape(array.shape);
         }
     }
@@ -210,7 +211,7 @@ impl<'word> Made<'word> {
             options: Vec::new(),
             words: Vec::new(),
         };
-        for item in items(&command.words, OPTIONS)? {
+        for item in items(command.own_words()?, OPTIONS)? {
             match item {
                 Item::Word(word) => made.words.push(word),
                 Item::Option(Says::Create | Says::Build, ..) => {}

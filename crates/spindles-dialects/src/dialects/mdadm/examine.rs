@@ -1,12 +1,12 @@
 //! The output of `mdadm --examine`: the array where it lies, from the superblocks of its members.
 
+use super::section::{BAD_BLOCKS, JOURNALED, RESHAPED, Section, first_word, sections};
 use super::words::{check_part, chunk, has_chunks, is_redundant, layout, level, name_of};
 use crate::devices::{Devices, Use, array_name};
 use crate::dialect::{Draft, Shape, Source};
 use crate::expressions::{MISSING, Part, Tree};
 use crate::fault::Fault;
 use crate::sizes::{SECTOR_BYTES, number};
-use crate::text::Word;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::format;
 use alloc::string::String;
@@ -19,45 +19,6 @@ const MAGIC: &str = "a92b4efc";
 pub(super) fn recognises(text: &str) -> bool {
     text.lines()
         .any(|line| line.trim_start().starts_with("Magic : "))
-}
-
-/// The output for one device.
-struct Section<'text> {
-    device: Word<'text>,
-    /// Its lines as name and value; a line without a colon has an empty name.
-    lines: Vec<(&'text str, Word<'text>)>,
-}
-
-impl<'text> Section<'text> {
-    fn line(&self, names: &[&str]) -> Option<&Word<'text>> {
-        let mut lines = self.lines.iter();
-        lines
-            .find(|(name, _)| names.contains(name))
-            .map(|(_, value)| value)
-    }
-
-    fn needed(&self, name: &str) -> Result<&Word<'text>, Fault> {
-        self.line(&[name]).ok_or_else(|| {
-            let message = format!("the line '{name} :' of {} is missing", &*self.device);
-            self.device.fault(message)
-        })
-    }
-
-    /// The number that a value begins with.
-    fn number(&self, name: &str) -> Result<u64, Fault> {
-        number(&first_word(self.needed(name)?), name)
-    }
-
-    /// Returns true if the superblock is of the first format, 0.90.
-    fn is_old(&self) -> bool {
-        self.line(&["Version"])
-            .is_some_and(|version| version.starts_with('0'))
-    }
-}
-
-fn first_word<'word>(word: &'word Word<'_>) -> Word<'word> {
-    let end = word.find(char::is_whitespace).unwrap_or(word.len());
-    word.from(0).until(end)
 }
 
 /// The role of a device in its array.
@@ -113,51 +74,11 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     draft.some_array(source.text.trim_end().len(), message)
 }
 
-/// Divides the text at the lines that name a device.
-fn sections<'text>(text: &'text str, draft: &mut Draft) -> Result<Vec<Section<'text>>, Fault> {
-    let mut sections: Vec<Section<'text>> = Vec::new();
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let start = at;
-        at += line.len();
-        let line = line.trim_end();
-        let words = line.trim_start();
-        let word = |part: &'text str| Word {
-            text: Cow::Borrowed(part),
-            at: start + (part.as_ptr().addr() - line.as_ptr().addr()),
-        };
-        if words.is_empty() || words.starts_with('#') {
-            continue;
-        }
-        let is_indented = words.len() < line.len();
-        if let Some(device) = line.strip_suffix(':').filter(|_| !is_indented) {
-            sections.push(Section {
-                device: word(device),
-                lines: Vec::new(),
-            });
-            continue;
-        }
-        if line.starts_with("mdadm:") || words.starts_with("$ ") || words.starts_with("sudo ") {
-            draft.note(start, format!("'{words}' says nothing of an array"));
-            continue;
-        }
-        let Some(section) = sections.last_mut() else {
-            let message =
-                "the line with the name of the device, as /dev/sda1:, is expected before this";
-            return Err(Fault::new(word(words).at, message));
-        };
-        section.lines.push(match words.split_once(" : ") {
-            Some((name, value)) => (name.trim_end(), word(value.trim_start())),
-            None => ("", word(words)),
-        });
-    }
-    Ok(sections)
-}
-
 /// Returns the active member with the most events, which knows the last state of the array.
 fn newest_of<'all, 'section>(members: &'all [Member<'section>]) -> Option<&'all Member<'section>> {
     let active = members.iter().rev();
-    let active = active.filter(|member| matches!(member.role, Role::Active(_)));
+    let active = active
+        .filter(|member| matches!(member.role, Role::Active(_)) && !member.section.is_damaged());
     active.max_by_key(|member| member.events)
 }
 
@@ -172,7 +93,8 @@ fn array(
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let newest = newest_of(&members).ok_or_else(|| {
         let message =
-            "no active member of this array is given: output of its other devices is needed";
+            "no active member of this array is given with a correct checksum: output of its \
+             other devices is needed";
         sections[0].device.fault(message)
     })?;
     let section = newest.section;
@@ -191,6 +113,7 @@ fn array(
             .unwrap_or(level_word)
             .fault(message)
     })?;
+    check_array_state(section, count)?;
     let chunk_bytes = chunk_bytes(section, level)?;
     let (mut parts, spares, journal) = places(&members, newest, count, known, draft)?;
     for (index, part) in parts.iter().enumerate() {
@@ -211,7 +134,12 @@ fn array(
         }
     }
     let layout = array_layout(section, level, &parts, chunk_bytes)?;
-    let is_unclean = note_state(section, draft);
+    let mut is_unclean = note_journal(sections, draft)?;
+    for section in sections {
+        if parts.iter().any(|part| *part.device == *section.device) {
+            is_unclean |= note_state(section, draft)?;
+        }
+    }
     let tree = Tree::of(level, layout, parts);
     let chunk_bytes = has_chunks(level).then_some(chunk_bytes);
     let name = section.line(&["Name"]).map(first_word);
@@ -238,12 +166,35 @@ fn refuse_reshape(section: &Section<'_>) -> Result<(), Fault> {
         "New Chunksize",
         "Delta Devices",
     ];
-    match section.line(&names) {
+    let mut word = section.line(&names);
+    if section.features()? & RESHAPED != 0 {
+        word = word.or(section.line(&["Feature Map"]));
+    }
+    match word {
         Some(word) => {
             Err(word.fault("a reshape is under way: the array has two layouts until it ends"))
         }
         None => Ok(()),
     }
+}
+
+/// Returns an error if the states of the devices are not those of this many.
+fn check_array_state(section: &Section<'_>, count: u8) -> Result<(), Fault> {
+    let Some(word) = section.line(&["Array State"]) else {
+        return Ok(());
+    };
+    let states = first_word(word);
+    if let Some(other) = states.chars().find(|state| !"A.R".contains(*state)) {
+        return Err(word.fault(format!("'{other}' is no state of a device: A, . or R")));
+    }
+    if states.len() != usize::from(count) {
+        let message = format!(
+            "{} states of {count} devices: the two have to agree",
+            states.len()
+        );
+        return Err(word.fault(message));
+    }
+    Ok(())
 }
 
 /// Returns an error if devices of one array disagree about it.
@@ -279,7 +230,10 @@ fn array_layout(
     parts: &[Part],
     chunk_bytes: u64,
 ) -> Result<Cow<'static, str>, Fault> {
-    let word = section.line(&["Layout"]);
+    let word = match level {
+        "raid5" | "raid6" | "raid10" => Some(section.needed("Layout")?),
+        _ => section.line(&["Layout"]),
+    };
     if level != "raid0" {
         return word.map_or(Ok(Cow::Borrowed("")), |word| {
             layout(level, parts.len(), word)
@@ -312,17 +266,55 @@ fn round(parts: &mut [Part], chunk_sectors: u64) {
     }
 }
 
-/// Notes what an open array would have to know. Returns true if its redundancy may not match its
-/// data.
-fn note_state(section: &Section<'_>, draft: &mut Draft) -> bool {
+/// Notes a journal. Returns true if there is one.
+fn note_journal(sections: &[&Section<'_>], draft: &mut Draft) -> Result<bool, Fault> {
+    for section in sections {
+        let role = section.line(&["Device Role"]);
+        let journal = role.filter(|role| &***role == "Journal");
+        let features = section.features()? & JOURNALED != 0;
+        let feature = section.line(&["Feature Map"]).filter(|_| features);
+        if let Some(word) = journal.or(feature) {
+            let text = "md's journal is not read: it may hold the only copy of some data";
+            draft.note(word.at, text);
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Notes what an open array would have to know of a member. Returns true if redundancy may not
+/// match the data.
+fn note_state(section: &Section<'_>, draft: &mut Draft) -> Result<bool, Fault> {
+    let device = &section.device;
     let state = section.line(&["State"]);
-    let unclean = state.filter(|state| !state.starts_with("clean"));
-    if let Some(state) = unclean {
+    let is_unclean = state.is_none_or(|state| &**state != "clean");
+    match state {
+        None => draft.note(
+            device.at,
+            format!(
+                "{} has no line 'State :': redundancy may not match data",
+                &**device
+            ),
+        ),
+        Some(state) if is_unclean => {
+            let text = format!(
+                "the array is '{}': its redundancy may not match its data",
+                &**state
+            );
+            draft.note(state.at, text);
+        }
+        Some(_) => {}
+    }
+    let log = section.line(&["Bad Block Log"]);
+    let log = log.filter(|log| log.contains("bad blocks present"));
+    let features = section.features()? & BAD_BLOCKS != 0;
+    let feature = section.line(&["Feature Map"]).filter(|_| features);
+    if let Some(word) = log.or(feature) {
         let text = format!(
-            "the array is '{}': its redundancy may not match its data",
-            &**state
+            "{} has bad blocks in its log: they are read here, and their data may be wrong",
+            &**device
         );
-        draft.note(state.at, text);
+        draft.note(word.at, text);
     }
     let notes = [
         ("Internal Bitmap", "md's bitmap has no use here"),
@@ -330,14 +322,13 @@ fn note_state(section: &Section<'_>, draft: &mut Draft) -> bool {
             "PPL",
             "md's partial parity log is not read: the array has to be clean",
         ),
-        ("Recovery Offset", "the device is being rebuilt"),
     ];
     for (name, text) in notes {
         if let Some(word) = section.line(&[name]) {
             draft.note(word.at, format!("{name}: {text}"));
         }
     }
-    unclean.is_some()
+    Ok(is_unclean)
 }
 
 /// The members in their order, the spares and the journal.
@@ -358,6 +349,15 @@ fn places(
     let (mut spares, mut journal) = (Vec::new(), None);
     for member in members {
         let device = &member.section.device;
+        if member.section.is_damaged() {
+            let text = format!(
+                "the checksum of {}'s superblock is wrong: it is read as missing",
+                &**device
+            );
+            let checksum = member.section.line(&["Checksum"]);
+            draft.note(checksum.unwrap_or(device).at, text);
+            continue;
+        }
         match member.role {
             Role::Spare => spares.push(known.add(device, Use::Spare)?),
             Role::Journal => journal = Some(known.add(device, Use::Journal)?),
@@ -375,10 +375,11 @@ fn places(
                     let message = format!("{name} is device {index} of {count}");
                     return Err(device.fault(message));
                 };
-                let is_stale = is_away(index) || member.events + 1 < newest.events;
-                if let Some(word) = member.section.line(&["Recovery Offset"]) {
+                let is_stale = is_away(index) || member.events.saturating_add(1) < newest.events;
+                if member.section.is_rebuilt()? {
                     let text = format!("{name} is being rebuilt: it is read as missing");
-                    draft.note(word.at, text);
+                    let word = member.section.line(&["Recovery Offset"]);
+                    draft.note(word.unwrap_or(device).at, text);
                 } else if is_stale {
                     let text = format!(
                         "{name} is stale, with {} events of {}: it is read as missing",
@@ -417,7 +418,7 @@ impl<'section> Member<'section> {
             let digits = word.rfind('.').map_or(0, |at| at + 1);
             number(&word.from(digits), "a number of events")
         })?;
-        let (role, part) = if section.is_old() {
+        let (role, part) = if section.is_old()? {
             (Self::old_role(section)?, Self::old_part(section, source)?)
         } else {
             (Self::role(section)?, Self::part(section)?)
@@ -472,8 +473,8 @@ impl<'section> Member<'section> {
     /// Data is between its offset and the end of what is used.
     fn part(section: &Section<'_>) -> Result<Part, Fault> {
         let has = |name| section.line(&[name]).is_some();
-        // Data at the start has no such line.
-        let start_sectors = if has("Data Offset") {
+        // Data at the start has no such line; the superblock of 1.1 and 1.2 is there.
+        let start_sectors = if has("Data Offset") || &**section.needed("Version")? != "1.0" {
             section.number("Data Offset")?
         } else {
             0

@@ -15,6 +15,7 @@ use spindles_layout::{Expression, Level};
 mod command;
 mod conf;
 mod examine;
+mod section;
 mod words;
 
 use words::{KIB, has_chunks, has_journals, is_redundant, name_of, written_layout};

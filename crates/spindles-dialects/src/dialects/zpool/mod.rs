@@ -143,7 +143,10 @@ fn vdevs<'word>(
     known: &mut Devices,
     draft: &mut Draft,
 ) -> Result<(), Fault> {
-    let (verb, rest) = command.words.split_first().expect("a verb was found");
+    let (verb, rest) = command
+        .own_words()?
+        .split_first()
+        .expect("a verb was found");
     let mut words = Vec::new();
     for item in items(rest, OPTIONS)? {
         match item {
