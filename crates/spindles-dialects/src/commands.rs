@@ -1,8 +1,8 @@
 //! Command lines of other programs: which program, and its options with their values.
 
 use crate::devices::{Devices, Use, device_name};
-use crate::dialect::Unsayable;
 use crate::fault::Fault;
+use crate::shape::Unsayable;
 use crate::text::{Grammar, Quotes, Statement, Word, statements};
 use alloc::borrow::{Cow, ToOwned};
 use alloc::format;
@@ -73,7 +73,7 @@ pub(crate) fn commands(text: &str) -> Result<Vec<Command<'_>>, Fault> {
     let mut commands: Vec<Command<'_>> = Vec::new();
     for statement in statements(text, GRAMMAR) {
         let mut statement = statement?;
-        let shell = core::mem::take(&mut statement.shell);
+        let shell = statement.take_shell();
         split(statement, &mut commands);
         for at in shell {
             let mut before = commands.iter_mut();

@@ -10,9 +10,9 @@ pub(crate) struct Fault {
     pub(crate) at: usize,
     /// The expected words, or the impossible request.
     pub(crate) message: String,
-    /// True if the words are right and no array here is like theirs. Other arrays of the text are
-    /// read all the same.
-    pub(crate) is_refusal: bool,
+    /// True if the words are right and no level here means them. The reader continues with the next
+    /// array of the text.
+    is_refusal: bool,
 }
 
 impl Fault {
@@ -22,6 +22,11 @@ impl Fault {
             message: message.into(),
             is_refusal: false,
         }
+    }
+
+    /// Returns true if it does not concern other arrays of the text.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_refusal
     }
 
     /// Marks this as an error that does not concern other arrays of the text.

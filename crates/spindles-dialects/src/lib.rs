@@ -12,15 +12,15 @@ mod dialect;
 mod dialects;
 mod expressions;
 mod fault;
+mod shape;
 mod sizes;
 mod text;
 mod vinum;
 mod writing;
 
-pub use dialect::{
-    Dialect, DialectError, Note, Shape, Source, Translated, Translation, Unsayable, Write, decode,
-};
+pub use dialect::{Dialect, DialectError, Note, Source, Translated, Translation, Write, decode};
 pub use dialects::DIALECTS;
+pub use shape::{Shape, Unsayable};
 pub use writing::Writing;
 
 /// Returns the dialect that recognises a text; `None` for bytes that are no text.

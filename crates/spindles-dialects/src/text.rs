@@ -90,10 +90,21 @@ pub(crate) struct Statement<'text> {
     /// The offset of its end, for words that are missing there.
     pub(crate) end: usize,
     /// The offsets of characters that a shell replaces or takes for itself.
-    pub(crate) shell: Vec<usize>,
+    shell: Vec<usize>,
 }
 
 impl<'text> Statement<'text> {
+    /// Creates the statement of words that no shell changes.
+    pub(crate) fn new(words: Vec<Word<'text>>, end: usize) -> Self {
+        let shell = Vec::new();
+        Self { words, end, shell }
+    }
+
+    /// Takes the offsets of characters that a shell replaces or takes for itself.
+    pub(crate) fn take_shell(&mut self) -> Vec<usize> {
+        core::mem::take(&mut self.shell)
+    }
+
     /// Returns the word of this index, or an error that names the expected word.
     pub(crate) fn word(&self, index: usize, expected: &str) -> Result<&Word<'text>, Fault> {
         let word = self.words.get(index);
@@ -192,7 +203,7 @@ impl<'text> Statements<'text> {
                 (None | Some(('"', _)), '`') | (None, '<' | '>' | '(' | ')') => {
                     self.shell.push(self.at);
                 }
-                // By itself it is a prompt.
+                // A lone dollar sign is a prompt.
                 (None | Some(('"', _)), '$') if !next.is_none_or(char::is_whitespace) => {
                     self.shell.push(self.at);
                 }

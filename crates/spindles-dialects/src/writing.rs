@@ -1,7 +1,7 @@
 //! Arrays that a dialect writes as one text.
 
-use crate::dialect::{Shape, Unsayable};
 use crate::expressions::{MISSING, Smallest};
+use crate::shape::{Shape, Unsayable};
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::format;

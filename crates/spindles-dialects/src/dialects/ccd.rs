@@ -4,9 +4,10 @@
 
 use crate::commands::{Command, commands, runs_first};
 use crate::devices::{Devices, Use};
-use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component};
+use crate::dialect::{Dialect, Draft, Source};
 use crate::expressions::{ALL_USED, MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
+use crate::shape::{Shape, Unsayable, component};
 use crate::sizes::{SECTOR_BYTES, check_chunk, number};
 use crate::text::{Grammar, Quotes, Statement, Word, statements};
 use crate::writing::Writing;
@@ -168,8 +169,7 @@ impl Reader<'_> {
         if words.is_empty() {
             return Err(Fault::new(end, "a ccd such as ccd0 is missing here"));
         }
-        let shell = Vec::new();
-        self.line(&Statement { words, end, shell })
+        self.line(&Statement::new(words, end))
     }
 
     fn line(&mut self, line: &Statement<'_>) -> Result<(), Fault> {

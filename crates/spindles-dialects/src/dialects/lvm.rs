@@ -5,9 +5,10 @@ use crate::commands::{
     Choice, Command, Item, Takes, commands, foreign_or_end, items, runs_first, words,
 };
 use crate::devices::{Devices, Use, array_name};
-use crate::dialect::{Dialect, Draft, Shape, Source};
+use crate::dialect::{Dialect, Draft, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
+use crate::shape::Shape;
 use crate::sizes::{BINARY, number, size};
 use crate::text::Word;
 use alloc::borrow::{Cow, ToOwned};

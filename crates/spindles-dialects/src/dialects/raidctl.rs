@@ -5,9 +5,10 @@
 
 use crate::commands::{refuse_commands, runs_first};
 use crate::devices::{Devices, Use};
-use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable, component, plain_word};
+use crate::dialect::{Dialect, Draft, Source};
 use crate::expressions::{ALL_USED, MISSING, Part, SIZES_UNKNOWN, Smallest, Tree};
 use crate::fault::Fault;
+use crate::shape::{Shape, Unsayable, component, plain_word};
 use crate::sizes::{SECTOR_BYTES, check_chunk, number};
 use crate::text::{Grammar, Quotes, Statement, Word, statements};
 use crate::writing::Writing;

@@ -2,9 +2,10 @@
 
 use super::config::{Config, Organization, Plex};
 use super::drives::{Extent, place};
-use crate::dialect::{Draft, Shape, Source};
+use crate::dialect::{Draft, Source};
 use crate::expressions::{MISSING, Part, Tree, is_lost};
 use crate::fault::Fault;
+use crate::shape::Shape;
 use crate::sizes::{SECTOR_BYTES, SECTORS_MAX};
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
@@ -184,11 +185,11 @@ impl Arrays<'_> {
 
     fn plex(&self, plex: &Plex) -> Result<Array, Fault> {
         let count = plex.subdisks.len();
-        let (level, layout, subdisks_min) = match plex.organization {
-            Organization::Concat => ("concat", "", 1),
-            Organization::Striped => ("raid0", "", 2),
-            Organization::Raid4 => ("raid4", "", 3),
-            Organization::Raid5 => ("raid5", "left-asymmetric", 3),
+        let (level, layout, subdisks_min, parity) = match plex.organization {
+            Organization::Concat => ("concat", "", 1, 0),
+            Organization::Striped => ("raid0", "", 2, 0),
+            Organization::Raid4 => ("raid4", "", 3, 1),
+            Organization::Raid5 => ("raid5", "left-asymmetric", 3, 1),
         };
         if count < subdisks_min {
             let message = format!(
@@ -214,41 +215,25 @@ impl Arrays<'_> {
                 return Err(Fault::new(self.config.subdisks[*subdisk].at, message));
             }
             lengths.push(length);
-            let drive = &self.config.drives[extent.drive];
-            let name = &self.config.subdisks[*subdisk].name;
-            let state = self.config.subdisks[*subdisk].state.as_ref();
-            let state = state.map(|state| (state, format!("sd {name}"))).or(drive
-                .state
-                .as_ref()
-                .map(|state| (state, format!("drive {} of sd {name}", drive.name))));
+            let state = self.note_of_state(*subdisk);
             parts.push(Part {
                 device: match state {
-                    None => drive.name.clone(),
-                    Some(((state, at), what)) => {
-                        notes.push((*at, format!("{what} is {state}")));
-                        MISSING.to_owned()
-                    }
+                    None => self.config.drives[extent.drive].name.clone(),
+                    Some(_) => MISSING.to_owned(),
                 },
                 start_sectors: extent.start,
                 length_sectors: length,
             });
+            notes.extend(state);
         }
         if plex.organization != Organization::Concat {
             self.check_equal(plex)?;
         }
-        let data = match plex.organization {
-            Organization::Concat | Organization::Striped => count,
-            Organization::Raid4 | Organization::Raid5 => count - 1,
-        };
-        let sectors = match lengths.into_iter().take(data).collect::<Option<Vec<u64>>>() {
-            None => None,
-            Some(lengths) => Some(total(&lengths).ok_or_else(|| {
-                Fault::new(
-                    plex.at,
-                    format!("plex {} is larger than 2^64 bytes", plex.name),
-                )
-            })?),
-        };
+        let lengths: Option<Vec<u64>> = lengths.into_iter().take(count - parity).collect();
+        let too_large = || format!("plex {} is larger than 2^64 bytes", plex.name);
+        let sectors =
+            lengths.map(|lengths| total(&lengths).ok_or_else(|| Fault::new(plex.at, too_large())));
+        let sectors = sectors.transpose()?;
         let tree = Tree::of(level, layout, parts);
         let mut is_lost = is_lost(&tree.shape(plex.at)?);
         if let Some((state, at)) = &plex.state
@@ -266,6 +251,21 @@ impl Arrays<'_> {
             is_lost,
             notes,
         })
+    }
+
+    /// Returns a note if a subdisk or its drive is not up.
+    fn note_of_state(&self, subdisk: usize) -> Option<(usize, String)> {
+        let drive = &self.config.drives[self.extents[subdisk].drive];
+        let subdisk = &self.config.subdisks[subdisk];
+        let ((state, at), what) = match (&subdisk.state, &drive.state) {
+            (Some(state), _) => (state, format!("sd {}", subdisk.name)),
+            (None, Some(state)) => (
+                state,
+                format!("drive {} of sd {}", drive.name, subdisk.name),
+            ),
+            (None, None) => return None,
+        };
+        Some((*at, format!("{what} is {state}")))
     }
 
     /// Returns an error if given offsets in the plex leave holes or overlap.

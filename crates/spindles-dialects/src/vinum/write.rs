@@ -1,8 +1,8 @@
 //! The configuration of a shape, over whole drives.
 
 use super::drives::LABEL_SECTORS;
-use crate::dialect::{Shape, Unsayable, component, plain_word};
 use crate::expressions::{MISSING, Smallest};
+use crate::shape::{Shape, Unsayable, component, plain_word};
 use crate::writing::Writing;
 use alloc::borrow::Cow;
 use alloc::format;

@@ -367,7 +367,7 @@ fn notes_about_arrays_here_are_marked() {
     }
 }
 
-/// Notes that would not be true are absent.
+/// A note appears only where it applies to the devices of the text.
 #[test]
 fn notes_are_about_what_is_there() {
     for (dialect, given, words) in [

@@ -52,7 +52,7 @@ fn words_of_a_shell_are_never_devices() {
     assert!(printed(&quoted).starts_with("raid0(a>b,~c,d&e,f~)"));
 }
 
-/// Commands that make no array may do anything.
+/// The reader accepts redirections in commands that make no array.
 #[test]
 fn other_commands_of_a_script_are_noted() {
     let text = "mdadm -C /dev/md0 -l1 -n2 a b&&mdadm --detail --scan >> $CONF\n\

@@ -6,9 +6,10 @@ use super::words::{
 };
 use crate::commands::{Choice, Command, Item, Takes, commands, items, words};
 use crate::devices::{Devices, Use, array_name, device_name};
-use crate::dialect::{Draft, Shape, Source};
+use crate::dialect::{Draft, Source};
 use crate::expressions::{MISSING, Part, Tree};
 use crate::fault::Fault;
+use crate::shape::Shape;
 use crate::sizes::{SECTOR_BYTES, number, size};
 use crate::text::Word;
 use alloc::borrow::{Cow, ToOwned};
@@ -221,7 +222,8 @@ impl<'word> Made<'word> {
                 }
                 Item::Option(Says::WriteMostly, option, _) => {
                     let text = format!(
-                        "{}: md reads the devices after it only if it must; an array here prefers no member",
+                        "{}: md reads the devices after it only if it must; an array here \
+                         prefers no member",
                         &*option
                     );
                     draft.note(option.at, text);

@@ -2,9 +2,10 @@
 
 use super::words::{is_redundant, layout, level, name_of};
 use crate::devices::{Devices, Use, array_name};
-use crate::dialect::{Draft, Shape, Source};
+use crate::dialect::{Draft, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
+use crate::shape::Shape;
 use crate::sizes::number;
 use crate::text::{Grammar, Quotes, Statement, Word, statements};
 use alloc::format;

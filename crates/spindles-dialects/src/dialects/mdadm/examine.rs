@@ -3,10 +3,12 @@
 use super::section::{BAD_BLOCKS, JOURNALED, RESHAPED, Section, first_word, sections};
 use super::words::{check_part, chunk, has_chunks, is_redundant, layout, level, name_of};
 use crate::devices::{Devices, Use, array_name};
-use crate::dialect::{Draft, Shape, Source};
+use crate::dialect::{Draft, Source};
 use crate::expressions::{MISSING, Part, Tree};
 use crate::fault::Fault;
+use crate::shape::Shape;
 use crate::sizes::{SECTOR_BYTES, number};
+use crate::text::Word;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::format;
 use alloc::string::String;
@@ -102,17 +104,7 @@ fn array(
     let level_word = section.needed("Raid Level")?;
     let level = level(level_word)?;
     check_same(sections, section)?;
-    let count = section.number("Raid Devices")?;
-    let count = u8::try_from(count)
-        .ok()
-        .filter(|count| *count <= MEMBERS_MAX && *count > 0);
-    let count = count.ok_or_else(|| {
-        let message = format!("1 to {MEMBERS_MAX} devices are possible here");
-        section
-            .line(&["Raid Devices"])
-            .unwrap_or(level_word)
-            .fault(message)
-    })?;
+    let count = device_count(section, level_word)?;
     check_array_state(section, count)?;
     let chunk_bytes = chunk_bytes(section, level)?;
     let (mut parts, spares, journal) = places(&members, newest, count, known, draft)?;
@@ -155,6 +147,16 @@ fn array(
         array.unclean = is_unclean;
     }
     Ok(())
+}
+
+fn device_count(section: &Section<'_>, level: &Word<'_>) -> Result<u8, Fault> {
+    let count = u8::try_from(section.number("Raid Devices")?).ok();
+    let count = count.filter(|count| *count <= MEMBERS_MAX && *count > 0);
+    count.ok_or_else(|| {
+        let message = format!("1 to {MEMBERS_MAX} devices are possible here");
+        let word = section.line(&["Raid Devices"]).unwrap_or(level);
+        word.fault(message)
+    })
 }
 
 /// A reshape is two arrays at once, one before and one after its position.
@@ -266,7 +268,7 @@ fn round(parts: &mut [Part], chunk_sectors: u64) {
     }
 }
 
-/// Notes a journal. Returns true if there is one.
+/// Notes a journal. Returns true if a section has a journal.
 fn note_journal(sections: &[&Section<'_>], draft: &mut Draft) -> Result<bool, Fault> {
     for section in sections {
         let role = section.line(&["Device Role"]);
@@ -375,17 +377,8 @@ fn places(
                     let message = format!("{name} is device {index} of {count}");
                     return Err(device.fault(message));
                 };
-                let is_stale = is_away(index) || member.events.saturating_add(1) < newest.events;
-                if member.section.is_rebuilt()? {
-                    let text = format!("{name} is being rebuilt: it is read as missing");
-                    let word = member.section.line(&["Recovery Offset"]);
-                    draft.note(word.unwrap_or(device).at, text);
-                } else if is_stale {
-                    let text = format!(
-                        "{name} is stale, with {} events of {}: it is read as missing",
-                        member.events, newest.events
-                    );
-                    draft.note(device.at, text);
+                if let Some((at, why)) = member.why_missing(is_away(index), newest.events)? {
+                    draft.note(at, format!("{name} {why}: it is read as missing"));
                 } else if place.device == MISSING {
                     *place = Part {
                         device: name,
@@ -398,11 +391,9 @@ fn places(
             }
         }
     }
-    for (index, part) in parts.iter().enumerate() {
-        let is_given = members.iter().any(
-            |member| matches!(member.role, Role::Active(n) if usize::try_from(n) == Ok(index)),
-        );
-        if part.device == MISSING && !is_given && !is_away(index) {
+    for index in (0..parts.len()).filter(|index| parts[*index].device == MISSING) {
+        let is_given = members.iter().any(|member| member.is_device(index));
+        if !is_given && !is_away(index) {
             let text = format!("the output for device {index} is not here: it is read as missing");
             draft.note(newest.section.device.at, text);
         }
@@ -411,6 +402,29 @@ fn places(
 }
 
 impl<'section> Member<'section> {
+    fn is_device(&self, index: usize) -> bool {
+        matches!(self.role, Role::Active(n) if usize::try_from(n) == Ok(index))
+    }
+
+    /// Returns why an active member does not count, and the place of the words that say so.
+    fn why_missing(
+        &self,
+        is_away: bool,
+        newest_events: u64,
+    ) -> Result<Option<(usize, String)>, Fault> {
+        let device = &self.section.device;
+        Ok(if self.section.is_rebuilt()? {
+            let word = self.section.line(&["Recovery Offset"]).unwrap_or(device);
+            Some((word.at, "is being rebuilt".to_owned()))
+        } else if is_away || self.events.saturating_add(1) < newest_events {
+            let events = self.events;
+            let why = format!("is stale, with {events} events of {newest_events}");
+            Some((device.at, why))
+        } else {
+            None
+        })
+    }
+
     fn read(section: &'section Section<'_>, source: &Source<'_>) -> Result<Self, Fault> {
         let events = section.line(&["Events"]).map_or(Ok(0), |word| {
             // 0.90 once had two numbers: 0.17.

@@ -2,9 +2,10 @@
 //! `mdadm --detail --scan` and `--examine`.
 
 use crate::commands::{runs_first, written};
-use crate::dialect::{Dialect, Draft, Shape, Source, Unsayable};
+use crate::dialect::{Dialect, Draft, Source};
 use crate::expressions::MISSING;
 use crate::fault::Fault;
+use crate::shape::{Shape, Unsayable};
 use crate::writing::Writing;
 use alloc::borrow::ToOwned;
 use alloc::format;

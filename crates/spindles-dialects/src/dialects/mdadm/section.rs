@@ -1,4 +1,4 @@
-//! The output of `mdadm --examine` for one device: its lines, and what they say of its superblock.
+//! The output of `mdadm --examine` for one device: its lines, and the state of its superblock.
 
 use crate::dialect::Draft;
 use crate::fault::Fault;

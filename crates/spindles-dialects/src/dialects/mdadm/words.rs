@@ -1,8 +1,9 @@
 //! md's words for levels, layouts and chunk sizes, and its limits.
 
-use crate::dialect::{Source, Unsayable};
+use crate::dialect::Source;
 use crate::expressions::Part;
 use crate::fault::Fault;
+use crate::shape::Unsayable;
 use crate::sizes::{SECTORS_MAX, Suffixes, size};
 use crate::text::Word;
 use alloc::borrow::{Cow, ToOwned};

@@ -5,9 +5,10 @@ use crate::commands::{
     Choice, Command, Item, Takes, commands, devices, foreign_or_end, items, runs_first,
 };
 use crate::devices::{Devices, Use};
-use crate::dialect::{Dialect, Draft, Shape, Source};
+use crate::dialect::{Dialect, Draft, Source};
 use crate::expressions::{Part, Tree};
 use crate::fault::Fault;
+use crate::shape::Shape;
 use crate::sizes::number;
 use crate::text::Word;
 use alloc::borrow::ToOwned;
@@ -16,7 +17,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use spindles_layout::{Expression, Redundancy};
 
-mod write;
+mod write; // Not a row: the words of a pool.
 
 use write::write;
 

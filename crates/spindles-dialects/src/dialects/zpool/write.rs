@@ -2,7 +2,7 @@
 
 use super::{CLASSES, NO_PARITY, PARITY, check_name, has_parity, kind};
 use crate::commands::{self, shell_word};
-use crate::dialect::{Shape, Unsayable};
+use crate::shape::{Shape, Unsayable};
 use crate::text::Word;
 use crate::writing::Writing;
 use alloc::borrow::{Cow, ToOwned};
