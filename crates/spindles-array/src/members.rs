@@ -411,6 +411,11 @@ impl Members {
         self.overlay.get_or_insert_with(|| Overlay::new(block_size));
     }
 
+    /// Returns true if writes to a device stay in memory.
+    pub(crate) fn is_protected(&self, device: DeviceIndex) -> bool {
+        self.devices[device.index()].is_protected
+    }
+
     /// Returns true once a write to protected devices found no memory left.
     pub(crate) fn is_overlay_full(&self) -> bool {
         self.overlay.as_ref().is_some_and(Overlay::is_full)

@@ -84,7 +84,8 @@ impl Stack {
     }
 
     /// Opens an array over nodes that are not members of another array. The stack's own buffers
-    /// replace those in `config`. Work due at opening has begun when this returns.
+    /// replace those in `config`. Work due at opening has begun when this returns. Panics if
+    /// `config` is read-only and a device is not [protected](Self::protect).
     ///
     /// # Errors
     ///
@@ -118,6 +119,16 @@ impl Stack {
                 .filter_map(|(member, node)| are(node).then_some(member))
                 .collect()
         };
+        if config.read_only {
+            let devices = nodes.iter().flatten();
+            let devices = devices.flat_map(|&node| tree::leaves(&self.core.carry, node));
+            for device in devices.chain(journal) {
+                assert!(
+                    self.core.carry.members().is_protected(device),
+                    "an array that is open read-only would write to a device"
+                );
+            }
+        }
         let config = Config {
             zeroes_without_moving_bytes: those(&|node| self.zeroes(node)),
             thin: those(&|node| self.is_thin(node)),
