@@ -32,7 +32,12 @@ static SOCKETS: LazyLock<Sockets> = LazyLock::new(|| {
     let real = Control::bind(&folder.path().join("real")).expect("a socket");
     let real = real.open(Arc::new(|request: Result<Request<Value>, _>, answers: &Answers| {
         let status = if request.is_ok() { 0 } else { 2 };
-        answers.send(&Report::<Value> { status, ..Report::default() });
+        answers.send(&Report::<Value> {
+            status,
+            error: None,
+            absent: None,
+            document: None,
+        });
     }));
     let fake = UnixListener::bind(folder.path().join("fake")).expect("a socket");
     Sockets {
@@ -64,7 +69,7 @@ fn ask(data: &[u8]) {
         let request = Request {
             version: VERSION,
             array: String::new(),
-            operation: "status".into(),
+            operation: "status",
             command: None,
             alive: false,
         };
