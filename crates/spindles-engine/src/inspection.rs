@@ -20,10 +20,8 @@ const TRANSFER_BYTES: u32 = 16 << 10;
 pub(crate) enum Part {
     /// A slot of the superblocks.
     Superblock { slot: u8 },
-    /// Blocks of a bitmap, from this one on.
-    Bitmap { kind: AreaKind, block: u64 },
-    /// Blocks of the list of bad blocks, from this one on.
-    BadBlocks { block: u64 },
+    /// Blocks of a bitmap or of the list of bad blocks, from this one on.
+    Blocks { area: AreaKind, block: u64 },
     /// Pages of checksums in memory, at most one of each member, from this frame on. Other pages
     /// are read when the scrub comes to their blocks.
     Checksums { frame: u32 },
@@ -149,8 +147,7 @@ impl Inspection {
 
     fn first(&self) -> Option<(AreaKind, u64)> {
         match self.part? {
-            Part::Bitmap { kind, block } => Some((kind, block)),
-            Part::BadBlocks { block } => Some((AreaKind::BAD_BLOCKS, block)),
+            Part::Blocks { area, block } => Some((area, block)),
             Part::Superblock { .. } | Part::Checksums { .. } | Part::JournalDevice => None,
         }
     }

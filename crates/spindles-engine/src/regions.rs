@@ -19,6 +19,7 @@ use crate::{bitmaps::Bitmap, bits::Bits, index};
 use alloc::collections::VecDeque;
 use core::ops::Range;
 use spindles_block::Instant;
+use spindles_format::AreaKind;
 use spindles_layout::GroupIndex;
 
 /// The search for dirty regions that can be cleared.
@@ -163,7 +164,7 @@ impl Regions {
     /// Returns true if the members hold the array's contents in this region, and all record that
     /// durably.
     pub(crate) fn durably_holds(&self, region: u64) -> bool {
-        self.holds(region) && self.written.durable.get(region)
+        self.holds(region) && self.written.is_durable(region)
     }
 
     /// Returns the groups of the map; while the array grows, of the new one.
@@ -171,10 +172,20 @@ impl Regions {
         self.part.groups()
     }
 
-    /// Queues both bitmaps to be written as a whole, for another device.
-    pub(crate) fn tell_all(&mut self) {
-        self.dirty.tell_all();
-        self.written.tell_all();
+    /// Returns one of the bitmaps.
+    pub(crate) fn bitmap(&self, area: AreaKind) -> &Bitmap {
+        match area {
+            AreaKind::DIRTY_BITMAP => &self.dirty,
+            _ => &self.written,
+        }
+    }
+
+    /// Like `bitmap`, mutable.
+    pub(crate) fn bitmap_mut(&mut self, area: AreaKind) -> &mut Bitmap {
+        match area {
+            AreaKind::DIRTY_BITMAP => &mut self.dirty,
+            _ => &mut self.written,
+        }
     }
 
     /// Forgets the released regions: the log no longer holds earlier writes to them.
@@ -215,8 +226,8 @@ impl Regions {
             self.unsettled.clear(region);
             self.begun.clear(region);
         }
-        self.dirty.tell_all();
-        self.written.tell_all();
+        self.dirty.blocks_mut().want_all();
+        self.written.blocks_mut().want_all();
     }
 
     /// Returns the part of a group.

@@ -8,7 +8,7 @@ use crate::{
     output::{Event, Output},
     system_io::Purpose,
 };
-use spindles_block::{MemberError, MemberIndex, MemberSet};
+use spindles_block::{MemberError, MemberIndex};
 
 impl Engine {
     pub(super) fn pump_closing(&mut self) {
@@ -21,7 +21,7 @@ impl Engine {
         if self.closing != Closing::Draining || !self.idle() {
             return;
         }
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         if active.is_empty() {
             self.closed(false);
             return;
@@ -79,7 +79,7 @@ impl Engine {
     /// Ends a close when its superblock update is durable, and so is the loss of any member during
     /// it.
     fn update_done_while_closing(&mut self) {
-        let quiet = !self.metadata.busy() && self.bitmaps_are_quiet() && self.bad.is_quiet();
+        let quiet = !self.metadata.busy() && self.areas_are_quiet();
         if self.closing == Closing::Marking && quiet {
             self.closed(!self.metadata.is_dirty() && !self.metadata.is_broken());
         }

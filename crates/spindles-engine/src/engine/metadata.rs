@@ -21,7 +21,7 @@ use crate::{
     waits::WaitFor,
 };
 use spindles_block::{MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::MemberState;
+use spindles_format::{AreaKind, MemberState};
 
 impl Engine {
     /// Returns true if a write may go to its place: the dirty mark and two generations of this
@@ -127,7 +127,7 @@ impl Engine {
             return;
         }
         if !self.bad_blocks_are_stored() {
-            return self.write_bad_blocks();
+            return self.write_area(AreaKind::BAD_BLOCKS);
         }
         if !self.journal_is_stamped() {
             return self.stamp_journal();
@@ -198,7 +198,7 @@ impl Engine {
         array.note_rebuilding();
         array.growth = self.grow.record();
         array.note_growth();
-        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let there = self.present();
         for member in self.replace.told_now(there).iter() {
             self.write_superblock(member);
         }
@@ -220,7 +220,7 @@ impl Engine {
         array.generation += 1;
         array.bad_blocks_listed = true;
         self.metadata.in_one_slot = true;
-        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let there = self.present();
         for member in there.iter() {
             self.write_superblock(member);
         }
@@ -228,7 +228,7 @@ impl Engine {
 
     /// Writes the update that a replacement device of `member` has got to all other members.
     pub(crate) fn tell_others(&mut self, member: MemberIndex) {
-        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let there = self.present();
         for other in there.without(member).iter() {
             self.write_superblock(other);
         }

@@ -4,6 +4,7 @@ mod bad_blocks;
 mod bitmaps;
 mod checksums;
 mod closing;
+mod durable;
 mod extension;
 mod faults;
 mod first_touch;
@@ -662,8 +663,7 @@ impl Engine {
             && !self.opening.is_finding()
             && self.zeroing.is_idle()
             && self.regions.sweep_is_idle()
-            && self.bitmaps_are_quiet()
-            && self.bad.is_quiet()
+            && self.areas_are_quiet()
             && self.inspection.is_quiet()
             && self.rebuild.is_quiet()
             && self.replace.is_quiet()

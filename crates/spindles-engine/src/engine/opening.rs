@@ -121,9 +121,9 @@ impl Engine {
             .and_then(|persistence| persistence.extends);
         let region_count = Regions::count(&part, older.as_ref())
             .max(extends.as_ref().map_or(0, Extent::regions_end));
-        let bitmaps = BITMAPS.map(|_| {
+        let bitmaps = BITMAPS.map(|area| {
             let buffer = &mut metadata_buffer;
-            Bitmap::new(region_count, stored, config.block_size, buffer)
+            Bitmap::new(area, region_count, stored, config.block_size, buffer)
         });
         let loading = stored
             .then(|| Loading::new(count, region_count, config.block_size, &mut metadata_buffer));

@@ -32,7 +32,7 @@ impl Engine {
             return true;
         }
         let region = regions.of(self.ranges[id].group);
-        let durable = regions.dirty.bits.get(region) && regions.dirty.durable.get(region);
+        let durable = regions.dirty.bits.get(region) && regions.dirty.is_durable(region);
         if durable && regions.recent.get(region) {
             return true;
         }
@@ -81,7 +81,7 @@ impl Engine {
             return false;
         }
         if self.regions.is_written(group) {
-            return self.regions.written.durable.get(region);
+            return self.regions.written.is_durable(region);
         }
         if ask != Ask::Write {
             return true; // Never written: a read returns zeros, and a resync has nothing to do.

@@ -62,7 +62,7 @@ impl Engine {
 
     /// Flushes all present members for the engine itself. Returns the number of flushes.
     pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         self.flush(active, purpose);
         active.count()
     }
@@ -150,14 +150,10 @@ impl Engine {
             Purpose::OpeningFlush => self.opening_flushed(member, result),
             Purpose::ClosingFlush => self.close_flushed(member, result),
             Purpose::BitmapRead => self.bitmap_read(member, result),
-            Purpose::DirtyBitmap => {
-                self.bitmap_written(AreaKind::DIRTY_BITMAP, member, result);
-            }
-            Purpose::WrittenBitmap => {
-                self.bitmap_written(AreaKind::WRITTEN_BITMAP, member, result);
-            }
+            Purpose::DirtyBitmap => self.area_written(AreaKind::DIRTY_BITMAP, member, result),
+            Purpose::WrittenBitmap => self.area_written(AreaKind::WRITTEN_BITMAP, member, result),
             Purpose::BadBlocksRead => self.bad_blocks_read(member, result),
-            Purpose::BadBlocks => self.bad_blocks_written(member, result),
+            Purpose::BadBlocks => self.area_written(AreaKind::BAD_BLOCKS, member, result),
             Purpose::Zeroing => self.zeroed(member, result),
             Purpose::ZeroingFlush => self.zeroing_flushed(member, result),
             Purpose::SweepFlush => self.sweep_flushed(member, result),

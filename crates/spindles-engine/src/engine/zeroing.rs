@@ -16,7 +16,7 @@ use crate::{
     zeroing::{Rows, Run},
 };
 use core::mem::take;
-use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet};
+use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult};
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE, RowSum, stored_checksum};
 use spindles_layout::GroupIndex;
 
@@ -78,7 +78,7 @@ impl Engine {
             }
             self.zeroing.regions = regions;
             self.zeroing.left.fill(groups);
-            let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+            let active = self.present();
             for member in active.iter() {
                 self.zeroing.pending += u32::from(self.zero_on(member));
             }

@@ -369,7 +369,7 @@ impl Engine {
 
     /// Writes the checksums of the staged blocks.
     fn checksum_staged(&mut self) {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         let Some(place) = self.grow.sums else {
             return self.harden();
         };
@@ -414,7 +414,7 @@ impl Engine {
         let Some(place) = self.grow.sums else {
             return self.reread();
         };
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         self.grow.stage = Stage::Loading {
             pending: active.count(),
         };

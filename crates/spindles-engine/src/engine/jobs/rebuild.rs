@@ -258,10 +258,7 @@ impl Engine {
         // The devices are not relied on before all superblocks record them, and they have all
         // metadata.
         self.opening.record_again();
-        self.regions.tell_all();
-        self.write_bitmaps();
-        self.bad.tell_all();
-        self.write_bad_blocks();
+        self.write_all_areas();
         for joining in &all {
             if self.mutated(Mutation::JoinUnvoided) {
                 self.journal_moves(joining.member, &joining.device);
@@ -411,7 +408,7 @@ impl Engine {
         let left = u64::from(self.lost_here(id).count() * blocks);
         self.scrub.also_left(left);
         self.choose_direct();
-        self.write_bad_blocks();
+        self.write_area(AreaKind::BAD_BLOCKS);
         self.acknowledge(id);
         true
     }

@@ -105,10 +105,7 @@ impl Engine {
             self.begin_job(&JOB, Place::default());
             let member = replacement.member;
             self.output(Output::Event(Event::ReplaceStarted { member }));
-            self.regions.tell_all();
-            self.write_bitmaps();
-            self.bad.tell_all();
-            self.write_bad_blocks();
+            self.write_all_areas();
         } else if !self.copy_fresh() {
             self.flush_before_telling();
         }
@@ -218,10 +215,7 @@ impl Engine {
                 let persistence = self.metadata.persistence_mut();
                 persistence.expect("it was written").array.generation -= 1;
                 self.end_replace(ReplaceEnd::ReplacementLost(error));
-                self.regions.tell_all();
-                self.write_bitmaps();
-                self.bad.tell_all();
-                self.write_bad_blocks();
+                self.write_all_areas();
                 self.want_update();
             }
         }

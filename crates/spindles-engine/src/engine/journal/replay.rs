@@ -43,7 +43,7 @@ use alloc::{
 };
 use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{
-    BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind,
+    AreaKind, BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind,
 };
 use spindles_layout::{Geometry, Group, GroupIndex};
 
@@ -592,7 +592,7 @@ impl Engine {
     /// Makes the placed blocks durable. Afterwards the log continues if `resumes`, or else the
     /// replay ends.
     pub(super) fn flush_replay(&mut self, resumes: bool) {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         let pending = active.count();
         self.replay().stage = Stage::Flushing { pending, resumes };
         self.flush(active, Purpose::ReplayFlush);
@@ -609,7 +609,7 @@ impl Engine {
         }
         let resumes = *resumes;
         self.replay().stage = Stage::Listing { resumes };
-        self.write_bad_blocks();
+        self.write_area(AreaKind::BAD_BLOCKS);
         self.replay_listed();
     }
 

@@ -1,0 +1,245 @@
+//! Blocks that all members keep alike. One write of them is under way at a time, to all members at
+//! once; later changes share the next write.
+//!
+//! ```text
+//!             want                 begin               last write ends
+//!  stored ───────────▶ wanted ───────────▶ written ─────────────────────▶ stored
+//!                        ▲                    │
+//!                        └────────want────────┘
+//! ```
+
+use crate::bits::Bits;
+use core::ops::Range;
+
+/// The state of these blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct DurableBlocks {
+    count: u64,
+    /// The most blocks that one write covers.
+    most: u64,
+    /// Changed blocks whose write has not begun.
+    wanted: Bits,
+    wanted_count: u64,
+    /// The blocks being written.
+    written: Range<u64>,
+    /// Writes of these blocks under way.
+    pending: u32,
+}
+
+impl DurableBlocks {
+    /// Creates `count` blocks that the members store. One write covers at most `most` blocks.
+    pub(crate) fn new(count: u64, most: u64) -> Self {
+        Self {
+            count,
+            most,
+            wanted: Bits::new(count, false),
+            wanted_count: 0,
+            written: 0..0,
+            pending: 0,
+        }
+    }
+
+    /// Returns the number of blocks.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Wants a write of a block, because it changed.
+    pub(crate) fn want(&mut self, block: u64) {
+        self.wanted_count += u64::from(!self.wanted.get(block));
+        self.wanted.set(block);
+    }
+
+    /// Wants a write of all blocks, because another device needs them.
+    pub(crate) fn want_all(&mut self) {
+        for block in 0..self.count {
+            self.want(block);
+        }
+    }
+
+    /// Returns true if a block changed since its last write began.
+    pub(crate) fn is_wanted(&self, block: u64) -> bool {
+        self.wanted.get(block)
+    }
+
+    /// Returns true if a block changed since its last write began.
+    #[inline]
+    pub(crate) fn any_wanted(&self) -> bool {
+        self.wanted_count > 0
+    }
+
+    /// Returns true if no write is under way.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.pending == 0
+    }
+
+    /// Returns the blocks that are being written.
+    pub(crate) fn written(&self) -> Range<u64> {
+        self.written.clone()
+    }
+
+    /// Returns true if the members store a block as it is in memory.
+    pub(crate) fn is_stored(&self, block: u64) -> bool {
+        !self.is_wanted(block) && !self.written.contains(&block)
+    }
+
+    /// Returns true if the members store all blocks as they are in memory.
+    #[inline]
+    pub(crate) fn are_stored(&self) -> bool {
+        self.is_quiet() && !self.any_wanted()
+    }
+
+    /// Returns true if `begin` would begin a write.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_quiet() && self.any_wanted()
+    }
+
+    /// Begins the next write. Returns its blocks; the caller writes them as they are in memory.
+    pub(crate) fn begin(&mut self) -> Range<u64> {
+        assert!(self.is_due(), "one write at a time");
+        let first = self.wanted.next(0).expect("a wanted block");
+        let end = (first + self.most).min(self.count);
+        let last = (first..end).rfind(|&block| self.wanted.get(block));
+        let blocks = first..last.expect("the first") + 1;
+        for block in blocks.clone() {
+            self.wanted_count -= u64::from(self.wanted.get(block));
+            self.wanted.clear(block);
+        }
+        self.written = blocks.clone();
+        blocks
+    }
+
+    /// Notes that a write to one more device is under way.
+    pub(crate) fn issued(&mut self) {
+        self.pending += 1;
+    }
+
+    /// Handles the end of the write on one device. Returns the blocks if it was the last device.
+    pub(crate) fn ended(&mut self) -> Option<Range<u64>> {
+        assert!(self.pending > 0, "a write came back twice");
+        self.pending -= 1;
+        (self.pending == 0).then(|| core::mem::replace(&mut self.written, 0..0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::{vec, vec::Vec};
+
+    #[test]
+    fn writes_cover_wanted_blocks_from_the_first_on() {
+        // Wanted blocks, and the blocks of each write, of at most three blocks.
+        let table: [(&[u64], &[Range<u64>]); 5] = [
+            (&[], &[]),
+            (&[4], &[4..5]),
+            (&[0, 2], &[0..3]),
+            (&[1, 4, 6], &[1..2, 4..7]),
+            (&[6, 5, 0, 3], &[0..1, 3..6, 6..7]),
+        ];
+        for (wanted, writes) in table {
+            let mut blocks = DurableBlocks::new(7, 3);
+            for &block in wanted {
+                blocks.want(block);
+                blocks.want(block);
+            }
+            for write in writes {
+                assert_eq!(blocks.begin(), *write, "{wanted:?}");
+                blocks.issued();
+                assert!(!blocks.is_due() && !blocks.is_stored(write.start));
+                assert_eq!(blocks.ended().as_ref(), Some(write));
+            }
+            assert!(blocks.are_stored(), "{wanted:?}");
+        }
+    }
+
+    const BLOCKS: usize = 2;
+    const MEMBERS: usize = 2;
+
+    /// Memory, the write under way, and the blocks that each member has. A value is the number of
+    /// the change.
+    #[derive(Clone, Debug)]
+    struct World {
+        blocks: DurableBlocks,
+        memory: [u8; BLOCKS],
+        snapshot: [u8; BLOCKS],
+        left: Vec<usize>,
+        members: [[u8; BLOCKS]; MEMBERS],
+    }
+
+    impl World {
+        fn check(&self) {
+            for block in 0..BLOCKS {
+                let is_stored = self.blocks.is_stored(block as u64);
+                for member in &self.members {
+                    // A crash now leaves each member with these values.
+                    let (has, now) = (member[block], self.memory[block]);
+                    assert!(!is_stored || has == now, "{self:?}");
+                    assert!(is_stored || has <= now, "{self:?}");
+                }
+            }
+            assert_eq!(self.blocks.is_quiet(), self.left.is_empty());
+        }
+
+        /// Returns the worlds after each input that is possible now.
+        fn next(&self) -> Vec<Self> {
+            let mut all = vec![];
+            for block in 0..BLOCKS {
+                let mut world = self.clone();
+                world.memory[block] += 1;
+                world.blocks.want(block as u64);
+                all.push(world);
+            }
+            if self.blocks.is_due() {
+                let mut world = self.clone();
+                world.blocks.begin();
+                world.snapshot = world.memory;
+                world.left = (0..MEMBERS).collect();
+                (0..MEMBERS).for_each(|_| world.blocks.issued());
+                all.push(world);
+            }
+            for (at, &member) in self.left.iter().enumerate() {
+                for fails in [false, true] {
+                    let mut world = self.clone();
+                    world.left.remove(at);
+                    let written = world.blocks.written();
+                    if fails {
+                        // The array continues without the member, or wants the write again.
+                        written.clone().for_each(|block| world.blocks.want(block));
+                    } else {
+                        for block in written.clone().map(|block| block as usize) {
+                            world.members[member][block] = self.snapshot[block];
+                        }
+                    }
+                    assert_eq!(world.blocks.ended().is_some(), world.left.is_empty());
+                    all.push(world);
+                }
+            }
+            all
+        }
+    }
+
+    /// After a crash at any write, every stored block is on all members as it was in memory.
+    #[test]
+    fn a_crash_at_any_write_leaves_stored_blocks_on_all_members() {
+        let mut worlds = vec![World {
+            blocks: DurableBlocks::new(BLOCKS as u64, 1),
+            memory: [0; BLOCKS],
+            snapshot: [0; BLOCKS],
+            left: vec![],
+            members: [[0; BLOCKS]; MEMBERS],
+        }];
+        let mut seen = BTreeSet::new();
+        for _ in 0..9 {
+            let next: Vec<World> = worlds.iter().flat_map(World::next).collect();
+            worlds = next
+                .into_iter()
+                .filter(|world| seen.insert(std::format!("{world:?}")))
+                .collect();
+            worlds.iter().for_each(World::check);
+        }
+        assert!(seen.len() > 1000, "{}", seen.len());
+    }
+}

@@ -1,0 +1,216 @@
+//! Writes the metadata that lies on all members alike, and wakes the work that waits for it.
+
+use crate::{
+    Engine,
+    durable::{DurableBlocks, Row, Waiter},
+};
+use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{AreaKind, BITMAPS};
+
+impl Engine {
+    /// Returns the present members, and those being filled.
+    pub(crate) fn present(&self) -> MemberSet {
+        MemberSet::all(self.geometry.members()).difference(self.missing)
+    }
+
+    /// Returns the first block of an area on the device of a member, or on the replacement device.
+    pub(crate) fn area_block(&self, member: MemberIndex, area: AreaKind) -> BlockIndex {
+        let persistence = self.metadata.persistence().expect("stored");
+        let device = persistence.devices.get(usize::from(member.0));
+        let device = device.map_or_else(
+            || self.replacement_told_of_bitmaps(),
+            |device| device.as_ref(),
+        );
+        let device = device.expect("a present device has a record");
+        let area = device.area(area).expect("checked when it was decoded");
+        BlockIndex(area.offset_bytes / u64::from(self.block_size.bytes()))
+    }
+
+    /// Returns the blocks of an area.
+    pub(crate) fn blocks_of(&self, area: AreaKind) -> &DurableBlocks {
+        match area {
+            AreaKind::BAD_BLOCKS => self.bad.blocks_kept(),
+            bitmap => self.regions.bitmap(bitmap).blocks(),
+        }
+    }
+
+    fn blocks_of_mut(&mut self, area: AreaKind) -> &mut DurableBlocks {
+        match area {
+            AreaKind::BAD_BLOCKS => self.bad.blocks_kept_mut(),
+            bitmap => self.regions.bitmap_mut(bitmap).blocks_mut(),
+        }
+    }
+
+    // ---- writing ------------------------------------------------------------------------------
+
+    /// Begins to write both bitmaps, if they changed.
+    pub(crate) fn write_bitmaps(&mut self) {
+        for area in BITMAPS {
+            self.write_area(area);
+        }
+    }
+
+    /// Writes the bitmaps and the list of bad blocks as a whole, because another device needs them.
+    pub(crate) fn write_all_areas(&mut self) {
+        for area in BITMAPS {
+            self.blocks_of_mut(area).want_all();
+        }
+        self.write_bitmaps();
+        self.blocks_of_mut(AreaKind::BAD_BLOCKS).want_all();
+        self.write_area(AreaKind::BAD_BLOCKS);
+    }
+
+    /// Writes a block, which is corrupt on a member, to all members.
+    pub(crate) fn rewrite_block(&mut self, area: AreaKind, block: u64) {
+        self.blocks_of_mut(area).want(block);
+        match area {
+            AreaKind::BAD_BLOCKS => self.write_area(area),
+            _ => self.write_bitmaps(),
+        }
+    }
+
+    /// Returns true if nothing must come before the next write of an area.
+    fn may_write_area(&self, area: AreaKind) -> bool {
+        if area == AreaKind::BAD_BLOCKS {
+            return self.bad.is_kept() && !self.bad.is_loading();
+        }
+        // The dirty bit is durable before the region counts as written. A missing member lacks the
+        // coming writes, or the marks of blank rows are not durable yet.
+        let after_dirty = area == AreaKind::WRITTEN_BITMAP
+            && (!self.missing.is_empty() || self.makes_rows_blank());
+        let waits = after_dirty && !self.blocks_of(AreaKind::DIRTY_BITMAP).are_stored();
+        let is_read = self.regions.are_stored() && self.opening.loading().is_none();
+        is_read && !self.metadata.is_broken() && !waits
+    }
+
+    /// Begins the next write of an area, if a block changed and nothing must come before.
+    pub(crate) fn write_area(&mut self, area: AreaKind) {
+        if !self.may_write_area(area) || !self.blocks_of(area).is_due() {
+            return;
+        }
+        let present = self.present();
+        if present.is_empty() {
+            return self.stop_writing();
+        }
+        let is_list = area == AreaKind::BAD_BLOCKS;
+        if is_list && self.bad.any() && !self.metadata.lists_bad_blocks() {
+            return self.want_update(); // The update announces the list first.
+        }
+        let persistence = self.metadata.persistence().expect("stored");
+        let (array, generation) = (persistence.array.uuid, persistence.array.generation);
+        let buffer = &mut self.metadata_buffer;
+        let (blocks, place) = if is_list {
+            self.bad.begin_write(array, buffer)
+        } else {
+            let bitmap = self.regions.bitmap_mut(area);
+            bitmap.begin_write(array, generation, buffer)
+        };
+        self.inspection.note_write(area, blocks.clone());
+        let count = u32::try_from(blocks.end - blocks.start).expect("at most a transfer");
+        let hidden = self
+            .replacement_told_of_bitmaps()
+            .map(|_| self.replacement());
+        for member in present.iter().chain(hidden) {
+            self.blocks_of_mut(area).issued();
+            self.system_io(
+                Row::of(area).purpose,
+                member,
+                Operation::Write { fua: true },
+                self.area_block(member, area).plus(blocks.start),
+                count,
+                self.metadata_buffer.slice(place, 0),
+            );
+        }
+    }
+
+    /// Handles the result of a write of an area.
+    pub(crate) fn area_written(
+        &mut self,
+        area: AreaKind,
+        member: MemberIndex,
+        result: MemberResult,
+    ) {
+        self.system_flush_failed(member, result);
+        let Some(blocks) = self.blocks_of_mut(area).ended() else {
+            return;
+        };
+        let stopped = self.metadata.is_broken();
+        if area != AreaKind::BAD_BLOCKS {
+            self.regions.bitmap_mut(area).end_write(blocks, stopped);
+        }
+        self.continue_after(area);
+    }
+
+    /// Continues the work that waits for a write of an area. Later changes are not durable yet.
+    fn continue_after(&mut self, area: AreaKind) {
+        let row = Row::of(area);
+        self.wake_all(row.next);
+        if self.blocks_of(area).are_stored() || self.metadata.is_broken() {
+            self.wake_all(row.wakes);
+        }
+    }
+
+    /// Continues work, in this order.
+    pub(crate) fn wake_all(&mut self, waiters: &[Waiter]) {
+        for &waiter in waiters {
+            match waiter {
+                Waiter::Write(AreaKind::SUPERBLOCK) => self.begin_update(),
+                Waiter::Write(area) => self.write_area(area),
+                Waiter::Ranges(reason) => self.wake(reason),
+                Waiter::ReplayListed => self.replay_listed(),
+                Waiter::Opening => self.try_to_serve(),
+                Waiter::Releases => self.pump_releases(),
+            }
+        }
+    }
+
+    /// Returns true if the members store both bitmaps as they are in memory.
+    pub(crate) fn bitmaps_are_stored(&self) -> bool {
+        let are_stored = |area| self.blocks_of(area).are_stored();
+        !self.regions.are_stored() || BITMAPS.into_iter().all(are_stored)
+    }
+
+    /// Returns true if the members store the list of bad blocks as it is in memory. Until then no
+    /// request is acknowledged.
+    #[inline]
+    pub(crate) fn bad_blocks_are_stored(&self) -> bool {
+        self.bad.blocks_kept().are_stored() || self.metadata.is_broken()
+    }
+
+    /// Returns true if no bitmap and no part of the list of bad blocks is being written. Blocks may
+    /// be left to write that matter only when a member goes out.
+    pub(crate) fn areas_are_quiet(&self) -> bool {
+        let areas = [
+            AreaKind::DIRTY_BITMAP,
+            AreaKind::WRITTEN_BITMAP,
+            AreaKind::BAD_BLOCKS,
+        ];
+        areas
+            .into_iter()
+            .all(|area| self.blocks_of(area).is_quiet())
+    }
+
+    // ---- comparing ----------------------------------------------------------------------------
+
+    /// Returns the number of blocks of an area that the members keep.
+    pub(crate) fn area_blocks(&self, area: AreaKind) -> u64 {
+        if area == AreaKind::BAD_BLOCKS || self.regions.are_stored() {
+            self.blocks_of(area).count()
+        } else {
+            0
+        }
+    }
+
+    /// Returns true if a block read from a member equals memory. `None` if it waits to be written
+    /// anyway.
+    pub(crate) fn area_agrees(&self, area: AreaKind, block: u64, bytes: &[u8]) -> Option<bool> {
+        if self.blocks_of(area).is_wanted(block) {
+            return None;
+        }
+        let array = self.metadata.persistence().expect("stored").array.uuid;
+        Some(match area {
+            AreaKind::BAD_BLOCKS => self.bad.agrees(array, block, bytes),
+            bitmap => self.regions.bitmap(bitmap).agrees(array, block, bytes),
+        })
+    }
+}
