@@ -57,6 +57,12 @@ impl DurableBlocks {
         }
     }
 
+    /// Wants no more writes. Writes under way continue.
+    pub(crate) fn want_none(&mut self) {
+        self.wanted.clear_all();
+        self.wanted_count = 0;
+    }
+
     /// Returns true if a block changed since its last write began.
     pub(crate) fn is_wanted(&self, block: u64) -> bool {
         self.wanted.get(block)
@@ -110,6 +116,12 @@ impl DurableBlocks {
         blocks
     }
 
+    /// Begins a write of all blocks without their changes, which stay wanted.
+    pub(crate) fn begin_before_changes(&mut self) {
+        assert!(self.is_quiet(), "one write at a time");
+        self.written = 0..self.count;
+    }
+
     /// Notes that a write to one more device is under way.
     pub(crate) fn issued(&mut self) {
         self.pending += 1;
@@ -153,6 +165,19 @@ mod tests {
             }
             assert!(blocks.are_stored(), "{wanted:?}");
         }
+    }
+
+    #[test]
+    fn changes_of_the_superblocks_wait_for_a_write_before_them() {
+        let mut blocks = DurableBlocks::new(1, 1);
+        blocks.want(0);
+        blocks.begin_before_changes();
+        blocks.issued();
+        blocks.issued();
+        assert!(blocks.ended().is_none());
+        assert!(blocks.ended().is_some() && blocks.is_due());
+        blocks.want_none();
+        assert!(blocks.are_stored());
     }
 
     const BLOCKS: usize = 2;

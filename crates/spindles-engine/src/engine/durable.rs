@@ -29,6 +29,7 @@ impl Engine {
     /// Returns the blocks of an area.
     pub(crate) fn blocks_of(&self, area: AreaKind) -> &DurableBlocks {
         match area {
+            AreaKind::SUPERBLOCK => self.metadata.slot(),
             AreaKind::BAD_BLOCKS => self.bad.blocks_kept(),
             bitmap => self.regions.bitmap(bitmap).blocks(),
         }
@@ -142,7 +143,7 @@ impl Engine {
     }
 
     /// Continues the work that waits for a write of an area. Later changes are not durable yet.
-    fn continue_after(&mut self, area: AreaKind) {
+    pub(crate) fn continue_after(&mut self, area: AreaKind) {
         let row = Row::of(area);
         self.wake_all(row.next);
         if self.blocks_of(area).are_stored() || self.metadata.is_broken() {
@@ -157,6 +158,19 @@ impl Engine {
                 Waiter::Write(AreaKind::SUPERBLOCK) => self.begin_update(),
                 Waiter::Write(area) => self.write_area(area),
                 Waiter::Ranges(reason) => self.wake(reason),
+                Waiter::AllRanges => self.waits.wake_all(&mut self.ready),
+                Waiter::Logging => self.journal_abandons(),
+                Waiter::Replace => self.replace_recorded(),
+                Waiter::BadBlocksOut => self.bad_blocks_are_out(),
+                Waiter::Journal => self.journal_recorded(),
+                Waiter::Replay => self.replay_recorded(),
+                Waiter::Growth => self.growth_recorded(),
+                Waiter::Extension => self.extension_recorded(),
+                Waiter::Rebuilt if self.metadata.is_broken() => {}
+                Waiter::Rebuilt => self.announce_rebuilt(),
+                Waiter::Zeroing => self.zeroing_goes_on(),
+                Waiter::OtherSlot if !self.metadata.needs_other_slot() => {}
+                Waiter::OtherSlot => self.want_update(),
                 Waiter::ReplayListed => self.replay_listed(),
                 Waiter::Opening => self.try_to_serve(),
                 Waiter::Releases => self.pump_releases(),

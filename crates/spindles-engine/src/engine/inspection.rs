@@ -85,7 +85,7 @@ impl Engine {
                 let generation = self.metadata.generation();
                 self.inspection.generation = (!busy).then_some(generation);
                 let block = self.slot_block(slot);
-                self.read_area(members, self.superblock_blocks(), 0..0, |_, _| block);
+                self.read_area(members, self.metadata.place().blocks, 0..0, |_, _| block);
             }
             Part::Blocks { area, block } => {
                 let left = self.area_blocks(area).saturating_sub(block);
@@ -262,7 +262,7 @@ impl Engine {
                 bad = bad.with(member);
             }
         }
-        let (block, blocks) = (self.slot_block(slot), self.superblock_blocks());
+        let (block, blocks) = (self.slot_block(slot), self.metadata.place().blocks);
         for member in bad.iter() {
             self.found_metadata(member, AreaKind::SUPERBLOCK, block, blocks);
         }
@@ -421,7 +421,8 @@ impl Engine {
     pub(crate) fn rewrite_bad_slots(&mut self) {
         let bad = core::mem::take(&mut self.inspection.bad_slots);
         if !bad.difference(self.missing).is_empty() {
-            self.rewrite_both_slots();
+            self.metadata.rewrite_both_slots();
+            self.want_update();
         }
     }
 

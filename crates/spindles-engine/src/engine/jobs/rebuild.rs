@@ -295,7 +295,7 @@ impl Engine {
         info.filled_from_start = Place::default();
         info.step(MemberEvent::Joined);
         self.missing = self.missing.without(member);
-        self.forget_out_flush();
+        self.metadata.forget_out_flush();
         if joining.returns {
             self.rebuild.returning = self.rebuild.returning.with(member);
         } else {
