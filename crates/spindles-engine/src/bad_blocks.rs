@@ -7,7 +7,7 @@
 
 use crate::{
     config::Persistence,
-    durable::DurableBlocks,
+    durable::{DurableBlocks, Loading},
     index,
     system_io::{MetadataBuffer, Place},
 };
@@ -84,23 +84,11 @@ mod tests {
 /// The number of pages of a list that is kept in memory only.
 const PAGES_IN_MEMORY: u32 = 9;
 
-/// The most that is read of the list at once.
-const TRANSFER_BYTES: u32 = 16 << 10;
-
 #[derive(Clone, Debug)]
 struct Page {
     sequence: u64,
     /// Limited by the capacity of a page.
     entries: Vec<BadBlocks>,
-}
-
-/// The list being read at opening.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Loading {
-    pub(crate) block: u32,
-    pub(crate) blocks: u32,
-    pub(crate) pending: u32,
-    pub(crate) place: Place,
 }
 
 /// The outcome of a change of the list.
@@ -126,7 +114,6 @@ pub(crate) struct BadList {
     /// Blocks of the area.
     blocks: DurableBlocks,
     place: Place,
-    loading: Option<Loading>,
     /// The number of entries of each kind.
     lost: u32,
     unread: u32,
@@ -144,8 +131,6 @@ impl BadList {
         let page_bytes = u32::try_from(BAD_BLOCKS_PAGE_BYTES).expect("512");
         let pages_per_block = block_size.bytes() / page_bytes;
         let blocks = pages / pages_per_block;
-        let window = (TRANSFER_BYTES / block_size.bytes()).min(blocks);
-        let members = persistence.map_or(0, |persistence| persistence.array.members);
         let page = || Page {
             sequence: 0,
             entries: Vec::with_capacity(BAD_BLOCKS_PAGE_ENTRIES),
@@ -158,12 +143,6 @@ impl BadList {
             unknown: false,
             blocks: DurableBlocks::new(u64::from(blocks), 1),
             place: buffer.reserve(u8::from(stored), 1),
-            loading: stored.then(|| Loading {
-                block: 0,
-                blocks: 0,
-                pending: 0,
-                place: buffer.reserve(members, window),
-            }),
             lost: 0,
             unread: 0,
         }
@@ -411,11 +390,6 @@ impl BadList {
         }
     }
 
-    /// Returns true while the list is being read.
-    pub(crate) fn is_loading(&self) -> bool {
-        self.loading.is_some()
-    }
-
     // ---- writing ------------------------------------------------------------------------------
 
     fn pages_of(&self, block: u64) -> Range<u32> {
@@ -454,33 +428,6 @@ impl BadList {
 
     // ---- reading ------------------------------------------------------------------------------
 
-    /// Begins to read the next part of the list from that many members. `None` if the list is read
-    /// completely.
-    pub(crate) fn begin_read(&mut self, members: u32) -> Option<Loading> {
-        let left = u32::try_from(self.blocks.count()).expect("few");
-        let loading = self.loading.as_mut()?;
-        loading.blocks = (left - loading.block).min(loading.place.blocks);
-        loading.pending = members;
-        let reads = loading.blocks > 0 && members > 0;
-        reads.then_some(*loading)
-    }
-
-    /// Handles the end of a read of one member. Returns the part if it was the last.
-    pub(crate) fn end_read(&mut self) -> Option<Loading> {
-        let loading = self.loading.as_mut().expect("the list is read");
-        loading.pending -= 1;
-        let part = *loading;
-        (part.pending == 0).then(|| {
-            loading.block += part.blocks;
-            part
-        })
-    }
-
-    /// Returns the place of the part that is being read.
-    pub(crate) fn reads_to(&self) -> Place {
-        self.loading.expect("the list is read").place
-    }
-
     /// Takes the newest good copy of each page of a part. If there is none, the page had no
     /// entries, or the list is unknown. Writes pages that differ again, or all of them.
     pub(crate) fn merge(
@@ -491,7 +438,7 @@ impl BadList {
         writes_all: bool,
         buffer: &MetadataBuffer,
     ) {
-        let first = loading.block * self.pages_per_block;
+        let first = self.pages_of(loading.block).start;
         for at in 0..loading.blocks * self.pages_per_block {
             let number = first + at;
             let page = &mut self.pages[index(number)];
@@ -499,7 +446,9 @@ impl BadList {
             for member in members.iter() {
                 let bytes = buffer.bytes(loading.place, member.0);
                 let bytes = &bytes.as_chunks::<BAD_BLOCKS_PAGE_BYTES>().0[index(at)];
-                let Some((sequence, entries)) = decode_bad_blocks(array, number, bytes) else {
+                let read = decode_bad_blocks(array, number, bytes);
+                let Some((sequence, entries)) = read.filter(|_| loading.read.contains(member))
+                else {
                     oldest = 0;
                     continue;
                 };
@@ -524,7 +473,6 @@ impl BadList {
         if self.unknown || unread {
             self.lose_all(array_blocks);
         }
-        self.loading = None;
         self.count();
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     bits::Bits,
-    durable::DurableBlocks,
+    durable::{DurableBlocks, Loading, transfer_blocks},
     index,
     system_io::{MetadataBuffer, Place},
 };
@@ -15,9 +15,6 @@ use spindles_format::{
     AreaKind, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BitmapPage, Uuid,
     decode_bitmap, encode_bitmap,
 };
-
-/// The most that is read or written of a bitmap at once.
-const TRANSFER_BYTES: u32 = 16 << 10;
 
 /// One bitmap.
 #[derive(Clone, Debug)]
@@ -226,43 +223,4 @@ impl Bitmap {
 
 fn words_per_block(pages_per_block: u64) -> usize {
     usize::try_from(pages_per_block).expect("8") * BITMAP_PAGE_WORDS
-}
-
-fn transfer_blocks(block_size: BlockSize, blocks: u64) -> u32 {
-    let most = TRANSFER_BYTES / block_size.bytes();
-    u32::try_from(blocks).map_or(most, |blocks| blocks.min(most))
-}
-
-/// The bitmaps being read at opening.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Loading {
-    /// Which of `BITMAPS`.
-    pub(crate) bitmap: usize,
-    pub(crate) block: u64,
-    pub(crate) blocks: u32,
-    pub(crate) pending: u32,
-    /// Members from which these blocks could be read.
-    pub(crate) read: MemberSet,
-    pub(crate) place: Place,
-}
-
-impl Loading {
-    /// Reserves the space to read the bitmaps of an array of that many regions.
-    pub(crate) fn new(
-        members: u8,
-        regions: u64,
-        block_size: BlockSize,
-        buffer: &mut MetadataBuffer,
-    ) -> Self {
-        let pages_per_block = u64::from(block_size.bytes()) / BITMAP_PAGE_BYTES as u64;
-        let blocks = regions.div_ceil(BITMAP_PAGE_REGIONS * pages_per_block);
-        Self {
-            bitmap: 0,
-            block: 0,
-            blocks: 0,
-            pending: 0,
-            read: MemberSet::EMPTY,
-            place: buffer.reserve(members, transfer_blocks(block_size, blocks)),
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Progress of the opening of an array.
 
-use crate::{bitmaps::Loading, journal::replay::Replay};
+use crate::{durable::Loading, journal::replay::Replay};
 
 /// Progress of the opening of an array. Requests wait until it serves.
 ///
@@ -16,7 +16,7 @@ pub(crate) enum Opening {
     Finding {
         /// Flushes under way.
         flushes: u32,
-        /// The reads of the bitmaps; `None` when they are done.
+        /// The reads of the bad-block list and the bitmaps; `None` when they are done.
         loading: Option<Loading>,
         /// The replay that follows.
         replay: Option<Replay>,
@@ -56,7 +56,7 @@ impl Opening {
         *flushes -= 1;
     }
 
-    /// Returns the state of the bitmap reads. `None` when all bitmaps are read.
+    /// Returns the state of the reads. `None` when the list and the bitmaps are read.
     pub(crate) fn loading(&self) -> Option<Loading> {
         match self {
             Self::Finding { loading, .. } => *loading,
@@ -64,10 +64,10 @@ impl Opening {
         }
     }
 
-    /// Sets the state of the bitmap reads; `None` when they are done.
+    /// Sets the state of the reads; `None` when they are done.
     pub(crate) fn set_loading(&mut self, to: Option<Loading>) {
         let Self::Finding { loading, .. } = self else {
-            panic!("bitmaps are read at the beginning");
+            panic!("areas are read at the beginning");
         };
         *loading = to;
     }

@@ -1,73 +1,11 @@
-//! Reads the list of bad blocks at opening, and writes it before anything that depends on it.
+//! The contents of the list of bad blocks: what stripe ranges take from it, and find in it.
 
-use crate::{
-    Engine, RangeId, bad_blocks::Change, index, output::OutReason, plan::Ask, ranges::Owner,
-    slots::SlotSet, system_io::Purpose,
-};
+use crate::{Engine, RangeId, bad_blocks::Change, index, plan::Ask, ranges::Owner, slots::SlotSet};
 use core::ops::Range;
-use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_block::Operation;
 use spindles_format::{AreaKind, BadBlockKind};
 
 impl Engine {
-    // ---- reading ------------------------------------------------------------------------------
-
-    /// Reads the next part of the list from all members, or goes on to the bitmaps.
-    pub(crate) fn load_bad_blocks(&mut self) {
-        if !self.bad.is_loading() {
-            return self.load_bitmaps();
-        }
-        let listing = self.listing();
-        let Some(part) = self.bad.begin_read(listing.count()) else {
-            let blocks = self.geometry.blocks();
-            self.bad.loaded(listing.is_empty(), blocks);
-            self.choose_direct();
-            self.write_area(AreaKind::BAD_BLOCKS);
-            self.load_bitmaps();
-            return self.opening_goes_on();
-        };
-        for member in listing.iter() {
-            let area = self.area_block(member, AreaKind::BAD_BLOCKS);
-            self.metadata_buffer.bytes_mut(part.place, member.0).fill(0);
-            self.system_io(
-                Purpose::BadBlocksRead,
-                member,
-                Operation::Read,
-                area.plus(u64::from(part.block)),
-                part.blocks,
-                self.metadata_buffer.slice(part.place, member.0),
-            );
-        }
-    }
-
-    /// Returns the members with the current list. The list on a device being filled may be out of
-    /// date.
-    fn listing(&self) -> MemberSet {
-        MemberSet::all(self.geometry.members()).difference(self.lost)
-    }
-
-    /// Handles the result of a read of the list.
-    pub(crate) fn bad_blocks_read(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result {
-            if error == MemberError::Gone {
-                self.put_out(member, OutReason::Error(error));
-            }
-            // Unreadable pages of a present member are written again.
-            let place = self.bad.reads_to();
-            self.metadata_buffer.bytes_mut(place, member.0).fill(0);
-        }
-        let Some(part) = self.bad.end_read() else {
-            return;
-        };
-        let array = &self.metadata.persistence().expect("stored").array;
-        let array = (array.uuid, array.bad_blocks_listed);
-        let (listing, writes_all) = (self.listing(), !self.rebuilding().is_empty());
-        let buffer = &self.metadata_buffer;
-        self.bad.merge(array, &part, listing, writes_all, buffer);
-        self.load_bad_blocks();
-    }
-
-    // ---- contents of the list -----------------------------------------------------------------
-
     /// Returns the blocks of the array in the current rows of a data slot of a stripe range.
     pub(crate) fn array_blocks(&self, id: RangeId, slot: u8) -> Range<u64> {
         let (range, group) = (&self.ranges[id], &self.groups[id.index()]);

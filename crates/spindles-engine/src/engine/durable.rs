@@ -2,9 +2,11 @@
 
 use crate::{
     Engine,
-    durable::{DurableBlocks, Row, Waiter},
+    durable::{DurableBlocks, Loading, Row, Waiter},
+    output::OutReason,
+    system_io::Purpose,
 };
-use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{AreaKind, BITMAPS};
 
 impl Engine {
@@ -73,7 +75,7 @@ impl Engine {
     /// Returns true if nothing must come before the next write of an area.
     fn may_write_area(&self, area: AreaKind) -> bool {
         if area == AreaKind::BAD_BLOCKS {
-            return self.bad.is_kept() && !self.bad.is_loading();
+            return self.bad.is_kept() && !self.is_reading(area);
         }
         // The dirty bit is durable before the region counts as written. A missing member lacks the
         // coming writes, or the marks of blank rows are not durable yet.
@@ -202,6 +204,106 @@ impl Engine {
         areas
             .into_iter()
             .all(|area| self.blocks_of(area).is_quiet())
+    }
+
+    // ---- reading ------------------------------------------------------------------------------
+
+    fn is_reading(&self, area: AreaKind) -> bool {
+        let loading = self.opening.loading();
+        loading.is_some_and(|loading| loading.area == area)
+    }
+
+    /// Returns the members to read an area from. The list of bad blocks on a device being filled
+    /// may be out of date.
+    fn readable(&self, area: AreaKind) -> MemberSet {
+        match area {
+            AreaKind::BAD_BLOCKS => MemberSet::all(self.geometry.members()).difference(self.lost),
+            _ => self.present(),
+        }
+    }
+
+    /// Reads the next blocks of the list of bad blocks, then of the bitmaps, from all members.
+    pub(crate) fn read_areas(&mut self) {
+        while let Some(mut loading) = self.opening.loading() {
+            let area = loading.area;
+            let members = self.readable(area);
+            let left = self.blocks_of(area).count() - loading.block;
+            if left == 0 || members.is_empty() {
+                self.opening.set_loading(loading.next_area());
+                self.area_loaded(area, left > 0);
+                continue;
+            }
+            loading.begin(left, members.count());
+            self.opening.set_loading(Some(loading));
+            for member in members.iter() {
+                self.system_io(
+                    match area {
+                        AreaKind::BAD_BLOCKS => Purpose::BadBlocksRead,
+                        _ => Purpose::BitmapRead,
+                    },
+                    member,
+                    Operation::Read,
+                    self.area_block(member, area).plus(loading.block),
+                    loading.blocks,
+                    self.metadata_buffer.slice(loading.place, member.0),
+                );
+            }
+            return;
+        }
+    }
+
+    /// Handles the result of a read of an area.
+    pub(crate) fn area_read(&mut self, member: MemberIndex, result: MemberResult) {
+        // Unreadable blocks of a present member are written again.
+        if let Err(error @ MemberError::Gone) = result {
+            self.put_out(member, OutReason::Error(error));
+        }
+        let mut loading = self.opening.loading().expect("an area is read");
+        let last = loading.ended(member, result.is_ok());
+        if last {
+            self.merge_area(&loading);
+            loading.block += u64::from(loading.blocks);
+        }
+        self.opening.set_loading(Some(loading));
+        if last {
+            self.read_areas();
+        }
+    }
+
+    fn merge_area(&mut self, loading: &Loading) {
+        let array = &self.metadata.persistence().expect("stored").array;
+        let (uuid, listed) = (array.uuid, array.bad_blocks_listed);
+        let (members, writes_all) = (self.readable(loading.area), !self.rebuilding().is_empty());
+        let (regions, buffer) = (&mut self.regions, &self.metadata_buffer);
+        let bitmap = match loading.area {
+            AreaKind::BAD_BLOCKS => {
+                let list = &mut self.bad;
+                return list.merge((uuid, listed), loading, members, writes_all, buffer);
+            }
+            AreaKind::DIRTY_BITMAP => &mut regions.dirty,
+            _ => &mut regions.written,
+        };
+        bitmap.merge(uuid, loading, members, buffer, &mut regions.unsettled);
+    }
+
+    /// Continues when an area is read. `is_cut`: no member was left to read the rest from.
+    fn area_loaded(&mut self, area: AreaKind, is_cut: bool) {
+        if area == AreaKind::BAD_BLOCKS {
+            let is_unread = self.readable(area).is_empty();
+            self.bad.loaded(is_unread, self.geometry.blocks());
+            self.choose_direct();
+            self.write_area(area);
+        } else if area == AreaKind::WRITTEN_BITMAP {
+            if is_cut {
+                // Any region may have been written. Requests are answered with errors.
+                let written = &mut self.regions.written.bits;
+                written.words_mut().fill(u64::MAX);
+                written.trim();
+                self.stop_writing();
+            }
+            return self.bitmaps_loaded();
+        }
+        self.opening_goes_on();
     }
 
     // ---- comparing ----------------------------------------------------------------------------

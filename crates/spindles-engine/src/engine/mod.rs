@@ -1,7 +1,6 @@
 //! The engine: its state, and the entry points for inputs.
 
 mod bad_blocks;
-mod bitmaps;
 mod checksums;
 mod closing;
 mod durable;

@@ -4,9 +4,10 @@ use super::{Closing, MemberInfo};
 use crate::{
     Engine, RangeId,
     bad_blocks::BadList,
-    bitmaps::{Bitmap, Loading},
+    bitmaps::Bitmap,
     checksums::{CHECKSUMS_MIN, Pages, ROWS_MAX},
     config::{Config, OpenError},
+    durable::{DurableBlocks, Loading, transfer_blocks},
     extension::{Extension, Extent},
     faults::Faults,
     first_touch::FirstTouch,
@@ -125,13 +126,17 @@ impl Engine {
             let buffer = &mut metadata_buffer;
             Bitmap::new(area, region_count, stored, config.block_size, buffer)
         });
-        let loading = stored
-            .then(|| Loading::new(count, region_count, config.block_size, &mut metadata_buffer));
+        let read_at_once = |blocks: &DurableBlocks, buffer: &mut MetadataBuffer| {
+            buffer.reserve(count, transfer_blocks(config.block_size, blocks.count()))
+        };
+        let bitmaps_read = stored.then(|| read_at_once(bitmaps[0].blocks(), &mut metadata_buffer));
         let bad = BadList::new(
             config.persistence.as_ref(),
             config.block_size,
             &mut metadata_buffer,
         );
+        let list_read =
+            (bad.is_kept()).then(|| read_at_once(bad.blocks_kept(), &mut metadata_buffer));
         let regions = Regions::new(part, older, stored, !clean, bitmaps, config.limits.requests);
         let journal = config.persistence.as_ref().and_then(|persistence| {
             let wants = config.consistency.write_hole;
@@ -277,7 +282,7 @@ impl Engine {
             zeroing: Zeroing::new(region_count, count, all_ranges),
             opening: Opening::Finding {
                 flushes: 0,
-                loading,
+                loading: Loading::new(list_read, bitmaps_read),
                 replay: None,
             },
             jobs: Jobs::new(super::jobs::JOBS.len(), config.job_rate),
@@ -312,7 +317,7 @@ impl Engine {
         engine.metadata_buffer.provide();
         engine.find_growth();
         engine.find_rebuilding();
-        engine.load_bad_blocks();
+        engine.read_areas();
         if engine.metadata.persistence().is_some() {
             engine.flush_at_opening();
             let changed =
@@ -348,7 +353,7 @@ impl Engine {
 
     /// Continues the opening once everything found is loaded and durable.
     pub(crate) fn opening_goes_on(&mut self) {
-        if self.bad.is_loading() || !self.opening.found() {
+        if !self.opening.found() {
             return;
         }
         for member in self.missing.iter() {

@@ -342,4 +342,42 @@ impl Engine {
         self.answer(request);
         true
     }
+
+    // ---- opening ------------------------------------------------------------------------------
+
+    /// Continues when both bitmaps are read: finds the regions that a crash left unsettled.
+    pub(crate) fn bitmaps_loaded(&mut self) {
+        self.blank_new_regions();
+        self.take_in_regions();
+        let regions = &mut self.regions;
+        regions.dirty.loaded();
+        regions.written.loaded();
+        regions.note_all_written();
+        self.find_unsettled(!self.all_settled);
+        self.regions.want_sweep();
+        self.write_bitmaps();
+        self.opening_goes_on();
+    }
+
+    /// Finds the unsettled regions: written regions not known to be settled, and with `dirty_too`
+    /// also the dirty regions. Begins a resync if a region is unsettled.
+    pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
+        let regions = &mut self.regions;
+        let dirty = regions.dirty.bits.words().iter();
+        let words = dirty.zip(regions.written.bits.words());
+        for (unsettled, (dirty, written)) in regions.unsettled.words_mut().iter_mut().zip(words) {
+            if dirty_too {
+                *unsettled |= dirty;
+            }
+            *unsettled &= written;
+        }
+        let places = regions.begun.words_mut().iter_mut();
+        for (begun, unsettled) in places.zip(regions.unsettled.words()) {
+            *begun |= unsettled;
+        }
+        self.all_settled = self.regions.unsettled.is_empty();
+        if !self.all_settled {
+            self.begin_resync();
+        }
+    }
 }
