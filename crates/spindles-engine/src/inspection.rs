@@ -86,7 +86,7 @@ pub(crate) struct Inspection {
 pub(crate) enum Ending {
     NotYet,
     Log,
-    Flushing { pending: u32 },
+    Flushing,
     Flushed,
 }
 
@@ -130,9 +130,14 @@ impl Inspection {
         self.part = None;
     }
 
+    /// Notes that all repairs are durable.
+    pub(crate) fn flushed(&mut self) {
+        self.ending = Ending::Flushed;
+    }
+
     /// Returns true if no read, repair or flush is under way.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.pending == 0 && !matches!(self.ending, Ending::Flushing { .. })
+        self.pending == 0 && self.ending != Ending::Flushing
     }
 
     /// Begins the read of a part of this many blocks, while writes of `flying` are under way.

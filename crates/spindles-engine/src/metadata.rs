@@ -45,10 +45,8 @@ pub(crate) struct Metadata {
     in_both_slots: bool,
     /// Durable updates of this opening; only the first two matter.
     updates: u8,
-    /// The missing members at the last flush of all writes to the others; below, the number of such
-    /// flushes under way.
+    /// The missing members at the last flush of all writes to the others.
     flushed_without: MemberSet,
-    out_flushes: u32,
     /// True if an update could not be made durable: no further write may be acknowledged.
     broken: bool,
     /// True if counted errors wait for an update.
@@ -82,7 +80,6 @@ impl Metadata {
             in_both_slots: false,
             updates: 0,
             flushed_without: MemberSet::EMPTY,
-            out_flushes: 0,
             broken: false,
             errors_wait: false,
             errors_asked: None,
@@ -279,27 +276,17 @@ impl Metadata {
 
     /// Returns true if all writes to the others were flushed since these members went missing.
     pub(crate) fn is_flushed_without(&self, missing: MemberSet) -> bool {
-        self.flushed_without == missing && self.out_flushes == 0
+        self.flushed_without == missing
     }
 
-    /// Returns true if no such flush is under way.
-    pub(crate) fn may_flush_without(&self) -> bool {
-        self.out_flushes == 0
-    }
-
-    /// Notes that this many flushes without these members are under way.
-    pub(crate) fn flushes_without(&mut self, missing: MemberSet, flushes: u32) {
-        (self.flushed_without, self.out_flushes) = (missing, flushes);
+    /// Notes that a flush without these members begins.
+    pub(crate) fn flushes_without(&mut self, missing: MemberSet) {
+        self.flushed_without = missing;
     }
 
     /// Asks for a new flush when a member goes out again, because one is back.
     pub(crate) fn forget_out_flush(&mut self) {
         self.flushed_without = MemberSet::EMPTY;
-    }
-
-    /// Notes the end of such a flush.
-    pub(crate) fn out_flush_ended(&mut self) {
-        self.out_flushes -= 1;
     }
 
     // ---- questions ----------------------------------------------------------------------------

@@ -14,8 +14,6 @@ use crate::{durable::Loading, journal::replay::Replay};
 pub(crate) enum Opening {
     /// Flushing the members, and reading the bad-block list and the bitmaps.
     Finding {
-        /// Flushes under way.
-        flushes: u32,
         /// The reads of the bad-block list and the bitmaps; `None` when they are done.
         loading: Option<Loading>,
         /// The replay that follows.
@@ -38,22 +36,6 @@ impl Opening {
     #[inline]
     pub(crate) fn is_serving(&self) -> bool {
         matches!(self, Self::Serving)
-    }
-
-    /// Adds `count` flushes under way.
-    pub(crate) fn flushes_begin(&mut self, count: u32) {
-        let Self::Finding { flushes, .. } = self else {
-            panic!("what was found is flushed at the beginning");
-        };
-        *flushes += count;
-    }
-
-    /// Counts a flush as ended.
-    pub(crate) fn flush_ended(&mut self) {
-        let Self::Finding { flushes, .. } = self else {
-            panic!("a flush of the opening came back late");
-        };
-        *flushes -= 1;
     }
 
     /// Returns the state of the reads. `None` when the list and the bitmaps are read.
@@ -80,10 +62,10 @@ impl Opening {
         *replay = log;
     }
 
-    /// Leaves `Finding` once everything is read and flushed. Returns true if it does now.
+    /// Leaves `Finding` once everything is read, if everything is flushed. Returns true if it does
+    /// now.
     pub(crate) fn found(&mut self) -> bool {
         let Self::Finding {
-            flushes: 0,
             loading: None,
             replay,
         } = self

@@ -32,7 +32,7 @@ pub(crate) enum Sweep {
     /// The time of the next sweep.
     At(Instant),
     /// Flushing, before bits are cleared.
-    Flushing { pending: u32 },
+    Flushing,
 }
 
 /// The groups of one map, and their regions.
@@ -392,7 +392,7 @@ impl Regions {
     /// Returns the time of the next sweep.
     pub(crate) fn wake(&self) -> Option<Instant> {
         match self.sweep {
-            Sweep::Idle | Sweep::Flushing { .. } => None,
+            Sweep::Idle | Sweep::Flushing => None,
             Sweep::Wanted => Some(Instant(0)),
             Sweep::At(at) => Some(at),
         }
@@ -413,6 +413,6 @@ impl Regions {
 
     /// Returns true if no flush of a sweep is under way.
     pub(crate) fn sweep_is_idle(&self) -> bool {
-        !matches!(self.sweep, Sweep::Flushing { .. })
+        self.sweep != Sweep::Flushing
     }
 }

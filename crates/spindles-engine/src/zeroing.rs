@@ -54,7 +54,7 @@ pub(crate) struct Zeroing {
     /// Regions that wait for the flush.
     pub(crate) zeroed: Bits,
     /// Flushes under way.
-    pub(crate) flushes: u32,
+    pub(crate) flushing: bool,
     /// True while regions wait until the journal holds nothing of them.
     pub(crate) held: bool,
     pub(crate) group: Group,
@@ -74,7 +74,7 @@ impl Zeroing {
             pending: 0,
             regions: 0..0,
             zeroed: Bits::new(regions, false),
-            flushes: 0,
+            flushing: false,
             held: false,
             group: Group::empty(),
         }
@@ -88,7 +88,7 @@ impl Zeroing {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.regions.is_empty() && self.flushes == 0 && self.waiting.is_empty() && !self.held
+        self.regions.is_empty() && !self.flushing && self.waiting.is_empty() && !self.held
     }
 
     /// Returns true if zeroing this region is queued or running.

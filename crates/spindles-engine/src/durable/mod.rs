@@ -27,6 +27,7 @@
 //! once for each log, block after block, and an error moves the log to the members.
 
 mod blocks;
+mod flushes;
 mod loading;
 
 use crate::{system_io::Purpose, waits::WaitFor};
@@ -35,6 +36,7 @@ use Waiter::{
     Rebuilt, Releases, Replace, Replay, ReplayListed, Write, Zeroing,
 };
 pub(crate) use blocks::DurableBlocks;
+pub(crate) use flushes::OwnFlushes;
 pub(crate) use loading::{Loading, transfer_blocks};
 use spindles_format::AreaKind;
 

@@ -8,7 +8,6 @@ use crate::{
     output::{Event, Output},
     system_io::Purpose,
 };
-use spindles_block::{MemberError, MemberIndex};
 
 impl Engine {
     pub(super) fn pump_closing(&mut self) {
@@ -26,27 +25,13 @@ impl Engine {
             self.closed(false);
             return;
         }
-        let pending = self.flush_active(Purpose::ClosingFlush);
-        self.closing = Closing::Flushing { pending };
-    }
-
-    pub(crate) fn close_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
-        let Closing::Flushing { pending } = self.closing else {
-            panic!("a flush of a close came back, and there is no close");
-        };
-        self.system_flush_failed(member, result);
-        if pending > 1 {
-            self.closing = Closing::Flushing {
-                pending: pending - 1,
-            };
-            return;
-        }
-        self.mark_closed();
+        self.flush_active(Purpose::ClosingFlush);
+        self.closing = Closing::Flushing;
     }
 
     /// Begins the last steps of a close: clears the dirty bits if everything is settled. Then the
     /// array is marked clean if it is.
-    fn mark_closed(&mut self) {
+    pub(crate) fn mark_closed(&mut self) {
         self.clear_all_bits();
         self.closing = Closing::Clearing;
         self.write_bitmaps();

@@ -446,24 +446,10 @@ impl Engine {
             if journal.is_some_and(|journal| !matches!(journal.state, State::On | State::Off)) {
                 return true;
             }
-            let pending = self.flush_active(Purpose::ScrubFlush);
-            self.inspection.ending = Ending::Flushing { pending };
+            self.flush_active(Purpose::ScrubFlush);
+            self.inspection.ending = Ending::Flushing;
         }
         let stored = self.bitmaps_are_stored() && self.bad_blocks_are_stored();
         self.inspection.ending != Ending::Flushed || self.metadata.busy() || !stored
-    }
-
-    /// Handles the result of a flush at the end of a scrub.
-    pub(crate) fn scrub_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.system_flush_failed(member, result);
-        let Ending::Flushing { pending } = self.inspection.ending else {
-            panic!("a flush of a scrub came back, and none is under way");
-        };
-        self.inspection.ending = match pending {
-            1 => Ending::Flushed,
-            _ => Ending::Flushing {
-                pending: pending - 1,
-            },
-        };
     }
 }

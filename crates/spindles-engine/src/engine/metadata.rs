@@ -199,24 +199,16 @@ impl Engine {
         let journal = self.journal.as_ref();
         let logs = journal.is_some_and(|journal| journal.state != State::Off);
         let unlogged = logs && self.has_checksums() && !self.shape.copies;
-        !unlogged || self.metadata.is_flushed_without(self.missing)
+        let flushed = self.metadata.is_flushed_without(self.missing);
+        !unlogged || flushed && self.own_flushes.is_quiet(Purpose::OutFlush)
     }
 
     /// Flushes unlogged writes when they have ended.
     fn flush_without(&mut self) {
         let ended = !self.writes_unlogged() || self.mutated(Mutation::OutWhileUnlogged);
-        if self.metadata.may_flush_without() && ended {
-            let flushes = self.flush_active(Purpose::OutFlush);
-            self.metadata.flushes_without(self.missing, flushes);
-        }
-    }
-
-    /// Handles a flush that comes before a member is recorded as out.
-    pub(crate) fn out_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.metadata.out_flush_ended();
-        self.system_flush_failed(member, result);
-        if self.metadata.may_flush_without() {
-            self.begin_update();
+        if self.own_flushes.is_quiet(Purpose::OutFlush) && ended {
+            self.metadata.flushes_without(self.missing);
+            self.flush_active(Purpose::OutFlush);
         }
     }
 

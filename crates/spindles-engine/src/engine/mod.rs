@@ -28,6 +28,7 @@ use crate::{
     checksums::Pages,
     config::Limits,
     consistency::Policy,
+    durable::OwnFlushes,
     extension::Extension,
     faults::Faults,
     first_touch::FirstTouch,
@@ -57,7 +58,7 @@ use crate::{
     requests::RequestSlot,
     role::Role,
     slow::Slow,
-    system_io::MetadataBuffer,
+    system_io::{MetadataBuffer, Purpose},
     waits::{WaitFor, Waits},
     zeroing::Zeroing,
 };
@@ -107,7 +108,7 @@ impl MemberInfo {
 pub(crate) enum Closing {
     Open,
     Draining,
-    Flushing { pending: u32 },
+    Flushing,
     Clearing,
     Marking,
     Closed,
@@ -159,6 +160,7 @@ pub struct Engine {
     slow: Slow,
     hedges: Hedges,
     flushes: Flushes,
+    own_flushes: OwnFlushes,
     rounds: Rounds,
     requests: Vec<RequestSlot>,
     free_requests: Vec<u32>,
@@ -665,7 +667,7 @@ impl Engine {
             && self.areas_are_quiet()
             && self.inspection.is_quiet()
             && self.rebuild.is_quiet()
-            && self.replace.is_quiet()
+            && self.own_flushes.is_quiet(Purpose::ReplaceFlush)
             && self.opening.replay().is_none()
             && self.journal_is_idle()
             && self.pages.as_ref().is_none_or(Pages::is_quiet)

@@ -7,7 +7,7 @@ use crate::{
     bitmaps::Bitmap,
     checksums::{CHECKSUMS_MIN, Pages, ROWS_MAX},
     config::{Config, OpenError},
-    durable::{DurableBlocks, Loading, transfer_blocks},
+    durable::{DurableBlocks, Loading, OwnFlushes, transfer_blocks},
     extension::{Extension, Extent},
     faults::Faults,
     first_touch::FirstTouch,
@@ -19,7 +19,7 @@ use crate::{
     jobs::{
         JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
-    journal::{JOURNAL_DEVICE, Journal},
+    journal::Journal,
     locks::Locks,
     member::Member,
     metadata::{Metadata, superblock_blocks},
@@ -270,6 +270,7 @@ impl Engine {
             backlog: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
             hedges,
             flushes: Flushes::default(),
+            own_flushes: OwnFlushes::default(),
             rounds: Rounds::new(index(all_ranges)),
             ready: VecDeque::with_capacity(index(all_ranges)),
             waits: Waits::new(index(all_ranges)),
@@ -281,7 +282,6 @@ impl Engine {
             first_touch: FirstTouch::new(config.zeroes_without_moving_bytes, config.thin),
             zeroing: Zeroing::new(region_count, count, all_ranges),
             opening: Opening::Finding {
-                flushes: 0,
                 loading: Loading::new(list_read, bitmaps_read),
                 replay: None,
             },
@@ -338,22 +338,13 @@ impl Engine {
     /// it. If only the previous process ended, blocks and superblocks may have been read from the
     /// members' caches.
     fn flush_at_opening(&mut self) {
-        let flushes = self.flush_active(Purpose::OpeningFlush) + self.flush_journal_at_opening();
-        self.opening.flushes_begin(flushes);
-    }
-
-    pub(crate) fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
-        self.opening.flush_ended();
-        match result {
-            result if member == JOURNAL_DEVICE => self.log_failed(member, result),
-            result => self.system_flush_failed(member, result),
-        }
-        self.opening_goes_on();
+        self.flush_active(Purpose::OpeningFlush);
+        self.flush_journal_at_opening();
     }
 
     /// Continues the opening once everything found is loaded and durable.
     pub(crate) fn opening_goes_on(&mut self) {
-        if !self.opening.found() {
+        if !self.own_flushes.is_quiet(Purpose::OpeningFlush) || !self.opening.found() {
             return;
         }
         for member in self.missing.iter() {

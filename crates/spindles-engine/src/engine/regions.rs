@@ -6,7 +6,6 @@ use crate::{
     engine::{Closing, jobs::resync},
     index,
     jobs::Place,
-    output::OutReason,
     plan::Ask,
     ranges::{Phase, RowState},
     regions::Sweep,
@@ -14,7 +13,7 @@ use crate::{
     waits::WaitFor,
 };
 use core::ops::Range;
-use spindles_block::{BlockIndex, Instant, MemberIndex, MemberResult, Operation};
+use spindles_block::{BlockIndex, Instant, Operation};
 use spindles_layout::GroupIndex;
 
 /// A region must be left alone for this time before its dirty bit is cleared.
@@ -104,7 +103,7 @@ impl Engine {
         match self.regions.sweep {
             Sweep::Wanted => self.regions.sweep = Sweep::At(now.plus_ns(QUIET_NS)),
             Sweep::At(at) if at <= now => self.begin_sweep(),
-            Sweep::Idle | Sweep::At(_) | Sweep::Flushing { .. } => {}
+            Sweep::Idle | Sweep::At(_) | Sweep::Flushing => {}
         }
     }
 
@@ -167,26 +166,12 @@ impl Engine {
         if early {
             return self.clear_bits();
         }
-        let pending = self.flush_active(Purpose::SweepFlush);
-        self.regions.sweep = Sweep::Flushing { pending };
+        self.flush_active(Purpose::SweepFlush);
+        self.regions.sweep = Sweep::Flushing;
     }
 
-    /// Handles the result of a flush of a sweep.
-    pub(crate) fn sweep_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        let Sweep::Flushing { pending } = self.regions.sweep else {
-            panic!("a flush of a sweep came back, and there is no sweep");
-        };
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
-        if pending > 1 {
-            self.regions.sweep = Sweep::Flushing {
-                pending: pending - 1,
-            };
-            return;
-        }
+    /// Continues a sweep after its flush.
+    pub(crate) fn sweep_flushed(&mut self) {
         self.regions.sweep = Sweep::Idle;
         if self.may_clear() {
             self.clear_bits();

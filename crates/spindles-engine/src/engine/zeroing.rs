@@ -52,7 +52,7 @@ impl Engine {
 
     /// Begins to zero the regions that were asked for, if nothing is under way.
     pub(crate) fn begin_zeroing(&mut self) {
-        if self.zeroing.regions.is_empty() && self.zeroing.flushes == 0 && !self.zeroing.held {
+        if self.zeroing.regions.is_empty() && !self.zeroing.flushing && !self.zeroing.held {
             self.zero_next();
         }
     }
@@ -93,8 +93,8 @@ impl Engine {
         if !take(&mut self.zeroing.changed) {
             return self.regions_ready();
         }
-        self.zeroing.flushes = self.flush_active(Purpose::ZeroingFlush);
-        if self.zeroing.flushes == 0 {
+        self.zeroing.flushing = self.flush_active(Purpose::ZeroingFlush) > 0;
+        if !self.zeroing.flushing {
             self.stop_writing();
             self.regions_ready();
         }
@@ -248,16 +248,9 @@ impl Engine {
         self.zero_next();
     }
 
-    pub(crate) fn zeroing_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
-        self.zeroing.flushes -= 1;
-        if self.zeroing.flushes == 0 {
-            self.regions_ready();
-        }
+    pub(crate) fn zeroing_flushed(&mut self) {
+        self.zeroing.flushing = false;
+        self.regions_ready();
     }
 
     /// Marks the zeroed regions as written. Stripe ranges that wait continue when that is durable.

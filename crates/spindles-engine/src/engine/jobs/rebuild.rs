@@ -11,18 +11,15 @@ use crate::{
     Engine, Mutation, RangeId,
     checksums::row_sums::ChecksumsOf,
     engine::Closing,
-    jobs::{
-        Place, Walk,
-        rebuild::{Joining, MarkFlush},
-    },
+    jobs::{Place, Walk, rebuild::Joining},
     member::{Member, MemberEvent},
-    output::{CommandError, Event, OutReason, Output},
+    output::{CommandError, Event, Output},
     plan::Ask,
     slots::SlotSet,
     system_io::Purpose,
 };
 use core::ops::Range;
-use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{AreaKind, BITMAPS, BadBlockKind, DeviceRecord, Uuid, room_for_checksums};
 use spindles_layout::{Geometry, GroupIndex};
 
@@ -444,35 +441,21 @@ impl Engine {
     fn flush_and_mark(&mut self, to: Place) {
         self.rebuild.marked = to.group;
         let members = self.rebuilding();
-        self.rebuild.flush = Some(MarkFlush {
-            to,
-            pending: members.count(),
-        });
+        self.rebuild.flush = Some(to);
         if members.is_empty() {
             return self.flushed_to_mark();
         }
-        self.flush(members, Purpose::RebuildFlush);
+        self.flush_counted(members, Purpose::RebuildFlush);
     }
 
-    pub(crate) fn rebuild_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result {
-            self.put_out(member, OutReason::Error(error));
-        }
-        let flush = (self.rebuild.flush.as_mut()).expect("a flush that came back was begun");
-        flush.pending -= 1;
-        if flush.pending == 0 {
-            self.flushed_to_mark();
-        }
-    }
-
-    fn flushed_to_mark(&mut self) {
-        let flush = self.rebuild.flush.take().expect("it was begun");
+    pub(crate) fn flushed_to_mark(&mut self) {
+        let to = self.rebuild.flush.take().expect("it was begun");
         let walk = *self.walk(&JOB);
-        if self.note_marks(flush.to) {
+        if self.note_marks(to) {
             self.want_update();
         }
         if walk.is_over() && !self.rebuilding().is_empty() {
-            if walk.mark > flush.to {
+            if walk.mark > to {
                 return self.flush_and_mark(walk.mark);
             }
             let failed = self.rebuild.failed;

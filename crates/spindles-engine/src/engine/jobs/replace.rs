@@ -140,17 +140,15 @@ impl Engine {
     fn flush_before_telling(&mut self) {
         self.replace.stage = Stage::Flushing;
         // Changed checksums are written before the flush, to both devices.
-        self.replace.flushes = self.flush_active(Purpose::ReplaceFlush);
+        self.flush_active(Purpose::ReplaceFlush);
     }
 
-    pub(crate) fn replace_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.replace.flushes -= 1;
-        self.system_flush_failed(member, result);
-        if self.replace.flushes > 0 || self.replace.stage != Stage::Flushing {
+    pub(crate) fn replace_flushed(&mut self, member: MemberIndex) {
+        if self.replace.stage != Stage::Flushing {
             return;
         }
         if member != self.replacement() {
-            self.replace.flushes = 1;
+            self.own_flushes.begin(Purpose::ReplaceFlush, 1);
             return self.replacement_system_io(
                 Purpose::ReplaceFlush,
                 Operation::Flush,
