@@ -212,7 +212,7 @@ impl Bitmap {
         lost.trim();
     }
 
-    /// Relies on the blocks that all members have as they were read.
+    /// Marks the bits of all blocks as durable that no member lacks.
     pub(crate) fn loaded(&mut self) {
         for block in (0..self.blocks.count()).filter(|&block| !self.blocks.is_wanted(block)) {
             let words = self.words_of(block..block + 1);

@@ -130,7 +130,7 @@ impl Inspection {
         self.part = None;
     }
 
-    /// Notes that all repairs are durable.
+    /// Handles the flush that made all repairs durable.
     pub(crate) fn flushed(&mut self) {
         self.ending = Ending::Flushed;
     }

@@ -256,8 +256,8 @@ impl Metadata {
         }
     }
 
-    /// Notes that all changes are durable. Returns the members that are recorded as out. `None` if
-    /// writing has stopped.
+    /// Takes over the state that all superblocks record now. Returns the members that are recorded
+    /// as out. `None` if writing has stopped.
     pub(crate) fn updated(&mut self) -> Option<MemberSet> {
         let persistence = self.persistence.as_ref().filter(|_| !self.broken)?;
         self.updates = self.updates.saturating_add(1);
@@ -282,11 +282,6 @@ impl Metadata {
     /// Notes that a flush without these members begins.
     pub(crate) fn flushes_without(&mut self, missing: MemberSet) {
         self.flushed_without = missing;
-    }
-
-    /// Asks for a new flush when a member goes out again, because one is back.
-    pub(crate) fn forget_out_flush(&mut self) {
-        self.flushed_without = MemberSet::EMPTY;
     }
 
     // ---- questions ----------------------------------------------------------------------------

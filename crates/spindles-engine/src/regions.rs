@@ -15,11 +15,11 @@
 //! An *unsettled* region is one that a crash left dirty: redundancy in it may disagree with data
 //! until it is resynchronised. Arrays without bitmaps are one region, always written.
 
-use crate::{bitmaps::Bitmap, bits::Bits, index};
+use crate::{bitmaps::Bitmap, bits::Bits, durable::Loading, index, system_io::MetadataBuffer};
 use alloc::collections::VecDeque;
 use core::ops::Range;
-use spindles_block::Instant;
-use spindles_format::AreaKind;
+use spindles_block::{Instant, MemberSet};
+use spindles_format::{AreaKind, Uuid};
 use spindles_layout::GroupIndex;
 
 /// The search for dirty regions that can be cleared.
@@ -186,6 +186,27 @@ impl Regions {
             AreaKind::DIRTY_BITMAP => &mut self.dirty,
             _ => &mut self.written,
         }
+    }
+
+    /// Takes the union of the copies of a part of a bitmap that was read.
+    pub(crate) fn merge(
+        &mut self,
+        array: Uuid,
+        loading: &Loading,
+        members: MemberSet,
+        buffer: &MetadataBuffer,
+    ) {
+        let bitmap = match loading.area {
+            AreaKind::DIRTY_BITMAP => &mut self.dirty,
+            _ => &mut self.written,
+        };
+        bitmap.merge(array, loading, members, buffer, &mut self.unsettled);
+    }
+
+    /// Marks all regions as written, because the bitmap could not be read.
+    pub(crate) fn may_all_be_written(&mut self) {
+        self.written.bits.words_mut().fill(u64::MAX);
+        self.written.bits.trim();
     }
 
     /// Forgets the released regions: the log no longer holds earlier writes to them.

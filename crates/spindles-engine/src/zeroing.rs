@@ -30,6 +30,10 @@ pub(crate) struct Run {
 
 /// Regions being prepared for their first write.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the regions"
+)]
 pub(crate) struct Zeroing {
     /// Regions that were asked for and are not ready.
     pub(crate) asked: Bits,
@@ -53,7 +57,7 @@ pub(crate) struct Zeroing {
     pub(crate) regions: Range<u64>,
     /// Regions that wait for the flush.
     pub(crate) zeroed: Bits,
-    /// Flushes under way.
+    /// True while a flush is under way.
     pub(crate) flushing: bool,
     /// True while regions wait until the journal holds nothing of them.
     pub(crate) held: bool,

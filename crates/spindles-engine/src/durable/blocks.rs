@@ -68,7 +68,7 @@ impl DurableBlocks {
         self.wanted.get(block)
     }
 
-    /// Returns true if a block changed since its last write began.
+    /// Returns true if any block changed since its last write began.
     #[inline]
     pub(crate) fn any_wanted(&self) -> bool {
         self.wanted_count > 0
@@ -143,25 +143,25 @@ mod tests {
 
     #[test]
     fn writes_cover_wanted_blocks_from_the_first_on() {
-        // Wanted blocks, and the blocks of each write, of at most three blocks.
-        let table: [(&[u64], &[Range<u64>]); 5] = [
+        // Wanted blocks, and start and end of each write, of at most three blocks.
+        type Case<'a> = (&'a [u64], &'a [(u64, u64)]);
+        let table: [Case; 5] = [
             (&[], &[]),
-            (&[4], &[4..5]),
-            (&[0, 2], &[0..3]),
-            (&[1, 4, 6], &[1..2, 4..7]),
-            (&[6, 5, 0, 3], &[0..1, 3..6, 6..7]),
+            (&[4], &[(4, 5)]),
+            (&[0, 2], &[(0, 3)]),
+            (&[1, 4, 6], &[(1, 2), (4, 7)]),
+            (&[6, 5, 0, 3], &[(0, 1), (3, 6), (6, 7)]),
         ];
         for (wanted, writes) in table {
             let mut blocks = DurableBlocks::new(7, 3);
-            for &block in wanted {
-                blocks.want(block);
+            for block in [wanted, wanted].concat() {
                 blocks.want(block);
             }
-            for write in writes {
-                assert_eq!(blocks.begin(), *write, "{wanted:?}");
+            for &(start, end) in writes {
+                assert_eq!(blocks.begin(), start..end, "{wanted:?}");
                 blocks.issued();
-                assert!(!blocks.is_due() && !blocks.is_stored(write.start));
-                assert_eq!(blocks.ended().as_ref(), Some(write));
+                assert!(!blocks.is_due() && !blocks.is_stored(start));
+                assert_eq!(blocks.ended(), Some(start..end));
             }
             assert!(blocks.are_stored(), "{wanted:?}");
         }
@@ -180,67 +180,56 @@ mod tests {
         assert!(blocks.are_stored());
     }
 
-    const BLOCKS: usize = 2;
-    const MEMBERS: usize = 2;
-
-    /// Memory, the write under way, and the blocks that each member has. A value is the number of
-    /// the change.
+    /// Memory, the values being written, the members that have not answered, and their values. A
+    /// value is the number of changes.
     #[derive(Clone, Debug)]
     struct World {
         blocks: DurableBlocks,
-        memory: [u8; BLOCKS],
-        snapshot: [u8; BLOCKS],
+        memory: [u8; 2],
+        snapshot: [u8; 2],
         left: Vec<usize>,
-        members: [[u8; BLOCKS]; MEMBERS],
+        members: [[u8; 2]; 2],
     }
 
     impl World {
+        /// A crash now leaves each member with its values.
         fn check(&self) {
-            for block in 0..BLOCKS {
-                let is_stored = self.blocks.is_stored(block as u64);
-                for member in &self.members {
-                    // A crash now leaves each member with these values.
-                    let (has, now) = (member[block], self.memory[block]);
-                    assert!(!is_stored || has == now, "{self:?}");
-                    assert!(is_stored || has <= now, "{self:?}");
-                }
+            for (block, now) in (0..).zip(self.memory) {
+                let all = self.members.iter().all(|member| member[block] == now);
+                assert!(all || !self.blocks.is_stored(block as u64), "{self:?}");
             }
             assert_eq!(self.blocks.is_quiet(), self.left.is_empty());
         }
 
         /// Returns the worlds after each input that is possible now.
         fn next(&self) -> Vec<Self> {
-            let mut all = vec![];
-            for block in 0..BLOCKS {
-                let mut world = self.clone();
+            let mut all = vec![self.clone(); 2];
+            for (block, world) in all.iter_mut().enumerate() {
                 world.memory[block] += 1;
                 world.blocks.want(block as u64);
-                all.push(world);
             }
             if self.blocks.is_due() {
                 let mut world = self.clone();
                 world.blocks.begin();
-                world.snapshot = world.memory;
-                world.left = (0..MEMBERS).collect();
-                (0..MEMBERS).for_each(|_| world.blocks.issued());
+                (world.snapshot, world.left) = (world.memory, vec![0, 1]);
+                (0..2).for_each(|_| world.blocks.issued());
                 all.push(world);
             }
-            for (at, &member) in self.left.iter().enumerate() {
-                for fails in [false, true] {
-                    let mut world = self.clone();
-                    world.left.remove(at);
-                    let written = world.blocks.written();
-                    if fails {
-                        // The array continues without the member, or wants the write again.
-                        written.clone().for_each(|block| world.blocks.want(block));
-                    } else {
-                        for block in written.clone().map(|block| block as usize) {
-                            world.members[member][block] = self.snapshot[block];
-                        }
+            for (at, fails) in (0..self.left.len()).flat_map(|at| [(at, false), (at, true)]) {
+                let mut world = self.clone();
+                let member = world.left.remove(at);
+                for (block, value) in (0..).zip(self.snapshot) {
+                    if !self.blocks.written().contains(&(block as u64)) {
+                        continue;
                     }
-                    assert_eq!(world.blocks.ended().is_some(), world.left.is_empty());
-                    all.push(world);
+                    if fails {
+                        world.blocks.want(block as u64); // Not stored on all members.
+                    } else {
+                        world.members[member][block] = value;
+                    }
                 }
+                assert_eq!(world.blocks.ended().is_some(), world.left.is_empty());
+                all.push(world);
             }
             all
         }
@@ -249,20 +238,19 @@ mod tests {
     /// After a crash at any write, every stored block is on all members as it was in memory.
     #[test]
     fn a_crash_at_any_write_leaves_stored_blocks_on_all_members() {
+        let (blocks, left) = (DurableBlocks::new(2, 1), vec![]);
+        let [memory, snapshot] = [[0; 2]; 2];
         let mut worlds = vec![World {
-            blocks: DurableBlocks::new(BLOCKS as u64, 1),
-            memory: [0; BLOCKS],
-            snapshot: [0; BLOCKS],
-            left: vec![],
-            members: [[0; BLOCKS]; MEMBERS],
+            blocks,
+            memory,
+            snapshot,
+            left,
+            members: [[0; 2]; 2],
         }];
         let mut seen = BTreeSet::new();
         for _ in 0..9 {
-            let next: Vec<World> = worlds.iter().flat_map(World::next).collect();
-            worlds = next
-                .into_iter()
-                .filter(|world| seen.insert(std::format!("{world:?}")))
-                .collect();
+            worlds = worlds.iter().flat_map(World::next).collect();
+            worlds.retain(|world| seen.insert(std::format!("{world:?}")));
             worlds.iter().for_each(World::check);
         }
         assert!(seen.len() > 1000, "{}", seen.len());

@@ -29,7 +29,7 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    /// Begins with the first area that has a place. `None` if none has.
+    /// Begins with the first area that has a place. `None` if no area has a place.
     pub(crate) fn new(list: Option<Place>, bitmaps: Option<Place>) -> Option<Self> {
         let first = match list {
             Some(_) => AreaKind::BAD_BLOCKS,

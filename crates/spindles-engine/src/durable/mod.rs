@@ -22,23 +22,31 @@
 //!                 wanted write                                wanted write
 //! ```
 //!
-//! Two kinds do not fit. A page of checksums belongs to one member, is written without FUA next to
-//! 15 others, and becomes durable by a later flush. The stamp of the journal's own device is written
-//! once for each log, block after block, and an error moves the log to the members.
+//! Two kinds do not fit. A page of checksums belongs to one member. It is written without FUA, next
+//! to 15 others, and a later flush makes it durable. The stamp of the journal's own device is
+//! written once for each log, block after block. An error moves the log to the members.
 
 mod blocks;
 mod flushes;
 mod loading;
 
-use crate::{system_io::Purpose, waits::WaitFor};
+use crate::system_io::Purpose;
 use Waiter::{
-    AllRanges, BadBlocksOut, Extension, Growth, Journal, Logging, Opening, OtherSlot, Ranges,
-    Rebuilt, Releases, Replace, Replay, ReplayListed, Write, Zeroing,
+    BadOut, Bitmaps, Extension, Growth, Journal, List, Listed, Logging, OnAny, OnList, OnRegion,
+    OnUpdate, Opening, OtherSlot, Rebuilt, Releases, Replace, Replay, Update, Zeroing,
 };
 pub(crate) use blocks::DurableBlocks;
 pub(crate) use flushes::OwnFlushes;
 pub(crate) use loading::{Loading, transfer_blocks};
 use spindles_format::AreaKind;
+
+/// Continue when writing stops: the events that they wait for never come.
+pub(crate) const AFTER_STOP: &[Waiter] = &[
+    OnAny, Releases, Logging, Replay, Replace, Growth, Zeroing, Opening,
+];
+
+/// A superblock update may wait for both bitmaps, and a stripe range for one bit.
+const AFTER_BITMAPS: &[Waiter] = &[Bitmaps, Update, OnRegion, Releases, Opening];
 
 /// Metadata that lies on all members alike.
 #[derive(Debug)]
@@ -53,74 +61,46 @@ pub(crate) struct Row {
     pub(crate) wakes: &'static [Waiter],
 }
 
-/// Work that waits for metadata to be durable.
+/// Work that continues when metadata is durable. `Engine::wake_all` says how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    /// The next write of an area.
-    Write(AreaKind),
-    /// The stripe ranges with this reason.
-    Ranges(WaitFor),
-    /// All stripe ranges that wait.
-    AllRanges,
-    /// Stripe ranges that wait to be logged.
+    /// The next writes of superblocks, bitmaps, and the list of bad blocks.
+    Update,
+    Bitmaps,
+    List,
+    /// The current update in the other slot.
+    OtherSlot,
+    /// Stripe ranges, by `WaitFor`, and those that wait to be logged.
+    OnUpdate,
+    OnRegion,
+    OnList,
+    OnAny,
     Logging,
-    /// A replacement that the superblocks record.
-    Replace,
-    /// The journal's part of the superblocks.
+    /// The list's entries of members that the superblocks record as out.
+    BadOut,
     Journal,
-    /// A replay that waits for the superblocks.
     Replay,
     /// A replay that waits for the list of bad blocks.
-    ReplayListed,
-    /// A growth.
+    Listed,
+    Replace,
     Growth,
-    /// An extension.
     Extension,
-    /// An opening that may be complete.
     Opening,
-    /// The bad blocks of members that the superblocks record as out.
-    BadBlocksOut,
     /// Reports of rebuilt members.
     Rebuilt,
-    /// Zeroed regions.
+    /// Zeroed regions, and discarded regions.
     Zeroing,
-    /// Discarded regions.
     Releases,
-    /// The second slot of an update that is written to both.
-    OtherSlot,
 }
-
-/// Continue when writing stops: the events that they wait for never come.
-pub(crate) const AFTER_STOP: &[Waiter] = &[
-    AllRanges, Releases, Logging, Replay, Replace, Growth, Zeroing, Opening,
-];
-
-/// A superblock update may wait for both bitmaps, and a stripe range for one bit.
-const AFTER_BITMAPS: &[Waiter] = &[
-    Write(AreaKind::DIRTY_BITMAP),
-    Write(AreaKind::WRITTEN_BITMAP),
-    Write(AreaKind::SUPERBLOCK),
-    Ranges(WaitFor::Region),
-    Releases,
-    Opening,
-];
 
 /// The metadata with one machine.
 pub(crate) static ROWS: [Row; 4] = [
     Row {
         area: AreaKind::SUPERBLOCK,
         purpose: Purpose::Superblock,
-        next: &[Replace, Write(AreaKind::SUPERBLOCK)],
+        next: &[Replace, Update],
         wakes: &[
-            BadBlocksOut,
-            Journal,
-            Replay,
-            Growth,
-            Extension,
-            Opening,
-            Rebuilt,
-            Ranges(WaitFor::Superblocks),
-            Zeroing,
+            BadOut, Journal, Replay, Growth, Extension, Opening, Rebuilt, OnUpdate, Zeroing,
             OtherSlot,
         ],
     },
@@ -139,13 +119,8 @@ pub(crate) static ROWS: [Row; 4] = [
     Row {
         area: AreaKind::BAD_BLOCKS,
         purpose: Purpose::BadBlocks,
-        next: &[Write(AreaKind::BAD_BLOCKS)],
-        wakes: &[
-            Ranges(WaitFor::BadBlocks),
-            Write(AreaKind::SUPERBLOCK),
-            ReplayListed,
-            Opening,
-        ],
+        next: &[List],
+        wakes: &[OnList, Update, Listed, Opening],
     },
 ];
 

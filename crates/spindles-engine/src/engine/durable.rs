@@ -5,6 +5,7 @@ use crate::{
     durable::{DurableBlocks, Loading, Row, Waiter},
     output::OutReason,
     system_io::Purpose,
+    waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{AreaKind, BITMAPS};
@@ -18,11 +19,11 @@ impl Engine {
     /// Returns the first block of an area on the device of a member, or on the replacement device.
     pub(crate) fn area_block(&self, member: MemberIndex, area: AreaKind) -> BlockIndex {
         let persistence = self.metadata.persistence().expect("stored");
-        let device = persistence.devices.get(usize::from(member.0));
-        let device = device.map_or_else(
-            || self.replacement_told_of_bitmaps(),
-            |device| device.as_ref(),
-        );
+        let device = if member == self.replacement() {
+            self.replacement_told_of_bitmaps()
+        } else {
+            persistence.devices[usize::from(member.0)].as_ref()
+        };
         let device = device.expect("a present device has a record");
         let area = device.area(area).expect("checked when it was decoded");
         BlockIndex(area.offset_bytes / u64::from(self.block_size.bytes()))
@@ -133,7 +134,7 @@ impl Engine {
         member: MemberIndex,
         result: MemberResult,
     ) {
-        self.system_flush_failed(member, result);
+        self.system_io_failed(member, result);
         let Some(blocks) = self.blocks_of_mut(area).ended() else {
             return;
         };
@@ -157,24 +158,27 @@ impl Engine {
     pub(crate) fn wake_all(&mut self, waiters: &[Waiter]) {
         for &waiter in waiters {
             match waiter {
-                Waiter::Write(AreaKind::SUPERBLOCK) => self.begin_update(),
-                Waiter::Write(area) => self.write_area(area),
-                Waiter::Ranges(reason) => self.wake(reason),
-                Waiter::AllRanges => self.waits.wake_all(&mut self.ready),
+                Waiter::Update => self.begin_update(),
+                Waiter::Bitmaps => self.write_bitmaps(),
+                Waiter::List => self.write_area(AreaKind::BAD_BLOCKS),
+                Waiter::OtherSlot if !self.metadata.needs_other_slot() => {}
+                Waiter::OtherSlot => self.want_update(),
+                Waiter::OnUpdate => self.wake(WaitFor::Superblocks),
+                Waiter::OnRegion => self.wake(WaitFor::Region),
+                Waiter::OnList => self.wake(WaitFor::BadBlocks),
+                Waiter::OnAny => self.waits.wake_all(&mut self.ready),
                 Waiter::Logging => self.journal_abandons(),
-                Waiter::Replace => self.replace_recorded(),
-                Waiter::BadBlocksOut => self.bad_blocks_are_out(),
+                Waiter::BadOut => self.bad_blocks_are_out(),
                 Waiter::Journal => self.journal_recorded(),
                 Waiter::Replay => self.replay_recorded(),
+                Waiter::Listed => self.replay_listed(),
+                Waiter::Replace => self.replace_recorded(),
                 Waiter::Growth => self.growth_recorded(),
                 Waiter::Extension => self.extension_recorded(),
+                Waiter::Opening => self.try_to_serve(),
                 Waiter::Rebuilt if self.metadata.is_broken() => {}
                 Waiter::Rebuilt => self.announce_rebuilt(),
                 Waiter::Zeroing => self.zeroing_goes_on(),
-                Waiter::OtherSlot if !self.metadata.needs_other_slot() => {}
-                Waiter::OtherSlot => self.want_update(),
-                Waiter::ReplayListed => self.replay_listed(),
-                Waiter::Opening => self.try_to_serve(),
                 Waiter::Releases => self.pump_releases(),
             }
         }
@@ -274,16 +278,14 @@ impl Engine {
         let array = &self.metadata.persistence().expect("stored").array;
         let (uuid, listed) = (array.uuid, array.bad_blocks_listed);
         let (members, writes_all) = (self.readable(loading.area), !self.rebuilding().is_empty());
-        let (regions, buffer) = (&mut self.regions, &self.metadata_buffer);
-        let bitmap = match loading.area {
+        let buffer = &self.metadata_buffer;
+        match loading.area {
             AreaKind::BAD_BLOCKS => {
                 let list = &mut self.bad;
-                return list.merge((uuid, listed), loading, members, writes_all, buffer);
+                list.merge((uuid, listed), loading, members, writes_all, buffer);
             }
-            AreaKind::DIRTY_BITMAP => &mut regions.dirty,
-            _ => &mut regions.written,
-        };
-        bitmap.merge(uuid, loading, members, buffer, &mut regions.unsettled);
+            _ => self.regions.merge(uuid, loading, members, buffer),
+        }
     }
 
     /// Continues when an area is read. `is_cut`: no member was left to read the rest from.
@@ -295,10 +297,8 @@ impl Engine {
             self.write_area(area);
         } else if area == AreaKind::WRITTEN_BITMAP {
             if is_cut {
-                // Any region may have been written. Requests are answered with errors.
-                let written = &mut self.regions.written.bits;
-                written.words_mut().fill(u64::MAX);
-                written.trim();
+                // Unread regions count as written, and requests get errors.
+                self.regions.may_all_be_written();
                 self.stop_writing();
             }
             return self.bitmaps_loaded();

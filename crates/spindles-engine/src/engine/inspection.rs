@@ -69,15 +69,10 @@ impl Engine {
         })
     }
 
-    /// Returns the present members, whose metadata must equal memory. A device being filled
-    /// receives all metadata too.
-    fn inspected_members(&self) -> MemberSet {
-        self.present()
-    }
-
     /// Reads a part, as many blocks as there is room for.
     fn read_part(&mut self, part: Part) {
-        let members = self.inspected_members();
+        // A device being filled receives all metadata too.
+        let members = self.present();
         let most = u64::from(self.inspection.place.blocks);
         match part {
             Part::Superblock { slot } => {
@@ -210,24 +205,14 @@ impl Engine {
         let Some(part) = self.inspection.part else {
             return self.end_checks(); // The scrub was stopped.
         };
-        let again = match part {
-            Part::Superblock { slot } => !self.judge_slot(slot),
-            Part::Blocks { area, block } => {
-                self.judge_blocks(area, block);
-                false
-            }
-            Part::Checksums { .. } => {
-                self.judge_pages();
-                false
-            }
-            Part::JournalDevice => {
-                self.judge_stamp();
-                false
-            }
-        };
-        if !again {
-            self.inspection.part = self.part_after(part);
+        match part {
+            Part::Superblock { slot } if !self.judge_slot(slot) => return,
+            Part::Superblock { .. } => {}
+            Part::Blocks { area, block } => self.judge_blocks(area, block),
+            Part::Checksums { .. } => self.judge_pages(),
+            Part::JournalDevice => self.judge_stamp(),
         }
+        self.inspection.part = self.part_after(part);
     }
 
     /// Returns the members of the current part that are still present.

@@ -218,7 +218,7 @@ impl Engine {
         if self.replace.is_telling() {
             return self.replacement_told(result);
         }
-        self.system_flush_failed(member, result);
+        self.system_io_failed(member, result);
         self.update_written();
     }
 

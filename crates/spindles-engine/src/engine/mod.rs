@@ -290,14 +290,12 @@ impl Engine {
 
     /// Returns true if write-zeroes moves no bytes on any present member.
     pub fn zeroes_without_moving_bytes(&self) -> bool {
-        let members = MemberSet::all(self.geometry.members());
-        self.first_touch.zeroes_on(members.difference(self.missing))
+        self.first_touch.zeroes_on(self.present())
     }
 
     /// Returns true if all present members take space only for written blocks.
     pub fn is_thin(&self) -> bool {
-        let members = MemberSet::all(self.geometry.members());
-        self.first_touch.are_thin(members.difference(self.missing))
+        self.first_touch.are_thin(self.present())
     }
 
     /// Returns true if a crash may leave a block torn.

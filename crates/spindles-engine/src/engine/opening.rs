@@ -25,7 +25,6 @@ use crate::{
     metadata::{Metadata, superblock_blocks},
     mutation::Mutation,
     opening::Opening,
-    output::OutReason,
     plan::Shape,
     ranges::Ranges,
     read_policies::MemberLoad,
@@ -37,9 +36,7 @@ use crate::{
     zeroing::Zeroing,
 };
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
-use spindles_block::{
-    BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberSet, Operand,
-};
+use spindles_block::{BlockIndex, BufferSlice, Instant, MemberIndex, MemberSet, Operand};
 use spindles_format::{BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
 
@@ -369,18 +366,6 @@ impl Engine {
             && self.bad_blocks_are_stored();
         if self.opening.is_recording() && recorded {
             self.opening.serve();
-        }
-    }
-
-    pub(crate) fn system_flush_failed(
-        &mut self,
-        member: MemberIndex,
-        result: Result<(), MemberError>,
-    ) {
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
         }
     }
 

@@ -83,14 +83,22 @@ impl Engine {
 
     pub(crate) fn send_flush(&mut self, members: MemberSet, purpose: Purpose) {
         for member in members.iter() {
-            self.system_io(
-                purpose,
-                member,
-                Operation::Flush,
-                BlockIndex(0),
-                0,
-                BufferSlice::NONE,
-            );
+            self.flush_device(member, purpose);
+        }
+    }
+
+    /// Flushes the device of a member, a replacement device, or the journal's device.
+    pub(crate) fn flush_device(&mut self, device: MemberIndex, purpose: Purpose) {
+        let (flush, none) = (Operation::Flush, BufferSlice::NONE);
+        self.system_io(purpose, device, flush, BlockIndex(0), 0, none);
+    }
+
+    /// Puts a member out whose I/O failed, or stops writing if the array needs the member.
+    pub(crate) fn system_io_failed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.stop_writing();
         }
     }
 
@@ -176,14 +184,14 @@ impl Engine {
             (Purpose::RebuildFlush, Err(error)) => {
                 self.put_out(member, OutReason::Error(error));
             }
-            (_, result) => self.system_flush_failed(member, result),
+            (_, result) => self.system_io_failed(member, result),
         }
         if self.own_flushes.ended(purpose) {
             self.flushed(purpose, member);
         }
     }
 
-    /// Continues the work that waits for the flushes with a purpose. The last was one of `member`.
+    /// Continues the work that waits for the flushes with a purpose. `member` answered last.
     fn flushed(&mut self, purpose: Purpose, member: MemberIndex) {
         match purpose {
             Purpose::OpeningFlush => self.opening_goes_on(),

@@ -10,7 +10,6 @@ use crate::{
     Engine,
     checksums::entries::Entry,
     index,
-    output::OutReason,
     system_io::Purpose,
     waits::WaitFor,
     zeroing::{Rows, Run},
@@ -231,11 +230,7 @@ impl Engine {
 
     /// Handles the result of zeroing rows of a member.
     pub(crate) fn zeroed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
+        self.system_io_failed(member, result);
         let goes_on = !self.missing.contains(member) && !self.metadata.is_broken();
         if goes_on && self.zero_on(member) {
             return;

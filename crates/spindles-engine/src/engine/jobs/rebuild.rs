@@ -292,7 +292,8 @@ impl Engine {
         info.filled_from_start = Place::default();
         info.step(MemberEvent::Joined);
         self.missing = self.missing.without(member);
-        self.metadata.forget_out_flush();
+        // The next member that goes out needs a new flush.
+        self.metadata.flushes_without(MemberSet::EMPTY);
         if joining.returns {
             self.rebuild.returning = self.rebuild.returning.with(member);
         } else {

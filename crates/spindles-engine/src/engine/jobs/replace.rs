@@ -34,7 +34,7 @@ use crate::{
     system_io::Purpose,
 };
 use spindles_block::{
-    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
+    BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
 use spindles_format::{DeviceRecord, Uuid};
 
@@ -149,13 +149,7 @@ impl Engine {
         }
         if member != self.replacement() {
             self.own_flushes.begin(Purpose::ReplaceFlush, 1);
-            return self.replacement_system_io(
-                Purpose::ReplaceFlush,
-                Operation::Flush,
-                BlockIndex(0),
-                0,
-                BufferSlice::NONE,
-            );
+            return self.flush_device(self.replacement(), Purpose::ReplaceFlush);
         }
         if self.metadata.busy() || self.metadata.is_broken() {
             // Another member went out meanwhile: that comes first.
@@ -323,24 +317,6 @@ impl Engine {
     pub(crate) fn hidden_replacement(&self, member: MemberIndex) -> Option<&DeviceRecord> {
         let replacement = self.replacement_told_of_bitmaps()?;
         (self.replacing() == Some(member)).then_some(replacement)
-    }
-
-    pub(crate) fn replacement_system_io(
-        &mut self,
-        purpose: Purpose,
-        operation: Operation,
-        block: BlockIndex,
-        blocks: u32,
-        buffer: BufferSlice,
-    ) {
-        self.system_io(
-            purpose,
-            self.replacement(),
-            operation,
-            block,
-            blocks,
-            buffer,
-        );
     }
 
     /// Handles the result of a stripe range's write to the replacement device.

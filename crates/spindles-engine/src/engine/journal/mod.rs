@@ -40,7 +40,7 @@ impl Engine {
         self.journal.as_ref().is_some_and(|journal| {
             matches!(
                 journal.state,
-                State::Draining | State::Flushing { .. } | State::Recording
+                State::Draining | State::Flushing | State::Recording
             )
         })
     }
@@ -593,22 +593,17 @@ impl Engine {
         batch.flushing = true;
         batch.pending = if on_device { 1 } else { members.count() };
         if on_device {
-            self.flush_journal_device(Purpose::JournalCommit);
+            self.flush_device(JOURNAL_DEVICE, Purpose::JournalCommit);
         } else {
             self.flush(members, Purpose::JournalCommit);
         }
-    }
-
-    fn flush_journal_device(&mut self, purpose: Purpose) {
-        let (device, flush) = (JOURNAL_DEVICE, Operation::Flush);
-        self.system_io(purpose, device, flush, BlockIndex(0), 0, BufferSlice::NONE);
     }
 
     /// Flushes the journal's own device if a part of the log that counts may be in its cache only.
     pub(crate) fn flush_journal_at_opening(&mut self) {
         if self.journals_on_device() {
             self.own_flushes.begin(Purpose::OpeningFlush, 1);
-            self.flush_journal_device(Purpose::OpeningFlush);
+            self.flush_device(JOURNAL_DEVICE, Purpose::OpeningFlush);
         }
     }
 
