@@ -11,7 +11,7 @@
 use crate::bits::Bits;
 use core::ops::Range;
 
-/// The state of these blocks.
+/// Blocks with the state of their writes.
 #[derive(Clone, Debug)]
 pub(crate) struct DurableBlocks {
     count: u64,

@@ -1,5 +1,5 @@
-//! Metadata that must be durable before something else: what comes before its writes, and the work
-//! that waits for them.
+//! Metadata that must be durable before other work continues: its writes, their order, and the work
+//! that they wake.
 //!
 //! Superblocks, both bitmaps and the list of bad blocks lie on all members alike. They share one
 //! machine, [`DurableBlocks`], and differ in their contents and in a row of [`ROWS`]:
@@ -11,8 +11,8 @@
 //!                                       a hidden replacement  a hidden replacement
 //! with            FUA                   FUA                   FUA
 //! comes after     the opening's state,  the opening's state;  the opening's state;
-//!                 bitmaps, flushes,     the dirty bitmap      superblocks that
-//!                 the list, the stamp   before the other      announce the list
+//!                 bitmaps, flushes,     dirty before written  superblocks that
+//!                 the list, the stamp   if a member lacks it  announce the list
 //! is repeated     in the other slot, if no                    no
 //!                 members changed
 //! an error        puts the member out,  the same              the same

@@ -1,4 +1,4 @@
-//! The contents of the list of bad blocks: what stripe ranges take from it, and find in it.
+//! Looks up blocks of stripe ranges in the list of bad blocks, and removes rewritten ones.
 
 use crate::{Engine, RangeId, bad_blocks::Change, index, plan::Ask, ranges::Owner, slots::SlotSet};
 use core::ops::Range;
