@@ -7,13 +7,17 @@
 
 use crate::{
     config::Persistence,
+    durable::{DurableBlocks, Loading},
     index,
     system_io::{MetadataBuffer, Place},
 };
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 use core::ops::Range;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
-use spindles_format::{BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks};
+use spindles_format::{
+    BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks, Uuid,
+    decode_bad_blocks, encode_bad_blocks,
+};
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,23 +84,11 @@ mod tests {
 /// The number of pages of a list that is kept in memory only.
 const PAGES_IN_MEMORY: u32 = 9;
 
-/// The most that is read of the list at once.
-const TRANSFER_BYTES: u32 = 16 << 10;
-
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
-    pub(crate) sequence: u64,
+struct Page {
+    sequence: u64,
     /// Limited by the capacity of a page.
-    pub(crate) entries: Vec<BadBlocks>,
-}
-
-/// The list being read at opening.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Loading {
-    pub(crate) block: u32,
-    pub(crate) blocks: u32,
-    pub(crate) pending: u32,
-    pub(crate) place: Place,
+    entries: Vec<BadBlocks>,
 }
 
 /// The outcome of a change of the list.
@@ -112,20 +104,16 @@ pub(crate) enum Change {
 /// The list.
 #[derive(Clone, Debug)]
 pub(crate) struct BadList {
-    pub(crate) pages: Vec<Page>,
-    pub(crate) pages_per_block: u32,
+    pages: Vec<Page>,
+    pages_per_block: u32,
     /// True if the members keep the list.
-    pub(crate) stored: bool,
+    stored: bool,
     /// True if a part of the list that may have entries could not be read from any member: the list
     /// may contain any block.
-    pub(crate) unknown: bool,
-    /// Blocks of the area to be written.
-    pub(crate) wanted: Vec<bool>,
-    /// The block being written; `pending` counts the writes of it.
-    pub(crate) flying: Option<u32>,
-    pub(crate) pending: u32,
-    pub(crate) place: Place,
-    pub(crate) loading: Option<Loading>,
+    unknown: bool,
+    /// Blocks of the area.
+    blocks: DurableBlocks,
+    place: Place,
     /// The number of entries of each kind.
     lost: u32,
     unread: u32,
@@ -143,8 +131,6 @@ impl BadList {
         let page_bytes = u32::try_from(BAD_BLOCKS_PAGE_BYTES).expect("512");
         let pages_per_block = block_size.bytes() / page_bytes;
         let blocks = pages / pages_per_block;
-        let window = (TRANSFER_BYTES / block_size.bytes()).min(blocks);
-        let members = persistence.map_or(0, |persistence| persistence.array.members);
         let page = || Page {
             sequence: 0,
             entries: Vec::with_capacity(BAD_BLOCKS_PAGE_ENTRIES),
@@ -155,16 +141,8 @@ impl BadList {
             pages_per_block,
             stored,
             unknown: false,
-            wanted: vec![false; index(blocks)],
-            flying: None,
-            pending: 0,
+            blocks: DurableBlocks::new(u64::from(blocks), 1),
             place: buffer.reserve(u8::from(stored), 1),
-            loading: stored.then(|| Loading {
-                block: 0,
-                blocks: 0,
-                pending: 0,
-                place: buffer.reserve(members, window),
-            }),
             lost: 0,
             unread: 0,
         }
@@ -229,20 +207,25 @@ impl BadList {
         })
     }
 
-    /// Queues the whole list to be written, for another device.
-    pub(crate) fn tell_all(&mut self) {
-        self.wanted.fill(true);
+    /// Returns the blocks of the list's area.
+    pub(crate) fn blocks_kept(&self) -> &DurableBlocks {
+        &self.blocks
+    }
+
+    /// Like `blocks_kept`, mutable.
+    pub(crate) fn blocks_kept_mut(&mut self) -> &mut DurableBlocks {
+        &mut self.blocks
     }
 
     fn changed(&mut self, page: usize) {
         let block = page / index(self.pages_per_block);
         if self.stored {
-            self.wanted[block] = true;
+            self.blocks.want(u64::try_from(block).expect("few"));
         }
         self.count();
     }
 
-    pub(crate) fn count(&mut self) {
+    fn count(&mut self) {
         let kind = |kind: fn(&BadBlockKind) -> bool| {
             let count = self.entries().filter(|entry| kind(&entry.kind)).count();
             u32::try_from(count).expect("few")
@@ -274,7 +257,7 @@ impl BadList {
 
     /// Marks every block of an array of `blocks` blocks lost. Blocks that can't be written will be
     /// found again.
-    pub(crate) fn lose_all(&mut self, blocks: u64) {
+    fn lose_all(&mut self, blocks: u64) {
         self.unknown = false;
         for page in &mut self.pages {
             page.entries.clear();
@@ -293,7 +276,7 @@ impl BadList {
             assert!(there_is_room, "a page holds more than any array has");
             start += u64::from(run);
         }
-        self.tell_all();
+        self.blocks.want_all();
         self.count();
     }
 
@@ -407,19 +390,89 @@ impl BadList {
         }
     }
 
-    /// Returns true if a part of the list is to be written, or being written.
-    #[inline]
-    pub(crate) fn is_busy(&self) -> bool {
-        self.flying.is_some() || self.wanted.contains(&true)
+    // ---- writing ------------------------------------------------------------------------------
+
+    fn pages_of(&self, block: u64) -> Range<u32> {
+        let first = u32::try_from(block).expect("few") * self.pages_per_block;
+        first..first + self.pages_per_block
     }
 
-    /// Returns true while the list is being read.
-    pub(crate) fn is_loading(&self) -> bool {
-        self.loading.is_some()
+    /// Begins the next write: encodes its pages. Returns its block, and the place of the bytes.
+    pub(crate) fn begin_write(
+        &mut self,
+        array: Uuid,
+        buffer: &mut MetadataBuffer,
+    ) -> (Range<u64>, Place) {
+        let blocks = self.blocks.begin();
+        let out = buffer.bytes_mut(self.place, 0).as_chunks_mut().0;
+        for (number, out) in self.pages_of(blocks.start).zip(out) {
+            let page = &mut self.pages[index(number)];
+            page.sequence += 1;
+            encode_bad_blocks(array, number, page.sequence, &page.entries, out);
+        }
+        (blocks, self.place)
     }
 
-    /// Returns true if no part of the list is being written.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.flying.is_none()
+    /// Returns true if a block read from a member equals memory.
+    pub(crate) fn agrees(&self, array: Uuid, block: u64, bytes: &[u8]) -> bool {
+        let bytes = bytes.as_chunks::<BAD_BLOCKS_PAGE_BYTES>().0;
+        self.pages_of(block).zip(bytes).all(|(number, bytes)| {
+            let expected = &self.pages[index(number)];
+            let read = decode_bad_blocks(array, number, bytes);
+            read.is_some_and(|(sequence, entries)| {
+                let same = entries.eq(expected.entries.iter().copied());
+                sequence == expected.sequence && same
+            })
+        })
+    }
+
+    // ---- reading ------------------------------------------------------------------------------
+
+    /// Takes the newest good copy of each page of a part. If there is none, the page had no
+    /// entries, or the list is unknown. Writes pages that differ again, or all of them.
+    pub(crate) fn merge(
+        &mut self,
+        (array, listed): (Uuid, bool),
+        loading: &Loading,
+        members: MemberSet,
+        writes_all: bool,
+        buffer: &MetadataBuffer,
+    ) {
+        let first = self.pages_of(loading.block).start;
+        for at in 0..loading.blocks * self.pages_per_block {
+            let number = first + at;
+            let page = &mut self.pages[index(number)];
+            let (mut oldest, mut newest) = (u64::MAX, 0);
+            for member in members.iter() {
+                let bytes = buffer.bytes(loading.place, member.0);
+                let bytes = &bytes.as_chunks::<BAD_BLOCKS_PAGE_BYTES>().0[index(at)];
+                let read = decode_bad_blocks(array, number, bytes);
+                let Some((sequence, entries)) = read.filter(|_| loading.read.contains(member))
+                else {
+                    oldest = 0;
+                    continue;
+                };
+                if sequence > newest {
+                    page.entries.clear();
+                    page.entries.extend(entries);
+                    newest = sequence;
+                }
+                oldest = oldest.min(sequence);
+            }
+            page.sequence = newest;
+            self.unknown |= newest == 0 && listed;
+            if oldest != newest || writes_all {
+                let block = number / self.pages_per_block;
+                self.blocks.want(u64::from(block));
+            }
+        }
+    }
+
+    /// Ends reading. If the list is unknown or `unread`, every block of the array is lost.
+    pub(crate) fn loaded(&mut self, unread: bool, array_blocks: u64) {
+        if self.unknown || unread {
+            self.lose_all(array_blocks);
+        }
+        self.count();
     }
 }

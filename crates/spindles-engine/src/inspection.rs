@@ -20,10 +20,8 @@ const TRANSFER_BYTES: u32 = 16 << 10;
 pub(crate) enum Part {
     /// A slot of the superblocks.
     Superblock { slot: u8 },
-    /// Blocks of a bitmap, from this one on.
-    Bitmap { kind: AreaKind, block: u64 },
-    /// Blocks of the list of bad blocks, from this one on.
-    BadBlocks { block: u64 },
+    /// Blocks of a bitmap or of the list of bad blocks, from this one on.
+    Blocks { area: AreaKind, block: u64 },
     /// Pages of checksums in memory, at most one of each member, from this frame on. Other pages
     /// are read when the scrub comes to their blocks.
     Checksums { frame: u32 },
@@ -88,7 +86,7 @@ pub(crate) struct Inspection {
 pub(crate) enum Ending {
     NotYet,
     Log,
-    Flushing { pending: u32 },
+    Flushing,
     Flushed,
 }
 
@@ -132,9 +130,14 @@ impl Inspection {
         self.part = None;
     }
 
+    /// Handles the flush that made all repairs durable.
+    pub(crate) fn flushed(&mut self) {
+        self.ending = Ending::Flushed;
+    }
+
     /// Returns true if no read, repair or flush is under way.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.pending == 0 && !matches!(self.ending, Ending::Flushing { .. })
+        self.pending == 0 && self.ending != Ending::Flushing
     }
 
     /// Begins the read of a part of this many blocks, while writes of `flying` are under way.
@@ -149,8 +152,7 @@ impl Inspection {
 
     fn first(&self) -> Option<(AreaKind, u64)> {
         match self.part? {
-            Part::Bitmap { kind, block } => Some((kind, block)),
-            Part::BadBlocks { block } => Some((AreaKind::BAD_BLOCKS, block)),
+            Part::Blocks { area, block } => Some((area, block)),
             Part::Superblock { .. } | Part::Checksums { .. } | Part::JournalDevice => None,
         }
     }

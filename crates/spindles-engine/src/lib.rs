@@ -15,6 +15,7 @@ mod bits;
 mod checksums;
 pub mod config;
 pub mod consistency;
+mod durable;
 pub(crate) mod engine;
 mod extension;
 mod faults;

@@ -1,6 +1,6 @@
 //! Progress of the opening of an array.
 
-use crate::{bitmaps::Loading, journal::replay::Replay};
+use crate::{durable::Loading, journal::replay::Replay};
 
 /// Progress of the opening of an array. Requests wait until it serves.
 ///
@@ -14,9 +14,7 @@ use crate::{bitmaps::Loading, journal::replay::Replay};
 pub(crate) enum Opening {
     /// Flushing the members, and reading the bad-block list and the bitmaps.
     Finding {
-        /// Flushes under way.
-        flushes: u32,
-        /// The reads of the bitmaps; `None` when they are done.
+        /// The reads of the bad-block list and the bitmaps; `None` when they are done.
         loading: Option<Loading>,
         /// The replay that follows.
         replay: Option<Replay>,
@@ -40,23 +38,7 @@ impl Opening {
         matches!(self, Self::Serving)
     }
 
-    /// Adds `count` flushes under way.
-    pub(crate) fn flushes_begin(&mut self, count: u32) {
-        let Self::Finding { flushes, .. } = self else {
-            panic!("what was found is flushed at the beginning");
-        };
-        *flushes += count;
-    }
-
-    /// Counts a flush as ended.
-    pub(crate) fn flush_ended(&mut self) {
-        let Self::Finding { flushes, .. } = self else {
-            panic!("a flush of the opening came back late");
-        };
-        *flushes -= 1;
-    }
-
-    /// Returns the state of the bitmap reads. `None` when all bitmaps are read.
+    /// Returns the state of the reads. `None` when the list and the bitmaps are read.
     pub(crate) fn loading(&self) -> Option<Loading> {
         match self {
             Self::Finding { loading, .. } => *loading,
@@ -64,10 +46,10 @@ impl Opening {
         }
     }
 
-    /// Sets the state of the bitmap reads; `None` when they are done.
+    /// Sets the state of the reads; `None` when they are done.
     pub(crate) fn set_loading(&mut self, to: Option<Loading>) {
         let Self::Finding { loading, .. } = self else {
-            panic!("bitmaps are read at the beginning");
+            panic!("areas are read at the beginning");
         };
         *loading = to;
     }
@@ -80,10 +62,10 @@ impl Opening {
         *replay = log;
     }
 
-    /// Leaves `Finding` once everything is read and flushed. Returns true if it does now.
+    /// Leaves `Finding` once everything is read, if everything is flushed. Returns true if it does
+    /// now.
     pub(crate) fn found(&mut self) -> bool {
         let Self::Finding {
-            flushes: 0,
             loading: None,
             replay,
         } = self

@@ -15,10 +15,11 @@
 //! An *unsettled* region is one that a crash left dirty: redundancy in it may disagree with data
 //! until it is resynchronised. Arrays without bitmaps are one region, always written.
 
-use crate::{bitmaps::Bitmap, bits::Bits, index};
+use crate::{bitmaps::Bitmap, bits::Bits, durable::Loading, index, system_io::MetadataBuffer};
 use alloc::collections::VecDeque;
 use core::ops::Range;
-use spindles_block::Instant;
+use spindles_block::{Instant, MemberSet};
+use spindles_format::{AreaKind, Uuid};
 use spindles_layout::GroupIndex;
 
 /// The search for dirty regions that can be cleared.
@@ -31,7 +32,7 @@ pub(crate) enum Sweep {
     /// The time of the next sweep.
     At(Instant),
     /// Flushing, before bits are cleared.
-    Flushing { pending: u32 },
+    Flushing,
 }
 
 /// The groups of one map, and their regions.
@@ -163,7 +164,7 @@ impl Regions {
     /// Returns true if the members hold the array's contents in this region, and all record that
     /// durably.
     pub(crate) fn durably_holds(&self, region: u64) -> bool {
-        self.holds(region) && self.written.durable.get(region)
+        self.holds(region) && self.written.is_durable(region)
     }
 
     /// Returns the groups of the map; while the array grows, of the new one.
@@ -171,10 +172,41 @@ impl Regions {
         self.part.groups()
     }
 
-    /// Queues both bitmaps to be written as a whole, for another device.
-    pub(crate) fn tell_all(&mut self) {
-        self.dirty.tell_all();
-        self.written.tell_all();
+    /// Returns one of the bitmaps.
+    pub(crate) fn bitmap(&self, area: AreaKind) -> &Bitmap {
+        match area {
+            AreaKind::DIRTY_BITMAP => &self.dirty,
+            _ => &self.written,
+        }
+    }
+
+    /// Like `bitmap`, mutable.
+    pub(crate) fn bitmap_mut(&mut self, area: AreaKind) -> &mut Bitmap {
+        match area {
+            AreaKind::DIRTY_BITMAP => &mut self.dirty,
+            _ => &mut self.written,
+        }
+    }
+
+    /// Takes the union of the copies of a part of a bitmap that was read.
+    pub(crate) fn merge(
+        &mut self,
+        array: Uuid,
+        loading: &Loading,
+        members: MemberSet,
+        buffer: &MetadataBuffer,
+    ) {
+        let bitmap = match loading.area {
+            AreaKind::DIRTY_BITMAP => &mut self.dirty,
+            _ => &mut self.written,
+        };
+        bitmap.merge(array, loading, members, buffer, &mut self.unsettled);
+    }
+
+    /// Marks all regions as written, because the bitmap could not be read.
+    pub(crate) fn may_all_be_written(&mut self) {
+        self.written.bits.words_mut().fill(u64::MAX);
+        self.written.bits.trim();
     }
 
     /// Forgets the released regions: the log no longer holds earlier writes to them.
@@ -215,8 +247,8 @@ impl Regions {
             self.unsettled.clear(region);
             self.begun.clear(region);
         }
-        self.dirty.tell_all();
-        self.written.tell_all();
+        self.dirty.blocks_mut().want_all();
+        self.written.blocks_mut().want_all();
     }
 
     /// Returns the part of a group.
@@ -381,7 +413,7 @@ impl Regions {
     /// Returns the time of the next sweep.
     pub(crate) fn wake(&self) -> Option<Instant> {
         match self.sweep {
-            Sweep::Idle | Sweep::Flushing { .. } => None,
+            Sweep::Idle | Sweep::Flushing => None,
             Sweep::Wanted => Some(Instant(0)),
             Sweep::At(at) => Some(at),
         }
@@ -402,6 +434,6 @@ impl Regions {
 
     /// Returns true if no flush of a sweep is under way.
     pub(crate) fn sweep_is_idle(&self) -> bool {
-        !matches!(self.sweep, Sweep::Flushing { .. })
+        self.sweep != Sweep::Flushing
     }
 }

@@ -65,7 +65,10 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 27] = [
+    /// The number of purposes.
+    pub(crate) const COUNT: usize = 27;
+
+    const ALL: [Self; Self::COUNT] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -94,6 +97,12 @@ impl Purpose {
         Self::InspectionRepair,
         Self::ScrubFlush,
     ];
+
+    /// Returns the number of the purpose, from 0.
+    pub(crate) fn number(self) -> usize {
+        let number = Self::ALL.iter().position(|&purpose| purpose == self);
+        number.expect("listed")
+    }
 
     /// Returns true if a flush with this purpose makes writes durable that others build on. The
     /// pages with their checksums are written before it.
@@ -124,8 +133,7 @@ impl Purpose {
     /// +---+---------+--------+
     /// ```
     pub(crate) fn id(self, member: MemberIndex) -> MemberIoId {
-        let purpose = Self::ALL.iter().position(|&purpose| purpose == self);
-        let purpose = u32::try_from(purpose.expect("listed")).expect("few");
+        let purpose = u32::try_from(self.number()).expect("few");
         MemberIoId(SYSTEM_IO | purpose << 8 | u32::from(member.0))
     }
 

@@ -30,6 +30,10 @@ pub(crate) struct Run {
 
 /// Regions being prepared for their first write.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the regions"
+)]
 pub(crate) struct Zeroing {
     /// Regions that were asked for and are not ready.
     pub(crate) asked: Bits,
@@ -53,8 +57,8 @@ pub(crate) struct Zeroing {
     pub(crate) regions: Range<u64>,
     /// Regions that wait for the flush.
     pub(crate) zeroed: Bits,
-    /// Flushes under way.
-    pub(crate) flushes: u32,
+    /// True while a flush is under way.
+    pub(crate) flushing: bool,
     /// True while regions wait until the journal holds nothing of them.
     pub(crate) held: bool,
     pub(crate) group: Group,
@@ -74,7 +78,7 @@ impl Zeroing {
             pending: 0,
             regions: 0..0,
             zeroed: Bits::new(regions, false),
-            flushes: 0,
+            flushing: false,
             held: false,
             group: Group::empty(),
         }
@@ -88,7 +92,7 @@ impl Zeroing {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.regions.is_empty() && self.flushes == 0 && self.waiting.is_empty() && !self.held
+        self.regions.is_empty() && !self.flushing && self.waiting.is_empty() && !self.held
     }
 
     /// Returns true if zeroing this region is queued or running.

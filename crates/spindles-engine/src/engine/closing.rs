@@ -8,7 +8,6 @@ use crate::{
     output::{Event, Output},
     system_io::Purpose,
 };
-use spindles_block::{MemberError, MemberIndex, MemberSet};
 
 impl Engine {
     pub(super) fn pump_closing(&mut self) {
@@ -21,32 +20,18 @@ impl Engine {
         if self.closing != Closing::Draining || !self.idle() {
             return;
         }
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         if active.is_empty() {
             self.closed(false);
             return;
         }
-        let pending = self.flush_active(Purpose::ClosingFlush);
-        self.closing = Closing::Flushing { pending };
-    }
-
-    pub(crate) fn close_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
-        let Closing::Flushing { pending } = self.closing else {
-            panic!("a flush of a close came back, and there is no close");
-        };
-        self.system_flush_failed(member, result);
-        if pending > 1 {
-            self.closing = Closing::Flushing {
-                pending: pending - 1,
-            };
-            return;
-        }
-        self.mark_closed();
+        self.flush_active(Purpose::ClosingFlush);
+        self.closing = Closing::Flushing;
     }
 
     /// Begins the last steps of a close: clears the dirty bits if everything is settled. Then the
     /// array is marked clean if it is.
-    fn mark_closed(&mut self) {
+    pub(crate) fn mark_closed(&mut self) {
         self.clear_all_bits();
         self.closing = Closing::Clearing;
         self.write_bitmaps();
@@ -79,7 +64,7 @@ impl Engine {
     /// Ends a close when its superblock update is durable, and so is the loss of any member during
     /// it.
     fn update_done_while_closing(&mut self) {
-        let quiet = !self.metadata.busy() && self.bitmaps_are_quiet() && self.bad.is_quiet();
+        let quiet = !self.metadata.busy() && self.areas_are_quiet();
         if self.closing == Closing::Marking && quiet {
             self.closed(!self.metadata.is_dirty() && !self.metadata.is_broken());
         }

@@ -12,7 +12,7 @@ use crate::{
     slots::SlotSet,
 };
 use spindles_block::{MemberError, MemberIndex, MemberSet};
-use spindles_format::{BadBlockKind, BadBlocks, ErrorCounts};
+use spindles_format::{AreaKind, BadBlockKind, BadBlocks, ErrorCounts};
 
 impl Engine {
     /// Returns the faults of a member.
@@ -201,7 +201,7 @@ impl Engine {
             }
             return true;
         }
-        self.write_bad_blocks();
+        self.write_area(AreaKind::BAD_BLOCKS);
         self.choose_direct();
         true
     }
@@ -259,7 +259,7 @@ impl Engine {
         for member in members.intersection(self.bad.members()).iter() {
             self.bad.forget_member(member);
         }
-        self.write_bad_blocks();
+        self.write_area(AreaKind::BAD_BLOCKS);
         self.choose_direct();
     }
 

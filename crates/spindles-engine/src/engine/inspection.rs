@@ -11,9 +11,7 @@ use crate::{
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{
-    AreaKind, BITMAPS, ErrorCounts, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode,
-};
+use spindles_format::{AreaKind, ErrorCounts, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
 
 /// After this many generations, both slots were written since the inspection began.
 const BOTH_SLOTS: u64 = 3;
@@ -48,27 +46,19 @@ impl Engine {
     /// Returns the next part; `None` after the last.
     fn part_after(&self, part: Part) -> Option<Part> {
         let read = u64::from(self.inspection.blocks);
+        let first_of = |area| Part::Blocks { area, block: 0 };
         Some(match part {
             Part::Superblock { slot: 0 } => Part::Superblock { slot: 1 },
-            Part::Superblock { .. } => Part::Bitmap {
-                kind: BITMAPS[0],
-                block: 0,
-            },
-            Part::Bitmap { kind, block } if block + read < self.bitmap_blocks(kind) => {
+            Part::Superblock { .. } => first_of(AreaKind::DIRTY_BITMAP),
+            Part::Blocks { area, block } if block + read < self.area_blocks(area) => {
                 let block = block + read;
-                Part::Bitmap { kind, block }
+                Part::Blocks { area, block }
             }
-            Part::Bitmap { kind, .. } if kind == BITMAPS[0] => Part::Bitmap {
-                kind: BITMAPS[1],
-                block: 0,
+            Part::Blocks { area, .. } => match area {
+                AreaKind::DIRTY_BITMAP => first_of(AreaKind::WRITTEN_BITMAP),
+                AreaKind::WRITTEN_BITMAP => first_of(AreaKind::BAD_BLOCKS),
+                _ => Part::Checksums { frame: 0 },
             },
-            Part::Bitmap { .. } => Part::BadBlocks { block: 0 },
-            Part::BadBlocks { block } if block + read < self.bad_blocks_blocks() => {
-                Part::BadBlocks {
-                    block: block + read,
-                }
-            }
-            Part::BadBlocks { .. } => Part::Checksums { frame: 0 },
             Part::Checksums { .. } if read > 0 => {
                 let last = self.inspection.frames.iter().flatten().max();
                 let frame = last.expect("one was read") + 1;
@@ -79,15 +69,10 @@ impl Engine {
         })
     }
 
-    /// Returns the present members, whose metadata must equal memory. A device being filled
-    /// receives all metadata too.
-    fn inspected_members(&self) -> MemberSet {
-        MemberSet::all(self.geometry.members()).difference(self.missing)
-    }
-
     /// Reads a part, as many blocks as there is room for.
     fn read_part(&mut self, part: Part) {
-        let members = self.inspected_members();
+        // A device being filled receives all metadata too.
+        let members = self.present();
         let most = u64::from(self.inspection.place.blocks);
         match part {
             Part::Superblock { slot } => {
@@ -95,22 +80,14 @@ impl Engine {
                 let generation = self.metadata.generation();
                 self.inspection.generation = (!busy).then_some(generation);
                 let block = self.slot_block(slot);
-                self.read_area(members, self.superblock_blocks(), 0..0, |_, _| block);
+                self.read_area(members, self.metadata.place().blocks, 0..0, |_, _| block);
             }
-            Part::Bitmap { kind, block } => {
-                let left = self.bitmap_blocks(kind).saturating_sub(block);
-                let flying = self.bitmap_being_written(kind);
+            Part::Blocks { area, block } => {
+                let left = self.area_blocks(area).saturating_sub(block);
+                let written = self.blocks_of(area).written();
                 let blocks = u32::try_from(left.min(most)).expect("few");
-                self.read_area(members, blocks, flying, |engine, member| {
-                    engine.area_block(member, kind).plus(block)
-                });
-            }
-            Part::BadBlocks { block } => {
-                let left = self.bad_blocks_blocks().saturating_sub(block);
-                let flying = self.bad_blocks_being_written();
-                let blocks = u32::try_from(left.min(most)).expect("few");
-                self.read_area(members, blocks, flying, |engine, member| {
-                    engine.area_block(member, AreaKind::BAD_BLOCKS).plus(block)
+                self.read_area(members, blocks, written, |engine, member| {
+                    engine.area_block(member, area).plus(block)
                 });
             }
             Part::Checksums { frame } => self.read_pages(members, frame),
@@ -228,28 +205,14 @@ impl Engine {
         let Some(part) = self.inspection.part else {
             return self.end_checks(); // The scrub was stopped.
         };
-        let again = match part {
-            Part::Superblock { slot } => !self.judge_slot(slot),
-            Part::Bitmap { kind, block } => {
-                self.judge_bitmap(kind, block);
-                false
-            }
-            Part::BadBlocks { block } => {
-                self.judge_bad_blocks(block);
-                false
-            }
-            Part::Checksums { .. } => {
-                self.judge_pages();
-                false
-            }
-            Part::JournalDevice => {
-                self.judge_stamp();
-                false
-            }
-        };
-        if !again {
-            self.inspection.part = self.part_after(part);
+        match part {
+            Part::Superblock { slot } if !self.judge_slot(slot) => return,
+            Part::Superblock { .. } => {}
+            Part::Blocks { area, block } => self.judge_blocks(area, block),
+            Part::Checksums { .. } => self.judge_pages(),
+            Part::JournalDevice => self.judge_stamp(),
         }
+        self.inspection.part = self.part_after(part);
     }
 
     /// Returns the members of the current part that are still present.
@@ -284,7 +247,7 @@ impl Engine {
                 bad = bad.with(member);
             }
         }
-        let (block, blocks) = (self.slot_block(slot), self.superblock_blocks());
+        let (block, blocks) = (self.slot_block(slot), self.metadata.place().blocks);
         for member in bad.iter() {
             self.found_metadata(member, AreaKind::SUPERBLOCK, block, blocks);
         }
@@ -294,24 +257,8 @@ impl Engine {
         true
     }
 
-    fn judge_bitmap(&mut self, kind: AreaKind, first: u64) {
-        self.judge_blocks(kind, first, |engine, block, bytes| {
-            engine.bitmap_agrees(kind, block, bytes)
-        });
-    }
-
-    fn judge_bad_blocks(&mut self, first: u64) {
-        self.judge_blocks(AreaKind::BAD_BLOCKS, first, Self::bad_blocks_agree);
-    }
-
-    /// Compares the blocks of an area by `agrees`, which is `None` for a block that waits to be
-    /// written anyway.
-    fn judge_blocks(
-        &mut self,
-        area: AreaKind,
-        first: u64,
-        agrees: impl Fn(&Self, u64, &[u8]) -> Option<bool>,
-    ) {
+    /// Compares the blocks of an area that were read.
+    fn judge_blocks(&mut self, area: AreaKind, first: u64) {
         let block_bytes = index(self.block_size.bytes());
         for at in 0..self.inspection.blocks {
             if self.inspection.was_written(at) {
@@ -322,7 +269,8 @@ impl Engine {
                 let bytes = self.metadata_buffer.bytes(self.inspection.place, member.0);
                 let bytes = &bytes[index(at) * block_bytes..][..block_bytes];
                 let is_unreadable = self.inspection.unreadable.contains(*member);
-                agrees(self, block, bytes).is_some_and(|agrees| !agrees || is_unreadable)
+                let agrees = self.area_agrees(area, block, bytes);
+                agrees.is_some_and(|agrees| !agrees || is_unreadable)
             };
             let bad = self.judged().iter().filter(is_bad);
             let bad = bad.fold(MemberSet::EMPTY, MemberSet::with);
@@ -331,10 +279,7 @@ impl Engine {
                 self.found_metadata(member, area, place, 1);
             }
             if !bad.is_empty() && self.repairs_metadata() {
-                match area {
-                    AreaKind::BAD_BLOCKS => self.rewrite_bad_blocks(block),
-                    bitmap => self.rewrite_bitmap(bitmap, block),
-                }
+                self.rewrite_block(area, block);
             }
         }
     }
@@ -461,7 +406,8 @@ impl Engine {
     pub(crate) fn rewrite_bad_slots(&mut self) {
         let bad = core::mem::take(&mut self.inspection.bad_slots);
         if !bad.difference(self.missing).is_empty() {
-            self.rewrite_both_slots();
+            self.metadata.rewrite_both_slots();
+            self.want_update();
         }
     }
 
@@ -485,24 +431,10 @@ impl Engine {
             if journal.is_some_and(|journal| !matches!(journal.state, State::On | State::Off)) {
                 return true;
             }
-            let pending = self.flush_active(Purpose::ScrubFlush);
-            self.inspection.ending = Ending::Flushing { pending };
+            self.flush_active(Purpose::ScrubFlush);
+            self.inspection.ending = Ending::Flushing;
         }
         let stored = self.bitmaps_are_stored() && self.bad_blocks_are_stored();
         self.inspection.ending != Ending::Flushed || self.metadata.busy() || !stored
-    }
-
-    /// Handles the result of a flush at the end of a scrub.
-    pub(crate) fn scrub_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.system_flush_failed(member, result);
-        let Ending::Flushing { pending } = self.inspection.ending else {
-            panic!("a flush of a scrub came back, and none is under way");
-        };
-        self.inspection.ending = match pending {
-            1 => Ending::Flushed,
-            _ => Ending::Flushing {
-                pending: pending - 1,
-            },
-        };
     }
 }

@@ -12,27 +12,45 @@
 
 use crate::{
     Engine, Mutation,
-    config::Persistence,
+    durable::AFTER_STOP,
     extension::Extension,
     journal::State,
-    member::Member,
-    output::{Event, OutReason, Output},
+    metadata::recorded,
+    output::{Event, Output},
     system_io::Purpose,
-    waits::WaitFor,
 };
+use core::mem::discriminant;
 use spindles_block::{MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::MemberState;
+use spindles_format::AreaKind;
+
+/// Something that must end before the wanted update begins.
+enum Before {
+    /// The rows that an extension adds become zeros.
+    Extension,
+    /// The superblocks announce the list of bad blocks.
+    Announcement,
+    /// The dirty bits of regions that a member lacks become durable before the member is recorded
+    /// as out, and the bits of a new map before the map.
+    Bitmaps,
+    /// Unlogged writes become durable before a member is recorded as out. From then on rows with
+    /// parity are computed from the remaining members.
+    OutFlush,
+    /// The list of bad blocks becomes durable.
+    BadBlocks,
+    /// The journal's device is stamped.
+    Stamp,
+}
 
 impl Engine {
     /// Returns true if a write may go to its place: the dirty mark and two generations of this
     /// opening are durable. Otherwise asks for the update.
     pub(crate) fn may_commit(&mut self) -> bool {
-        let marked = self.metadata.dirty_durable || !self.marks_dirty();
+        let marked = self.metadata.is_dirty_durable() || !self.marks_dirty();
         if marked && self.metadata.is_recorded() {
             return true;
         }
-        if !marked && !self.metadata.dirty {
-            self.metadata.dirty = true;
+        if !marked && !self.metadata.is_dirty() {
+            self.metadata.set_dirty(true);
             let generation = self.metadata.generation();
             let may_log = self.may_log();
             if let Some(journal) = &mut self.journal {
@@ -45,12 +63,12 @@ impl Engine {
         } else if !self.metadata.busy() {
             self.want_update();
         }
-        self.metadata.broken // Then nothing is written, and the request fails.
+        self.metadata.is_broken() // Then nothing is written, and the request fails.
     }
 
     /// Returns true if the array must be marked dirty before it is written.
     fn marks_dirty(&self) -> bool {
-        self.metadata.persistence.is_some()
+        self.metadata.persistence().is_some()
             && self.policy.resync_after_crash
             && (self.geometry.redundancy() > 0 || self.has_checksums())
     }
@@ -58,306 +76,164 @@ impl Engine {
     /// Stops writing, because a change that must be durable before further writes can't be made
     /// durable. Wakes every stripe range, job and replay that waits for that change.
     pub(crate) fn stop_writing(&mut self) {
-        if !self.metadata.broken && !self.has_failed() {
+        if !self.metadata.is_broken() && !self.has_failed() {
             self.output(Output::Event(Event::WritingStopped)); // Otherwise it was reported before.
         }
-        self.metadata.broken = true;
-        self.metadata.wanted = false;
-        self.waits.wake_all(&mut self.ready);
-        self.pump_releases();
-        self.journal_abandons();
-        self.replay_recorded();
-        self.replace_recorded();
-        self.growth_recorded();
-        self.zeroing_goes_on();
-        self.try_to_serve();
-    }
-
-    /// Returns the number of blocks of a superblock.
-    pub(crate) fn superblock_blocks(&self) -> u32 {
-        self.metadata.place.blocks
-    }
-
-    /// Writes superblocks into both slots, because a slot is corrupt on a member.
-    pub(crate) fn rewrite_both_slots(&mut self) {
-        self.metadata.in_both_slots = true;
-        self.want_update();
+        self.metadata.stop();
+        self.wake_all(AFTER_STOP);
     }
 
     /// Asks for an update, because the contents of the superblocks changed.
     pub(crate) fn want_update(&mut self) {
-        if self.metadata.persistence.is_none() {
-            return;
+        if self.metadata.persistence().is_some() {
+            self.metadata.slot_mut().want(0);
+            self.begin_update();
         }
-        self.metadata.wanted = true;
-        self.begin_update();
     }
 
     /// Begins the wanted update, unless the state found at opening is unknown yet, or not durable.
     /// A member whose newest superblock is only in its cache would fall two generations behind.
     pub(crate) fn begin_update(&mut self) {
-        if self.metadata.pending > 0 || !self.metadata.wanted || self.opening.is_finding() {
+        if !self.metadata.slot().is_due() || self.opening.is_finding() {
             return;
         }
-        if self.metadata.broken {
-            // Stop: no member may overtake one whose superblock write failed.
-            self.metadata.wanted = false;
-            return;
+        if self.metadata.is_broken() {
+            return self.metadata.stop();
         }
         if self.has_failed() {
             // A failed array does not update its superblocks, because its members may come back. Do
             // not wait for flushes or writes that precede an update.
-            self.stop_writing();
-            return;
+            return self.stop_writing();
         }
-        if self.extension.as_ref().is_some_and(Extension::is_preparing) {
-            return;
+        match self.before_update() {
+            Some(Before::Extension) => {}
+            Some(Before::Announcement) => self.announce_bad_blocks(),
+            Some(Before::Bitmaps) => self.write_bitmaps(),
+            Some(Before::OutFlush) => self.flush_without(),
+            Some(Before::BadBlocks) => self.write_area(AreaKind::BAD_BLOCKS),
+            Some(Before::Stamp) => self.stamp_journal(),
+            None => self.write_update(),
         }
-        if self.bad.is_kept() && self.bad.any() && !self.metadata.listed_durable {
-            return self.announce_bad_blocks();
-        }
-        let begins = self.grow.begins() || self.extension.is_some();
-        let relies = self.missing_unrecorded() || begins;
-        if relies && !self.bitmaps_are_stored() && !self.metadata.broken {
-            // The dirty bits of regions that a member lacks are durable before the member is
-            // recorded as out, and the bits of a new map before the map.
-            return self.write_bitmaps();
-        }
-        if self.missing_unrecorded() && !self.is_flushed_without() {
-            return;
-        }
-        if !self.bad_blocks_are_stored() {
-            return self.write_bad_blocks();
-        }
-        if !self.journal_is_stamped() {
-            return self.stamp_journal();
-        }
-        self.metadata.wanted = false;
-        self.metadata.errors_are_taken();
-        let now_s = self.metadata.since_1970_s(self.now);
-        let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
-            return;
-        };
-        array.last_written_s = now_s.unwrap_or(array.last_written_s);
-        array.begin_session(*nonce);
-        array.generation += 1;
-        array.clean = !self.metadata.dirty;
-        array.bad_blocks_listed = self.bad.is_kept() && self.bad.any();
-        self.metadata.listed_durable &= array.bad_blocks_listed;
+    }
+
+    fn before_update(&self) -> Option<Before> {
+        let unrecorded = self.missing_unrecorded();
+        let relies = unrecorded || self.grow.begins() || self.extension.is_some();
+        let extension = self.extension.as_ref();
+        let unannounced = self.bad.is_kept() && self.bad.any() && !self.metadata.lists_bad_blocks();
+        let waits = [
+            (
+                extension.is_some_and(Extension::is_preparing),
+                Before::Extension,
+            ),
+            (unannounced, Before::Announcement),
+            (relies && !self.bitmaps_are_stored(), Before::Bitmaps),
+            (unrecorded && !self.is_flushed_without(), Before::OutFlush),
+            (!self.bad_blocks_are_stored(), Before::BadBlocks),
+            (!self.journal_is_stamped(), Before::Stamp),
+        ];
+        waits
+            .into_iter()
+            .find_map(|(waits, before)| waits.then_some(before))
+    }
+
+    /// Writes all changes to the next slot.
+    fn write_update(&mut self) {
+        let listed = self.bad.is_kept() && self.bad.any();
+        let array = self.metadata.begin_update(self.now, listed);
         array.scrub_mark = self.scrub.mark();
         array.scrub_left_blocks = array.scrub_left_blocks.max(self.scrub.left_blocks());
         if let Some(journal) = &self.journal {
             array.journal = journal.record;
         }
-        let standing = |record: &MemberState| core::mem::discriminant(record);
-        let in_both = core::mem::take(&mut self.metadata.in_both_slots);
-        self.metadata.in_one_slot =
-            self.replace.is_telling() || self.metadata.updates == 0 || in_both;
+        let mut changes = self.replace.is_telling();
         for (member, record) in self.members.iter().zip(&mut array.member) {
-            let before = standing(&record.state);
-            match (member.state, record.state) {
-                (Member::Missing { .. }, MemberState::Rebuilding { missed_since, .. })
-                    if missed_since > 0 =>
-                {
-                    // The regions that it missed are still marked.
-                    record.state = MemberState::Missing {
-                        out_since: missed_since,
-                        held_out: is_held_out(member.state),
-                    };
-                }
-                (Member::Missing { .. }, MemberState::Active | MemberState::Rebuilding { .. }) => {
-                    record.state = MemberState::Missing {
-                        out_since: array.generation,
-                        held_out: is_held_out(member.state),
-                    };
-                }
-                (Member::Missing { .. }, MemberState::Missing { .. })
-                | (Member::Active, MemberState::Active) => {}
-                (Member::Active, MemberState::Rebuilding { .. }) => {
-                    record.state = MemberState::Active;
-                }
-                (Member::Rebuilding { mark }, MemberState::Missing { out_since, .. }) => {
-                    let returns = self.rebuild.is_returning(member.index);
-                    record.state = MemberState::Rebuilding {
-                        mark,
-                        missed_since: if returns { out_since } else { 0 },
-                    };
-                }
-                (Member::Rebuilding { mark }, MemberState::Rebuilding { missed_since, .. }) => {
-                    record.state = MemberState::Rebuilding { mark, missed_since };
-                }
-                (Member::Rebuilding { .. }, MemberState::Active) => {
-                    panic!("a member that is rebuilding is active in the record")
-                }
-                (Member::Active, MemberState::Missing { .. }) => {
-                    panic!("an active member is missing in the record")
-                }
-            }
-            self.metadata.in_one_slot |= standing(&record.state) != before;
+            let returns = self.rebuild.is_returning(member.index);
+            let now = recorded(record.state, member.state, returns, array.generation);
+            changes |= discriminant(&now) != discriminant(&record.state);
+            record.state = now;
         }
         array.note_rebuilding();
         array.growth = self.grow.record();
         array.note_growth();
-        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
-        for member in self.replace.told_now(there).iter() {
-            self.write_superblock(member);
+        if changes {
+            self.metadata.repeat_in_other_slot();
         }
-        assert!(
-            self.metadata.pending > 0,
-            "an array without members is not written"
-        );
+        self.write_superblocks(self.replace.told_now(self.present()));
+        assert!(!self.metadata.slot().is_quiet(), "no members, no update");
     }
 
     /// Records that the list of bad blocks may have entries, before the first entries are added. No
     /// other change goes into this update, since it may depend on the entries: the wanted update
     /// comes after.
     fn announce_bad_blocks(&mut self) {
-        let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
-            panic!("who has a list has superblocks");
-        };
         assert!(!self.replace.is_telling(), "nothing is written meanwhile");
-        array.begin_session(*nonce);
-        array.generation += 1;
-        array.bad_blocks_listed = true;
-        self.metadata.in_one_slot = true;
-        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
-        for member in there.iter() {
-            self.write_superblock(member);
-        }
+        self.metadata.begin_announcement();
+        self.write_superblocks(self.present());
     }
 
     /// Writes the update that a replacement device of `member` has got to all other members.
     pub(crate) fn tell_others(&mut self, member: MemberIndex) {
-        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
-        for other in there.without(member).iter() {
-            self.write_superblock(other);
-        }
-        if self.metadata.pending == 0 {
-            self.update_written();
+        self.write_superblocks(self.present().without(member));
+        self.update_written();
+    }
+
+    fn write_superblocks(&mut self, members: MemberSet) {
+        let place = self.metadata.place();
+        for member in members.iter() {
+            let block = self.metadata.encode(member, &mut self.metadata_buffer);
+            self.system_io(
+                Purpose::Superblock,
+                member,
+                Operation::Write { fua: true },
+                block,
+                place.blocks,
+                self.metadata_buffer.slice(place, member.0),
+            );
         }
     }
 
-    /// Returns true if unlogged writes are durable, so that a member may be recorded as out. From
-    /// then on rows with parity are computed from the remaining members. Otherwise begins the
-    /// flush.
-    fn is_flushed_without(&mut self) -> bool {
+    /// Returns true if no unlogged write needs a flush before a member is recorded as out.
+    fn is_flushed_without(&self) -> bool {
         // Also while a new log begins: unlogged writes may be under way then.
         let journal = self.journal.as_ref();
         let logs = journal.is_some_and(|journal| journal.state != State::Off);
         let unlogged = logs && self.has_checksums() && !self.shape.copies;
-        let flushed = self.metadata.flushed_without == self.missing;
-        let done = flushed && self.metadata.out_flushes == 0;
-        if !unlogged || done {
-            return true;
-        }
+        let flushed = self.metadata.is_flushed_without(self.missing);
+        !unlogged || flushed && self.own_flushes.is_quiet(Purpose::OutFlush)
+    }
+
+    /// Flushes unlogged writes when they have ended.
+    fn flush_without(&mut self) {
         let ended = !self.writes_unlogged() || self.mutated(Mutation::OutWhileUnlogged);
-        if self.metadata.out_flushes == 0 && ended {
-            self.metadata.flushed_without = self.missing;
-            self.metadata.out_flushes = self.flush_active(Purpose::OutFlush);
+        if self.own_flushes.is_quiet(Purpose::OutFlush) && ended {
+            self.metadata.flushes_without(self.missing);
+            self.flush_active(Purpose::OutFlush);
         }
-        false
-    }
-
-    /// Asks for a new flush when a member goes out again, because one is back.
-    pub(crate) fn forget_out_flush(&mut self) {
-        self.metadata.flushed_without = MemberSet::EMPTY;
-    }
-
-    /// Handles a flush that comes before a member is recorded as out.
-    pub(crate) fn out_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.metadata.out_flushes -= 1;
-        self.system_flush_failed(member, result);
-        if self.metadata.out_flushes == 0 {
-            self.begin_update();
-        }
-    }
-
-    fn write_superblock(&mut self, member: MemberIndex) {
-        let Some(Persistence { array, devices, .. }) = self.metadata.persistence.as_ref() else {
-            panic!("an array without superblocks writes none");
-        };
-        let device = devices[usize::from(member.0)]
-            .as_ref()
-            .expect("a member that is there has a device record");
-        let place = self.metadata.place;
-        let block = device.slot_block(array.generation);
-        spindles_format::encode(
-            array,
-            device,
-            self.metadata_buffer.bytes_mut(place, member.0),
-        );
-        self.system_io(
-            Purpose::Superblock,
-            member,
-            Operation::Write { fua: true },
-            block,
-            place.blocks,
-            self.metadata_buffer.slice(place, member.0),
-        );
-        self.metadata.pending += 1;
     }
 
     /// Handles the result of a superblock write.
     pub(crate) fn superblock_written(&mut self, member: MemberIndex, result: MemberResult) {
-        assert!(
-            self.metadata.pending > 0,
-            "a superblock write came back twice"
-        );
-        self.metadata.pending -= 1;
+        self.metadata.slot_mut().ended();
         if self.replace.is_telling() {
             return self.replacement_told(result);
         }
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
-        if self.metadata.pending == 0 {
-            self.update_written();
-        }
+        self.system_io_failed(member, result);
+        self.update_written();
     }
 
     /// Continues when all writes of an update are back.
     fn update_written(&mut self) {
-        if let Some(persistence) = self.metadata.persistence()
-            && !self.metadata.broken
-        {
-            self.metadata.listed_durable = persistence.array.bad_blocks_listed;
-        }
-        self.replace_recorded();
-        self.begin_update();
-        if self.metadata.busy() {
-            // Later changes are not durable: the next update is under way, or waits for something.
-            return;
-        }
-        if !self.metadata.broken {
-            self.metadata.updates = self.metadata.updates.saturating_add(1);
-            self.metadata.dirty_durable = self.metadata.dirty;
-            let persistence = self.metadata.persistence.as_ref();
-            let array = &persistence.expect("it was written").array;
-            let (out, filled) = (array.missing(), array.rebuilding());
-            self.metadata.out_durable = out;
-            self.metadata.lost_durable = out.union(filled);
-            self.forget_bad_blocks(out);
-        }
-        self.journal_recorded();
-        self.replay_recorded();
-        self.growth_recorded();
-        self.extension_recorded();
-        self.try_to_serve();
-        if !self.metadata.broken {
-            self.announce_rebuilt();
-        }
-        self.wake(WaitFor::Superblocks);
-        self.zeroing_goes_on();
-        if self.metadata.in_one_slot && !self.metadata.broken {
-            self.want_update();
+        if self.metadata.slot().is_quiet() {
+            self.metadata.slot_written();
+            self.continue_after(AreaKind::SUPERBLOCK);
         }
     }
-}
 
-/// Returns true if an administrator put the member out.
-fn is_held_out(member: Member) -> bool {
-    let reason = Some(OutReason::Command);
-    member == Member::Missing { reason }
+    /// Forgets the bad blocks of members that all superblocks record as out.
+    pub(crate) fn bad_blocks_are_out(&mut self) {
+        if let Some(out) = self.metadata.updated() {
+            self.forget_bad_blocks(out);
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! The engine: its state, and the entry points for inputs.
 
 mod bad_blocks;
-mod bitmaps;
 mod checksums;
 mod closing;
+mod durable;
 mod extension;
 mod faults;
 mod first_touch;
@@ -28,6 +28,7 @@ use crate::{
     checksums::Pages,
     config::Limits,
     consistency::Policy,
+    durable::OwnFlushes,
     extension::Extension,
     faults::Faults,
     first_touch::FirstTouch,
@@ -57,7 +58,7 @@ use crate::{
     requests::RequestSlot,
     role::Role,
     slow::Slow,
-    system_io::MetadataBuffer,
+    system_io::{MetadataBuffer, Purpose},
     waits::{WaitFor, Waits},
     zeroing::Zeroing,
 };
@@ -107,7 +108,7 @@ impl MemberInfo {
 pub(crate) enum Closing {
     Open,
     Draining,
-    Flushing { pending: u32 },
+    Flushing,
     Clearing,
     Marking,
     Closed,
@@ -159,6 +160,7 @@ pub struct Engine {
     slow: Slow,
     hedges: Hedges,
     flushes: Flushes,
+    own_flushes: OwnFlushes,
     rounds: Rounds,
     requests: Vec<RequestSlot>,
     free_requests: Vec<u32>,
@@ -288,14 +290,12 @@ impl Engine {
 
     /// Returns true if write-zeroes moves no bytes on any present member.
     pub fn zeroes_without_moving_bytes(&self) -> bool {
-        let members = MemberSet::all(self.geometry.members());
-        self.first_touch.zeroes_on(members.difference(self.missing))
+        self.first_touch.zeroes_on(self.present())
     }
 
     /// Returns true if all present members take space only for written blocks.
     pub fn is_thin(&self) -> bool {
-        let members = MemberSet::all(self.geometry.members());
-        self.first_touch.are_thin(members.difference(self.missing))
+        self.first_touch.are_thin(self.present())
     }
 
     /// Returns true if a crash may leave a block torn.
@@ -662,11 +662,10 @@ impl Engine {
             && !self.opening.is_finding()
             && self.zeroing.is_idle()
             && self.regions.sweep_is_idle()
-            && self.bitmaps_are_quiet()
-            && self.bad.is_quiet()
+            && self.areas_are_quiet()
             && self.inspection.is_quiet()
             && self.rebuild.is_quiet()
-            && self.replace.is_quiet()
+            && self.own_flushes.is_quiet(Purpose::ReplaceFlush)
             && self.opening.replay().is_none()
             && self.journal_is_idle()
             && self.pages.as_ref().is_none_or(Pages::is_quiet)

@@ -4,9 +4,10 @@ use super::{Closing, MemberInfo};
 use crate::{
     Engine, RangeId,
     bad_blocks::BadList,
-    bitmaps::{Bitmap, Loading},
+    bitmaps::Bitmap,
     checksums::{CHECKSUMS_MIN, Pages, ROWS_MAX},
     config::{Config, OpenError},
+    durable::{DurableBlocks, Loading, OwnFlushes, transfer_blocks},
     extension::{Extension, Extent},
     faults::Faults,
     first_touch::FirstTouch,
@@ -18,13 +19,12 @@ use crate::{
     jobs::{
         JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
-    journal::{JOURNAL_DEVICE, Journal},
+    journal::Journal,
     locks::Locks,
     member::Member,
     metadata::{Metadata, superblock_blocks},
     mutation::Mutation,
     opening::Opening,
-    output::OutReason,
     plan::Shape,
     ranges::Ranges,
     read_policies::MemberLoad,
@@ -36,9 +36,7 @@ use crate::{
     zeroing::Zeroing,
 };
 use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
-use spindles_block::{
-    BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberSet, Operand,
-};
+use spindles_block::{BlockIndex, BufferSlice, Instant, MemberIndex, MemberSet, Operand};
 use spindles_format::{BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
 
@@ -121,17 +119,21 @@ impl Engine {
             .and_then(|persistence| persistence.extends);
         let region_count = Regions::count(&part, older.as_ref())
             .max(extends.as_ref().map_or(0, Extent::regions_end));
-        let bitmaps = BITMAPS.map(|_| {
+        let bitmaps = BITMAPS.map(|area| {
             let buffer = &mut metadata_buffer;
-            Bitmap::new(region_count, stored, config.block_size, buffer)
+            Bitmap::new(area, region_count, stored, config.block_size, buffer)
         });
-        let loading = stored
-            .then(|| Loading::new(count, region_count, config.block_size, &mut metadata_buffer));
+        let read_at_once = |blocks: &DurableBlocks, buffer: &mut MetadataBuffer| {
+            buffer.reserve(count, transfer_blocks(config.block_size, blocks.count()))
+        };
+        let bitmaps_read = stored.then(|| read_at_once(bitmaps[0].blocks(), &mut metadata_buffer));
         let bad = BadList::new(
             config.persistence.as_ref(),
             config.block_size,
             &mut metadata_buffer,
         );
+        let list_read =
+            (bad.is_kept()).then(|| read_at_once(bad.blocks_kept(), &mut metadata_buffer));
         let regions = Regions::new(part, older, stored, !clean, bitmaps, config.limits.requests);
         let journal = config.persistence.as_ref().and_then(|persistence| {
             let wants = config.consistency.write_hole;
@@ -265,6 +267,7 @@ impl Engine {
             backlog: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
             hedges,
             flushes: Flushes::default(),
+            own_flushes: OwnFlushes::default(),
             rounds: Rounds::new(index(all_ranges)),
             ready: VecDeque::with_capacity(index(all_ranges)),
             waits: Waits::new(index(all_ranges)),
@@ -276,8 +279,7 @@ impl Engine {
             first_touch: FirstTouch::new(config.zeroes_without_moving_bytes, config.thin),
             zeroing: Zeroing::new(region_count, count, all_ranges),
             opening: Opening::Finding {
-                flushes: 0,
-                loading,
+                loading: Loading::new(list_read, bitmaps_read),
                 replay: None,
             },
             jobs: Jobs::new(super::jobs::JOBS.len(), config.job_rate),
@@ -312,7 +314,7 @@ impl Engine {
         engine.metadata_buffer.provide();
         engine.find_growth();
         engine.find_rebuilding();
-        engine.load_bad_blocks();
+        engine.read_areas();
         if engine.metadata.persistence().is_some() {
             engine.flush_at_opening();
             let changed =
@@ -333,22 +335,13 @@ impl Engine {
     /// it. If only the previous process ended, blocks and superblocks may have been read from the
     /// members' caches.
     fn flush_at_opening(&mut self) {
-        let flushes = self.flush_active(Purpose::OpeningFlush) + self.flush_journal_at_opening();
-        self.opening.flushes_begin(flushes);
-    }
-
-    pub(crate) fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
-        self.opening.flush_ended();
-        match result {
-            result if member == JOURNAL_DEVICE => self.log_failed(member, result),
-            result => self.system_flush_failed(member, result),
-        }
-        self.opening_goes_on();
+        self.flush_active(Purpose::OpeningFlush);
+        self.flush_journal_at_opening();
     }
 
     /// Continues the opening once everything found is loaded and durable.
     pub(crate) fn opening_goes_on(&mut self) {
-        if self.bad.is_loading() || !self.opening.found() {
+        if !self.own_flushes.is_quiet(Purpose::OpeningFlush) || !self.opening.found() {
             return;
         }
         for member in self.missing.iter() {
@@ -373,18 +366,6 @@ impl Engine {
             && self.bad_blocks_are_stored();
         if self.opening.is_recording() && recorded {
             self.opening.serve();
-        }
-    }
-
-    pub(crate) fn system_flush_failed(
-        &mut self,
-        member: MemberIndex,
-        result: Result<(), MemberError>,
-    ) {
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
         }
     }
 

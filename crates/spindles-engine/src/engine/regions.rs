@@ -6,7 +6,6 @@ use crate::{
     engine::{Closing, jobs::resync},
     index,
     jobs::Place,
-    output::OutReason,
     plan::Ask,
     ranges::{Phase, RowState},
     regions::Sweep,
@@ -14,7 +13,7 @@ use crate::{
     waits::WaitFor,
 };
 use core::ops::Range;
-use spindles_block::{BlockIndex, Instant, MemberIndex, MemberResult, Operation};
+use spindles_block::{BlockIndex, Instant, Operation};
 use spindles_layout::GroupIndex;
 
 /// A region must be left alone for this time before its dirty bit is cleared.
@@ -32,7 +31,7 @@ impl Engine {
             return true;
         }
         let region = regions.of(self.ranges[id].group);
-        let durable = regions.dirty.bits.get(region) && regions.dirty.durable.get(region);
+        let durable = regions.dirty.bits.get(region) && regions.dirty.is_durable(region);
         if durable && regions.recent.get(region) {
             return true;
         }
@@ -81,7 +80,7 @@ impl Engine {
             return false;
         }
         if self.regions.is_written(group) {
-            return self.regions.written.durable.get(region);
+            return self.regions.written.is_durable(region);
         }
         if ask != Ask::Write {
             return true; // Never written: a read returns zeros, and a resync has nothing to do.
@@ -104,7 +103,7 @@ impl Engine {
         match self.regions.sweep {
             Sweep::Wanted => self.regions.sweep = Sweep::At(now.plus_ns(QUIET_NS)),
             Sweep::At(at) if at <= now => self.begin_sweep(),
-            Sweep::Idle | Sweep::At(_) | Sweep::Flushing { .. } => {}
+            Sweep::Idle | Sweep::At(_) | Sweep::Flushing => {}
         }
     }
 
@@ -167,26 +166,12 @@ impl Engine {
         if early {
             return self.clear_bits();
         }
-        let pending = self.flush_active(Purpose::SweepFlush);
-        self.regions.sweep = Sweep::Flushing { pending };
+        self.flush_active(Purpose::SweepFlush);
+        self.regions.sweep = Sweep::Flushing;
     }
 
-    /// Handles the result of a flush of a sweep.
-    pub(crate) fn sweep_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        let Sweep::Flushing { pending } = self.regions.sweep else {
-            panic!("a flush of a sweep came back, and there is no sweep");
-        };
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
-        if pending > 1 {
-            self.regions.sweep = Sweep::Flushing {
-                pending: pending - 1,
-            };
-            return;
-        }
+    /// Continues a sweep after its flush.
+    pub(crate) fn sweep_flushed(&mut self) {
         self.regions.sweep = Sweep::Idle;
         if self.may_clear() {
             self.clear_bits();
@@ -341,5 +326,43 @@ impl Engine {
         self.wake(WaitFor::Region);
         self.answer(request);
         true
+    }
+
+    // ---- opening ------------------------------------------------------------------------------
+
+    /// Continues when both bitmaps are read: finds the regions that a crash left unsettled.
+    pub(crate) fn bitmaps_loaded(&mut self) {
+        self.blank_new_regions();
+        self.take_in_regions();
+        let regions = &mut self.regions;
+        regions.dirty.loaded();
+        regions.written.loaded();
+        regions.note_all_written();
+        self.find_unsettled(!self.all_settled);
+        self.regions.want_sweep();
+        self.write_bitmaps();
+        self.opening_goes_on();
+    }
+
+    /// Finds the unsettled regions: written regions not known to be settled, and with `dirty_too`
+    /// also the dirty regions. Begins a resync if a region is unsettled.
+    pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
+        let regions = &mut self.regions;
+        let dirty = regions.dirty.bits.words().iter();
+        let words = dirty.zip(regions.written.bits.words());
+        for (unsettled, (dirty, written)) in regions.unsettled.words_mut().iter_mut().zip(words) {
+            if dirty_too {
+                *unsettled |= dirty;
+            }
+            *unsettled &= written;
+        }
+        let places = regions.begun.words_mut().iter_mut();
+        for (begun, unsettled) in places.zip(regions.unsettled.words()) {
+            *begun |= unsettled;
+        }
+        self.all_settled = self.regions.unsettled.is_empty();
+        if !self.all_settled {
+            self.begin_resync();
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Issues the engine's own member I/O, and dispatches the results.
 
 use crate::{
-    Engine, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
-    output::{IoPurpose, Output},
+    Engine, JOURNAL_DEVICE, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
+    output::{IoPurpose, OutReason, Output},
     plan::{Ask, Strategy},
     ranges::Phase,
     system_io::{MetadataRead, Purpose, Read},
@@ -62,9 +62,15 @@ impl Engine {
 
     /// Flushes all present members for the engine itself. Returns the number of flushes.
     pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        self.flush(active, purpose);
-        active.count()
+        self.flush_counted(self.present(), purpose)
+    }
+
+    /// Flushes these members for the engine itself. `flushed` is called when the last flush with
+    /// this purpose has ended. Returns the number of flushes.
+    pub(crate) fn flush_counted(&mut self, members: MemberSet, purpose: Purpose) -> u32 {
+        self.own_flushes.begin(purpose, members.count());
+        self.flush(members, purpose);
+        members.count()
     }
 
     /// Flushes these members for the engine itself. If others build on the flush, changed checksums
@@ -77,14 +83,22 @@ impl Engine {
 
     pub(crate) fn send_flush(&mut self, members: MemberSet, purpose: Purpose) {
         for member in members.iter() {
-            self.system_io(
-                purpose,
-                member,
-                Operation::Flush,
-                BlockIndex(0),
-                0,
-                BufferSlice::NONE,
-            );
+            self.flush_device(member, purpose);
+        }
+    }
+
+    /// Flushes the device of a member, a replacement device, or the journal's device.
+    pub(crate) fn flush_device(&mut self, device: MemberIndex, purpose: Purpose) {
+        let (flush, none) = (Operation::Flush, BufferSlice::NONE);
+        self.system_io(purpose, device, flush, BlockIndex(0), 0, none);
+    }
+
+    /// Puts a member out whose I/O failed, or stops writing if the array needs the member.
+    pub(crate) fn system_io_failed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.stop_writing();
         }
     }
 
@@ -147,35 +161,52 @@ impl Engine {
         };
         match purpose {
             Purpose::Superblock => self.superblock_written(member, result),
-            Purpose::OpeningFlush => self.opening_flushed(member, result),
-            Purpose::ClosingFlush => self.close_flushed(member, result),
-            Purpose::BitmapRead => self.bitmap_read(member, result),
-            Purpose::DirtyBitmap => {
-                self.bitmap_written(AreaKind::DIRTY_BITMAP, member, result);
-            }
-            Purpose::WrittenBitmap => {
-                self.bitmap_written(AreaKind::WRITTEN_BITMAP, member, result);
-            }
-            Purpose::BadBlocksRead => self.bad_blocks_read(member, result),
-            Purpose::BadBlocks => self.bad_blocks_written(member, result),
+            Purpose::BitmapRead | Purpose::BadBlocksRead => self.area_read(member, result),
+            Purpose::DirtyBitmap => self.area_written(AreaKind::DIRTY_BITMAP, member, result),
+            Purpose::WrittenBitmap => self.area_written(AreaKind::WRITTEN_BITMAP, member, result),
+            Purpose::BadBlocks => self.area_written(AreaKind::BAD_BLOCKS, member, result),
             Purpose::Zeroing => self.zeroed(member, result),
-            Purpose::ZeroingFlush => self.zeroing_flushed(member, result),
-            Purpose::SweepFlush => self.sweep_flushed(member, result),
-            Purpose::RebuildFlush => self.rebuild_flushed(member, result),
-            Purpose::JournalStart => self.journal_start_flushed(member, result),
             Purpose::JournalStamp => self.journal_stamped(result),
             Purpose::JournalHeader => self.journal_written(member, result),
             Purpose::JournalCommit => self.journal_flushed(member, result),
-            Purpose::JournalRelease => self.journal_release_flushed(member, result),
             Purpose::JournalScan => self.journal_read(member, result),
-            Purpose::ReplayFlush => self.replay_flushed(member, result),
-            Purpose::ReplaceFlush => self.replace_flushed(member, result),
-            Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(member, result),
             Purpose::GrowChecksums => self.staged_checksums_done(member, result),
-            Purpose::OutFlush => self.out_flushed(member, result),
             Purpose::Inspection => self.inspected(member, result),
             Purpose::InspectionRepair => self.stamp_repaired(result),
-            Purpose::ScrubFlush => self.scrub_flushed(member, result),
+            flush => self.flush_ended(flush, member, result),
+        }
+    }
+
+    /// Handles the end of a counted flush.
+    fn flush_ended(&mut self, purpose: Purpose, member: MemberIndex, result: MemberResult) {
+        match (purpose, result) {
+            (_, result) if member == JOURNAL_DEVICE => self.log_failed(member, result),
+            (Purpose::RebuildFlush, Err(error)) => {
+                self.put_out(member, OutReason::Error(error));
+            }
+            (_, result) => self.system_io_failed(member, result),
+        }
+        if self.own_flushes.ended(purpose) {
+            self.flushed(purpose, member);
+        }
+    }
+
+    /// Continues the work that waits for the flushes with a purpose. `member` answered last.
+    fn flushed(&mut self, purpose: Purpose, member: MemberIndex) {
+        match purpose {
+            Purpose::OpeningFlush => self.opening_goes_on(),
+            Purpose::ClosingFlush => self.mark_closed(),
+            Purpose::ZeroingFlush => self.zeroing_flushed(),
+            Purpose::SweepFlush => self.sweep_flushed(),
+            Purpose::RebuildFlush => self.flushed_to_mark(),
+            Purpose::JournalStart => self.journal_start_flushed(),
+            Purpose::JournalRelease => self.journal_release_flushed(),
+            Purpose::ReplayFlush => self.replay_flushed(),
+            Purpose::ReplaceFlush => self.replace_flushed(member),
+            Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(),
+            Purpose::OutFlush => self.begin_update(),
+            Purpose::ScrubFlush => self.inspection.flushed(),
+            purpose => panic!("{purpose:?} is no counted flush"),
         }
     }
 

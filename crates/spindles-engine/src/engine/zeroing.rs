@@ -10,13 +10,12 @@ use crate::{
     Engine,
     checksums::entries::Entry,
     index,
-    output::OutReason,
     system_io::Purpose,
     waits::WaitFor,
     zeroing::{Rows, Run},
 };
 use core::mem::take;
-use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet};
+use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult};
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE, RowSum, stored_checksum};
 use spindles_layout::GroupIndex;
 
@@ -52,7 +51,7 @@ impl Engine {
 
     /// Begins to zero the regions that were asked for, if nothing is under way.
     pub(crate) fn begin_zeroing(&mut self) {
-        if self.zeroing.regions.is_empty() && self.zeroing.flushes == 0 && !self.zeroing.held {
+        if self.zeroing.regions.is_empty() && !self.zeroing.flushing && !self.zeroing.held {
             self.zero_next();
         }
     }
@@ -78,7 +77,7 @@ impl Engine {
             }
             self.zeroing.regions = regions;
             self.zeroing.left.fill(groups);
-            let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+            let active = self.present();
             for member in active.iter() {
                 self.zeroing.pending += u32::from(self.zero_on(member));
             }
@@ -93,8 +92,8 @@ impl Engine {
         if !take(&mut self.zeroing.changed) {
             return self.regions_ready();
         }
-        self.zeroing.flushes = self.flush_active(Purpose::ZeroingFlush);
-        if self.zeroing.flushes == 0 {
+        self.zeroing.flushing = self.flush_active(Purpose::ZeroingFlush) > 0;
+        if !self.zeroing.flushing {
             self.stop_writing();
             self.regions_ready();
         }
@@ -231,11 +230,7 @@ impl Engine {
 
     /// Handles the result of zeroing rows of a member.
     pub(crate) fn zeroed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
+        self.system_io_failed(member, result);
         let goes_on = !self.missing.contains(member) && !self.metadata.is_broken();
         if goes_on && self.zero_on(member) {
             return;
@@ -248,16 +243,9 @@ impl Engine {
         self.zero_next();
     }
 
-    pub(crate) fn zeroing_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
-        self.zeroing.flushes -= 1;
-        if self.zeroing.flushes == 0 {
-            self.regions_ready();
-        }
+    pub(crate) fn zeroing_flushed(&mut self) {
+        self.zeroing.flushing = false;
+        self.regions_ready();
     }
 
     /// Marks the zeroed regions as written. Stripe ranges that wait continue when that is durable.

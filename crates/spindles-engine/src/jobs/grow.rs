@@ -35,9 +35,7 @@ pub(crate) enum Stage {
     Checksumming {
         pending: u32,
     },
-    Hardening {
-        pending: u32,
-    },
+    Hardening,
     /// Writing to the superblocks that the window is staged.
     Recording,
     /// Reading the checksums of the staged blocks.
@@ -46,9 +44,7 @@ pub(crate) enum Stage {
     },
     Rereading,
     Placing,
-    Settling {
-        pending: u32,
-    },
+    Settling,
     /// Writing to the superblocks that the window is moved.
     Marking,
     /// The window can't be moved. Growth continues in another opening.

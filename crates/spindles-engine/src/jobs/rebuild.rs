@@ -21,19 +21,13 @@ pub(crate) struct Joining {
     pub(crate) replacement: bool,
 }
 
-/// A flush of the devices being filled, after which the superblocks record the mark `to`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MarkFlush {
-    pub(crate) to: Place,
-    pub(crate) pending: u32,
-}
-
 /// The engine's state of rebuilds, apart from the walk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rebuild {
     /// Devices that wait for a moment with nothing under way, to take their positions together.
     pub(crate) joining: Vec<Joining>,
-    pub(crate) flush: Option<MarkFlush>,
+    /// The devices being filled are flushed. Then the superblocks record this mark.
+    pub(crate) flush: Option<Place>,
     /// Devices being filled that lack only the dirty regions.
     pub(crate) returning: MemberSet,
     /// The group up to which the superblocks record progress, or are about to.

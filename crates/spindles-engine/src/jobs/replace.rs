@@ -33,8 +33,6 @@ pub(crate) struct Replace {
     pub(crate) todo: Bits,
     /// Regions written for the first time since the walk began.
     pub(crate) fresh: Bits,
-    /// Flushes that are not back.
-    pub(crate) flushes: u32,
     /// Errors of the device that was replaced last.
     pub(crate) faults: MemberFaults,
 }
@@ -46,14 +44,8 @@ impl Replace {
             replacement: None,
             todo: Bits::new(regions, false),
             fresh: Bits::new(regions, false),
-            flushes: 0,
             faults: MemberFaults::default(),
         }
-    }
-
-    /// Returns true if no flush of a replacement is under way.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.flushes == 0
     }
 
     /// Returns true if a replacement keeps new work from starting.

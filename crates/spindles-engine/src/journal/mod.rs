@@ -40,7 +40,7 @@ pub(crate) enum State {
     /// Waiting for writes under way to end.
     Draining,
     /// Flushing those writes, and the writes of a resync.
-    Flushing { pending: u32 },
+    Flushing,
     /// Writing the log's tail to the superblocks.
     Recording,
     /// Every write is logged.
@@ -69,7 +69,7 @@ impl Segment {
 pub(crate) enum SegmentState {
     Free,
     InUse,
-    Flushing { pending: u32 },
+    Flushing,
     Recording,
 }
 

@@ -41,7 +41,6 @@ pub(crate) enum Stage {
         resumes: bool,
     },
     Flushing {
-        pending: u32,
         resumes: bool,
     },
     /// The replay ended, or was given up.

@@ -128,11 +128,7 @@ impl Engine {
         if frame.flying == 0 {
             pages.write_ended(at);
         }
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.stop_writing();
-        }
+        self.system_io_failed(member, result);
         self.flush_deferred();
     }
 

@@ -334,8 +334,8 @@ impl Engine {
             Stage::Staging => self.checksum_staged(),
             Stage::Rereading => self.place(),
             Stage::Placing => {
-                let pending = self.flush_active(Purpose::MovedFlush);
-                self.grow.stage = Stage::Settling { pending };
+                self.flush_active(Purpose::MovedFlush);
+                self.grow.stage = Stage::Settling;
             }
             stage => panic!("a request of the array's own ended in stage {stage:?}"),
         }
@@ -369,7 +369,7 @@ impl Engine {
 
     /// Writes the checksums of the staged blocks.
     fn checksum_staged(&mut self) {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         let Some(place) = self.grow.sums else {
             return self.harden();
         };
@@ -414,7 +414,7 @@ impl Engine {
         let Some(place) = self.grow.sums else {
             return self.reread();
         };
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         self.grow.stage = Stage::Loading {
             pending: active.count(),
         };
@@ -468,28 +468,20 @@ impl Engine {
         if self.writes_nothing() {
             return self.get_stuck();
         }
-        let pending = self.flush_active(Purpose::StagedFlush);
-        self.grow.stage = Stage::Hardening { pending };
+        self.flush_active(Purpose::StagedFlush);
+        self.grow.stage = Stage::Hardening;
     }
 
     // ---- the moments that count -----------------------------------------------------------------
 
-    pub(crate) fn grow_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.system_flush_failed(member, result);
-        let (Stage::Hardening { pending } | Stage::Settling { pending }) = &mut self.grow.stage
-        else {
-            panic!("a flush came back in stage {:?}", self.grow.stage);
-        };
-        *pending -= 1;
-        if *pending > 0 {
-            return;
-        }
+    pub(crate) fn grow_flushed(&mut self) {
         if self.writes_nothing() {
             return self.get_stuck();
         }
         match self.grow.stage {
-            Stage::Hardening { .. } => self.record_staged(),
-            _ => self.moved(),
+            Stage::Hardening => self.record_staged(),
+            Stage::Settling => self.moved(),
+            stage => panic!("a flush came back in stage {stage:?}"),
         }
     }
 
@@ -591,12 +583,12 @@ impl Engine {
         let older = self.grow.record.older;
         match self.grow.stage {
             Stage::Idle | Stage::Waiting | Stage::Stuck => return,
-            Stage::Staging | Stage::Checksumming { .. } | Stage::Hardening { .. } => {
+            Stage::Staging | Stage::Checksumming { .. } | Stage::Hardening => {
                 // Nothing was overwritten.
                 self.grow.staged = 0..0;
                 self.enter(self.grow.window.start);
             }
-            Stage::Placing | Stage::Settling { .. } => self.enter_window(),
+            Stage::Placing | Stage::Settling => self.enter_window(),
             _ => {}
         }
         self.grow.stage = Stage::Stuck;

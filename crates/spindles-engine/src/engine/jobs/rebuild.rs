@@ -11,18 +11,15 @@ use crate::{
     Engine, Mutation, RangeId,
     checksums::row_sums::ChecksumsOf,
     engine::Closing,
-    jobs::{
-        Place, Walk,
-        rebuild::{Joining, MarkFlush},
-    },
+    jobs::{Place, Walk, rebuild::Joining},
     member::{Member, MemberEvent},
-    output::{CommandError, Event, OutReason, Output},
+    output::{CommandError, Event, Output},
     plan::Ask,
     slots::SlotSet,
     system_io::Purpose,
 };
 use core::ops::Range;
-use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{AreaKind, BITMAPS, BadBlockKind, DeviceRecord, Uuid, room_for_checksums};
 use spindles_layout::{Geometry, GroupIndex};
 
@@ -258,10 +255,7 @@ impl Engine {
         // The devices are not relied on before all superblocks record them, and they have all
         // metadata.
         self.opening.record_again();
-        self.regions.tell_all();
-        self.write_bitmaps();
-        self.bad.tell_all();
-        self.write_bad_blocks();
+        self.write_all_areas();
         for joining in &all {
             if self.mutated(Mutation::JoinUnvoided) {
                 self.journal_moves(joining.member, &joining.device);
@@ -298,7 +292,8 @@ impl Engine {
         info.filled_from_start = Place::default();
         info.step(MemberEvent::Joined);
         self.missing = self.missing.without(member);
-        self.forget_out_flush();
+        // The next member that goes out needs a new flush.
+        self.metadata.flushes_without(MemberSet::EMPTY);
         if joining.returns {
             self.rebuild.returning = self.rebuild.returning.with(member);
         } else {
@@ -411,7 +406,7 @@ impl Engine {
         let left = u64::from(self.lost_here(id).count() * blocks);
         self.scrub.also_left(left);
         self.choose_direct();
-        self.write_bad_blocks();
+        self.write_area(AreaKind::BAD_BLOCKS);
         self.acknowledge(id);
         true
     }
@@ -447,35 +442,21 @@ impl Engine {
     fn flush_and_mark(&mut self, to: Place) {
         self.rebuild.marked = to.group;
         let members = self.rebuilding();
-        self.rebuild.flush = Some(MarkFlush {
-            to,
-            pending: members.count(),
-        });
+        self.rebuild.flush = Some(to);
         if members.is_empty() {
             return self.flushed_to_mark();
         }
-        self.flush(members, Purpose::RebuildFlush);
+        self.flush_counted(members, Purpose::RebuildFlush);
     }
 
-    pub(crate) fn rebuild_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result {
-            self.put_out(member, OutReason::Error(error));
-        }
-        let flush = (self.rebuild.flush.as_mut()).expect("a flush that came back was begun");
-        flush.pending -= 1;
-        if flush.pending == 0 {
-            self.flushed_to_mark();
-        }
-    }
-
-    fn flushed_to_mark(&mut self) {
-        let flush = self.rebuild.flush.take().expect("it was begun");
+    pub(crate) fn flushed_to_mark(&mut self) {
+        let to = self.rebuild.flush.take().expect("it was begun");
         let walk = *self.walk(&JOB);
-        if self.note_marks(flush.to) {
+        if self.note_marks(to) {
             self.want_update();
         }
         if walk.is_over() && !self.rebuilding().is_empty() {
-            if walk.mark > flush.to {
+            if walk.mark > to {
                 return self.flush_and_mark(walk.mark);
             }
             let failed = self.rebuild.failed;

@@ -34,7 +34,7 @@ use crate::{
     system_io::Purpose,
 };
 use spindles_block::{
-    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
+    BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
 use spindles_format::{DeviceRecord, Uuid};
 
@@ -105,10 +105,7 @@ impl Engine {
             self.begin_job(&JOB, Place::default());
             let member = replacement.member;
             self.output(Output::Event(Event::ReplaceStarted { member }));
-            self.regions.tell_all();
-            self.write_bitmaps();
-            self.bad.tell_all();
-            self.write_bad_blocks();
+            self.write_all_areas();
         } else if !self.copy_fresh() {
             self.flush_before_telling();
         }
@@ -143,24 +140,16 @@ impl Engine {
     fn flush_before_telling(&mut self) {
         self.replace.stage = Stage::Flushing;
         // Changed checksums are written before the flush, to both devices.
-        self.replace.flushes = self.flush_active(Purpose::ReplaceFlush);
+        self.flush_active(Purpose::ReplaceFlush);
     }
 
-    pub(crate) fn replace_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.replace.flushes -= 1;
-        self.system_flush_failed(member, result);
-        if self.replace.flushes > 0 || self.replace.stage != Stage::Flushing {
+    pub(crate) fn replace_flushed(&mut self, member: MemberIndex) {
+        if self.replace.stage != Stage::Flushing {
             return;
         }
         if member != self.replacement() {
-            self.replace.flushes = 1;
-            return self.replacement_system_io(
-                Purpose::ReplaceFlush,
-                Operation::Flush,
-                BlockIndex(0),
-                0,
-                BufferSlice::NONE,
-            );
+            self.own_flushes.begin(Purpose::ReplaceFlush, 1);
+            return self.flush_device(self.replacement(), Purpose::ReplaceFlush);
         }
         if self.metadata.busy() || self.metadata.is_broken() {
             // Another member went out meanwhile: that comes first.
@@ -218,10 +207,7 @@ impl Engine {
                 let persistence = self.metadata.persistence_mut();
                 persistence.expect("it was written").array.generation -= 1;
                 self.end_replace(ReplaceEnd::ReplacementLost(error));
-                self.regions.tell_all();
-                self.write_bitmaps();
-                self.bad.tell_all();
-                self.write_bad_blocks();
+                self.write_all_areas();
                 self.want_update();
             }
         }
@@ -331,24 +317,6 @@ impl Engine {
     pub(crate) fn hidden_replacement(&self, member: MemberIndex) -> Option<&DeviceRecord> {
         let replacement = self.replacement_told_of_bitmaps()?;
         (self.replacing() == Some(member)).then_some(replacement)
-    }
-
-    pub(crate) fn replacement_system_io(
-        &mut self,
-        purpose: Purpose,
-        operation: Operation,
-        block: BlockIndex,
-        blocks: u32,
-        buffer: BufferSlice,
-    ) {
-        self.system_io(
-            purpose,
-            self.replacement(),
-            operation,
-            block,
-            blocks,
-            buffer,
-        );
     }
 
     /// Handles the result of a stripe range's write to the replacement device.

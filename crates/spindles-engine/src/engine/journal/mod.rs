@@ -28,8 +28,7 @@ use crate::{
     system_io::Purpose,
 };
 use spindles_block::{
-    BlockIndex, BufferSlice, MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult,
-    MemberSet, Operation,
+    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
 use spindles_format::{DeviceRecord, JournalBatch, JournalEntry, JournalKind, JournalWriter, Uuid};
 use spindles_layout::GroupIndex;
@@ -41,7 +40,7 @@ impl Engine {
         self.journal.as_ref().is_some_and(|journal| {
             matches!(
                 journal.state,
-                State::Draining | State::Flushing { .. } | State::Recording
+                State::Draining | State::Flushing | State::Recording
             )
         })
     }
@@ -238,28 +237,18 @@ impl Engine {
         if ready && !self.geometry.survives(self.missing) {
             self.journal_abandons();
         } else if ready {
-            let pending = self.flush_active(Purpose::JournalStart);
+            self.flush_active(Purpose::JournalStart);
             let journal = self.journal.as_mut().expect("looked at");
-            journal.state = State::Flushing { pending };
+            journal.state = State::Flushing;
         }
     }
 
-    pub(crate) fn journal_start_flushed(
-        &mut self,
-        member: MemberIndex,
-        result: Result<(), MemberError>,
-    ) {
-        self.system_flush_failed(member, result);
+    pub(crate) fn journal_start_flushed(&mut self) {
         let generation = self.metadata.generation();
         let journal = self.journal.as_mut().expect("it flushed");
-        let State::Flushing { pending } = &mut journal.state else {
-            panic!("a flush came back in state {:?}", journal.state);
-        };
-        *pending -= 1;
-        if *pending == 0 {
-            journal.begin(generation + 1);
-            self.want_update();
-        }
+        assert_eq!(journal.state, State::Flushing, "a flush came back late");
+        journal.begin(generation + 1);
+        self.want_update();
     }
 
     /// Begins to free the segment that is not being filled, when no stripe range needs it. An array
@@ -279,28 +268,22 @@ impl Engine {
         if !self.geometry.survives(self.missing) {
             return;
         }
-        let pending = self.flush_active(Purpose::JournalRelease);
+        self.flush_active(Purpose::JournalRelease);
         let journal = self.journal.as_mut().expect("looked at");
-        journal.segments[other].state = SegmentState::Flushing { pending };
+        journal.segments[other].state = SegmentState::Flushing;
     }
 
-    pub(crate) fn journal_release_flushed(
-        &mut self,
-        member: MemberIndex,
-        result: Result<(), MemberError>,
-    ) {
-        self.system_flush_failed(member, result);
+    pub(crate) fn journal_release_flushed(&mut self) {
         let journal = self.journal.as_mut().expect("it flushed");
         let segment = &mut journal.segments[1 - journal.current];
-        let SegmentState::Flushing { pending } = &mut segment.state else {
-            panic!("a flush came back in state {:?}", segment.state);
-        };
-        *pending -= 1;
-        if *pending == 0 {
-            segment.state = SegmentState::Recording;
-            journal.record.tail = journal.segments[journal.current].first;
-            self.want_update();
-        }
+        assert_eq!(
+            segment.state,
+            SegmentState::Flushing,
+            "a flush came back late"
+        );
+        segment.state = SegmentState::Recording;
+        journal.record.tail = journal.segments[journal.current].first;
+        self.want_update();
     }
 
     /// Continues when the journal's part of the superblocks is durable.
@@ -328,12 +311,11 @@ impl Engine {
     /// Returns true if the journal has no I/O of its own under way.
     pub(crate) fn journal_is_idle(&self) -> bool {
         self.journal.as_ref().is_none_or(|journal| {
-            let flushing =
-                |segment: &Segment| matches!(segment.state, SegmentState::Flushing { .. });
+            let flushing = |segment: &Segment| segment.state == SegmentState::Flushing;
             journal.batch.is_none()
                 && !matches!(journal.stamp, Stamp::UnderWay { .. })
                 && !journal.segments.iter().any(flushing)
-                && !matches!(journal.state, State::Flushing { .. })
+                && journal.state != State::Flushing
         })
     }
 
@@ -611,25 +593,18 @@ impl Engine {
         batch.flushing = true;
         batch.pending = if on_device { 1 } else { members.count() };
         if on_device {
-            self.flush_journal_device(Purpose::JournalCommit);
+            self.flush_device(JOURNAL_DEVICE, Purpose::JournalCommit);
         } else {
             self.flush(members, Purpose::JournalCommit);
         }
     }
 
-    fn flush_journal_device(&mut self, purpose: Purpose) {
-        let (device, flush) = (JOURNAL_DEVICE, Operation::Flush);
-        self.system_io(purpose, device, flush, BlockIndex(0), 0, BufferSlice::NONE);
-    }
-
     /// Flushes the journal's own device if a part of the log that counts may be in its cache only.
-    /// Returns the number of flushes.
-    pub(crate) fn flush_journal_at_opening(&mut self) -> u32 {
-        if !self.journals_on_device() {
-            return 0;
+    pub(crate) fn flush_journal_at_opening(&mut self) {
+        if self.journals_on_device() {
+            self.own_flushes.begin(Purpose::OpeningFlush, 1);
+            self.flush_device(JOURNAL_DEVICE, Purpose::OpeningFlush);
         }
-        self.flush_journal_device(Purpose::OpeningFlush);
-        1
     }
 
     /// Returns true if writes are logged on a device of its own. If it is lost, only dirty regions

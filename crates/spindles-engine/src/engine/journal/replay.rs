@@ -43,7 +43,7 @@ use alloc::{
 };
 use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{
-    BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind,
+    AreaKind, BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind,
 };
 use spindles_layout::{Geometry, Group, GroupIndex};
 
@@ -592,24 +592,16 @@ impl Engine {
     /// Makes the placed blocks durable. Afterwards the log continues if `resumes`, or else the
     /// replay ends.
     pub(super) fn flush_replay(&mut self, resumes: bool) {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        let pending = active.count();
-        self.replay().stage = Stage::Flushing { pending, resumes };
-        self.flush(active, Purpose::ReplayFlush);
+        self.replay().stage = Stage::Flushing { resumes };
+        self.flush_active(Purpose::ReplayFlush);
     }
 
-    pub(crate) fn replay_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.system_flush_failed(member, result);
-        let Stage::Flushing { pending, resumes } = &mut self.replay().stage else {
+    pub(crate) fn replay_flushed(&mut self) {
+        let Stage::Flushing { resumes } = self.replay().stage else {
             panic!("a flush of a replay came back twice");
         };
-        *pending -= 1;
-        if *pending > 0 {
-            return;
-        }
-        let resumes = *resumes;
         self.replay().stage = Stage::Listing { resumes };
-        self.write_bad_blocks();
+        self.write_area(AreaKind::BAD_BLOCKS);
         self.replay_listed();
     }
 

@@ -14,7 +14,7 @@ use crate::{
     recovery::log_index::LogIndex,
     system_io::Purpose,
 };
-use spindles_block::{MemberError, MemberResult, MemberSet, Operation};
+use spindles_block::{MemberError, MemberResult, Operation};
 use spindles_format::{JournalBatch, JournalWriter};
 
 impl Engine {
@@ -29,7 +29,7 @@ impl Engine {
         let Some(mut journal) = self.journal.take_if(|it| it.stamp == Stamp::Wanted) else {
             return;
         };
-        let left = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let left = self.present();
         journal.stamp = Stamp::UnderWay { left };
         let device = journal.device.expect("the log lies on a device");
         if device.nonce == journal.nonce {

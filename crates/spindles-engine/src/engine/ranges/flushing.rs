@@ -1,9 +1,7 @@
 //! Flushes of all members for stripe ranges: those of clients, and those before certain answers.
 
 use crate::{Engine, RangeId, SLOT_BITS, output::Output, ranges::Phase};
-use spindles_block::{
-    BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
-};
+use spindles_block::{BlockIndex, BufferSlice, MemberIo, MemberIoId, Operation, RequestError};
 
 impl Engine {
     /// Flushes all members before a stripe range that wrote is answered.
@@ -64,7 +62,7 @@ impl Engine {
     }
 
     pub(crate) fn send_flush_of_range(&mut self, id: RangeId) {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = self.present();
         if active.is_empty() {
             return self.flush_of_range_ended(id);
         }

@@ -35,7 +35,7 @@ use crate::{
     waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MEMBERS_MAX, MemberSet, RequestError};
-use spindles_format::{BadBlockKind, RowSum, stored_checksum};
+use spindles_format::{AreaKind, BadBlockKind, RowSum, stored_checksum};
 
 /// The evidence about all blocks of a row.
 type Row = [BlockEvidence; MEMBERS_MAX as usize];
@@ -388,7 +388,7 @@ impl Engine {
         }
         self.ranges[id].rows.settling = Settling::No;
         self.unpin_pages(id);
-        self.write_bad_blocks();
+        self.write_area(AreaKind::BAD_BLOCKS);
         self.begin_settling(id);
     }
 

@@ -1,0 +1,332 @@
+//! Writes the metadata that lies on all members alike, and wakes the work that waits for it.
+
+use crate::{
+    Engine,
+    durable::{DurableBlocks, Loading, Row, Waiter},
+    output::OutReason,
+    system_io::Purpose,
+    waits::WaitFor,
+};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{AreaKind, BITMAPS};
+
+impl Engine {
+    /// Returns the present members, and those being filled.
+    pub(crate) fn present(&self) -> MemberSet {
+        MemberSet::all(self.geometry.members()).difference(self.missing)
+    }
+
+    /// Returns the first block of an area on the device of a member, or on the replacement device.
+    pub(crate) fn area_block(&self, member: MemberIndex, area: AreaKind) -> BlockIndex {
+        let persistence = self.metadata.persistence().expect("stored");
+        let device = if member == self.replacement() {
+            self.replacement_told_of_bitmaps()
+        } else {
+            persistence.devices[usize::from(member.0)].as_ref()
+        };
+        let device = device.expect("a present device has a record");
+        let area = device.area(area).expect("checked when it was decoded");
+        BlockIndex(area.offset_bytes / u64::from(self.block_size.bytes()))
+    }
+
+    /// Returns the blocks of an area.
+    pub(crate) fn blocks_of(&self, area: AreaKind) -> &DurableBlocks {
+        match area {
+            AreaKind::SUPERBLOCK => self.metadata.slot(),
+            AreaKind::BAD_BLOCKS => self.bad.blocks_kept(),
+            bitmap => self.regions.bitmap(bitmap).blocks(),
+        }
+    }
+
+    fn blocks_of_mut(&mut self, area: AreaKind) -> &mut DurableBlocks {
+        match area {
+            AreaKind::BAD_BLOCKS => self.bad.blocks_kept_mut(),
+            bitmap => self.regions.bitmap_mut(bitmap).blocks_mut(),
+        }
+    }
+
+    // ---- writing ------------------------------------------------------------------------------
+
+    /// Begins to write both bitmaps, if they changed.
+    pub(crate) fn write_bitmaps(&mut self) {
+        for area in BITMAPS {
+            self.write_area(area);
+        }
+    }
+
+    /// Writes the bitmaps and the list of bad blocks as a whole, because another device needs them.
+    pub(crate) fn write_all_areas(&mut self) {
+        for area in BITMAPS {
+            self.blocks_of_mut(area).want_all();
+        }
+        self.write_bitmaps();
+        self.blocks_of_mut(AreaKind::BAD_BLOCKS).want_all();
+        self.write_area(AreaKind::BAD_BLOCKS);
+    }
+
+    /// Writes a block, which is corrupt on a member, to all members.
+    pub(crate) fn rewrite_block(&mut self, area: AreaKind, block: u64) {
+        self.blocks_of_mut(area).want(block);
+        match area {
+            AreaKind::BAD_BLOCKS => self.write_area(area),
+            _ => self.write_bitmaps(),
+        }
+    }
+
+    /// Returns true if nothing must come before the next write of an area.
+    fn may_write_area(&self, area: AreaKind) -> bool {
+        if area == AreaKind::BAD_BLOCKS {
+            return self.bad.is_kept() && !self.is_reading(area);
+        }
+        // The dirty bit is durable before the region counts as written. A missing member lacks the
+        // coming writes, or the marks of blank rows are not durable yet.
+        let after_dirty = area == AreaKind::WRITTEN_BITMAP
+            && (!self.missing.is_empty() || self.makes_rows_blank());
+        let waits = after_dirty && !self.blocks_of(AreaKind::DIRTY_BITMAP).are_stored();
+        let is_read = self.regions.are_stored() && self.opening.loading().is_none();
+        is_read && !self.metadata.is_broken() && !waits
+    }
+
+    /// Begins the next write of an area, if a block changed and nothing must come before.
+    pub(crate) fn write_area(&mut self, area: AreaKind) {
+        if !self.may_write_area(area) || !self.blocks_of(area).is_due() {
+            return;
+        }
+        let present = self.present();
+        if present.is_empty() {
+            return self.stop_writing();
+        }
+        let is_list = area == AreaKind::BAD_BLOCKS;
+        if is_list && self.bad.any() && !self.metadata.lists_bad_blocks() {
+            return self.want_update(); // The update announces the list first.
+        }
+        let persistence = self.metadata.persistence().expect("stored");
+        let (array, generation) = (persistence.array.uuid, persistence.array.generation);
+        let buffer = &mut self.metadata_buffer;
+        let (blocks, place) = if is_list {
+            self.bad.begin_write(array, buffer)
+        } else {
+            let bitmap = self.regions.bitmap_mut(area);
+            bitmap.begin_write(array, generation, buffer)
+        };
+        self.inspection.note_write(area, blocks.clone());
+        let count = u32::try_from(blocks.end - blocks.start).expect("at most a transfer");
+        let hidden = self
+            .replacement_told_of_bitmaps()
+            .map(|_| self.replacement());
+        for member in present.iter().chain(hidden) {
+            self.blocks_of_mut(area).issued();
+            self.system_io(
+                Row::of(area).purpose,
+                member,
+                Operation::Write { fua: true },
+                self.area_block(member, area).plus(blocks.start),
+                count,
+                self.metadata_buffer.slice(place, 0),
+            );
+        }
+    }
+
+    /// Handles the result of a write of an area.
+    pub(crate) fn area_written(
+        &mut self,
+        area: AreaKind,
+        member: MemberIndex,
+        result: MemberResult,
+    ) {
+        self.system_io_failed(member, result);
+        let Some(blocks) = self.blocks_of_mut(area).ended() else {
+            return;
+        };
+        let stopped = self.metadata.is_broken();
+        if area != AreaKind::BAD_BLOCKS {
+            self.regions.bitmap_mut(area).end_write(blocks, stopped);
+        }
+        self.continue_after(area);
+    }
+
+    /// Continues the work that waits for a write of an area. Later changes are not durable yet.
+    pub(crate) fn continue_after(&mut self, area: AreaKind) {
+        let row = Row::of(area);
+        self.wake_all(row.next);
+        if self.blocks_of(area).are_stored() || self.metadata.is_broken() {
+            self.wake_all(row.wakes);
+        }
+    }
+
+    /// Continues work, in this order.
+    pub(crate) fn wake_all(&mut self, waiters: &[Waiter]) {
+        for &waiter in waiters {
+            match waiter {
+                Waiter::Update => self.begin_update(),
+                Waiter::Bitmaps => self.write_bitmaps(),
+                Waiter::List => self.write_area(AreaKind::BAD_BLOCKS),
+                Waiter::OtherSlot if !self.metadata.needs_other_slot() => {}
+                Waiter::OtherSlot => self.want_update(),
+                Waiter::OnUpdate => self.wake(WaitFor::Superblocks),
+                Waiter::OnRegion => self.wake(WaitFor::Region),
+                Waiter::OnList => self.wake(WaitFor::BadBlocks),
+                Waiter::OnAny => self.waits.wake_all(&mut self.ready),
+                Waiter::Logging => self.journal_abandons(),
+                Waiter::BadOut => self.bad_blocks_are_out(),
+                Waiter::Journal => self.journal_recorded(),
+                Waiter::Replay => self.replay_recorded(),
+                Waiter::Listed => self.replay_listed(),
+                Waiter::Replace => self.replace_recorded(),
+                Waiter::Growth => self.growth_recorded(),
+                Waiter::Extension => self.extension_recorded(),
+                Waiter::Opening => self.try_to_serve(),
+                Waiter::Rebuilt if self.metadata.is_broken() => {}
+                Waiter::Rebuilt => self.announce_rebuilt(),
+                Waiter::Zeroing => self.zeroing_goes_on(),
+                Waiter::Releases => self.pump_releases(),
+            }
+        }
+    }
+
+    /// Returns true if the members store both bitmaps as they are in memory.
+    pub(crate) fn bitmaps_are_stored(&self) -> bool {
+        let are_stored = |area| self.blocks_of(area).are_stored();
+        !self.regions.are_stored() || BITMAPS.into_iter().all(are_stored)
+    }
+
+    /// Returns true if the members store the list of bad blocks as it is in memory. Until then no
+    /// request is acknowledged.
+    #[inline]
+    pub(crate) fn bad_blocks_are_stored(&self) -> bool {
+        self.bad.blocks_kept().are_stored() || self.metadata.is_broken()
+    }
+
+    /// Returns true if no bitmap and no part of the list of bad blocks is being written. Blocks may
+    /// be left to write that matter only when a member goes out.
+    pub(crate) fn areas_are_quiet(&self) -> bool {
+        let areas = [
+            AreaKind::DIRTY_BITMAP,
+            AreaKind::WRITTEN_BITMAP,
+            AreaKind::BAD_BLOCKS,
+        ];
+        areas
+            .into_iter()
+            .all(|area| self.blocks_of(area).is_quiet())
+    }
+
+    // ---- reading ------------------------------------------------------------------------------
+
+    fn is_reading(&self, area: AreaKind) -> bool {
+        let loading = self.opening.loading();
+        loading.is_some_and(|loading| loading.area == area)
+    }
+
+    /// Returns the members to read an area from. The list of bad blocks on a device being filled
+    /// may be out of date.
+    fn readable(&self, area: AreaKind) -> MemberSet {
+        match area {
+            AreaKind::BAD_BLOCKS => MemberSet::all(self.geometry.members()).difference(self.lost),
+            _ => self.present(),
+        }
+    }
+
+    /// Reads the next blocks of the list of bad blocks, then of the bitmaps, from all members.
+    pub(crate) fn read_areas(&mut self) {
+        while let Some(mut loading) = self.opening.loading() {
+            let area = loading.area;
+            let members = self.readable(area);
+            let left = self.blocks_of(area).count() - loading.block;
+            if left == 0 || members.is_empty() {
+                self.opening.set_loading(loading.next_area());
+                self.area_loaded(area, left > 0);
+                continue;
+            }
+            loading.begin(left, members.count());
+            self.opening.set_loading(Some(loading));
+            for member in members.iter() {
+                self.system_io(
+                    match area {
+                        AreaKind::BAD_BLOCKS => Purpose::BadBlocksRead,
+                        _ => Purpose::BitmapRead,
+                    },
+                    member,
+                    Operation::Read,
+                    self.area_block(member, area).plus(loading.block),
+                    loading.blocks,
+                    self.metadata_buffer.slice(loading.place, member.0),
+                );
+            }
+            return;
+        }
+    }
+
+    /// Handles the result of a read of an area.
+    pub(crate) fn area_read(&mut self, member: MemberIndex, result: MemberResult) {
+        // Unreadable blocks of a present member are written again.
+        if let Err(error @ MemberError::Gone) = result {
+            self.put_out(member, OutReason::Error(error));
+        }
+        let mut loading = self.opening.loading().expect("an area is read");
+        let last = loading.ended(member, result.is_ok());
+        if last {
+            self.merge_area(&loading);
+            loading.block += u64::from(loading.blocks);
+        }
+        self.opening.set_loading(Some(loading));
+        if last {
+            self.read_areas();
+        }
+    }
+
+    fn merge_area(&mut self, loading: &Loading) {
+        let array = &self.metadata.persistence().expect("stored").array;
+        let (uuid, listed) = (array.uuid, array.bad_blocks_listed);
+        let (members, writes_all) = (self.readable(loading.area), !self.rebuilding().is_empty());
+        let buffer = &self.metadata_buffer;
+        match loading.area {
+            AreaKind::BAD_BLOCKS => {
+                let list = &mut self.bad;
+                list.merge((uuid, listed), loading, members, writes_all, buffer);
+            }
+            _ => self.regions.merge(uuid, loading, members, buffer),
+        }
+    }
+
+    /// Continues when an area is read. `is_cut`: no member was left to read the rest from.
+    fn area_loaded(&mut self, area: AreaKind, is_cut: bool) {
+        if area == AreaKind::BAD_BLOCKS {
+            let is_unread = self.readable(area).is_empty();
+            self.bad.loaded(is_unread, self.geometry.blocks());
+            self.choose_direct();
+            self.write_area(area);
+        } else if area == AreaKind::WRITTEN_BITMAP {
+            if is_cut {
+                // Unread regions count as written, and requests get errors.
+                self.regions.may_all_be_written();
+                self.stop_writing();
+            }
+            return self.bitmaps_loaded();
+        }
+        self.opening_goes_on();
+    }
+
+    // ---- comparing ----------------------------------------------------------------------------
+
+    /// Returns the number of blocks of an area that the members keep.
+    pub(crate) fn area_blocks(&self, area: AreaKind) -> u64 {
+        if area == AreaKind::BAD_BLOCKS || self.regions.are_stored() {
+            self.blocks_of(area).count()
+        } else {
+            0
+        }
+    }
+
+    /// Returns true if a block read from a member equals memory. `None` if it waits to be written
+    /// anyway.
+    pub(crate) fn area_agrees(&self, area: AreaKind, block: u64, bytes: &[u8]) -> Option<bool> {
+        if self.blocks_of(area).is_wanted(block) {
+            return None;
+        }
+        let array = self.metadata.persistence().expect("stored").array.uuid;
+        Some(match area {
+            AreaKind::BAD_BLOCKS => self.bad.agrees(array, block, bytes),
+            bitmap => self.regions.bitmap(bitmap).agrees(array, block, bytes),
+        })
+    }
+}
