@@ -133,6 +133,21 @@ impl fmt::Display for PlanError {
                 let bytes = SizeBytes(*bytes);
                 write!(f, "it holds {bytes} already, and can't become smaller")
             }
+            Self::Moves => f.write_str(
+                "its layout has copies in the further parts of each member, which would have to be \
+                 moved: that is not built",
+            ),
+            Self::AsLarge { .. } | Self::NoRoom { .. } | Self::NoRoomToStage { .. } => {
+                self.fmt_room(f)
+            }
+        }
+    }
+}
+
+impl PlanError {
+    /// Writes a lack of room on the members, and its remedy.
+    fn fmt_room(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::AsLarge {
                 bytes,
                 bytes_max,
@@ -150,10 +165,6 @@ impl fmt::Display for PlanError {
                 write!(f, "its members have room for {bytes} at most: ")?;
                 replace_first(f, *least)
             }
-            Self::Moves => f.write_str(
-                "its layout has copies in the further parts of each member, which would have to be \
-                 moved: that is not built",
-            ),
             Self::NoRoomToStage {
                 needed_bytes,
                 headroom_bytes,
@@ -173,6 +184,7 @@ impl fmt::Display for PlanError {
                     None => f.write_str("larger devices"),
                 }
             }
+            other => panic!("no lack of room: {other:?}"),
         }
     }
 }
@@ -388,19 +400,9 @@ fn plan(
     grown.chunk_blocks = target.chunk_blocks.unwrap_or(record.chunk_blocks);
     // Checked before anything else, for levels that don't grow too.
     let old = geometry_of(record)?;
-    let older = OlderMap {
-        level: Text::new(record.level.as_str()).ok_or(PlanError::NoRegions)?,
-        layout: Text::new(record.layout.as_str()).ok_or(PlanError::NoRegions)?,
-        chunk_blocks: record.chunk_blocks,
-        members: record.members,
-        region_groups: record.region_groups.max(1),
-        region: record.growth.region,
-        mark: BlockIndex(0),
-        staged_blocks: 0,
-    };
     grown.growth = GrowthRecord {
         region: 0,
-        older: Some(older),
+        older: Some(older_map(record)?),
     };
     // The space that a new device needs follows from the map over devices that are large enough.
     let geometry = geometry_of(&grown)?;
@@ -423,19 +425,38 @@ fn plan(
     lay_regions(&mut grown, &all, &taken, &geometry, groups)?;
     // The engine sets the feature with the first superblocks that it writes.
     grown.features.refuse &= !Features::GROWTH;
+    check_staging(&grown, &geometry)?;
+    Ok(grown)
+}
 
-    let rows = unit_rows(&geometry).expect("it grows");
-    let headroom = staging_rows(&grown);
+/// Returns the map of an array that begins to grow.
+fn older_map(record: &ArrayRecord) -> Result<OlderMap, PlanError> {
+    Ok(OlderMap {
+        level: Text::new(record.level.as_str()).ok_or(PlanError::NoRegions)?,
+        layout: Text::new(record.layout.as_str()).ok_or(PlanError::NoRegions)?,
+        chunk_blocks: record.chunk_blocks,
+        members: record.members,
+        region_groups: record.region_groups.max(1),
+        region: record.growth.region,
+        mark: BlockIndex(0),
+        staged_blocks: 0,
+    })
+}
+
+/// Checks that the members have room for the rows that are moved at once.
+fn check_staging(grown: &ArrayRecord, geometry: &Geometry) -> Result<(), PlanError> {
+    let rows = unit_rows(geometry).expect("it grows");
+    let headroom = staging_rows(grown);
     let unit = geometry.growth_unit().expect("it grows");
     if rows > headroom || unit > u64::from(u32::MAX) / 4 {
-        let block_bytes = u64::from(record.block_size.bytes());
+        let block_bytes = u64::from(grown.block_size.bytes());
         return Err(PlanError::NoRoomToStage {
             needed_bytes: rows * block_bytes,
             headroom_bytes: headroom * block_bytes,
             chunk: None,
         });
     }
-    Ok(grown)
+    Ok(())
 }
 
 /// Returns the superblock record that gives up a growth: the one from before. `None` if a part of

@@ -582,8 +582,11 @@ mod tests {
                     }
                     Plan::Release => matches!(change, Change::Release(Role::Out(_))),
                     Plan::Fill(member) => {
-                        let keeps = matches!(change, Change::Rebuild { .. })
-                            && matches!(state.growing, Growing::Begins(added) if added.contains(member));
+                        let begins = |member| match state.growing {
+                            Growing::Begins(added) => added.contains(member),
+                            _ => false,
+                        };
+                        let keeps = matches!(change, Change::Rebuild { .. }) && begins(member);
                         is_writable
                             && is_free
                             && !keeps

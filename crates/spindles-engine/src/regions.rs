@@ -9,7 +9,7 @@
 //!           a write is about to go to its place, or a member lacks one
 //!  clean ──────────────────────────────────────────────────────────────▶ dirty
 //!    ▲                                                                     │
-//!    └── quiet for a while, nothing in flight, flushed, nobody missing ────┘
+//!    └── quiet for a while, nothing in flight, flushed, no member missing ─┘
 //! ```
 //!
 //! An *unsettled* region is one that a crash left dirty: redundancy in it may disagree with data

@@ -3,7 +3,7 @@
 //! ```text
 //!  empty ──wanted──▶ loading ──▶ clean ──set──▶ dirty ──▶ being written ──▶ clean
 //!    ▲                             │              ▲              │
-//!    └──── another is wanted ──────┘              └──set anew────┘
+//!    └──── another is wanted ──────┘              └──set again───┘
 //! ```
 //!
 //! A *holder* pins the pages that it needs. Pin all pages or none, so that holders cannot deadlock:

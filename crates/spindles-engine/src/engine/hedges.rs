@@ -131,7 +131,7 @@ impl Engine {
         for _ in 0..count {
             let waits = (0..).map(MemberIndex).zip(overdue.iter());
             let waits = waits.filter_map(|(member, since)| Some((since.as_ref()?, member)));
-            let (_, member) = waits.min().expect("so many were counted");
+            let (_, member) = waits.min().expect("counted above");
             overdue[usize::from(member.0)] = None;
             let with = stalled.with(member);
             if self.geometry.survives(self.lost.union(with)) {

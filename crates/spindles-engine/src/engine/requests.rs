@@ -17,6 +17,61 @@ use crate::{
 };
 use spindles_block::{BlockIndex, BufferId, Operation, Reply, Request, RequestError};
 
+/// The part of a request in one group: from `first_row` in its first chunk to `last_end` in its
+/// last.
+struct Part {
+    /// The slots of the first and the last chunk.
+    slots: (u8, u8),
+    first_row: u32,
+    last_end: u32,
+    /// Rows of a chunk.
+    chunk: u32,
+}
+
+impl Part {
+    fn is_one_chunk(&self) -> bool {
+        self.slots.0 == self.slots.1
+    }
+
+    /// The end of its rows.
+    #[inline]
+    fn rows_end(&self) -> u32 {
+        if self.is_one_chunk() {
+            self.last_end
+        } else {
+            self.chunk
+        }
+    }
+
+    /// Returns the next rows, from `low` on, that touch the same slots: the first slot, the end of
+    /// the slots, the first row and the end of the rows.
+    #[inline]
+    fn run_from(&self, mut low: u32) -> (u8, u8, u32, u32) {
+        let (first_slot, last_slot) = self.slots;
+        if self.is_one_chunk() {
+            return (
+                first_slot,
+                first_slot + 1,
+                low.max(self.first_row),
+                self.last_end,
+            );
+        }
+        loop {
+            let first = first_slot + u8::from(low < self.first_row);
+            let end_slot = last_slot + u8::from(low < self.last_end);
+            let cut = [self.first_row, self.last_end, self.chunk]
+                .into_iter()
+                .filter(|&cut| cut > low)
+                .min()
+                .expect("rows are left");
+            if first < end_slot {
+                return (first, end_slot, low, cut);
+            }
+            low = cut;
+        }
+    }
+}
+
 impl Engine {
     pub(crate) fn take_request(&mut self, request: Request) -> Result<(), Busy> {
         if self.closing != Closing::Open {
@@ -224,30 +279,14 @@ impl Engine {
         let last_slot = u8::try_from(last / u64::from(chunk)).expect("a slot of the group");
         let last_end = u32::try_from(last % u64::from(chunk)).expect("within the chunk") + 1;
 
-        // The rows of the part: from `first_row` in its first chunk to `last_end` in its last.
-        let one_chunk = first_slot == last_slot;
-        let rows_end = if one_chunk { last_end } else { chunk };
-        let mut low = if one_chunk {
-            slot.low.max(first_row)
-        } else {
-            slot.low
+        let part = Part {
+            slots: (first_slot, last_slot),
+            first_row,
+            last_end,
+            chunk,
         };
-        let (first, end_slot, cut) = loop {
-            if one_chunk {
-                break (first_slot, first_slot + 1, last_end);
-            }
-            let first = first_slot + u8::from(low < first_row);
-            let end_slot = last_slot + u8::from(low < last_end);
-            let cut = [first_row, last_end, rows_end]
-                .into_iter()
-                .filter(|&cut| cut > low)
-                .min()
-                .expect("rows are left");
-            if first < end_slot {
-                break (first, end_slot, cut);
-            }
-            low = cut;
-        };
+        let rows_end = part.rows_end();
+        let (first, end_slot, low, cut) = part.run_from(slot.low);
         let zeros = matches!(
             slot.operation,
             Operation::Discard | Operation::WriteZeroes { .. }

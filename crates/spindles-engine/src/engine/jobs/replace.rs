@@ -98,7 +98,7 @@ impl Engine {
             return true;
         }
         if self.replace.stage == Stage::Waiting {
-            let replacement = self.replace.replacement.expect("somebody waits");
+            let replacement = self.replace.replacement.expect("a device waits");
             Replace::everything(&self.regions, &mut self.replace.todo);
             self.replace.fresh.clear_all();
             self.replace.stage = Stage::Copying;
@@ -191,7 +191,11 @@ impl Engine {
 
     /// Handles the result of the write of the replacement device's superblock.
     pub(crate) fn replacement_told(&mut self, result: MemberResult) {
-        let member = self.replace.replacement.expect("it was told").member;
+        let member = self
+            .replace
+            .replacement
+            .expect("its superblock was written")
+            .member;
         match result {
             Ok(()) => {
                 self.replace.stage = Stage::Recording;
@@ -217,7 +221,12 @@ impl Engine {
     pub(crate) fn replace_recorded(&mut self) {
         if self.replace.stage == Stage::Recording {
             self.replace.stage = Stage::Idle;
-            let member = self.replace.replacement.take().expect("it was told").member;
+            let member = self
+                .replace
+                .replacement
+                .take()
+                .expect("its superblock was written")
+                .member;
             if !self.metadata.is_broken() {
                 let faults = self.replace.faults;
                 self.output(Output::Event(Event::ReplaceDone { member, faults }));

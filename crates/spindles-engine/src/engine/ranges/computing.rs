@@ -175,7 +175,7 @@ impl Engine {
                 range.phase(),
                 Phase::Computing(Work::Checksum | Work::Verify | Work::Prove)
             ),
-            "checksums nobody asked for"
+            "checksums of a range that computes none"
         );
         let count = usize::from(range.sources) * index(range.blocks);
         let first = match range.phase() {
