@@ -29,6 +29,9 @@ const NAMES: &[&str] = &[
     "viridian",
 ];
 
+/// A file's name, its length, and the offsets and bytes of all blocks that are not zeros.
+pub(crate) type Contents = (String, u64, Vec<(u64, Vec<u8>)>);
+
 /// Texts that an output must have: one, or a list.
 pub(crate) trait Texts {
     fn all(&self) -> Vec<&str>;
@@ -347,8 +350,8 @@ impl World {
         fs::remove_file(self.path(name)).expect("it is there");
     }
 
-    /// The files, with their lengths and all blocks that are not zeros. Holes are not read.
-    pub(crate) fn contents(&self) -> Vec<(String, u64, Vec<(u64, Vec<u8>)>)> {
+    /// The files and their contents. Holes are not read.
+    pub(crate) fn contents(&self) -> Vec<Contents> {
         let entries = fs::read_dir(self.folder()).expect("the folder");
         let names = entries.map(|entry| entry.expect("an entry").file_name());
         let names = names.map(|name| name.into_string().expect("our names"));
@@ -357,7 +360,7 @@ impl World {
         contents
     }
 
-    fn blocks_of(&self, name: String) -> (String, u64, Vec<(u64, Vec<u8>)>) {
+    fn blocks_of(&self, name: String) -> Contents {
         const BLOCK: u64 = 4096;
         let path = self.path(&name);
         if !path.is_file() {

@@ -110,7 +110,7 @@ fn read(source: &Source<'_>) -> Result<Draft, Fault> {
     };
     if runs_first(source.text, PROGRAM) {
         for command in commands(source.text)? {
-            reader.command(command)?;
+            reader.command(&command)?;
         }
     } else {
         for line in statements(source.text, GRAMMAR) {
@@ -147,7 +147,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn command(&mut self, command: Command<'_>) -> Result<(), Fault> {
+    fn command(&mut self, command: &Command<'_>) -> Result<(), Fault> {
         if &*command.program != PROGRAM {
             let text = command.skipped("is not ccdconfig");
             self.draft.note(command.program.at, text);

@@ -292,7 +292,7 @@ fn create_warns_of_slices_of_one_device() {
     let made = folder.ok(&format!(
         "create one raid5({on_a},slice(@b,1M)) --journal slice(@a,25M)"
     ));
-    made.says(&["/a holds slice(", "25M): a failure takes them all"]);
+    made.says(["/a holds slice(", "25M): a failure takes them all"]);
     let made = folder.ok("create two raid1(slice(@a,1M),slice(@b,1M)) --force");
     made.says_no("a failure takes them all");
 }
