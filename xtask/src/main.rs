@@ -14,6 +14,7 @@ mod rules;
 mod source;
 mod steps;
 mod tasks;
+mod test_binaries;
 
 use std::process::ExitCode;
 

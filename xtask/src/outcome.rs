@@ -91,6 +91,7 @@ impl Outcome {
     pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.details += &other.details;
         self.figures.extend(other.figures.iter().cloned());
         for skip in &other.skipped {
             if !self.skipped.contains(skip) {

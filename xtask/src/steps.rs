@@ -5,6 +5,7 @@ use crate::process::{self, Finished};
 use crate::repo::Repo;
 use crate::rules;
 use crate::tasks::{deb, instructions};
+use crate::test_binaries;
 use std::time::Instant;
 
 /// One step.
@@ -212,12 +213,17 @@ fn program(program: &str, arguments: &[&str]) -> Outcome {
 /// stay unknown.
 const TESTS_LIMIT: &str = "50m";
 
-/// Threads per CPU of each test binary: most tests wait for servers and disks.
+/// Tests per CPU that run at once: most wait for servers and disks.
 const TEST_THREADS_PER_CPU: usize = 4;
 
-fn cargo_test(arguments: &[&str]) -> Outcome {
+/// Returns the number of tests that run at once.
+fn test_threads() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = format!("--test-threads={}", cpus * TEST_THREADS_PER_CPU);
+    cpus * TEST_THREADS_PER_CPU
+}
+
+fn cargo_test(arguments: &[&str]) -> Outcome {
+    let threads = format!("--test-threads={}", test_threads());
     let show = ["--no-fail-fast", "--", "--show-output", &threads];
     let cargo = process::cargo_program();
     let limit = ["--verbose", "--kill-after=10", TESTS_LIMIT, cargo.as_str()];
@@ -257,7 +263,7 @@ fn clippy() -> Outcome {
 }
 
 fn tests() -> Outcome {
-    cargo_test(&["--quiet", "--workspace"])
+    test_binaries::run(TESTS_LIMIT, test_threads())
 }
 
 fn deb() -> Outcome {

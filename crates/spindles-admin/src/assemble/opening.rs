@@ -6,6 +6,7 @@ use super::parts::{Candidate, Lost};
 use crate::errors::AssembleError;
 use spindles_array::{NodeId, Stack};
 use spindles_block::BlockIndex;
+use spindles_device::identity::lies_on;
 use spindles_device::{OpenError, OpenOptions, backends};
 use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid};
 
@@ -103,8 +104,7 @@ impl<'a> Opening<'a> {
         crate::dying::opening();
         let open = &options.open;
         let mut stack = Stack::new(open)?;
-        let parts = members.iter().map(|looked| open_part(&mut stack, looked));
-        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let parts = open_parts(&mut stack, members)?;
         let journals = journals.iter();
         let journals = journals.map(|(name, looked)| open_journal(&mut stack, name, looked));
         let journals = journals.collect::<Result<Vec<_>, _>>()?;
@@ -124,6 +124,19 @@ impl<'a> Opening<'a> {
         };
         Ok((opening, parts))
     }
+}
+
+/// Opens the devices that were found to be members, in an order that all programs share: two
+/// arrays on slices of the same devices never wait for each other.
+fn open_parts(stack: &mut Stack, members: &[Found]) -> Result<Vec<Candidate>, AssembleError> {
+    let mut order: Vec<usize> = (0..members.len()).collect();
+    order.sort_by_cached_key(|at| lies_on(&members[*at].name));
+    let parts = order
+        .iter()
+        .map(|at| Ok((*at, open_part(stack, &members[*at])?)));
+    let mut parts = parts.collect::<Result<Vec<_>, AssembleError>>()?;
+    parts.sort_by_key(|(at, _)| *at);
+    Ok(parts.into_iter().map(|(_, part)| part).collect())
 }
 
 /// Opens a device that was found to be a member.

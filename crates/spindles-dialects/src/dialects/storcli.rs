@@ -287,7 +287,7 @@ fn drive(command: &Command<'_>, taken: &mut Devices, draft: &mut Draft) -> Resul
     for name in drives(word)? {
         parts.push(Part::whole(taken.add(&name, Use::Member)?));
     }
-    let text = "e1:s0 is the drive in enclosure 1, slot 0: put the device's own name in its place";
+    let text = "eE:sS is the drive in enclosure E, slot S: put the device's own name in its place";
     draft.note(word.at, text);
     let mut spares = Vec::new();
     for name in values.spares.as_ref().map_or(Ok(Vec::new()), drives)? {

@@ -135,8 +135,62 @@ fn the_log_of_bad_blocks_is_noted() {
     assert!(translation.notes[0].text.starts_with("b has bad blocks"));
 }
 
+/// Version 0.90 names absent devices in a table, and once printed its events as two numbers.
+#[test]
+fn the_table_of_the_first_version_has_a_say() {
+    let section = |device: &str, index: u8, events: &str, states: [&str; 3]| {
+        let mut text = format!(
+            "{device}:\n Magic : a92b4efc\n Version : 0.90.00\n Raid Level : raid5\n \
+             Raid Devices : 3\n Used Dev Size : 2496\n State : clean\n Events : {events}\n \
+             Layout : left-symmetric\n Chunk Size : 64K\n"
+        );
+        writeln!(text, "this {index} 7 {index} {index} active sync").unwrap();
+        for (index, state) in states.iter().enumerate() {
+            writeln!(text, " {index} {index} 7 {index} {index} {state}").unwrap();
+        }
+        text
+    };
+    let all = ["active sync"; 3];
+    let lacks = ["active sync", "faulty removed", "active sync"];
+    for (events, states, members, note) in [
+        (
+            ["0.18", "0.17", "0.18"],
+            lacks,
+            "a,missing,c",
+            "b is out, by the newest",
+        ),
+        (
+            ["1.2", "0.9", "1.2"],
+            all,
+            "a,missing,c",
+            "b is stale, with 9 events of 4294967298",
+        ),
+        (["0.18", "0.17", "0.18"], all, "a,b,c", ""),
+    ] {
+        let devices = ["a", "b", "c"].iter().zip(0..).zip(events);
+        let text = devices.map(|((device, index), events)| section(device, index, events, states));
+        let translation = read("mdadm", &text.collect::<String>(), &[]).unwrap();
+        let shape = translation.arrays[0].shape.expression.to_string();
+        assert_eq!(shape, format!("raid5({members})"), "{events:?}");
+        let notes: String = translation
+            .notes
+            .iter()
+            .map(|had| had.text.as_str())
+            .collect();
+        assert!(notes.contains(note), "{notes}");
+        assert_eq!(notes.is_empty(), note.is_empty(), "{notes}");
+    }
+}
+
 #[test]
 fn what_the_superblocks_dont_say_is_an_error() {
+    let error = read("mdadm", &output(&[("b", ("Events", ""))]), &[]).unwrap_err();
+    assert!(
+        error
+            .message
+            .contains("the line 'Events :' of b is missing"),
+        "{error}"
+    );
     for (line, place, message) in [
         (
             ("Data Offset", ""),
@@ -145,6 +199,7 @@ fn what_the_superblocks_dont_say_is_an_error() {
         ),
         (("Layout", ""), "1:1", "the line 'Layout :' of a is missing"),
         (("Version", "1.3"), "3:19", "there is no version 1.3 of md"),
+        (("Version", "0.91.00"), "3:19", "one during a reshape"),
         (
             ("Version", ""),
             "1:1",

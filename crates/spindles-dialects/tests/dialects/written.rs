@@ -312,7 +312,7 @@ fn an_array_in_other_words_has_the_same_map_or_a_note() {
             LEVEL0,
             "zpool",
             "zpool create pool0 a c\n~ the array ends at its smallest member, and ZFS uses all of \
-             each\n",
+             each\n~ ZFS has no chunk: it chooses places by itself\n",
         ),
         (
             "ccd",

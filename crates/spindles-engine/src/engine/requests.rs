@@ -17,9 +17,9 @@ use crate::{
 };
 use spindles_block::{BlockIndex, BufferId, Operation, Reply, Request, RequestError};
 
-/// The part of a request in one group: from `first_row` in its first chunk to `last_end` in its
+/// The extent of a request in one group: from `first_row` in its first chunk to `last_end` in its
 /// last.
-struct Part {
+struct GroupExtent {
     /// The slots of the first and the last chunk.
     slots: (u8, u8),
     first_row: u32,
@@ -28,7 +28,7 @@ struct Part {
     chunk: u32,
 }
 
-impl Part {
+impl GroupExtent {
     fn is_one_chunk(&self) -> bool {
         self.slots.0 == self.slots.1
     }
@@ -279,14 +279,14 @@ impl Engine {
         let last_slot = u8::try_from(last / u64::from(chunk)).expect("a slot of the group");
         let last_end = u32::try_from(last % u64::from(chunk)).expect("within the chunk") + 1;
 
-        let part = Part {
+        let extent = GroupExtent {
             slots: (first_slot, last_slot),
             first_row,
             last_end,
             chunk,
         };
-        let rows_end = part.rows_end();
-        let (first, end_slot, low, cut) = part.run_from(slot.low);
+        let rows_end = extent.rows_end();
+        let (first, end_slot, low, cut) = extent.run_from(slot.low);
         let zeros = matches!(
             slot.operation,
             Operation::Discard | Operation::WriteZeroes { .. }

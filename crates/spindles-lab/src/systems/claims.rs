@@ -7,6 +7,11 @@ use std::collections::btree_map::Entry;
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a program that is being started may keep a name of the process that starts it.
+const STARTING_MAX: Duration = Duration::from_secs(1);
 
 /// Claims, held until this is dropped or the process ends. Each is a name of an abstract Unix
 /// socket: a lock on the device would keep out the servers that this run starts. Runs in another
@@ -21,8 +26,7 @@ impl Claims {
             let Entry::Vacant(place) = self.0.entry(format!("spindles-lab {what}")) else {
                 continue;
             };
-            let address = SocketAddr::from_abstract_name(place.key());
-            match address.and_then(|address| UnixListener::bind_addr(&address)) {
+            match bound(place.key()) {
                 Ok(listener) => {
                     place.insert(listener);
                 }
@@ -36,5 +40,22 @@ impl Claims {
             }
         }
         Ok(())
+    }
+}
+
+/// Binds an abstract name. Waits a moment for a name that is taken: until a child process runs its
+/// program, it keeps the names that its parent has just released.
+fn bound(name: &str) -> io::Result<UnixListener> {
+    let began = Instant::now();
+    loop {
+        let address = SocketAddr::from_abstract_name(name)?;
+        match UnixListener::bind_addr(&address) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < STARTING_MAX =>
+            {
+                sleep(Duration::from_millis(10));
+            }
+            bound => return bound,
+        }
     }
 }

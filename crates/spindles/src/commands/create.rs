@@ -137,14 +137,17 @@ pub(super) fn checksum(name: &str) -> anyhow::Result<ChecksumKind> {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut arguments = Arguments::from_arg_matches(matches)?;
     let described = arguments.from.as_deref().map(shape_of).transpose()?;
-    if let Some(shape) = &described {
+    if let Some((shape, _)) = &described {
         arguments.complete(shape, is_given(matches, "block_size"));
     }
     let options = options(&arguments)?;
     if !arguments.plan.is_empty() {
         return plan::show(&arguments.plan, arguments.rate, &options, ui);
     }
-    let mut expression = if let Some(shape) = described {
+    let mut expression = if let Some((shape, notes)) = described {
+        for note in notes {
+            ui.note(note);
+        }
         shape.expression
     } else {
         let expression = arguments.expression.as_deref().unwrap_or_default();
@@ -195,13 +198,14 @@ fn is_given(matches: &ArgMatches, option: &str) -> bool {
 }
 
 /// Returns the only array of a configuration.
-fn shape_of(file: &str) -> anyhow::Result<Shape> {
+fn shape_of(file: &str) -> anyhow::Result<(Shape, Vec<String>)> {
     let configuration = Configuration::find(file)?.ok_or_else(|| {
         Usage::error(format!(
             "{file} is neither a file nor words of a dialect: see spindles translate"
         ))
     })?;
-    let array = configuration.read(None, None)?.only()?;
+    let described = configuration.read(None, None)?;
+    let array = described.only()?;
     let expression = array.for_new().clone();
     if expression.leaves().contains(&MISSING) {
         return Err(Usage::error(format!(
@@ -209,10 +213,11 @@ fn shape_of(file: &str) -> anyhow::Result<Shape> {
              device in its place"
         )));
     }
-    Ok(Shape {
+    let shape = Shape {
         expression,
         ..array.shape
-    })
+    };
+    Ok((shape, described.notes()))
 }
 
 fn options(arguments: &Arguments) -> anyhow::Result<CreateOptions> {

@@ -89,10 +89,19 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arrays: Vec<Translated> = arrays.map(|array| read.on_devices(array)).collect();
     let shapes = arrays.iter().map(|array| &array.shape);
     let mut writing = Writing::new(shapes, &|device| size_of(device).ok());
-    let arrays: Vec<_> = arrays
-        .iter()
-        .map(|array| in_our_words(array, to, &mut writing))
-        .collect::<Result<_, _>>()?;
+    let mut differences = Vec::new();
+    let mut documents = Vec::new();
+    for array in &arrays {
+        let document = in_our_words(array, to, &mut writing)?;
+        if let (Some((dialect, _)), Some(words)) = (to, &document.words) {
+            let flavour = arguments.flavour.as_deref();
+            let flavour = flavour.filter(|_| dialect.name == read.dialect.name);
+            differences.extend(moves(array, words, dialect, flavour));
+        }
+        documents.push(document);
+    }
+    let arrays = documents;
+    differences.extend_from_slice(writing.notes());
     for array in &arrays {
         show(array, ui);
         if let (None, Some(Err(error))) = (to, array.name.as_deref().map(check_name)) {
@@ -112,12 +121,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ui.line(note);
         }
     }
-    for note in writing.notes() {
-        ui.note(note);
+    for difference in &differences {
+        ui.note(difference);
     }
     ui.json(&documents::Translated {
         dialect: Some(read.dialect.name),
         arrays,
+        differences,
         notes: notes
             .iter()
             .map(|note| documents::Note {
@@ -164,15 +174,44 @@ fn ours(arguments: &Arguments, to: Option<Writer>, ui: &Ui) -> anyhow::Result<()
         ..of_shape(&shape, &shape.expression)
     };
     ui.line(array.words.as_deref().unwrap_or_default().trim_end());
-    for note in writing.notes() {
-        ui.note(note);
+    for difference in writing.notes() {
+        ui.note(difference);
     }
     ui.json(&documents::Translated {
         dialect: None,
         arrays: vec![array],
+        differences: writing.notes().to_vec(),
         notes: Vec::new(),
     });
     Ok(())
+}
+
+/// Reads the words of an array back. Returns a note if its data would lie elsewhere by them.
+fn moves(
+    array: &Translated,
+    words: &str,
+    dialect: &Dialect,
+    flavour: Option<&str>,
+) -> Option<String> {
+    if !array.in_place {
+        return None;
+    }
+    let back = Configuration::of_text(words).read(Some(dialect.name), flavour);
+    let back = back.and_then(|described| described.only()).ok();
+    let there = back
+        .filter(|back| back.in_place)
+        .map(|back| back.expression);
+    let name = array.shape.name.as_deref().unwrap_or("the array");
+    let here = &array.expression;
+    match there {
+        Some(there) if there == *here => None,
+        Some(there) => Some(format!(
+            "{name} lies at {here}, and these words mean {there}: a new array, to copy it into"
+        )),
+        None => Some(format!(
+            "{name} lies at {here}, and these words make a new array, to copy it into"
+        )),
+    }
 }
 
 /// A dialect with its printer.

@@ -94,6 +94,8 @@ pub(crate) struct Translated<'a> {
     pub dialect: Option<&'static str>,
     pub arrays: Vec<TranslatedArray>,
     pub notes: Vec<Note<'a>>,
+    /// What the words asked for with `--to` say differently, or not at all.
+    pub differences: Vec<String>,
 }
 
 /// An array of a text.

@@ -268,3 +268,46 @@ fn wrong_configurations_are_refused_with_their_place_and_change_nothing() {
     }
     assert_eq!(world.contents(), before);
 }
+
+/// Words that would place data elsewhere are not passed over in silence.
+#[test]
+fn words_that_place_data_elsewhere_are_noted() {
+    let world = World::new("a b", 16 * MIB);
+    for (words, to, note) in [
+        ("ccd0 128 none a b", "ccd", None),
+        (
+            "ccd0 128 none a b",
+            "raidctl",
+            Some("these words mean raid0(slice(a,64s)"),
+        ),
+        (
+            "ccd0 128 CCDF_NO_OFFSET a b",
+            "vinum",
+            Some("these words mean raid0(slice(a,265s"),
+        ),
+        (
+            "ccd0 128 none a b",
+            "mdadm",
+            Some("these words make a new array"),
+        ),
+        ("ccd0 128 none a b", "zpool", Some("ZFS has no chunk")),
+        (
+            "mdadm -B md0 -l0 -n2 -c64 a b",
+            "mdadm",
+            Some("these words make a new array"),
+        ),
+    ] {
+        let run = world.run_words(&["translate", words, "--to", to]).ends(0);
+        match note {
+            Some(note) => drop(run.says(note)),
+            None => drop(run.says_no("new array")),
+        }
+    }
+    let run = world.run_words(&["translate", "raid5(a,b,c)", "--to", "zpool"]);
+    run.ends(0).says("the stripes of raidz vary in width");
+    let words = "zpool create tank mirror a b log c";
+    let made = world
+        .run_words(&["create", "tank", "--from", words])
+        .ends(0);
+    made.says("log c is ignored");
+}

@@ -161,3 +161,21 @@ fn slices_that_can_be_no_members_are_refused() {
     world.ok("create pool raid1(\"./slice(b,64s)\",b)");
     world.ok("status ./slice(b,64s) b").prints("./slice(b,64s)");
 }
+
+/// Each of two arrays has a part of the other's devices, in the other order.
+#[test]
+fn two_arrays_on_slices_of_the_same_devices_can_both_be_opened() {
+    let world = World::new("a b", 60 << 20);
+    world.put("in", pattern(1 << 20, 3));
+    let one = "slice(a,1M,20M),slice(b,1M,20M)";
+    let other = "slice(b,30M,20M),slice(a,30M,20M)";
+    for (name, members) in [("pool", one), ("lake", other)] {
+        world.does(&format!("create {name} raid1({members})"));
+    }
+    for _ in 0..8 {
+        let copies = [one, other].map(|members| world.begin(&format!("copy in array:{members}")));
+        for copy in copies {
+            copy.end(None).ends(0);
+        }
+    }
+}

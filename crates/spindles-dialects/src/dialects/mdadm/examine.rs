@@ -53,8 +53,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Draft, Fault> {
         };
         if &**magic != MAGIC {
             let message = format!(
-                "{}: not md's own metadata but that of DDF or IMSM; only it says where the array \
-                 lies",
+                "{}: not the magic of md's own metadata; that of DDF or IMSM says by itself where \
+                 the array lies",
                 &**magic
             );
             draft.skip_refused(Err(magic.fault(message).refusal()))?;
@@ -91,6 +91,7 @@ fn array(
     known: &mut Devices,
     draft: &mut Draft,
 ) -> Result<(), Fault> {
+    check_events(sections)?;
     let members = sections.iter().map(|section| Member::read(section, source));
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let newest = newest_of(&members).ok_or_else(|| {
@@ -145,6 +146,17 @@ fn array(
     draft.add(shape, &tree, level_word.at)?;
     if let Some(array) = draft.arrays.last_mut() {
         array.unclean = is_unclean;
+    }
+    Ok(())
+}
+
+/// Checks that all sections have a number of events, or none.
+fn check_events(sections: &[&Section<'_>]) -> Result<(), Fault> {
+    let mut known = sections.iter();
+    if known.any(|section| section.line(&["Events"]).is_some()) {
+        for section in sections {
+            section.needed("Events")?;
+        }
     }
     Ok(())
 }
@@ -344,8 +356,10 @@ fn places(
     draft: &mut Draft,
 ) -> Result<Places, Fault> {
     let state = newest.section.line(&["Array State"]);
-    let is_away =
-        |index: usize| state.is_some_and(|state| state[..].chars().nth(index) == Some('.'));
+    let is_away = |index: usize| {
+        state.is_some_and(|state| state[..].chars().nth(index) == Some('.'))
+            || newest.section.table_lacks(index)
+    };
     let missing = || Part::whole(MISSING.to_owned());
     let mut parts: Vec<Part> = (0..count).map(|_| missing()).collect();
     let (mut spares, mut journal) = (Vec::new(), None);
@@ -416,22 +430,16 @@ impl<'section> Member<'section> {
         Ok(if self.section.is_rebuilt()? {
             let word = self.section.line(&["Recovery Offset"]).unwrap_or(device);
             Some((word.at, "is being rebuilt".to_owned()))
-        } else if is_away || self.events.saturating_add(1) < newest_events {
+        } else if self.events.saturating_add(1) < newest_events {
             let events = self.events;
             let why = format!("is stale, with {events} events of {newest_events}");
             Some((device.at, why))
         } else {
-            None
+            is_away.then(|| (device.at, "is out, by the newest superblock".to_owned()))
         })
     }
 
     fn read(section: &'section Section<'_>, source: &Source<'_>) -> Result<Self, Fault> {
-        let events = section.line(&["Events"]).map_or(Ok(0), |word| {
-            // 0.90 once had two numbers: 0.17.
-            let word = first_word(word);
-            let digits = word.rfind('.').map_or(0, |at| at + 1);
-            number(&word.from(digits), "a number of events")
-        })?;
         let (role, part) = if section.is_old()? {
             (Self::old_role(section)?, Self::old_part(section, source)?)
         } else {
@@ -441,9 +449,26 @@ impl<'section> Member<'section> {
         Ok(Self {
             section,
             role,
-            events,
+            events: Self::events(section)?,
             part,
         })
+    }
+
+    /// The number of events; version 0.90 once printed its halves of 32 bits, as 0.17.
+    fn events(section: &Section<'_>) -> Result<u64, Fault> {
+        let Some(word) = section.line(&["Events"]) else {
+            return Ok(0);
+        };
+        let word = first_word(word);
+        let half = |word: &Word<'_>| number(word, "a number of events");
+        let Some(dot) = word.find('.') else {
+            return half(&word);
+        };
+        let (high, low) = (half(&word.from(0).until(dot))?, half(&word.from(dot + 1))?);
+        let events = high
+            .checked_mul(1 << 32)
+            .and_then(|high| high.checked_add(low));
+        events.ok_or_else(|| word.fault("a number of events is expected here"))
     }
 
     fn role(section: &Section<'_>) -> Result<Role, Fault> {
@@ -461,7 +486,8 @@ impl<'section> Member<'section> {
         match &**word {
             "spare" => Ok(Role::Spare),
             "Journal" => Ok(Role::Journal),
-            _ => Err(word.fault("Active device N, spare or Journal is expected here")),
+            _ => Err(word
+                .fault("Active device N, Replacement device N, spare or Journal is expected here")),
         }
     }
 

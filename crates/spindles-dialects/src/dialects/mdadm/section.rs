@@ -48,7 +48,10 @@ impl<'text> Section<'text> {
         let version = self.needed("Version")?;
         match &**version {
             "1.0" | "1.1" | "1.2" => Ok(false),
-            old if old.starts_with("0.9") || old.starts_with("00.9") => Ok(true),
+            old if old.starts_with("0.90") || old.starts_with("00.90") => Ok(true),
+            old if old.starts_with("0.91") || old.starts_with("00.91") => {
+                Err(version.fault("version 0.91 is one during a reshape: let md end that first"))
+            }
             _ => Err(version.fault(format!("there is no version {} of md", &**version))),
         }
     }
@@ -71,6 +74,16 @@ impl<'text> Section<'text> {
 
     pub(super) fn is_rebuilt(&self) -> Result<bool, Fault> {
         Ok(self.line(&["Recovery Offset"]).is_some() || self.features()? & REBUILT != 0)
+    }
+
+    /// Returns true if the table of version 0.90 has a device as removed or faulty.
+    pub(super) fn table_lacks(&self, index: usize) -> bool {
+        let rows = self.lines.iter().filter(|(name, _)| name.is_empty());
+        let mut rows = rows.map(|(_, row)| row.split_whitespace().collect::<Vec<_>>());
+        rows.any(|row| {
+            let is_it = row[0] != "this" && row.get(4).is_some_and(|at| at.parse() == Ok(index));
+            is_it && (row[5..].contains(&"removed") || row[5..].contains(&"faulty"))
+        })
     }
 
     /// Returns true if the superblock itself is damaged.

@@ -18,6 +18,11 @@ pub(super) fn write(shape: &Shape, writing: &mut Writing<'_>) -> Result<String, 
     if shape.journal.is_some() && !has_parity(&shape.expression) {
         return Err(Unsayable::new(format!("a journal: {NO_PARITY}")));
     }
+    if has_parity(&shape.expression) {
+        writing.note("the stripes of raidz vary in width: chunk and places of parity are not kept");
+    } else if shape.chunk_bytes.is_some() {
+        writing.note("ZFS has no chunk: it chooses places by itself");
+    }
     let name = shape.name.clone().unwrap_or_else(|| writing.name("pool"));
     let mut words: Vec<String> = ["zpool", "create"].map(ToOwned::to_owned).into();
     let named = Word {

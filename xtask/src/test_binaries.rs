@@ -1,0 +1,163 @@
+//! Runs the test binaries of the workspace side by side: some wait for disks and servers while
+//! others compute.
+
+use crate::outcome::Outcome;
+use crate::process::{self, Finished};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread;
+
+/// Binaries run at once.
+const AT_ONCE: usize = 2;
+
+/// The binaries that take longest. They begin first.
+const LONGEST: &[&str] = &["program", "simulation", "spindles_lab", "io"];
+
+/// A test binary.
+#[derive(Debug, PartialEq, Eq)]
+struct Binary {
+    /// The name of its target.
+    name: String,
+    /// The folder of its package.
+    folder: String,
+    path: String,
+}
+
+/// Builds and runs all test binaries and documentation tests. `limit` is the longest time of each
+/// for `timeout`, and `threads` the number of test threads of all that run at once.
+pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
+    let build = [
+        "test",
+        "--quiet",
+        "--workspace",
+        "--no-run",
+        "--message-format",
+    ];
+    let build = [&build[..], &["json-render-diagnostics"]].concat();
+    let binaries = match process::capture(&process::cargo_program(), &build) {
+        Ok(Finished { good: true, output }) => of_messages(&output),
+        Ok(Finished { output, .. }) | Err(output) => {
+            let lines = output.lines().filter(|line| !line.starts_with('{'));
+            return Outcome::failed(lines.collect::<Vec<_>>().join("\n"));
+        }
+    };
+    if binaries.is_empty() {
+        return Outcome::failed("cargo built no test binary");
+    }
+    let threads = format!("--test-threads={}", (threads / AT_ONCE).max(1));
+    let queue = Mutex::new(binaries.into_iter());
+    let next = || queue.lock().expect("no thread panics").next();
+    let mut total = Outcome::default();
+    thread::scope(|scope| {
+        let run = || {
+            let mut outcomes = Outcome::default();
+            while let Some(binary) = next() {
+                outcomes.add(&binary.run(limit, &threads));
+            }
+            outcomes
+        };
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(run)).collect();
+        for worker in workers {
+            total.add(&worker.join().expect("it does not panic"));
+        }
+    });
+    let examples = [
+        "test",
+        "--quiet",
+        "--workspace",
+        "--doc",
+        "--",
+        "--show-output",
+    ];
+    total.add(&tested(&process::cargo_program(), &examples));
+    total
+}
+
+/// Returns the test binaries among cargo's messages, those that take longest first.
+fn of_messages(messages: &str) -> Vec<Binary> {
+    let messages = messages.lines().filter(|line| line.starts_with('{'));
+    let messages = messages.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut binaries: Vec<Binary> = messages
+        .filter_map(|message| of_message(&message))
+        .collect();
+    binaries.sort_by_key(|binary| {
+        let place = LONGEST.iter().position(|name| *name == binary.name);
+        place.unwrap_or(LONGEST.len())
+    });
+    binaries
+}
+
+fn of_message(message: &Value) -> Option<Binary> {
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    Some(Binary {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        folder: folder.to_str()?.to_owned(),
+        path: message["executable"].as_str()?.to_owned(),
+    })
+}
+
+impl Binary {
+    /// Runs the binary as cargo does: in the folder of its package, which a variable names too.
+    fn run(&self, limit: &str, threads: &str) -> Outcome {
+        let variable = format!("CARGO_MANIFEST_DIR={}", self.folder);
+        let arguments = [
+            "--verbose",
+            "--kill-after=10",
+            limit,
+            "env",
+            "--chdir",
+            &self.folder,
+            &variable,
+            &self.path,
+            "--show-output",
+            threads,
+        ];
+        let mut outcome = tested("timeout", &arguments);
+        if outcome.failed > 0 {
+            let name = &self.name;
+            outcome.details = format!("{name}:\n{}", outcome.details);
+        }
+        outcome
+    }
+}
+
+fn tested(program: &str, arguments: &[&str]) -> Outcome {
+    match process::capture(program, arguments) {
+        Ok(Finished { good, output }) => Outcome::of_tests(good, &output),
+        Err(error) => Outcome::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binaries_are_found_among_messages_and_long_ones_begin() {
+        let message = |name: &str, is_test: bool, path: &str| {
+            format!(
+                r#"{{"manifest_path":"/w/{name}/Cargo.toml","target":{{"name":"{name}"}},
+                "profile":{{"test":{is_test}}},"executable":{path}}}"#
+            )
+            .replace('\n', "")
+        };
+        let messages = [
+            message("a", true, r#""/t/a-1""#),
+            message("b", false, r#""/t/b""#),
+            message("c", true, "null"),
+            "warning: text".to_owned(),
+            message("program", true, r#""/t/program-1""#),
+        ];
+        let found = of_messages(&messages.join("\n"));
+        let names: Vec<&str> = found.iter().map(|binary| binary.name.as_str()).collect();
+        assert_eq!(names, ["program", "a"]);
+        assert_eq!(
+            (found[1].folder.as_str(), found[1].path.as_str()),
+            ("/w/a", "/t/a-1")
+        );
+    }
+}
