@@ -74,7 +74,7 @@ pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
     total
 }
 
-/// Returns the test binaries among cargo's messages, those that take longest first.
+/// Returns the test binaries in messages of cargo. Those of [`LONGEST`] come first.
 fn of_messages(messages: &str) -> Vec<Binary> {
     let messages = messages.lines().filter(|line| line.starts_with('{'));
     let messages = messages.filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -70,11 +70,12 @@ pub(crate) enum Waiter {
     List,
     /// The current update in the other slot.
     OtherSlot,
-    /// Stripe ranges, by `WaitFor`, and those that wait to be logged.
+    /// Stripe ranges that wait for a reason of `WaitFor`.
     OnUpdate,
     OnRegion,
     OnList,
     OnAny,
+    /// Stripe ranges that are to be logged.
     Logging,
     /// The list's entries of members that the superblocks record as out.
     BadOut,
