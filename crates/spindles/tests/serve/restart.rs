@@ -58,14 +58,15 @@ impl Between {
     }
 }
 
-/// While fio writes, the server gets the signal and restarts; then fio verifies everything.
+/// While fio writes for four seconds, the server gets the signal and restarts; then fio verifies
+/// everything.
 fn restart(between: &Between, kill: bool) -> Run {
     let pool = array("raid5", "a,b,c", 24 * MIB);
     let served = serve(&pool, &[]);
     let running = between.begin(&pool);
     let mut fio = Command::new("timeout");
     let line = "60 fio --name=v --thread --ioengine=nbd --rw=randwrite --bs=16k --iodepth=16 \
-        --size=24M --rate=24M --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0";
+        --size=24M --rate=6M --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0";
     fio.args(line.split_whitespace()).current_dir(pool.folder());
     let uri = format!("--uri=nbd+unix:///?socket={}", pool.full("between"));
     fio.arg(uri);
