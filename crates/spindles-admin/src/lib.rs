@@ -8,7 +8,6 @@ mod away;
 #[path = "../tests/common/mod.rs"]
 mod common;
 pub mod configuration;
-pub mod copy;
 pub mod create;
 #[cfg(test)]
 #[path = "../tests/dying.rs"]

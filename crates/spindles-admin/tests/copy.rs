@@ -1,7 +1,7 @@
 //! Copies between files of any length, devices and memory.
 
 use crate::common;
-use spindles_admin::copy::{CopyEnd, CopyError, Phase, compare, copy};
+use spindles_copy::{CopyEnd, CopyError, Phase, compare, copy};
 use spindles_device::OpenOptions;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn open(path: &Path) -> CopyEnd {
     CopyEnd::open(name, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn on(_: spindles_admin::copy::Progress) -> ControlFlow<()> {
+fn on(_: spindles_copy::Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 

@@ -4,9 +4,9 @@ use crate::common;
 
 use common::{Devices, Loop, strs};
 use spindles_admin::assemble::{AssembleError, AssembleOptions, assemble};
-use spindles_admin::copy::CopyEnd;
 use spindles_admin::create::CreateOptions;
 use spindles_array::open_device;
+use spindles_copy::CopyEnd;
 use spindles_device::{Locks, OpenError, OpenOptions};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;

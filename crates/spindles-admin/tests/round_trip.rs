@@ -4,9 +4,9 @@
 
 use crate::common;
 use spindles_admin::assemble::{AssembleError, AssembleOptions, assemble};
-use spindles_admin::copy::{CopyEnd, Progress, compare, copy};
 use spindles_admin::create::{CreateOptions, create};
 use spindles_block::{BlockSize, MemberIndex, MemberSet};
+use spindles_copy::{CopyEnd, Progress, compare, copy};
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_engine::Policy;
 use spindles_layout::{Expression, Geometry, LEVELS, Level, Redundancy, Slice, Spec};

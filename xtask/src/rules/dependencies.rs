@@ -45,6 +45,11 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         &["libc", "rustix", "thiserror"],
     ),
     (
+        "spindles-copy",
+        &["admin", "array", "block", "device", "layout"],
+        &["rustix", "thiserror"],
+    ),
+    (
         "spindles-ublk",
         &["block", "device"],
         &["io-uring", "libc", "rustix"],
@@ -120,7 +125,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles",
         &[
-            "admin", "array", "block", "device", "dialects", "parity", "layout", "format",
+            "admin", "array", "block", "copy", "device", "dialects", "parity", "layout", "format",
             "engine", "workload", "sim", "measure", "report", "lab", "lab-web", "serve",
         ],
         &[
@@ -136,7 +141,11 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     ("spindles-browser", &[], &["serde_json", "tempfile"]),
-    ("xtask", &[], &["proc-macro2", "serde_json", "syn"]),
+    (
+        "xtask",
+        &[],
+        &["proc-macro2", "rustix", "serde_json", "syn"],
+    ),
 ];
 
 fn check(repo: &Repo) -> Vec<Problem> {

@@ -18,6 +18,7 @@ const CRATES: &[&str] = &[
     "spindles-format",
     "spindles-admin",
     "spindles-array",
+    "spindles-copy",
     "spindles-device",
     "spindles-lab",
     "spindles-layout",

@@ -16,6 +16,7 @@ pub(crate) static RULE: Rule = Rule {
 const CRATES: &[&str] = &[
     "spindles-admin",
     "spindles-array",
+    "spindles-copy",
     "spindles-device",
     "spindles-engine",
     "spindles-format",

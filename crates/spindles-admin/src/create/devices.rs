@@ -120,7 +120,7 @@ pub(crate) fn may_overwrite(
 }
 
 /// Describes data that must not be overwritten on a file or device held for writing.
-pub(crate) fn occupant_of_held(name: &str) -> Result<Option<String>, OpenError> {
+pub fn occupant_of_held(name: &str) -> Result<Option<String>, OpenError> {
     let probe = Probe::held(name).map_err(|source| failed(name, "open", source))?;
     let device = Device {
         name: name.to_owned(),

@@ -11,7 +11,8 @@ mod writing;
 
 pub use crate::errors::CreateError;
 pub use choices::{Choice, choices, size_of};
-pub(crate) use devices::{look, may_overwrite, occupant_of_held};
+pub use devices::occupant_of_held;
+pub(crate) use devices::{look, may_overwrite};
 pub use fresh::{fresh, vanishes};
 pub use inner::Made;
 pub(crate) use inner::{Inner, Wanted};

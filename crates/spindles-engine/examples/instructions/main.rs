@@ -110,6 +110,7 @@ fn run(case: &Case, promises: Promises, count: u64) {
         promises,
         zeroes: false,
         depth: 32,
+        member_blocks: 1 << 20,
     };
     let mut null = setup.open();
     let mut blocks = setup.geometry().blocks();

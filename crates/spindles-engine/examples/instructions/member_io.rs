@@ -99,6 +99,7 @@ pub(crate) fn table() -> String {
                         promises,
                         zeroes: places == Places::Unmapped,
                         depth: DEPTH,
+                        member_blocks: 1 << 20,
                     };
                     let case = Case {
                         setup,

@@ -17,10 +17,6 @@ use std::hint::black_box;
 /// The block size of every array here.
 pub(crate) const BLOCK_SIZE: BlockSize = BlockSize::B4096;
 const BLOCK_BYTES: usize = 4096;
-/// Data blocks of each member.
-const MEMBER_BLOCKS: u64 = 1 << 20;
-/// Room for the data and for metadata.
-const DEVICE_BYTES: u64 = 5 << 30;
 const SCRATCH: BufferId = BufferId(0);
 const METADATA: BufferId = BufferId(1);
 const CLIENT: BufferId = BufferId(2);
@@ -61,6 +57,8 @@ pub(crate) struct Setup {
     pub(crate) zeroes: bool,
     /// The most requests in flight.
     pub(crate) depth: u32,
+    /// Data blocks of each member, up to 2^20.
+    pub(crate) member_blocks: u64,
 }
 
 impl Setup {
@@ -70,7 +68,7 @@ impl Setup {
             level: self.level,
             layout: None,
             chunk_blocks: self.chunk_blocks,
-            member_blocks: vec![MEMBER_BLOCKS; self.members.into()],
+            member_blocks: vec![self.member_blocks; self.members.into()],
         };
         Geometry::new(&spec).expect("a legal array")
     }
@@ -135,13 +133,15 @@ impl Setup {
     fn create(&self, geometry: &Geometry) -> (ArrayRecord, Vec<DeviceRecord>) {
         let mut member = [MemberRecord::NONE; 64];
         let mut devices = Vec::new();
+        // Room for the data and for metadata.
+        let device_bytes = self.member_blocks * 5 * 1024;
         for position in (0..self.members).map(MemberIndex) {
             member[usize::from(position.0)] = MemberRecord {
                 device_uuid: Uuid([position.0 + 1; 16]),
-                data_blocks: MEMBER_BLOCKS,
+                data_blocks: self.member_blocks,
                 state: MemberState::Active,
             };
-            devices.push(areas_for(DEVICE_BYTES, BLOCK_SIZE, position).expect("large enough"));
+            devices.push(areas_for(device_bytes, BLOCK_SIZE, position).expect("large enough"));
         }
         let mut record = ArrayRecord {
             uuid: Uuid([7; 16]),

@@ -1,5 +1,6 @@
 //! Tests of the engine on memory members: plans, contents, and the order of outputs.
 
+mod allocations;
 mod answering;
 mod bad_blocks;
 mod checksums;

@@ -15,13 +15,13 @@ use crate::words::{self, wipe::Tense};
 use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::assemble::{AssembleError, AssembleOptions, assemble};
-use spindles_admin::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_admin::plain::{PlainOptions, devices as devices_of, open as open_plain};
 use spindles_admin::reading::assemble_to_read;
 use spindles_admin::scan;
 use spindles_admin::wipe::{Labelled, overwritten};
 use spindles_array::{Incident, Target};
 use spindles_block::{SizeBytes, counted};
+use spindles_copy::{self as copy, CopyEnd, CopyError, Phase, Progress};
 use spindles_device::notice::percent;
 use spindles_device::{Backend, OpenOptions, device_of};
 

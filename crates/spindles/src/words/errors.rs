@@ -4,13 +4,13 @@
 use super::report;
 use spindles_admin::assemble::{ArrayReport, AssembleError};
 use spindles_admin::attach::{ChangeError, OwnRole};
-use spindles_admin::copy::CopyError;
 use spindles_admin::create::CreateError;
 use spindles_admin::plain::PlainError;
 use spindles_admin::scan::shell_word;
 use spindles_admin::scrub::ScrubError;
 use spindles_admin::survey::{self, FreedBy};
 use spindles_array::errors::AttachError;
+use spindles_copy::CopyError;
 use spindles_device::OpenError;
 use spindles_engine::{CommandError, OpenError as EngineError, PlanError, Role};
 use spindles_format::{AssembleError as ChooseError, Half};

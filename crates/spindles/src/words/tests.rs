@@ -7,12 +7,12 @@ use spindles_admin::assemble::{
     assemble,
 };
 use spindles_admin::attach::{ChangeError, OwnRole};
-use spindles_admin::copy::CopyError;
 use spindles_admin::create::{CreateError, CreateOptions, create};
 use spindles_admin::survey::FreedBy;
 use spindles_admin::wipe::{Loss, LossKind, Without};
 use spindles_array::errors::AttachError;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
+use spindles_copy::CopyError;
 use spindles_device::OpenError;
 use spindles_engine::{CommandError, PlanError, Role};
 use spindles_format::{AssembleError as ChooseError, Half, Uuid};

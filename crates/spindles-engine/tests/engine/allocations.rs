@@ -1,56 +1,22 @@
 //! After opening, the engine allocates nothing: every level, healthy, degraded, and while members
 //! fail, with superblocks and without.
 
-#![expect(unsafe_code, reason = "an allocator that counts")]
-
-#[path = "../examples/instructions/null.rs"]
+#[path = "../../examples/instructions/null.rs"]
 mod null;
 
+use allocation_counter::measure;
 use null::{Null, Pending, Promises, Setup};
 use spindles_block::{MemberError, MemberIndex, MemberSet, Operation};
 use spindles_engine::Command;
 use spindles_layout::LEVELS;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-/// The system's allocator, which counts the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is handed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const DEPTH: u32 = 8;
 const CHUNK_BLOCKS: u32 = 16;
 
 #[test]
 fn the_allocator_counts() {
-    let before = ALLOCATIONS.get();
-    drop(std::hint::black_box(Box::new(1)));
-    assert_eq!(ALLOCATIONS.get(), before + 1);
+    let allocations = measure(|| drop(std::hint::black_box(Box::new(1))));
+    assert_eq!(allocations.count_total, 1);
 }
 
 #[test]
@@ -67,6 +33,7 @@ fn nothing_is_allocated_after_open() {
                         promises,
                         zeroes: members > level.members_min,
                         depth: DEPTH,
+                        member_blocks: 1 << 14,
                     };
                     if setup.geometry().survives(missing) {
                         check(&setup);
@@ -89,32 +56,34 @@ fn check(setup: &Setup) {
     let mut null = setup.open();
     let mut random = Random(1);
 
-    let before = ALLOCATIONS.get();
-    for _ in 0..400 {
+    let mut failed = Ok(());
+    let allocations = measure(|| {
+        for _ in 0..400 {
+            request(&mut null, &mut random, blocks, stripe);
+        }
+        null.run();
+        assert_eq!(null.errors, 0, "{what}");
+        // Unreadable blocks, then a member that goes while requests are under way.
+        for _ in 0..100 {
+            request(&mut null, &mut random, blocks, stripe);
+            finish_one(&mut null, &mut random, Err(MemberError::Medium));
+        }
         request(&mut null, &mut random, blocks, stripe);
-    }
-    null.run();
-    assert_eq!(null.errors, 0, "{what}");
-    // Unreadable blocks, then a member that goes while requests are under way.
-    for _ in 0..100 {
-        request(&mut null, &mut random, blocks, stripe);
-        finish_one(&mut null, &mut random, Err(MemberError::Medium));
-    }
-    request(&mut null, &mut random, blocks, stripe);
-    let failed = null.engine.command(null.now, Command::Fail(last));
-    null.drain();
-    for _ in 0..100 {
-        request(&mut null, &mut random, blocks, stripe);
-    }
-    null.run();
-    null.engine
-        .command(null.now, Command::Close)
-        .expect("it was open");
-    null.drain();
-    null.run();
-    let allocations = ALLOCATIONS.get() - before;
+        failed = null.engine.command(null.now, Command::Fail(last));
+        null.drain();
+        for _ in 0..100 {
+            request(&mut null, &mut random, blocks, stripe);
+        }
+        null.run();
+        null.engine
+            .command(null.now, Command::Close)
+            .expect("it was open");
+        null.drain();
+        null.run();
+    });
 
     assert!(null.replies >= 600, "{what}");
+    let allocations = allocations.count_total;
     assert_eq!(allocations, 0, "{what}; failing a member: {failed:?}");
 }
 
