@@ -10,8 +10,8 @@ use crate::sizes;
 use spindles_block::{BlockSize, MemberSet};
 use spindles_engine::{FaultLimits, POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
 use spindles_layout::{LEVELS, Layout, Level};
-use spindles_workload::KINDS;
 use spindles_workload::history::Initial;
+use spindles_workload::{KINDS, Kind};
 
 /// The most copies of each chunk in usual layouts.
 const COPIES_MAX: u8 = 3;
@@ -102,7 +102,7 @@ impl Options {
             thin: MemberSet::from_bits(*Random::new(seed, "thin").choose(&[0, u64::MAX, 0b101])),
             request_blocks_max: *random.choose(&[1, 4, 16, 64]),
             mix: mix(random),
-            workload: random.percent(20).then(|| *random.choose(KINDS)),
+            workload: random.percent(20).then(|| workload(seed, random)),
             read_policy: *random.choose::<&ReadPolicy>(READ_POLICIES),
             consistency,
             job_rate: *random.choose(&[0, 1 << 20, 16 << 20, 1 << 40]),
@@ -119,6 +119,18 @@ impl Options {
             planted: Planted::None,
         }
     }
+}
+
+/// Workloads at the beginning of the table that share one draw. A row after them has a stream of
+/// its own, so that a new row leaves the seeds that do not draw it as they were.
+const FIRST_KINDS: usize = 11;
+
+fn workload(seed: u64, random: &mut Random) -> &'static Kind {
+    let (first, later) = KINDS.split_at(FIRST_KINDS);
+    let drawn = random.choose(first);
+    let mut later = later.iter();
+    let is_drawn = |kind: &&&'static Kind| Random::new(seed, kind.name).percent(10);
+    later.find(is_drawn).unwrap_or(drawn)
 }
 
 /// Draws the consistency policy from those that promise something; `None` for the default.

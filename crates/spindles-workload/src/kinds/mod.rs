@@ -17,7 +17,7 @@ mod tests;
 
 use crate::plan::Kind;
 
-/// All workloads.
+/// All workloads. A new row goes to the end: the simulator's seeds count on the order.
 pub static KINDS: &[&Kind] = &[
     &dd_read::KIND,
     &dd_write::KIND,
