@@ -1,7 +1,7 @@
 //! Plain arrays: arrays without metadata of ours. No superblock describes the array, so the user
 //! gives its shape, and nothing records missing members.
 
-use crate::assemble::{Assembled, EngineOptions, bare_config};
+use crate::assemble::{Assembled, EngineOptions};
 use crate::configuration::{Configuration, ConfigurationError};
 use crate::occupants::occupant;
 use crate::report::{ArrayReport, MemberReport, bare_report};
@@ -470,7 +470,8 @@ impl Builder<'_> {
             force: *force && !missing.is_empty(),
             read_policy: engine.read_policy(),
             job_rate: engine.job_rate(),
-            ..bare_config(geometry, block_size, missing, open.requests_max)
+            missing,
+            ..Config::bare(geometry, block_size, open.requests_max)
         };
         if !unclean {
             return config;

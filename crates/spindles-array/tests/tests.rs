@@ -4,13 +4,11 @@
 use crate::{NodeId, Stack, Target};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, MemberError, MemberIndex, MemberResult,
-    MemberSet, Operation, Request, RequestError,
+    Operation, Request, RequestError,
 };
 use spindles_device::backends::Inline;
 use spindles_device::{BackendFacts, DeviceFacts, OpenOptions};
-use spindles_engine::{
-    ArrayState, Config, Event, Limits, Mutation, OutReason, POLICIES, READ_POLICIES,
-};
+use spindles_engine::{ArrayState, Config, Event, OutReason};
 use spindles_layout::{Geometry, Level, Spec};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -83,31 +81,8 @@ impl Inline for Faulty {
 
 /// Returns the configuration of an array without superblocks, for `depth` requests at once.
 pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
-    Config {
-        geometry: Geometry::new(spec).unwrap(),
-        block_size: BlockSize::B4096,
-        missing: MemberSet::EMPTY,
-        zeroes_without_moving_bytes: MemberSet::EMPTY,
-        thin: MemberSet::EMPTY,
-        data_start: vec![BlockIndex(0); spec.member_blocks.len()],
-        persistence: None,
-        clean: true,
-        read_only: false,
-        look_only: false,
-        beyond_tolerance: false,
-        only_recovers: false,
-        tears: false,
-        force: false,
-        consistency: POLICIES[0],
-        read_policy: READ_POLICIES[0],
-        write_mostly: MemberSet::EMPTY,
-        job_rate: spindles_engine::JOB_RATE,
-        faults: spindles_engine::FaultLimits::DEFAULT,
-        limits: Limits::for_depth(depth, BlockSize::B4096),
-        scratch: BufferId::NONE,
-        metadata: BufferId::NONE,
-        mutation: Mutation::None,
-    }
+    let geometry = Geometry::new(spec).unwrap();
+    Config::bare(geometry, BlockSize::B4096, depth)
 }
 
 /// A stack with devices that fail on demand.

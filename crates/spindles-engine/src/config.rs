@@ -1,7 +1,11 @@
 //! The configuration with which an engine is opened.
 
-use crate::{consistency::Policy, extension::Extent, read_policies::ReadPolicy};
-use alloc::{boxed::Box, vec::Vec};
+use crate::consistency::{POLICIES, Policy};
+use crate::extension::Extent;
+use crate::jobs::JOB_RATE;
+use crate::mutation::Mutation;
+use crate::read_policies::{READ_POLICIES, ReadPolicy};
+use alloc::{boxed::Box, vec, vec::Vec};
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
 use spindles_format::{ArrayRecord, DeviceRecord, JournalDevice};
@@ -170,7 +174,40 @@ pub struct Config {
     /// The driver's id for `Engine::metadata`.
     pub metadata: BufferId,
     /// The planted fault. Only a build with the feature `canary` acts on it.
-    pub mutation: crate::mutation::Mutation,
+    pub mutation: Mutation,
+}
+
+impl Config {
+    /// Returns the configuration of a clean array without superblocks, log or checksums, open for
+    /// writing. The data of each member begins at its first block.
+    #[must_use]
+    pub fn bare(geometry: Geometry, block_size: BlockSize, requests_max: u32) -> Self {
+        Self {
+            data_start: vec![BlockIndex(0); geometry.members().into()],
+            geometry,
+            block_size,
+            missing: MemberSet::EMPTY,
+            zeroes_without_moving_bytes: MemberSet::EMPTY,
+            thin: MemberSet::EMPTY,
+            persistence: None,
+            clean: true,
+            read_only: false,
+            look_only: false,
+            beyond_tolerance: false,
+            only_recovers: false,
+            tears: false,
+            force: false,
+            consistency: POLICIES[0],
+            read_policy: READ_POLICIES[0],
+            write_mostly: MemberSet::EMPTY,
+            job_rate: JOB_RATE,
+            faults: FaultLimits::DEFAULT,
+            limits: Limits::for_depth(requests_max, block_size),
+            scratch: BufferId::NONE,
+            metadata: BufferId::NONE,
+            mutation: Mutation::None,
+        }
+    }
 }
 
 /// The reason why an array can't be opened.

@@ -1,6 +1,57 @@
 //! The array engine of Spindles, sans-IO: requests, completions and commands go in, outputs come
 //! out, and nothing else happens. Time is an argument, payloads are handles, limits are reserved
 //! at open. `plan.rs` decides, `ranges/` does.
+//!
+//! A driver carries outputs out. This one drives a mirror of two members, which are arrays of bytes:
+//!
+//! ```
+//! use spindles_block::{
+//!     BlockIndex, BlockSize, BufferId, BufferSlice, Instant, Operation, Request,
+//! };
+//! use spindles_engine::{Config, Engine, Output};
+//! use spindles_layout::{Geometry, Level, Spec};
+//!
+//! let spec = Spec {
+//!     level: Level::by_name("raid1").expect("a row of the table"),
+//!     layout: None,
+//!     chunk_blocks: 1,
+//!     member_blocks: vec![8; 2],
+//! };
+//! let geometry = Geometry::new(&spec).expect("a legal array");
+//! let config = Config::bare(geometry, BlockSize::B512, 1);
+//! let now = Instant(0);
+//! let mut engine = Engine::open(now, config).expect("no member is missing");
+//!
+//! let mut members = [[0; 8 * 512]; 2];
+//! let mut client = [7; 512];
+//! let buffer = BufferSlice { buffer: BufferId(1), first_block: 0 };
+//! for operation in [Operation::Write { fua: false }, Operation::Read] {
+//!     let request = Request { token: 1, operation, block: BlockIndex(3), blocks: 1, buffer };
+//!     engine.submit(now, request).expect("no other request is under way");
+//!     let mut pending = Vec::new();
+//!     loop {
+//!         // An input may follow when all outputs of the last one are taken.
+//!         while let Some(output) = engine.poll_output() {
+//!             match output {
+//!                 Output::Member(io) => pending.push(io),
+//!                 Output::Reply(reply) => assert_eq!((reply.token, reply.result), (1, Ok(()))),
+//!                 other => panic!("a mirror without superblocks needs no {other:?}"),
+//!             }
+//!         }
+//!         let Some(io) = pending.pop() else { break };
+//!         let start = usize::try_from(io.block.0).expect("small") * 512;
+//!         let block = &mut members[usize::from(io.member.0)][start..][..512];
+//!         match io.operation {
+//!             Operation::Write { .. } => block.copy_from_slice(&client),
+//!             Operation::Read => client.copy_from_slice(block),
+//!             other => panic!("nobody asked for {other:?}"),
+//!         }
+//!         engine.complete_member(now, io.id, Ok(()));
+//!     }
+//! }
+//! assert_eq!(members[0][3 * 512..4 * 512], client);
+//! assert_eq!(members[0], members[1]);
+//! ```
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

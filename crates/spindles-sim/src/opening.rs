@@ -11,10 +11,8 @@ use crate::stack::places::Places;
 use crate::stack::superblocks::newest_superblock;
 use crate::world::{Moment, World};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
-use spindles_engine::Mutation;
 use spindles_engine::{
     Command, Config, Engine, FaultLimits, Limits, OpenError, POLICIES, Persistence, Policy,
-    READ_POLICIES,
 };
 use spindles_format::{
     ArrayRecord, Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, JournalDevice, Reason,
@@ -506,11 +504,7 @@ pub(crate) fn plain_config(
     };
     Config {
         data_start: assembly.records.iter().map(data_start).collect(),
-        geometry: geometry.clone(),
-        block_size: record.block_size,
         missing: assembly.missing,
-        zeroes_without_moving_bytes: MemberSet::EMPTY,
-        thin: MemberSet::EMPTY,
         persistence: Some(Persistence {
             array: Box::new(record.clone()),
             devices: assembly.records.clone(),
@@ -521,15 +515,8 @@ pub(crate) fn plain_config(
             opened_s: None,
         }),
         clean: record.clean,
-        read_only: false,
-        look_only: false,
-        beyond_tolerance: false,
-        only_recovers: false,
         tears: true,
-        force: false,
         consistency: Policy::by_name(record.consistency.as_str()).unwrap_or(POLICIES[0]),
-        read_policy: READ_POLICIES[0],
-        write_mostly: MemberSet::EMPTY,
         job_rate: 0,
         faults: FaultLimits {
             errors_max: 0,
@@ -539,7 +526,7 @@ pub(crate) fn plain_config(
         limits,
         scratch,
         metadata,
-        mutation: Mutation::None,
+        ..Config::bare(geometry.clone(), record.block_size, limits.requests)
     }
 }
 

@@ -11,7 +11,7 @@ mod options;
 mod parts;
 
 pub use change::Change;
-pub(crate) use config::{bare_config, config};
+pub(crate) use config::config;
 pub use options::{AssembleOptions, EngineOptions};
 pub(crate) use parts::{Lost, Standing};
 

@@ -5,7 +5,7 @@ use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberIndex,
     MemberIo, MemberIoId, MemberResult, MemberSet, Operation, Request, StepId,
 };
-use spindles_engine::{Busy, Config, Engine, Limits, Output, Persistence, Policy, ReadPolicy};
+use spindles_engine::{Busy, Config, Engine, Output, Persistence, Policy, ReadPolicy};
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
     MemberRecord, MemberState, SharedAreas, Text, Uuid, areas_for, blank_bad_blocks, blank_bitmap,
@@ -86,33 +86,19 @@ impl Setup {
             persistence = Some(self.persistence(record, devices));
         }
         let config = Config {
-            geometry,
-            block_size: BLOCK_SIZE,
             missing: self.missing,
             zeroes_without_moving_bytes: if self.zeroes {
                 MemberSet::all(self.members)
             } else {
                 MemberSet::EMPTY
             },
-            thin: MemberSet::EMPTY,
             data_start,
             persistence,
-            clean: true,
-            read_only: false,
-            look_only: false,
-            beyond_tolerance: false,
-            only_recovers: false,
-            tears: false,
-            force: false,
             consistency: self.promises.policy(),
             read_policy: ReadPolicy::by_name("nearest").expect("the policy"),
-            write_mostly: MemberSet::EMPTY,
-            job_rate: spindles_engine::JOB_RATE,
-            faults: spindles_engine::FaultLimits::DEFAULT,
-            limits: Limits::for_depth(self.depth, BLOCK_SIZE),
             scratch: SCRATCH,
             metadata: METADATA,
-            mutation: spindles_engine::Mutation::None,
+            ..Config::bare(geometry, BLOCK_SIZE, self.depth)
         };
         let now = Instant(0);
         let mut null = Null {

@@ -6,8 +6,8 @@ use spindles_block::{
     MemberError, MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{
-    Command, CommandError, Config, Engine, Event, Extent, FaultLimits, JOB_RATE, Limits, Member,
-    OpenError, Output, Persistence, Policy, ReadPolicy,
+    Command, CommandError, Config, Engine, Event, Extent, FaultLimits, Limits, Member, OpenError,
+    Output, Persistence, Policy, ReadPolicy,
 };
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_BLANK, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES,
@@ -251,14 +251,11 @@ impl Setup {
         let engine = Engine::open(
             Instant(0),
             Config {
-                geometry,
-                block_size: BlockSize::B512,
                 zeroes_without_moving_bytes: if self.zeroes {
                     MemberSet::all(count)
                 } else {
                     MemberSet::EMPTY
                 },
-                thin: MemberSet::EMPTY,
                 missing: self.missing,
                 data_start: data_start.iter().map(|&start| BlockIndex(start)).collect(),
                 persistence,
@@ -271,8 +268,6 @@ impl Setup {
                 force: self.force,
                 consistency: Policy::by_name(self.policy).unwrap(),
                 read_policy: ReadPolicy::by_name(self.read_policy).unwrap(),
-                write_mostly: MemberSet::EMPTY,
-                job_rate: JOB_RATE,
                 faults: FaultLimits {
                     errors_max: self.errors_max,
                     ..FaultLimits::DEFAULT
@@ -287,7 +282,7 @@ impl Setup {
                 },
                 scratch: SCRATCH,
                 metadata: METADATA,
-                mutation: spindles_engine::Mutation::None,
+                ..Config::bare(geometry, BlockSize::B512, self.requests)
             },
         )?;
         let scratch = vec![0xee; usize::try_from(engine.scratch_blocks()).unwrap() * BLOCK];
