@@ -1,5 +1,42 @@
-//! The journals of an array in memory: their segments, the current batch, and the stripe ranges
-//! that wait to be logged.
+//! The redo log of an array: a ring of two segments in the journal of each member, or on a device of
+//! its own.
+//!
+//! Stripe ranges queue records. The records that wait together form one *batch*: one header for each
+//! member, and the blocks of the records. One batch is under way at a time.
+//!
+//! ```text
+//! batch     input                           batch     effect
+//! none      records wait, others don't join writing   blocks, then headers; FUA for a header alone
+//! none      the segment is full             none      waits until the other segment is free
+//! writing   a write returns, more to come   writing   -
+//! writing   the last write returns          flushing  a flush of the members with blocks
+//! writing   the last of headers alone       none      committed
+//! flushing  the last flush returns          none      committed
+//! any       its last I/O, device lost       none      records wait again, in their order
+//! ```
+//!
+//! An error puts the member out; its part of the batch no longer counts. An error of the log's own
+//! device ends the log: a new one begins on the members. A committed batch sends its stripe ranges to
+//! their places, and the next batch begins.
+//!
+//! ```text
+//! log        waits for                                  then
+//! Off        the first write, or the end of a resync    Recording, or Draining
+//! Draining   unlogged writes, placed records, releases  flushes all members: Flushing
+//! Flushing   this flush                                 begins a new log, wants superblocks: Recording
+//! Recording  the stamp of the device, superblocks       On; wakes writers and zeroing
+//! On         -                                          logs; goes to Draining to void its records
+//!
+//! segment    waits for                                  then
+//! Free       the end of the other segment               InUse
+//! InUse      the other segment to be filled, and its    flushes all members: Flushing
+//!            records to be placed
+//! Flushing   this flush                                 a new tail, wants superblocks: Recording
+//! Recording  superblocks                                Free; wakes records that wait
+//! ```
+//!
+//! If more members are missing than the level survives, nothing is released: the log may be needed
+//! when they are back. If nothing can be written from now on, all records that wait continue.
 
 pub(crate) mod live;
 pub(crate) mod placement;
