@@ -77,8 +77,8 @@ mod hedges;
 mod ids;
 mod inspection;
 pub mod jobs;
-mod journal;
 mod locks;
+mod log;
 pub mod member;
 pub mod membership;
 mod metadata;
@@ -111,7 +111,7 @@ pub(crate) use ids::{PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index}
 pub use inspection::MetadataFinding;
 pub use jobs::scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubStatus};
 pub use jobs::{JOB_RATE, JobStatus};
-pub use journal::JOURNAL_DEVICE;
+pub use log::JOURNAL_DEVICE;
 pub use member::{ArrayState, Member};
 pub use membership::{Change, Growing, Membership, Plan};
 pub use mutation::Mutation;

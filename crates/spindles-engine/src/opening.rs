@@ -1,6 +1,6 @@
 //! Progress of the opening of an array.
 
-use crate::{durable::Loading, journal::replay::Replay};
+use crate::{durable::Loading, log::replay::Replay};
 
 /// Progress of the opening of an array. Requests wait until it serves.
 ///

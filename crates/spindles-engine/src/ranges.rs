@@ -9,7 +9,6 @@ use crate::{
 use alloc::{vec, vec::Vec};
 use core::ops::{Index, IndexMut};
 use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
-use spindles_format::JournalKind;
 use spindles_layout::GroupIndex;
 
 /// For whom a stripe range works.
@@ -332,15 +331,6 @@ impl StripeRange {
         match self.ask {
             Ask::Write => self.touched,
             Ask::Read | Ask::Settle | Ask::Rebuild | Ask::Replace | Ask::Scrub => SlotSet::EMPTY,
-        }
-    }
-
-    /// Returns the form in which the journal holds the blocks of a slot.
-    pub(crate) fn journal_kind(&self, slot: u8) -> JournalKind {
-        if self.log.data.contains(slot) {
-            JournalKind::Data
-        } else {
-            JournalKind::Zeros
         }
     }
 

@@ -2,9 +2,8 @@
 //! about to be written, the checksums of those on this member, and the sums of their rows. The
 //! blocks themselves follow in the journal, unless they are zeros.
 
-use crate::{RowSum, Uuid, crc32c};
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::crc32c::{ZEROS_UNIT, crc32c, crc32c_then_zeros};
+use crate::{RowSum, Uuid};
 use spindles_block::MemberIndex;
 
 /// The length of a batch header.
@@ -95,51 +94,20 @@ impl JournalEntry {
     }
 }
 
-/// A buffer in which headers are built, one after another.
-#[derive(Clone, Debug)]
-pub struct JournalDraft {
-    bytes: Vec<u8>,
-    /// Length of the encoded part; the bytes after it are zero.
-    used: usize,
-}
-
-impl JournalDraft {
-    /// Allocates room for a header.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            bytes: vec![0; JOURNAL_HEADER_BYTES],
-            used: 0,
-        }
-    }
-
-    /// The header that was built last.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Default for JournalDraft {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Fills a header entry by entry.
 #[derive(Debug)]
 pub struct JournalWriter<'out> {
-    out: &'out mut JournalDraft,
+    out: &'out mut [u8],
     used: usize,
     entries: u32,
 }
 
 impl<'out> JournalWriter<'out> {
-    /// Starts a header.
-    pub fn new(batch: &JournalBatch, draft: &'out mut JournalDraft) -> Self {
-        draft.bytes[..draft.used].fill(0);
-        draft.used = JOURNAL_HEADER_BYTES; // In full, until `finish`.
-        let out = &mut draft.bytes;
+    /// Starts a header in `JOURNAL_HEADER_BYTES` bytes. The first `filled` bytes hold anything, and
+    /// the others zeros.
+    pub fn new(batch: &JournalBatch, out: &'out mut [u8], filled: usize) -> Self {
+        assert_eq!(out.len(), JOURNAL_HEADER_BYTES);
+        out[..filled].fill(0);
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[16..32].copy_from_slice(&batch.array.0);
@@ -148,7 +116,7 @@ impl<'out> JournalWriter<'out> {
         out[48..52].copy_from_slice(&batch.place.to_le_bytes());
         out[52] = batch.member.0;
         Self {
-            out: draft,
+            out,
             used: FIXED_BYTES,
             entries: 0,
         }
@@ -169,7 +137,7 @@ impl<'out> JournalWriter<'out> {
     /// Adds an entry with its checksums, and with its row sums if it has any. The caller has
     /// checked that it fits.
     pub fn entry(&mut self, entry: &JournalEntry, checksums: &[u32], row_sums: &[RowSum]) {
-        let bytes = &mut self.out.bytes[self.used..self.used + entry.bytes()];
+        let bytes = &mut self.out[self.used..self.used + entry.bytes()];
         bytes[..8].copy_from_slice(&entry.group.to_le_bytes());
         bytes[8..12].copy_from_slice(&entry.low.to_le_bytes());
         bytes[12..16].copy_from_slice(&entry.blocks.to_le_bytes());
@@ -193,15 +161,17 @@ impl<'out> JournalWriter<'out> {
         self.entries += 1;
     }
 
-    /// Finishes the header.
-    pub fn finish(self) {
+    /// Finishes the header. Returns the number of filled bytes; the others hold zeros.
+    pub fn finish(self) -> usize {
         let used = u32::try_from(self.used).expect("4096 at most");
-        let bytes = &mut self.out.bytes;
+        let bytes = self.out;
         bytes[56..60].copy_from_slice(&self.entries.to_le_bytes());
         bytes[60..64].copy_from_slice(&used.to_le_bytes());
-        let checksum = crc32c(bytes);
+        // The bytes after the entries are zeros.
+        let filled = self.used.next_multiple_of(ZEROS_UNIT);
+        let checksum = crc32c_then_zeros(&bytes[..filled], JOURNAL_HEADER_BYTES - filled);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
-        self.out.used = self.used;
+        self.used
     }
 }
 
@@ -328,7 +298,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     extern crate std;
     use super::*;
-    use std::vec::Vec;
+    use std::{vec, vec::Vec};
 
     const BATCH: JournalBatch = JournalBatch {
         array: Uuid([7; 16]),
@@ -364,15 +334,13 @@ mod tests {
             entry(7, JournalKind::Zeros, true, 3),
         ]
         .into();
-        let mut draft = JournalDraft::new();
-        draft.bytes.fill(0xee); // As left by a longer header.
-        draft.used = JOURNAL_HEADER_BYTES;
-        let mut writer = JournalWriter::new(&BATCH, &mut draft);
+        let mut bytes = vec![0xee; JOURNAL_HEADER_BYTES]; // As left by a longer header.
+        let mut writer = JournalWriter::new(&BATCH, &mut bytes, JOURNAL_HEADER_BYTES);
         for (entry, checksums, row_sums) in &entries {
             writer.entry(entry, checksums, row_sums);
         }
         writer.finish();
-        (entries, draft.bytes)
+        (entries, bytes)
     }
 
     #[test]
@@ -436,13 +404,13 @@ mod tests {
             place: 1,
         };
         let count = JournalWriter::room_bytes() / entry.bytes();
-        let mut draft = JournalDraft::new();
-        let mut writer = JournalWriter::new(&BATCH, &mut draft);
+        let mut bytes = vec![0; JOURNAL_HEADER_BYTES];
+        let mut writer = JournalWriter::new(&BATCH, &mut bytes, 0);
         for _ in 0..count {
             writer.entry(&entry, &[9], &[]);
         }
         writer.finish();
-        let header = JournalHeader::decode(draft.bytes()).expect("whole");
+        let header = JournalHeader::decode(&bytes).expect("whole");
         assert_eq!(header.entries().count(), count);
     }
 }

@@ -57,8 +57,8 @@ pub use device_record::{Area, AreaKind, DeviceRecord, ErrorCounts, MEMBER_BLOCKS
 pub use error::DecodeError;
 pub use growth::{GrowthRecord, OlderMap};
 pub use journal::{
-    JOURNAL_HEADER_BYTES, JournalBatch, JournalDraft, JournalEntry, JournalHeader, JournalKind,
-    JournalSums, JournalWriter,
+    JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalHeader, JournalKind, JournalSums,
+    JournalWriter,
 };
 pub use journal_device::{JOURNAL_DEVICE_BYTES_MIN, JOURNAL_DEVICE_FIELDS, JournalDevice};
 pub use left_over::{newest, take_left_over};

@@ -5,7 +5,6 @@ use crate::{
     Engine, JOURNAL_DEVICE, Mutation, index,
     inspection::{Ending, MetadataFinding, Part},
     jobs::scrub::{Fate, Flaw},
-    journal::{State, stamp::Stamp},
     output::{Event, OutReason, Output},
     system_io::Purpose,
 };
@@ -162,22 +161,12 @@ impl Engine {
     /// Reads the stamp of the journal's own device, if it has been written.
     fn read_stamp(&mut self) {
         self.inspection.reads(MemberSet::EMPTY, 0, 0..0);
-        let Some((block, blocks)) = self.stamp_place() else {
+        let Some((block, blocks)) = self.log.stamp_place() else {
             return;
         };
         self.inspection.blocks = blocks;
         let part = self.geometry.members();
         self.read_for_inspection(JOURNAL_DEVICE, part, block, blocks);
-    }
-
-    /// Returns the place of the stamp that counts. `None` while it is being written, or if the log
-    /// does not lie on a device of its own.
-    fn stamp_place(&self) -> Option<(BlockIndex, u32)> {
-        let journal = self.journal.as_ref()?;
-        let writes = journal.stamp != Stamp::Done || !journal.placement.device_works();
-        let writes = writes || !journal.placement.is_device();
-        let device = journal.device.filter(|_| !writes)?;
-        Some((device.slot_block(self.block_size), journal.page.blocks))
     }
 
     /// Handles the result of a read of the inspection.
@@ -188,7 +177,7 @@ impl Engine {
             Err(error) if member == JOURNAL_DEVICE => {
                 self.inspection.stamp_unreadable = true;
                 // Otherwise the log lies on the members, and nothing depends on the device.
-                if error == MemberError::Gone && self.journals_on_device() {
+                if error == MemberError::Gone && self.log.is_on_device() {
                     self.log_failed(member, result);
                 }
             }
@@ -320,12 +309,12 @@ impl Engine {
     }
 
     fn judge_stamp(&mut self) {
-        let Some((block, blocks)) = self.stamp_place() else {
+        let Some((block, blocks)) = self.log.stamp_place() else {
             return;
         };
         let part = self.geometry.members();
         let bytes = self.metadata_buffer.bytes(self.inspection.place, part);
-        let stamp = self.journal.as_ref().and_then(|journal| journal.device);
+        let stamp = self.log.stamped_device();
         let read = JournalDevice::decode(&bytes[..SUPERBLOCK_BYTES]).ok();
         if read == stamp && !self.inspection.stamp_unreadable {
             return;
@@ -350,7 +339,7 @@ impl Engine {
     /// Handles the rewrite of the stamp of the journal's own device.
     pub(crate) fn stamp_repaired(&mut self, result: MemberResult) {
         self.inspection.pending -= 1;
-        if self.journals_on_device() {
+        if self.log.is_on_device() {
             self.log_failed(JOURNAL_DEVICE, result);
         }
     }
@@ -420,15 +409,14 @@ impl Engine {
         }
         if self.inspection.ending == Ending::NotYet {
             self.rewrite_bad_slots();
-            let restarts = !self.mutated(Mutation::SkipInspection) && self.journal_restarts();
+            let restarts = !self.mutated(Mutation::SkipInspection) && self.restart_log();
             self.inspection.ending = Ending::Log;
             if restarts {
                 return true;
             }
         }
         if self.inspection.ending == Ending::Log {
-            let journal = self.journal.as_ref();
-            if journal.is_some_and(|journal| !matches!(journal.state, State::On | State::Off)) {
+            if self.log.is_undecided() {
                 return true;
             }
             self.flush_active(Purpose::ScrubFlush);

@@ -14,7 +14,6 @@ use crate::{
     Engine, Mutation,
     durable::AFTER_STOP,
     extension::Extension,
-    journal::State,
     metadata::recorded,
     output::{Event, Output},
     system_io::Purpose,
@@ -53,11 +52,9 @@ impl Engine {
             self.metadata.set_dirty(true);
             let generation = self.metadata.generation();
             let may_log = self.may_log();
-            if let Some(journal) = &mut self.journal {
-                journal.record.tail = 0;
-                if may_log {
-                    journal.begin(generation + 1);
-                }
+            self.log.forget();
+            if may_log && self.log.exists() {
+                self.log.begin(generation + 1);
             }
             self.want_update();
         } else if !self.metadata.busy() {
@@ -111,7 +108,7 @@ impl Engine {
             Some(Before::Bitmaps) => self.write_bitmaps(),
             Some(Before::OutFlush) => self.flush_without(),
             Some(Before::BadBlocks) => self.write_area(AreaKind::BAD_BLOCKS),
-            Some(Before::Stamp) => self.stamp_journal(),
+            Some(Before::Stamp) => self.stamp_log(),
             None => self.write_update(),
         }
     }
@@ -130,7 +127,7 @@ impl Engine {
             (relies && !self.bitmaps_are_stored(), Before::Bitmaps),
             (unrecorded && !self.is_flushed_without(), Before::OutFlush),
             (!self.bad_blocks_are_stored(), Before::BadBlocks),
-            (!self.journal_is_stamped(), Before::Stamp),
+            (!self.log.is_stamped(), Before::Stamp),
         ];
         waits
             .into_iter()
@@ -143,8 +140,8 @@ impl Engine {
         let array = self.metadata.begin_update(self.now, listed);
         array.scrub_mark = self.scrub.mark();
         array.scrub_left_blocks = array.scrub_left_blocks.max(self.scrub.left_blocks());
-        if let Some(journal) = &self.journal {
-            array.journal = journal.record;
+        if let Some(record) = self.log.record() {
+            array.journal = *record;
         }
         let mut changes = self.replace.is_telling();
         for (member, record) in self.members.iter().zip(&mut array.member) {
@@ -196,16 +193,14 @@ impl Engine {
     /// Returns true if no unlogged write needs a flush before a member is recorded as out.
     fn is_flushed_without(&self) -> bool {
         // Also while a new log begins: unlogged writes may be under way then.
-        let journal = self.journal.as_ref();
-        let logs = journal.is_some_and(|journal| journal.state != State::Off);
-        let unlogged = logs && self.has_checksums() && !self.shape.copies;
+        let unlogged = self.log.is_begun() && self.has_checksums() && !self.shape.copies;
         let flushed = self.metadata.is_flushed_without(self.missing);
         !unlogged || flushed && self.own_flushes.is_quiet(Purpose::OutFlush)
     }
 
     /// Flushes unlogged writes when they have ended.
     fn flush_without(&mut self) {
-        let ended = !self.writes_unlogged() || self.mutated(Mutation::OutWhileUnlogged);
+        let ended = !self.log.is_bypassed() || self.mutated(Mutation::OutWhileUnlogged);
         if self.own_flushes.is_quiet(Purpose::OutFlush) && ended {
             self.metadata.flushes_without(self.missing);
             self.flush_active(Purpose::OutFlush);

@@ -10,7 +10,7 @@ mod first_touch;
 mod hedges;
 mod inspection;
 pub(crate) mod jobs;
-mod journal;
+mod log;
 mod metadata;
 mod opening;
 mod ranges;
@@ -43,8 +43,8 @@ use crate::{
         replace::Replace,
         scrub::ScrubState,
     },
-    journal::Journal,
     locks::Locks,
+    log::Log,
     member::{ArrayState, Member, MemberEvent},
     membership::{Change, Membership},
     metadata::Metadata,
@@ -167,8 +167,6 @@ pub struct Engine {
     ranges: Ranges,
     /// The number of stripe ranges of `Owner::Answered`.
     answered: u32,
-    /// True if stripe ranges may wait to be logged while no batch is under way.
-    wants_batch: bool,
     groups: Vec<Group>,
     operands: Vec<Operand>,
     free_ranges: Vec<RangeId>,
@@ -187,9 +185,8 @@ pub struct Engine {
     first_touch: FirstTouch,
     zeroing: Zeroing,
     opening: Opening,
-    /// Boxed, because it is large, and appending a batch takes it out of the engine for a moment.
-    journal: Option<Box<Journal>>,
-    /// The journals' contents after a crash, if the array is open read-only.
+    /// Boxed, because it is large.
+    log: Box<Log>,
     /// The pages of checksums in memory; `None` if blocks have no checksums.
     pages: Option<Pages>,
     /// Checksums of blocks that were read, recovered or are to be written, for each stripe range.
@@ -613,7 +610,7 @@ impl Engine {
         {
             self.pump_all(now);
         }
-        if self.wants_batch {
+        if self.log.wants_batch() {
             self.begin_batch();
         }
     }
@@ -667,7 +664,7 @@ impl Engine {
             && self.rebuild.is_quiet()
             && self.own_flushes.is_quiet(Purpose::ReplaceFlush)
             && self.opening.replay().is_none()
-            && self.journal_is_idle()
+            && self.log.is_idle()
             && self.pages.as_ref().is_none_or(Pages::is_quiet)
             && self.grow.is_quiet()
     }

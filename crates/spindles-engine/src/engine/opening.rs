@@ -7,6 +7,7 @@ use crate::{
     bitmaps::Bitmap,
     checksums::{CHECKSUMS_MIN, Pages, ROWS_MAX},
     config::{Config, OpenError},
+    consistency::WriteHole,
     durable::{DurableBlocks, Loading, OwnFlushes, transfer_blocks},
     extension::{Extension, Extent},
     faults::Faults,
@@ -19,8 +20,8 @@ use crate::{
     jobs::{
         JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
-    journal::Journal,
     locks::Locks,
+    log::Log,
     member::Member,
     metadata::{Metadata, superblock_blocks},
     mutation::Mutation,
@@ -135,23 +136,15 @@ impl Engine {
         let list_read =
             (bad.is_kept()).then(|| read_at_once(bad.blocks_kept(), &mut metadata_buffer));
         let regions = Regions::new(part, older, stored, !clean, bitmaps, config.limits.requests);
-        let journal = config.persistence.as_ref().and_then(|persistence| {
-            let wants = config.consistency.write_hole;
-            Journal::new(
-                persistence,
-                wants,
-                parity,
-                config.block_size,
-                all_ranges,
-                &mut metadata_buffer,
-            )
-            .map(Box::new)
-        });
-        // True if the journals record the writes that the crash interrupted.
-        let logged = !clean
-            && journal
-                .as_ref()
-                .is_some_and(|journal| journal.record.tail > 0);
+        let log = Log::new(
+            config.persistence.as_ref(),
+            config.consistency.write_hole == WriteHole::Closed && parity,
+            config.block_size,
+            all_ranges,
+            &mut metadata_buffer,
+        );
+        // True if the log records the writes that the crash interrupted.
+        let logged = !clean && log.exists() && log.tail() > 0;
         // Without checksums, a journal logs all writes if it logs any.
         let all_logged =
             logged && !sums && geometry.older().is_none_or(|old| old.parity_chunks() > 0);
@@ -165,8 +158,8 @@ impl Engine {
             return Err(OpenError::UncleanDegraded { missing: doubtful });
         }
         let mut limits = config.limits;
-        if let Some(journal) = &journal {
-            limits.range_blocks = limits.range_blocks.min(journal.range_blocks_max());
+        if let Some(logged_max) = log.range_blocks_max() {
+            limits.range_blocks = limits.range_blocks.min(logged_max);
         }
         let pages = config.persistence.as_ref().and_then(|persistence| {
             let (slots, pages) = (shape.slots, config.limits.checksum_pages);
@@ -177,19 +170,17 @@ impl Engine {
         // Checksums of blocks read, recovered, computed, or to be written.
         let slots_max = 2 * (usize::from(shape.slots) + usize::from(geometry.redundancy()));
         let checksums_of_rows = slots_max * index(limits.range_blocks);
-        let checksums_of_range = match (&pages, &journal) {
+        let checksums_of_range = match (&pages, log.exists()) {
             (Some(_), _) => checksums_of_rows.max(CHECKSUMS_MIN),
-            (None, Some(_)) => usize::from(shape.slots) * index(limits.range_blocks),
-            (None, None) => 0,
+            (None, true) => usize::from(shape.slots) * index(limits.range_blocks),
+            (None, false) => 0,
         };
         let row_sums_of_range = match pages {
             Some(_) if !shape.copies => index(limits.range_blocks),
             _ => 0,
         };
         let checksums_max = u32::try_from(checksums_of_range).expect("some pages of them");
-        let logged_max = journal
-            .as_deref()
-            .map_or(ROWS_MAX, Journal::range_blocks_max);
+        let logged_max = log.range_blocks_max().unwrap_or(ROWS_MAX);
         let grow = {
             let (persistence, block_size) = (config.persistence.as_ref(), config.block_size);
             Grow::new(persistence, &geometry, block_size, &mut metadata_buffer)
@@ -215,7 +206,7 @@ impl Engine {
                 None => u32::MAX,
             },
             pages,
-            journal,
+            log: Box::new(log),
             checksums: vec![0; index(all_ranges) * checksums_of_range],
             checksums_of_range,
             row_sums: vec![None; index(all_ranges) * row_sums_of_range],
@@ -253,7 +244,6 @@ impl Engine {
             free_requests: (0..config.limits.requests).rev().collect(),
             ranges: Ranges::new(all_ranges, shape),
             answered: 0,
-            wants_batch: false,
             groups: vec![Group::empty(); index(all_ranges)],
             operands: vec![
                 Operand {
@@ -336,7 +326,7 @@ impl Engine {
     /// members' caches.
     fn flush_at_opening(&mut self) {
         self.flush_active(Purpose::OpeningFlush);
-        self.flush_journal_at_opening();
+        self.flush_log_at_opening();
     }
 
     /// Continues the opening once everything found is loaded and durable.
@@ -353,7 +343,7 @@ impl Engine {
         self.begin_replay();
         if self.may_log() && self.opening.replay().is_none() {
             // The crash came before logging began, or the log is lost.
-            self.journal_from_now_on();
+            self.log_from_now_on();
         }
         self.try_to_serve();
     }
@@ -361,7 +351,7 @@ impl Engine {
     /// Begins to serve if the opening is complete.
     pub(crate) fn try_to_serve(&mut self) {
         let recorded = !self.metadata.busy()
-            && (!self.journal_undecided() || self.metadata.is_broken())
+            && (!self.log.is_undecided() || self.metadata.is_broken())
             && (self.bitmaps_are_stored() || self.metadata.is_broken())
             && self.bad_blocks_are_stored();
         if self.opening.is_recording() && recorded {

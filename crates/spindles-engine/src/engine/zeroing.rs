@@ -58,7 +58,7 @@ impl Engine {
 
     /// Returns true if rows that a write waits for become blank instead of zeros.
     pub(crate) fn makes_rows_blank(&self) -> bool {
-        self.journal.is_some()
+        self.log.exists()
             && self.has_checksums()
             && self.shape.may_be_blank()
             && !self.zeroes_without_moving_bytes()
@@ -254,7 +254,7 @@ impl Engine {
         let mut both = zeroed.zip(self.regions.released.words());
         let released = both.any(|(zeroed, released)| zeroed & released != 0);
         let holds = released && !self.metadata.is_broken();
-        if holds && self.journal_restarts() {
+        if holds && self.restart_log() {
             // Records from before the region was released must never be replayed over the new
             // contents.
             self.zeroing.held = true;

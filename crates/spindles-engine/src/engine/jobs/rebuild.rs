@@ -258,9 +258,9 @@ impl Engine {
         self.write_all_areas();
         for joining in &all {
             if self.mutated(Mutation::JoinUnvoided) {
-                self.journal_moves(joining.member, &joining.device);
+                self.log.moves(joining.member, &joining.device);
             } else {
-                self.journal_restarts_on(joining.member, &joining.device);
+                self.restart_log_on(joining.member, &joining.device);
             }
         }
         self.want_update();

@@ -159,7 +159,7 @@ impl Engine {
         self.exchange();
         self.forget_scrub_mark();
         self.replace.stage = Stage::Telling;
-        self.journal_is_void();
+        self.log.void(self.metadata.generation() + 1);
         self.want_update();
     }
 
@@ -182,7 +182,7 @@ impl Engine {
         let device = *device;
         self.members[at].data_start = device.data_start();
         self.first_touch.has_another(member);
-        self.journal_moves(member, &device);
+        self.log.moves(member, &device);
         if let Some(pages) = &mut self.pages {
             pages.moves(member, &device);
         }

@@ -66,7 +66,7 @@ impl Engine {
             self.all_settled = true;
             self.forget_settled();
             self.regions.want_sweep();
-            self.journal_from_now_on();
+            self.log_from_now_on();
             Event::ResyncDone {
                 mismatches: walk.mismatches,
             }

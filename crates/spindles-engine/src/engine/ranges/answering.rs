@@ -30,7 +30,7 @@ impl Engine {
             && !self.bad.any()
             // The log may be lost with its device. A durable write must then be durable in its
             // place too.
-            && !self.journals_on_device()
+            && !self.log.is_on_device()
             && !self.rests_on_caches(id)
     }
 

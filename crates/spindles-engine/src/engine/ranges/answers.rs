@@ -51,7 +51,7 @@ impl Engine {
         }
         match (phase, owner) {
             (Phase::Logging, _) => {
-                return self.journal_written(self.member_of_io(id, slot), result);
+                return self.batch_io_done(self.member_of_io(id, slot), result);
             }
             (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
             _ => {}

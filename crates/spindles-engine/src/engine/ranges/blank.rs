@@ -183,7 +183,7 @@ impl Engine {
     /// Returns true if the checksums of a write follow after the write is durable: for the first
     /// write to its rows, unless the members log the write.
     pub(super) fn checksums_follow(&self, id: RangeId) -> bool {
-        let logged = self.ranges[id].log.segment.is_some() && !self.journals_on_device();
+        let logged = self.ranges[id].log.segment.is_some() && !self.log.is_on_device();
         !logged && self.logs_first_write(id)
     }
 

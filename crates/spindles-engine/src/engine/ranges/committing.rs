@@ -39,7 +39,7 @@ impl Engine {
         let logged = self.ranges[id].log.segment.is_some();
         // The loss of a member must be durable first: the journals lack its part.
         let unrecorded = (logged || self.journals()) && self.metadata.may_count_on(self.missing);
-        let undecided = unrecorded || !logged && self.journal_undecided();
+        let undecided = unrecorded || !logged && self.log.is_undecided();
         let waits_for = if harmless || self.writes_nothing() {
             None
         } else if undecided || !self.may_commit() {
@@ -125,7 +125,7 @@ impl Engine {
         }
         let degraded = !self.slots_of(id, lost).is_empty();
         let degraded = degraded && !self.mutated(Mutation::DegradedUnlogged);
-        let live = self.logged_lately(range.group) && !self.mutated(Mutation::WholeOverLive);
+        let live = self.log.may_hold(range.group) && !self.mutated(Mutation::WholeOverLive);
         let listed = self.bad.any() && self.writes_bad_blocks(id);
         let first = range.rows.state == RowState::Blank && self.logs_first_write(id);
         !self.has_checksums() || !whole || degraded || live || listed || first
@@ -183,7 +183,7 @@ impl Engine {
         if self.mutated(Mutation::EntriesEarly) {
             self.keep_checksums(id, self.ranges[id].log.slots);
         }
-        self.log(id);
+        self.queue_for_log(id);
     }
 
     /// Records the slots to write, and among them the slots with data other than zeros. A row sum
@@ -234,7 +234,7 @@ impl Engine {
     pub(super) fn is_durable_by_flush(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let flushed = match range.log.segment {
-            Some(_) => self.journals_on_device(),
+            Some(_) => self.log.is_on_device(),
             None => self.has_checksums(),
         };
         flushed && range.ask == Ask::Write && self.write_kind(id).0

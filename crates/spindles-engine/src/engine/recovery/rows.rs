@@ -139,8 +139,8 @@ impl Engine {
     /// Gives up rotten blocks as lost, and puts zeros in their place. The zeros are not logged, so
     /// the log must hold nothing of these rows that a replay would put there again.
     pub(crate) fn lose_rotten(&mut self, id: RangeId) {
-        let logged = self.logged_lately(self.ranges[id].group);
-        let waits = self.journal_undecided() || logged && self.journal_restarts();
+        let logged = self.log.may_hold(self.ranges[id].group);
+        let waits = self.log.is_undecided() || logged && self.restart_log();
         if waits && !self.writes_nothing() {
             self.ranges[id].move_to(Phase::Preparing);
             self.waits.wait(id, WaitFor::Superblocks);

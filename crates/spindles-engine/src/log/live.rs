@@ -12,7 +12,7 @@ const REMAINDERS: u64 = 1 << 14;
 
 /// The state of all groups, one entry for each remainder.
 #[derive(Clone, Debug)]
-pub(crate) struct Live {
+pub(super) struct Live {
     /// For each segment and remainder: true if the segment may hold rows of these groups.
     segments: [Vec<bool>; 2],
     /// The last write to these groups that was not logged, as `Flushes` counts writes.
@@ -20,7 +20,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         let remainders = usize::try_from(REMAINDERS).expect("16,384");
         let segment = vec![false; remainders];
         Self {
@@ -29,28 +29,36 @@ impl Live {
         }
     }
 
+    /// Creates the state of an array without a log. It must not be asked.
+    pub(super) fn absent() -> Self {
+        Self {
+            segments: [Vec::new(), Vec::new()],
+            unlogged: Vec::new(),
+        }
+    }
+
     /// Notes that a segment of the log gets rows of a group.
-    pub(crate) fn logged(&mut self, segment: usize, group: GroupIndex) {
+    pub(super) fn logged(&mut self, segment: usize, group: GroupIndex) {
         self.segments[segment][place(group)] = true;
     }
 
     /// Clears a segment of the log that was released.
-    pub(crate) fn clear(&mut self, segment: usize) {
+    pub(super) fn clear(&mut self, segment: usize) {
         self.segments[segment].fill(false);
     }
 
     /// Returns true if the log may hold rows of a group.
-    pub(crate) fn may_hold(&self, group: GroupIndex) -> bool {
+    pub(super) fn may_hold(&self, group: GroupIndex) -> bool {
         self.segments.iter().any(|segment| segment[place(group)])
     }
 
     /// Notes a finished write to a group that was not logged.
-    pub(crate) fn unlogged(&mut self, group: GroupIndex, write: u64) {
+    pub(super) fn unlogged(&mut self, group: GroupIndex, write: u64) {
         self.unlogged[place(group)] = write;
     }
 
     /// Returns the last write to a group that was not logged.
-    pub(crate) fn last_unlogged(&self, group: GroupIndex) -> u64 {
+    pub(super) fn last_unlogged(&self, group: GroupIndex) -> u64 {
         self.unlogged[place(group)]
     }
 }

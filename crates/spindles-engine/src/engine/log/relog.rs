@@ -22,7 +22,7 @@ use crate::{
     Engine, Mutation, RangeId,
     checksums::ChecksumsOf,
     index,
-    journal::{
+    log::{
         relog::{Proving, RELOGGED},
         replay::Stage,
     },
@@ -52,12 +52,11 @@ impl Engine {
         let replay = self.replay();
         replay.stage = Stage::Resuming;
         let (&last, _) = replay.seen.iter().next_back().expect("a batch was found");
-        let journal = self.journal.as_mut().expect("a replay has a journal");
         let replay = self.opening.replay().expect("a replay is under way");
-        let mut undecided = replay.seen.range(journal.record.tail..);
+        let mut undecided = replay.seen.range(self.log.tail()..);
         let undecided = undecided.find(|(batch, _)| !replay.seen.contains_key(&(*batch + 1)));
         let (&first, &place) = undecided.expect("the last at least");
-        journal.resume(first, place, last + RELOGGED);
+        self.log.resume(first, place, last + RELOGGED);
         self.want_update();
         self.replay_recorded();
     }
@@ -239,12 +238,12 @@ impl Engine {
     }
 
     fn log_record(&mut self, id: RangeId) {
-        if !self.log_has_room(id) {
+        if !self.log.has_room(self.ranges[id].blocks) {
             // The records relogged so far are in place. A flush frees their room in the log.
             self.unpin_pages(id);
             return self.flush_replay(true);
         }
-        self.log(id);
+        self.queue_for_log(id);
     }
 
     /// Places the record, which is durable in the log.

@@ -13,14 +13,14 @@ const DEVICE_RING_BYTES_MAX: u64 = 32 << 20;
 
 /// The journal's own device, which holds the journals of all positions one after another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Device {
+pub(super) struct Device {
     first: BlockIndex,
     segment_blocks: u32,
     works: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Placement {
+pub(super) struct Placement {
     /// The first block of the journal on each member; below, the length of a segment.
     starts: Vec<BlockIndex>,
     segment_blocks: u32,
@@ -30,7 +30,16 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(persistence: &Persistence, block_size: BlockSize) -> Self {
+    /// Finds the placement of the log that counts. Without persistence there is no room for one.
+    pub(super) fn new(persistence: Option<&Persistence>, block_size: BlockSize) -> Self {
+        let Some(persistence) = persistence else {
+            return Self {
+                starts: Vec::new(),
+                segment_blocks: 0,
+                device: None,
+                on_device: false,
+            };
+        };
         let ring_blocks = persistence.array.shared.journal_bytes / block_size.bytes();
         let start = |device: &Option<DeviceRecord>| match device {
             Some(device) => start(device, block_size),
@@ -50,8 +59,24 @@ impl Placement {
         }
     }
 
+    /// Returns the placement of journals that begin at block 0 of their members. If `on_device`, a
+    /// device of its own holds the log.
+    #[cfg(test)]
+    pub(super) fn of(members: u8, segment_blocks: u32, on_device: bool) -> Self {
+        Self {
+            starts: alloc::vec![BlockIndex(0); usize::from(members)],
+            segment_blocks,
+            device: on_device.then_some(Device {
+                first: BlockIndex(128),
+                segment_blocks,
+                works: true,
+            }),
+            on_device,
+        }
+    }
+
     /// Blocks of one journal segment, at the current placement.
-    pub(crate) fn segment_blocks(&self) -> u32 {
+    pub(super) fn segment_blocks(&self) -> u32 {
         match self.device {
             Some(device) if self.on_device => device.segment_blocks,
             _ => self.segment_blocks,
@@ -59,7 +84,7 @@ impl Placement {
     }
 
     /// Blocks of one journal segment, at the placement with the smaller one.
-    pub(crate) fn segment_blocks_min(&self) -> u32 {
+    pub(super) fn segment_blocks_min(&self) -> u32 {
         let on_device = self.device.map(|device| device.segment_blocks);
         on_device.map_or(self.segment_blocks, |segment| {
             segment.min(self.segment_blocks)
@@ -67,7 +92,7 @@ impl Placement {
     }
 
     /// Returns the device that holds the journal of `member`, and the block at which it begins.
-    pub(crate) fn place(&self, member: MemberIndex) -> (MemberIndex, BlockIndex) {
+    pub(super) fn place(&self, member: MemberIndex) -> (MemberIndex, BlockIndex) {
         match self.device {
             Some(device) if self.on_device => {
                 let before = u64::from(member.0) * 2 * u64::from(device.segment_blocks);
@@ -78,22 +103,22 @@ impl Placement {
     }
 
     /// Returns true if the batches that count lie on a device of their own.
-    pub(crate) fn is_device(&self) -> bool {
+    pub(super) fn is_device(&self) -> bool {
         self.on_device
     }
 
     /// Returns true if the batches that count lie on a device of their own that failed.
-    pub(crate) fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         self.on_device && !self.device_works()
     }
 
     /// Returns true if there is a device of its own, and it works.
-    pub(crate) fn device_works(&self) -> bool {
+    pub(super) fn device_works(&self) -> bool {
         self.device.is_some_and(|device| device.works)
     }
 
     /// Marks the device as failed. Returns true if it worked before.
-    pub(crate) fn device_fails(&mut self) -> bool {
+    pub(super) fn device_fails(&mut self) -> bool {
         let worked = self.device_works();
         if let Some(device) = &mut self.device {
             device.works = false;
@@ -102,12 +127,12 @@ impl Placement {
     }
 
     /// Chooses the placement of a new log: the device if it works. Earlier batches no longer count.
-    pub(crate) fn choose(&mut self) {
+    pub(super) fn choose(&mut self) {
         self.on_device = self.device_works();
     }
 
     /// Takes the journal's start from `device`, which takes the position `member`.
-    pub(crate) fn moves(
+    pub(super) fn moves(
         &mut self,
         member: MemberIndex,
         device: &DeviceRecord,

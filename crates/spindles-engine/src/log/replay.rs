@@ -2,7 +2,7 @@
 
 use crate::{
     RangeId,
-    journal::relog::{Proving, RELOGGED},
+    log::relog::{Proving, RELOGGED},
     recovery::log_index::{LogIndex, Run},
     system_io::Place,
 };

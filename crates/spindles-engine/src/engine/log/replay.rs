@@ -25,7 +25,7 @@
 
 use crate::{
     Engine, Mutation, RangeId, index,
-    journal::{
+    log::{
         relog::Proving,
         replay::{Replay, Scan, Stage},
     },
@@ -53,7 +53,9 @@ const WINDOW_BYTES: u32 = 64 << 10;
 impl Engine {
     /// Reserves the space to read the journals. `None` if the array has no journals.
     pub(crate) fn new_replay(&mut self) -> Option<Replay> {
-        self.journal.as_ref()?;
+        if !self.log.exists() {
+            return None;
+        }
         let blocks = WINDOW_BYTES / self.block_size.bytes();
         let members = self.geometry.members();
         let window = self.metadata_buffer.reserve(members, blocks);
@@ -107,19 +109,14 @@ impl Engine {
     /// Returns true if a member's journal is missing with it. On a device of its own the ring of a
     /// missing member is still there, and may have the only header of a batch.
     fn journal_is_missing(&self, member: MemberIndex) -> bool {
-        self.missing.contains(member) && !self.logs_on_device()
+        self.missing.contains(member) && !self.log.is_on_device()
     }
 
     /// Reads the next window of a journal. Counts the member as done after the last.
     fn scan_on(&mut self, member: MemberIndex) {
         let missing = self.journal_is_missing(member);
-        let journal = self.journal.as_ref().expect("a replay has a journal");
-        let ((device, start), ring) = (
-            journal.placement.place(member),
-            2 * journal.placement.segment_blocks(),
-        );
-        let lost = journal.placement.is_lost();
-        let header_blocks = journal.headers.blocks;
+        let ((device, start), ring) = (self.log.place(member), self.log.ring_blocks());
+        let (lost, header_blocks) = (self.log.is_lost(), self.log.header_blocks());
         let replay = self.opening.replay_mut().expect("a replay is under way");
         let window = replay.window;
         let scan = &mut replay.scans[usize::from(member.0)];
@@ -148,10 +145,10 @@ impl Engine {
 
     /// Handles the result of a read of a window.
     pub(crate) fn journal_read(&mut self, member: MemberIndex, result: MemberResult) {
-        let header_blocks = self.journal.as_ref().map_or(0, |j| j.headers.blocks);
+        let header_blocks = self.log.header_blocks();
         match result {
             Ok(()) => self.look_for_headers(member, header_blocks),
-            Err(error) if error == MemberError::Gone || self.logs_on_device() => {
+            Err(error) if error == MemberError::Gone || self.log.is_on_device() => {
                 // Skip the rest of this journal, even if its member stays as the last copy. On a
                 // device of its own the unreadable block may be the only header of a batch: that
                 // fails the log.
@@ -172,8 +169,7 @@ impl Engine {
 
     fn look_for_headers(&mut self, member: MemberIndex, header_blocks: u32) {
         let replay = self.opening.replay_mut().expect("a replay is under way");
-        let journal = self.journal.as_ref().expect("a replay has a journal");
-        let ring = 2 * journal.placement.segment_blocks();
+        let ring = self.log.ring_blocks();
         let bytes = self.metadata_buffer.bytes(replay.window, member.0);
         let scan = &mut replay.scans[usize::from(member.0)];
         let block_bytes = index(self.block_size.bytes());
@@ -185,18 +181,14 @@ impl Engine {
                 continue;
             };
             let batch = header.batch;
-            let counts = batch.array == journal.array
-                && batch.nonce == journal.record.nonce
-                && batch.member == member
-                && batch.place == scan.next + at;
-            if !counts {
+            if !self.log.has_header(&batch, member, scan.next + at) {
                 continue;
             }
             replay.seen.insert(batch.sequence, batch.place);
             if header.entries().next().is_none() {
                 replay.begun = replay.begun.max(batch.sequence);
             }
-            if batch.sequence < journal.record.tail || self.missing.contains(member) {
+            if batch.sequence < self.log.tail() || self.missing.contains(member) {
                 continue;
             }
             for (entry, sums) in header.entries() {
@@ -270,11 +262,7 @@ impl Engine {
         if self.places_fail() {
             return self.abandon_replay();
         }
-        if self
-            .journal
-            .as_ref()
-            .is_some_and(|journal| journal.placement.is_lost())
-        {
+        if self.log.is_lost() {
             return self.replay_lost();
         }
         let replay = self.opening.replay_mut().expect("a replay is under way");
@@ -373,11 +361,10 @@ impl Engine {
         for slot in data.iter() {
             let replay = self.opening.replay().expect("a replay is under way");
             let part = replay.log.part(&replay.runs[replay.next], slot);
-            let journal = self.journal.as_ref().expect("a replay has a journal");
-            let (device, start) = journal.placement.place(part.member);
+            let (device, start) = self.log.place(part.member);
             let block = start.plus(u64::from(part.entry.place + low - part.entry.low));
             let place = self.row(id, slot);
-            self.journal_io(id, slot, device, Operation::Read, block, blocks, place);
+            self.log_io(id, slot, device, Operation::Read, block, blocks, place);
         }
     }
 
@@ -390,7 +377,7 @@ impl Engine {
             range.rows.unreadable = range.rows.unreadable.with(slot);
             let gone = error == MemberError::Gone;
             let reads_log = !writing && self.replay().proving == Proving::Log;
-            if reads_log && (gone || self.logs_on_device()) {
+            if reads_log && (gone || self.log.is_on_device()) {
                 self.log_failed(member, result);
             } else if writing || gone {
                 self.put_out(member, OutReason::Error(error));
@@ -633,17 +620,15 @@ impl Engine {
         self.metadata.set_dirty(!self.all_settled);
         // A log that begins now does not cover rows that are still to be settled.
         let logs = self.metadata.is_dirty() && self.may_log();
-        let keeps = self.mutated(Mutation::KeepReplayed);
-        if let Some(journal) = &mut self.journal {
-            let replayed = journal.record;
-            if logs {
-                journal.begin(generation + 1);
-                if keeps {
-                    (journal.record.tail, journal.record.nonce) = (replayed.tail, replayed.nonce);
-                }
-            } else {
-                journal.end();
-            }
+        let kept = self.log.record().copied();
+        let kept = kept.filter(|_| self.mutated(Mutation::KeepReplayed));
+        if logs {
+            self.log.begin(generation + 1);
+        } else {
+            self.log.end();
+        }
+        if let Some(kept) = kept.filter(|_| logs) {
+            self.log.count_on(&kept);
         }
         self.want_update();
         self.regions.want_sweep();

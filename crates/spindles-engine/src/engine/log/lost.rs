@@ -3,7 +3,10 @@
 //! Only dirty regions then show the writes in flight: a resync settles them. Blocks replayed by
 //! then have their latest logged contents, so no block is older than it was after the crash.
 
-use crate::{Engine, Mutation, RangeId, ranges::Owner};
+use crate::{
+    Engine, JOURNAL_DEVICE, Mutation, RangeId, ranges::Owner, recovery::log_index::LogIndex,
+};
+use spindles_block::MemberError;
 
 impl Engine {
     /// Returns true if the superblocks count on an absent log. They must be updated before the
@@ -11,8 +14,7 @@ impl Engine {
     pub(crate) fn journal_was_lost(&self) -> bool {
         let persistence = self.metadata.persistence();
         let tail = persistence.map_or(0, |persistence| persistence.array.journal.tail);
-        let journal = self.journal.as_ref();
-        tail > 0 && journal.is_some_and(|journal| journal.record.tail == 0)
+        tail > 0 && self.log.exists() && self.log.tail() == 0
     }
 
     /// Returns true if a client's stripe range may find its answer only in a log that was not
@@ -24,8 +26,7 @@ impl Engine {
             return false;
         }
         let asks = matches!(self.ranges[id].owner, Owner::Request(_));
-        let journal = self.journal.as_ref();
-        let lost = journal.is_some_and(|journal| journal.placement.is_lost());
+        let lost = self.log.is_lost();
         let group = self.ranges[id].group.0;
         let is_unplaced = || {
             self.unplaced
@@ -50,6 +51,27 @@ impl Engine {
         }
     }
 
+    /// Checks a log that was read completely. If it lies on a device of its own and is not whole,
+    /// the device counts as lost.
+    pub(super) fn judge_log(&mut self) {
+        let replay = self.opening.replay_mut().expect("a replay is under way");
+        if !self.log.is_on_device() || self.log.is_lost() {
+            return;
+        }
+        if self.log.is_stamped_since() {
+            // Every logged block is in place.
+            replay.log = LogIndex::default();
+            return;
+        }
+        // Everything logged before a newer log is in place, if superblocks do not count on the
+        // newer log yet.
+        let begun = replay.begun;
+        replay.log.forget_before(begun);
+        if !replay.is_whole(self.log.tail()) {
+            self.log_failed(JOURNAL_DEVICE, Err(MemberError::Corrupt));
+        }
+    }
+
     /// Handles the loss of the journal's device during the replay.
     pub(super) fn replay_lost(&mut self) {
         let in_doubt = !self.lost.is_empty() && !self.shape.copies;
@@ -61,8 +83,7 @@ impl Engine {
             self.all_settled = false;
             return self.abandon_replay();
         }
-        let journal = self.journal.as_mut().expect("a replay has a journal");
-        journal.record.tail = 0;
+        self.log.forget();
         if self.all_settled {
             self.all_settled = false;
             self.find_unsettled(true);

@@ -1,0 +1,402 @@
+//! Hands inputs to the redo log, and carries out what it asks for. The log closes the write hole on
+//! the members themselves: the new blocks of a write, and parity, are durable in the log before the
+//! first of them goes to its place (`docs/reference/format.md`).
+//!
+//! ```text
+//!  stripe range:  commit ──▶ queued ──▶ writing ──▶ flushing ──▶ in place ──▶ acknowledged
+//! ```
+//!
+//! Work that does not change the contents of the array (settling, repairing) is not logged:
+//! replaying an older batch over it gives the same bytes.
+
+mod lost;
+mod relog;
+mod replay;
+
+use crate::{
+    Engine, Mutation, RangeId, SLOT_BITS,
+    checksums::ChecksumsOf,
+    index,
+    log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogWrite, Next, Record},
+    output::{Event, OutReason, Output},
+    plan::Ask,
+    ranges::{Owner, Phase, StripeRange},
+    status::JournalStatus,
+    system_io::Purpose,
+};
+use spindles_block::{
+    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, Operation,
+};
+use spindles_format::{DeviceRecord, Uuid};
+
+impl Engine {
+    /// Returns true if writes are logged before they go to their places.
+    pub(crate) fn journals(&self) -> bool {
+        self.log.is_on() && !self.mutated(Mutation::SkipJournal)
+    }
+
+    /// Returns true if writes may be logged. Without checksums only the log shows after a crash
+    /// which rows are settled, so that all rows must be settled before logging begins.
+    pub(crate) fn may_log(&self) -> bool {
+        self.all_settled || self.has_checksums()
+    }
+
+    /// Returns true if a stripe range wrote durably, by the log, while the rest of its rows may be
+    /// only in the members' caches. If that rest and a member were lost, the logged parity would be
+    /// worthless.
+    pub(crate) fn rests_on_caches(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        let is_durable = || {
+            let last = self.log.last_unlogged(range.group);
+            self.flushes.is_durable(last)
+        };
+        range.log.segment.is_some() && !is_durable() && self.write_kind(id).0
+    }
+
+    /// Returns where the log lies, for display.
+    pub(crate) fn journal_status(&self) -> JournalStatus {
+        let record = match self.metadata.persistence() {
+            Some(persistence) if self.log.exists() => persistence.array.journal,
+            _ => return JournalStatus::None,
+        };
+        match (record.device == Uuid::NIL, self.log.device_works()) {
+            (true, _) => JournalStatus::Members,
+            (false, true) => JournalStatus::Device,
+            (false, false) => JournalStatus::DeviceOut,
+        }
+    }
+
+    // ---- the writes of stripe ranges ----------------------------------------------------------
+
+    /// Logs a stripe range. It continues with `commit` when its new blocks are durable in the log.
+    pub(crate) fn queue_for_log(&mut self, id: RangeId) {
+        let replays = self.ranges[id].owner == Owner::Replay;
+        if self.writes_nothing() || replays && self.mutated(Mutation::PlaceInferred) {
+            self.ranges[id].move_to(Phase::Committing);
+            self.ready.push_back(id);
+            return;
+        }
+        self.ranges[id].move_to(Phase::Logging);
+        let checksums = self.checksums_range(id, ChecksumsOf::New, 0).start;
+        let row_sums = self.row_sums(id);
+        let record = Record::new(id, &self.ranges[id], checksums, row_sums);
+        self.log.queue(record);
+    }
+
+    /// Notes that a stripe range begins to write to its places.
+    pub(crate) fn writing_begins(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
+        if self.log.exists() && range.log.segment.is_none() {
+            self.log.bypass_begins();
+            range.log.bypassed = true;
+        }
+    }
+
+    /// Notes that a stripe range has written everything to its places.
+    pub(crate) fn writing_ended(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
+        let logged = range.log.segment.is_some() && !self.log.is_on_device();
+        let writes = range.ask == Ask::Write;
+        let was_unlogged = core::mem::take(&mut range.log.bypassed);
+        let (group, parity) = (range.group, !range.shape.copies);
+        let write = if writes && !logged {
+            self.flushes.write_ended()
+        } else {
+            0
+        };
+        let write = (writes && parity).then_some(write);
+        if was_unlogged && self.log.bypass_ended(group, write) {
+            self.log_goes_on();
+            self.begin_update();
+        }
+    }
+
+    /// Notes that the writes of a stripe range have ended.
+    pub(crate) fn log_done(&mut self, id: RangeId) {
+        if let Some(segment) = self.ranges[id].log.segment.take() {
+            let survives = self.geometry.survives(self.missing);
+            if !survives || self.ranges[id].error.is_some() {
+                self.leave_to_opening(id);
+            }
+            if survives {
+                // If the array has failed, blocks may be missing in place: their log stays.
+                self.log.placed(segment);
+            }
+        }
+        self.log_goes_on();
+    }
+
+    // ---- beginning and ending -----------------------------------------------------------------
+
+    /// Begins to log writes, if they are not logged yet and the array is dirty.
+    pub(crate) fn log_from_now_on(&mut self) {
+        if self.log.exists() && !self.log.is_begun() && self.metadata.is_dirty() {
+            self.log.start();
+            self.log_goes_on();
+        }
+    }
+
+    /// Wakes the stripe ranges that wait to be logged: nothing can be written from now on.
+    pub(crate) fn log_abandons(&mut self) {
+        while let Some(id) = self.log.abandon_next() {
+            self.ranges[id].move_to(Phase::Committing);
+            self.ready.push_back(id);
+        }
+        self.zeroing_goes_on();
+    }
+
+    /// Begins a new log, because a device takes a position: old records must never be replayed onto
+    /// it. Nothing is under way now, and nothing begins until the old records are void.
+    pub(crate) fn restart_log_on(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        self.log.moves(member, device);
+        self.restart_log();
+    }
+
+    /// Voids the log so far. Returns true if that takes time: `zeroing_goes_on` is called at the
+    /// end.
+    pub(crate) fn restart_log(&mut self) -> bool {
+        let (survives, was_on) = (self.geometry.survives(self.missing), self.log.is_on());
+        let takes_time = self.log.restart();
+        if was_on {
+            self.log_goes_on();
+        }
+        takes_time && survives
+    }
+
+    /// Does for the log what is due now.
+    fn log_goes_on(&mut self) {
+        let survives = self.geometry.survives(self.missing);
+        match self.log.next(survives) {
+            Next::Nothing => {}
+            Next::FlushToStart => {
+                self.flush_active(Purpose::JournalStart);
+            }
+            Next::FlushToRelease => {
+                self.flush_active(Purpose::JournalRelease);
+            }
+            Next::Abandon => self.log_abandons(),
+        }
+    }
+
+    pub(crate) fn log_start_flushed(&mut self) {
+        self.log.start_flushed(self.metadata.generation() + 1);
+        self.want_update();
+    }
+
+    pub(crate) fn log_release_flushed(&mut self) {
+        self.log.release_flushed();
+        self.want_update();
+    }
+
+    /// Continues when the log's part of the superblocks is durable.
+    pub(crate) fn log_recorded(&mut self) {
+        if !self.log.exists() {
+            return;
+        }
+        if self.log.recorded() {
+            self.regions.forget_released();
+            self.zeroing_goes_on();
+        }
+        self.log_goes_on();
+    }
+
+    /// Flushes the log's own device if a part of the log that counts may be in its cache only.
+    pub(crate) fn flush_log_at_opening(&mut self) {
+        if self.log.is_on_device() {
+            self.own_flushes.begin(Purpose::OpeningFlush, 1);
+            self.flush_device(JOURNAL_DEVICE, Purpose::OpeningFlush);
+        }
+    }
+
+    // ---- batches ------------------------------------------------------------------------------
+
+    /// Begins a batch of the stripe ranges that wait. Does nothing while a batch is under way, or
+    /// another stripe range is about to join.
+    pub(crate) fn begin_batch(&mut self) {
+        if !self.log.is_due() {
+            return;
+        }
+        if self.others_join() {
+            return self.log.postpone();
+        }
+        let row_sums = self.pages.is_some().then_some(&self.row_sums[..]);
+        let context = Context::new(&self.groups, &self.checksums, row_sums);
+        match self.log.append(&context, &mut self.metadata_buffer) {
+            Append::Waits => return,
+            Append::Begins { switched: false } => {}
+            Append::Begins { switched: true } => self.log_goes_on(),
+        }
+        let (segment, records) = self.log.batch();
+        for record in records {
+            let range = &mut self.ranges[record.range()];
+            range.log.segment = Some(segment);
+            range.pending = record.writes();
+        }
+        while let Some(write) = self.log.next_write(&self.groups, &self.metadata_buffer) {
+            self.write_to_log(write, Purpose::JournalHeader);
+        }
+    }
+
+    /// Returns true if another stripe range is about to wait for the log too, so that the batch
+    /// should wait for it:
+    ///
+    /// - a write is being computed, or
+    /// - all that wait belong to requests that still read for another part. Such a request is not
+    ///   answered before that part is logged.
+    fn others_join(&self) -> bool {
+        let mut waiting = self.log.waiting();
+        let in_use = index(self.client_ranges()) - self.free_ranges.len();
+        if in_use == waiting.len() + index(self.answered) {
+            return false; // All others wait too, or were logged before.
+        }
+        let of_write = |range: &&StripeRange| {
+            range.ask == Ask::Write && range.log.segment.is_none() && !range.shape.copies
+        };
+        let computes = |range: &StripeRange| matches!(range.phase(), Phase::Computing(_));
+        if self.ranges.iter().filter(of_write).any(computes) {
+            return true;
+        }
+        let reads_more = |id: RangeId| {
+            let owner = self.ranges[id].owner;
+            let reads =
+                |range: &StripeRange| range.phase() == Phase::Reading && range.owner == owner;
+            self.ranges.iter().filter(of_write).any(reads)
+        };
+        waiting.all(reads_more)
+    }
+
+    /// Issues a write of the log, which has this purpose if it is a header.
+    fn write_to_log(&mut self, write: LogWrite, purpose: Purpose) {
+        match write {
+            LogWrite::Blocks {
+                range,
+                slot,
+                device,
+                block,
+                blocks,
+            } => {
+                let source = self.write_source(range, slot);
+                let write = Operation::Write { fua: false };
+                self.log_io(range, slot, device, write, block, blocks, source);
+            }
+            LogWrite::Header {
+                member,
+                device,
+                block,
+                blocks,
+                fua,
+                buffer,
+            } => {
+                let write = Operation::Write { fua };
+                self.system_io_on(device, purpose, member, write, block, blocks, buffer);
+            }
+        }
+    }
+
+    /// Issues an I/O of a stripe range on the device that holds the journal of its member. `block`
+    /// is counted from the start of the device.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
+    fn log_io(
+        &mut self,
+        id: RangeId,
+        slot: u8,
+        device: MemberIndex,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
+        if self.mirrors(id) {
+            let member = self.groups[id.index()].slots()[usize::from(slot)].member;
+            self.members[usize::from(member.0)].load.in_flight += 1;
+        }
+        self.output(Output::Member(MemberIo {
+            id: MemberIoId(id.0 << SLOT_BITS | u32::from(slot)),
+            member: device,
+            operation,
+            block,
+            blocks,
+            buffer,
+        }));
+    }
+
+    /// Handles the result of a write of a batch, or of its flush.
+    pub(crate) fn batch_io_done(&mut self, member: MemberIndex, result: MemberResult) {
+        self.log_failed(member, result);
+        let trusts = self.mutated(Mutation::TrustLostJournal);
+        match self.log.io_done(self.missing, trusts) {
+            BatchEvent::Waits => {}
+            BatchEvent::Flush(members) => self.flush(members, Purpose::JournalCommit),
+            BatchEvent::FlushDevice => self.flush_device(JOURNAL_DEVICE, Purpose::JournalCommit),
+            BatchEvent::Committed => {
+                while let Some(id) = self.log.next_committed() {
+                    self.ranges[id].move_to(Phase::Committing);
+                    self.ready.push_back(id);
+                }
+                self.begin_batch();
+            }
+            BatchEvent::Lost => {
+                // A new log on the members takes them when all blocks logged before are in place.
+                while let Some(id) = self.log.next_lost() {
+                    self.ranges[id].log.segment = None;
+                }
+                if self.writes_nothing() {
+                    return self.log_abandons();
+                }
+                self.log_goes_on();
+            }
+        }
+    }
+
+    /// Handles an error of a device that did not take or return its part of the log. If the array
+    /// can't continue without the member, nothing that was to be logged there may go to its place.
+    pub(crate) fn log_failed(&mut self, member: MemberIndex, result: MemberResult) {
+        let Err(error) = result else {
+            return;
+        };
+        let was_on = self.log.is_on();
+        match self.log.failed() {
+            Failure::Known => {}
+            Failure::Member => {
+                if !self.put_out(member, OutReason::Error(error)) && self.shape.copies {
+                    self.stop_writing();
+                }
+            }
+            Failure::Device => {
+                self.output(Output::Event(Event::JournalDeviceOut { error }));
+                if was_on {
+                    // An idle log has no batch or write that would do this later.
+                    self.log_goes_on();
+                }
+            }
+        }
+    }
+
+    // ---- the stamp ----------------------------------------------------------------------------
+
+    /// Stamps the log's own device, unless that is under way. The update of superblocks continues
+    /// afterwards.
+    pub(crate) fn stamp_log(&mut self) {
+        let persistence = self.metadata.persistence();
+        let counted = persistence.map(|persistence| &persistence.array.journal);
+        let counted = counted.filter(|log| log.on_device && log.tail > 0);
+        let counted_on = counted.map_or(0, |log| log.nonce);
+        if self.log.begin_stamp(counted_on, self.present()) {
+            self.stamp_next();
+        }
+    }
+
+    /// Writes the next block of the stamp, or continues with the superblocks.
+    fn stamp_next(&mut self) {
+        match self.log.next_stamp(&mut self.metadata_buffer) {
+            Some(write) => self.write_to_log(write, Purpose::JournalStamp),
+            None => self.begin_update(),
+        }
+    }
+
+    /// Handles the result of a write of the stamp. If the device failed, the members log.
+    pub(crate) fn log_stamped(&mut self, result: MemberResult) {
+        self.log_failed(JOURNAL_DEVICE, result);
+        self.stamp_next();
+    }
+}
