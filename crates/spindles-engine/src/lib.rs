@@ -2,7 +2,7 @@
 //! out, and nothing else happens. Time is an argument, payloads are handles, limits are reserved
 //! at open. `plan.rs` decides, `ranges/` does.
 //!
-//! A driver carries outputs out. This one drives a mirror of two members, which are arrays of bytes:
+//! A driver carries outputs out. This one drives a mirror of two members, each an array of bytes:
 //!
 //! ```
 //! use spindles_block::{
@@ -35,7 +35,7 @@
 //!             match output {
 //!                 Output::Member(io) => pending.push(io),
 //!                 Output::Reply(reply) => assert_eq!((reply.token, reply.result), (1, Ok(()))),
-//!                 other => panic!("a mirror without superblocks needs no {other:?}"),
+//!                 other => panic!("a mirror computes nothing: {other:?}"),
 //!             }
 //!         }
 //!         let Some(io) = pending.pop() else { break };
@@ -44,7 +44,7 @@
 //!         match io.operation {
 //!             Operation::Write { .. } => block.copy_from_slice(&client),
 //!             Operation::Read => client.copy_from_slice(block),
-//!             other => panic!("nobody asked for {other:?}"),
+//!             other => panic!("a mirror needs no {other:?}"),
 //!         }
 //!         engine.complete_member(now, io.id, Ok(()));
 //!     }
@@ -84,6 +84,7 @@ pub mod membership;
 mod metadata;
 pub mod mutation;
 mod opening;
+mod outbox;
 pub mod output;
 pub mod plan;
 mod ranges;
@@ -98,6 +99,7 @@ mod status;
 mod system_io;
 mod throttle;
 mod waits;
+mod workspace;
 mod zeroing;
 
 pub use config::{Config, FaultLimits, Limits, OpenError, Persistence};

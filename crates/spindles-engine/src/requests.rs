@@ -1,6 +1,10 @@
-//! A request and its cursor, up to which its blocks have been handed out to stripe ranges.
+//! The requests that were taken, each with its cursor, up to which its blocks have been handed out
+//! to stripe ranges.
 
 use crate::hedges::Pairing;
+use crate::index;
+use alloc::{collections::VecDeque, vec, vec::Vec};
+use core::ops::{Index, IndexMut};
 use spindles_block::{BlockIndex, BufferSlice, Operation, RequestError};
 
 /// A request that was taken.
@@ -89,5 +93,101 @@ impl RequestSlot {
         }
         let blocks = u32::try_from(block.0 - self.block.0).expect("within the request");
         self.buffer.plus(blocks)
+    }
+}
+
+/// The requests, and the free slots for more.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    slots: Vec<RequestSlot>,
+    /// The number of slots for clients.
+    clients: usize,
+    free: Vec<u32>,
+    /// Requests with blocks left to hand out that wait for a stripe range, in order.
+    waiting: VecDeque<u32>,
+}
+
+impl Requests {
+    /// Creates slots for as many requests of clients, and for `others` after them.
+    pub(crate) fn new(clients: u32, others: usize) -> Self {
+        let (free, clients) = ((0..clients).rev().collect(), index(clients));
+        Self {
+            slots: vec![RequestSlot::free(); clients + others],
+            clients,
+            free,
+            waiting: VecDeque::with_capacity(clients + others),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RequestSlot> {
+        self.slots.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut RequestSlot> {
+        self.slots.iter_mut()
+    }
+
+    /// Takes a free slot of a client.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Frees a slot for the next request of a client.
+    #[inline]
+    pub(crate) fn give_back(&mut self, request: u32) {
+        self.free.push(request);
+    }
+
+    /// Returns true if no request of a client is under way.
+    pub(crate) fn all_free(&self) -> bool {
+        self.free.len() == self.clients
+    }
+
+    /// Lets a request wait for a stripe range, after all others.
+    pub(crate) fn wait(&mut self, request: u32) {
+        self.waiting.push_back(request);
+    }
+
+    /// Lets a request wait for a stripe range, before all others.
+    pub(crate) fn wait_first(&mut self, request: u32) {
+        self.waiting.push_front(request);
+    }
+
+    /// Returns true if a request waits for a stripe range.
+    #[inline]
+    pub(crate) fn any_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Returns the first request that waits for a stripe range.
+    pub(crate) fn first_waiting(&self) -> Option<u32> {
+        self.waiting.front().copied()
+    }
+
+    /// Ends the wait of the first request.
+    pub(crate) fn first_goes(&mut self) {
+        self.waiting.pop_front();
+    }
+
+    /// Ends the wait of a request, if it waits.
+    pub(crate) fn stop_waiting(&mut self, request: u32) {
+        self.waiting.retain(|&waiting| waiting != request);
+    }
+}
+
+impl Index<u32> for Requests {
+    type Output = RequestSlot;
+
+    #[inline]
+    fn index(&self, request: u32) -> &RequestSlot {
+        &self.slots[index(request)]
+    }
+}
+
+impl IndexMut<u32> for Requests {
+    #[inline]
+    fn index_mut(&mut self, request: u32) -> &mut RequestSlot {
+        &mut self.slots[index(request)]
     }
 }

@@ -15,17 +15,19 @@ pub(crate) enum WaitFor {
     BadBlocks,
 }
 
-/// The stripe ranges that wait, in order.
+/// The stripe ranges that wait, and those that can continue, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Waits {
     ranges: VecDeque<(RangeId, WaitFor)>,
+    ready: VecDeque<RangeId>,
 }
 
 impl Waits {
-    /// Creates the queue, with room for `ranges` stripe ranges.
+    /// Creates the queues, with room for `ranges` stripe ranges.
     pub(crate) fn new(ranges: usize) -> Self {
         Self {
             ranges: VecDeque::with_capacity(ranges),
+            ready: VecDeque::with_capacity(ranges),
         }
     }
 
@@ -34,8 +36,9 @@ impl Waits {
         self.ranges.push_back((range, reason));
     }
 
-    /// Moves the stripe ranges that wait for this reason to `ready`.
-    pub(crate) fn wake(&mut self, reason: WaitFor, ready: &mut VecDeque<RangeId>) {
+    /// Lets the stripe ranges that wait for this reason continue.
+    pub(crate) fn wake(&mut self, reason: WaitFor) {
+        let ready = &mut self.ready;
         self.ranges.retain(|&(range, waits_for)| {
             let stays = waits_for != reason;
             if !stays {
@@ -45,9 +48,31 @@ impl Waits {
         });
     }
 
-    /// Moves all stripe ranges to `ready`: their events may never come.
-    pub(crate) fn wake_all(&mut self, ready: &mut VecDeque<RangeId>) {
-        ready.extend(self.ranges.drain(..).map(|(range, _)| range));
+    /// Lets all stripe ranges continue: their events may never come.
+    pub(crate) fn wake_all(&mut self) {
+        self.ready
+            .extend(self.ranges.drain(..).map(|(range, _)| range));
+    }
+
+    /// Lets a stripe range continue that waited elsewhere.
+    pub(crate) fn is_ready(&mut self, range: RangeId) {
+        self.ready.push_back(range);
+    }
+
+    /// Returns the queue of stripe ranges that can continue.
+    pub(crate) fn ready_mut(&mut self) -> &mut VecDeque<RangeId> {
+        &mut self.ready
+    }
+
+    /// Returns true if a stripe range can continue.
+    #[inline]
+    pub(crate) fn any_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Takes the next stripe range that can continue.
+    pub(crate) fn next_ready(&mut self) -> Option<RangeId> {
+        self.ready.pop_front()
     }
 }
 
@@ -59,7 +84,6 @@ mod tests {
     #[test]
     fn who_waits_for_something_else_stays() {
         let mut waits = Waits::new(4);
-        let mut ready = VecDeque::new();
         for (range, reason) in [
             (3, WaitFor::Region),
             (1, WaitFor::Superblocks),
@@ -68,11 +92,17 @@ mod tests {
         ] {
             waits.wait(RangeId(range), reason);
         }
-        waits.wake(WaitFor::Region, &mut ready);
-        assert_eq!(ready.drain(..).collect::<Vec<_>>(), [3, 2].map(RangeId));
-        waits.wake(WaitFor::Region, &mut ready);
-        assert!(ready.is_empty());
-        waits.wake_all(&mut ready);
-        assert_eq!(ready.drain(..).collect::<Vec<_>>(), [1, 0].map(RangeId));
+        waits.wake(WaitFor::Region);
+        assert_eq!(
+            waits.ready.drain(..).collect::<Vec<_>>(),
+            [3, 2].map(RangeId)
+        );
+        waits.wake(WaitFor::Region);
+        assert!(!waits.any_ready());
+        waits.wake_all();
+        assert_eq!(
+            waits.ready.drain(..).collect::<Vec<_>>(),
+            [1, 0].map(RangeId)
+        );
     }
 }

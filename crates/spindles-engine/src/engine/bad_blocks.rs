@@ -1,6 +1,6 @@
 //! Looks up blocks of stripe ranges in the list of bad blocks, and removes rewritten ones.
 
-use crate::{Engine, RangeId, bad_blocks::Change, index, plan::Ask, ranges::Owner, slots::SlotSet};
+use crate::{Engine, RangeId, bad_blocks::Change, plan::Ask, ranges::Owner, slots::SlotSet};
 use core::ops::Range;
 use spindles_block::Operation;
 use spindles_format::{AreaKind, BadBlockKind};
@@ -98,7 +98,7 @@ impl Engine {
     /// Returns true if a request reads a lost block.
     #[cold]
     pub(crate) fn reads_lost(&self, request: u32) -> bool {
-        let slot = &self.requests[index(request)];
+        let slot = &self.requests[request];
         let blocks = slot.block.0..slot.end.0;
         slot.operation == Operation::Read && self.bad.overlaps(BadBlockKind::Lost, &blocks)
     }

@@ -26,7 +26,7 @@ impl Engine {
         };
         let device = device.expect("a present device has a record");
         let area = device.area(area).expect("checked when it was decoded");
-        BlockIndex(area.offset_bytes / u64::from(self.block_size.bytes()))
+        BlockIndex(area.offset_bytes / u64::from(self.settings.block_size.bytes()))
     }
 
     /// Returns the blocks of an area.
@@ -166,7 +166,7 @@ impl Engine {
                 Waiter::OnUpdate => self.wake(WaitFor::Superblocks),
                 Waiter::OnRegion => self.wake(WaitFor::Region),
                 Waiter::OnList => self.wake(WaitFor::BadBlocks),
-                Waiter::OnAny => self.waits.wake_all(&mut self.ready),
+                Waiter::OnAny => self.waits.wake_all(),
                 Waiter::Logging => self.log_abandons(),
                 Waiter::BadOut => self.bad_blocks_are_out(),
                 Waiter::Journal => self.log_recorded(),

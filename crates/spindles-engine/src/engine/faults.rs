@@ -67,7 +67,7 @@ impl Engine {
                 ..ErrorCounts::NONE
             },
         );
-        if self.read_only || self.shape.slots == self.shape.data {
+        if self.settings.read_only || self.shape.slots == self.shape.data {
             return;
         }
         let is_new = scrubs || self.queue_repair(place);
@@ -104,7 +104,7 @@ impl Engine {
             // No redundancy can repair it.
             return self.tell_finding(id, slot, Fate::Left);
         }
-        if self.read_only {
+        if self.settings.read_only {
             let member = self.groups[id.index()].slots()[usize::from(slot)].member;
             self.faults.rotten(member, place.blocks);
             let corrupt_blocks = place.blocks.into();
@@ -133,7 +133,7 @@ impl Engine {
     pub(crate) fn pump_repairs(&mut self) -> bool {
         let open = matches!(self.closing, Closing::Open | Closing::Draining);
         if !self.faults.has_repairs()
-            || self.free_job_ranges.is_empty()
+            || !self.ranges.any_free_for_jobs()
             || !open
             || self.holds_back()
         {
@@ -146,7 +146,7 @@ impl Engine {
         if !self.regions.is_live(place.group) {
             return true; // A growth has moved these rows elsewhere.
         }
-        let id = self.free_job_ranges.pop().expect("there is one");
+        let id = self.ranges.take_for_job();
         self.take_group(id, place.group);
         let range = &mut self.ranges[id];
         range.move_to(Phase::Starting);
@@ -172,7 +172,7 @@ impl Engine {
     }
 
     pub(crate) fn repair_done(&mut self, id: RangeId) {
-        self.free_job_ranges.push(id);
+        self.ranges.give_back_of_job(id);
     }
 
     /// Returns true if the others can reconstruct everything that a member holds. Parity in doubt

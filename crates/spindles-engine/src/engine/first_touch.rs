@@ -14,7 +14,7 @@ impl Engine {
         if self.regions.older.is_some() || self.extension.is_some() {
             return; // The regions are about to change.
         }
-        let budget = self.limits.dirty_bytes / self.region_bytes();
+        let budget = self.settings.limits.dirty_bytes / self.region_bytes();
         let regions = &self.regions;
         let end = regions.part.regions().end;
         let range = &self.ranges[id];
@@ -84,7 +84,7 @@ impl Engine {
 
     /// Returns the bytes that a region takes on each member.
     fn region_bytes(&self) -> u64 {
-        let chunk = self.geometry.chunk_blocks() * self.block_size.bytes();
+        let chunk = self.geometry.chunk_blocks() * self.settings.block_size.bytes();
         let slots = u64::from(chunk) * u64::from(self.shape.slots);
         let each = (slots << self.regions.part.shift()) / u64::from(self.geometry.members());
         each.max(1)

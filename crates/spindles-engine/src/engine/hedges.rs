@@ -23,7 +23,6 @@ use crate::{
     Engine, Mutation, RangeId,
     engine::Closing,
     hedges::Pairing,
-    index,
     output::{Event, Output},
     plan::Ask,
     ranges::{Owner, Phase},
@@ -51,19 +50,19 @@ impl Engine {
     /// on. A straggler may still write into memory that was lent before, which is not used again.
     pub fn end_lending(&mut self) {
         self.hedges.end_lending();
-        for slot in &mut self.requests {
+        for slot in self.requests.iter_mut() {
             slot.exchangeable = false;
         }
     }
 
     /// Returns the number of stripe ranges for requests, including those for hedges.
     pub(crate) fn client_ranges(&self) -> u32 {
-        self.limits.ranges + self.hedges.ranges()
+        self.settings.limits.ranges + self.hedges.ranges()
     }
 
     /// Returns when to check reads that wait. `None` unless some may wait, or a member stalls.
     pub(crate) fn look_at(&self) -> Option<Instant> {
-        let nobody_waits = self.free_ranges.len() == index(self.client_ranges());
+        let nobody_waits = self.ranges.used_count() == 0;
         let idle = nobody_waits && self.slow.nobody_stalls();
         self.hedges.look().filter(|_| !idle)
     }
@@ -157,7 +156,7 @@ impl Engine {
     /// Returns until when a stripe range may wait for its reads.
     fn waits_until(&self, id: RangeId, hedge_delay_ns: u64) -> Instant {
         let range = &self.ranges[id];
-        let bytes = u64::from(range.blocks) * u64::from(self.block_size.bytes());
+        let bytes = u64::from(range.blocks) * u64::from(self.settings.block_size.bytes());
         let times = 1 + bytes / u64::from(LONG_BYTES);
         let ns = hedge_delay_ns.saturating_mul(times);
         Instant(range.reads.issued.0.saturating_add(ns))
@@ -210,7 +209,7 @@ impl Engine {
 
     /// Hedges a request that waits at `member`, if that is allowed and there is room.
     fn hedge(&mut self, request: u32, member: MemberIndex) {
-        let slot = self.requests[index(request)];
+        let slot = self.requests[request];
         let blocks = slot.end.0 - slot.block.0;
         let may_be = slot.exchangeable
             && slot.pairing == Pairing::Single
@@ -231,13 +230,13 @@ impl Engine {
         let mut reads = RequestSlot::new(slot.token, Operation::Read, slot.block, slot.end, buffer);
         reads.exchangeable = true;
         reads.pairing = Pairing::Hedge(request);
-        self.requests[index(hedge)] = reads;
-        self.requests[index(request)].pairing = Pairing::Hedged(hedge);
+        self.requests[hedge] = reads;
+        self.requests[request].pairing = Pairing::Hedged(hedge);
         self.hedges.count(member);
         self.count_slow_answer(member);
         if !self.advance(hedge) {
             // Goes first: the others may wait for stripe ranges that wait at the member.
-            self.backlog.push_front(hedge);
+            self.requests.wait_first(hedge);
         }
         self.keep_ranges();
     }
@@ -255,14 +254,14 @@ impl Engine {
     /// Handles the end of a request that is hedged, a hedge, a straggler, or the array's own.
     #[cold]
     pub(crate) fn answer_paired(&mut self, request: u32) {
-        let slot = self.requests[index(request)];
+        let slot = self.requests[request];
         let other = match slot.pairing {
             Pairing::Single => panic!("there are not two"),
             Pairing::Own => return self.own_request_done(slot.error),
             Pairing::Straggler => return self.is_back(request),
             Pairing::Hedge(other) if slot.error.is_some() => {
                 // The hedge failed: the other request keeps waiting.
-                let waits = &mut self.requests[index(other)];
+                let waits = &mut self.requests[other];
                 waits.pairing = Pairing::Single;
                 waits.exchangeable = false;
                 return self.is_back(request);
@@ -270,23 +269,23 @@ impl Engine {
             Pairing::Hedge(other) | Pairing::Hedged(other) => other,
         };
         let exchanged = matches!(slot.pairing, Pairing::Hedge(_)).then_some(slot.buffer);
-        let late = &mut self.requests[index(other)];
+        let late = &mut self.requests[other];
         late.pairing = Pairing::Straggler;
         // This slot becomes a client slot and the other slot a hedge slot, whatever their use
         // before.
-        self.requests[index(request)].pairing = Pairing::Single;
-        self.free_requests.push(request);
+        self.requests[request].pairing = Pairing::Single;
+        self.requests.give_back(request);
         self.output(Output::Reply(Reply {
             token: slot.token,
             result: slot.error.map_or(Ok(()), Err),
             exchanged,
         }));
-        let late = &mut self.requests[index(other)];
+        let late = &mut self.requests[other];
         if !late.is_handed_out() {
             late.stop();
-            self.backlog.retain(|&waiting| waiting != other);
+            self.requests.stop_waiting(other);
         }
-        if self.requests[index(other)].pending == 0 {
+        if self.requests[other].pending == 0 {
             return self.is_back(other);
         }
         self.keep_ranges();
@@ -295,7 +294,7 @@ impl Engine {
     /// Handles the return of a request for which no client waits. Its memory can be used again,
     /// unless it was lent before lending ended.
     fn is_back(&mut self, request: u32) {
-        let slot = &mut self.requests[index(request)];
+        let slot = &mut self.requests[request];
         slot.pairing = Pairing::Single;
         if slot.exchangeable {
             self.hedges.take_back_area(slot.buffer);
@@ -307,8 +306,8 @@ impl Engine {
 
     /// Returns true if the remaining free stripe ranges are not for this request.
     pub(crate) fn must_leave_ranges(&self, request: u32) -> bool {
-        let is_hedge = matches!(self.requests[index(request)].pairing, Pairing::Hedge(_));
-        !is_hedge || self.free_ranges.is_empty()
+        let is_hedge = matches!(self.requests[request].pairing, Pairing::Hedge(_));
+        !is_hedge || self.ranges.free_count() == 0
     }
 
     /// Updates the number of stripe ranges that other requests must leave free.

@@ -95,7 +95,7 @@ impl Engine {
     }
 
     fn slot_block(&self, slot: u8) -> BlockIndex {
-        BlockIndex(SLOT_BYTES[usize::from(slot)] / u64::from(self.block_size.bytes()))
+        BlockIndex(SLOT_BYTES[usize::from(slot)] / u64::from(self.settings.block_size.bytes()))
     }
 
     fn read_area(
@@ -248,7 +248,7 @@ impl Engine {
 
     /// Compares the blocks of an area that were read.
     fn judge_blocks(&mut self, area: AreaKind, first: u64) {
-        let block_bytes = index(self.block_size.bytes());
+        let block_bytes = index(self.settings.block_size.bytes());
         for at in 0..self.inspection.blocks {
             if self.inspection.was_written(at) {
                 continue;

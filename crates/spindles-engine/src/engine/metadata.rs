@@ -66,7 +66,7 @@ impl Engine {
     /// Returns true if the array must be marked dirty before it is written.
     fn marks_dirty(&self) -> bool {
         self.metadata.persistence().is_some()
-            && self.policy.resync_after_crash
+            && self.settings.policy.resync_after_crash
             && (self.geometry.redundancy() > 0 || self.has_checksums())
     }
 

@@ -34,7 +34,6 @@ use crate::{
     first_touch::FirstTouch,
     flushes::{Flushes, Rounds},
     hedges::Hedges,
-    index,
     inspection::Inspection,
     jobs::{
         JOB_RANGES, Jobs, Place,
@@ -50,24 +49,26 @@ use crate::{
     metadata::Metadata,
     mutation::Mutation,
     opening::Opening,
+    outbox::Outbox,
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
     ranges::Ranges,
     read_policies::{MemberLoad, ReadPolicy},
     regions::Regions,
-    requests::RequestSlot,
+    requests::Requests,
     role::Role,
     slow::Slow,
     system_io::{MetadataBuffer, Purpose},
     waits::{WaitFor, Waits},
+    workspace::Workspace,
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
-    MemberResult, MemberSet, Operand, Operation, Request, StepId,
+    MemberResult, MemberSet, Operation, Request, StepId,
 };
-use spindles_format::{ArrayRecord, RowSum};
+use spindles_format::ArrayRecord;
 use spindles_layout::{Geometry, Group};
 
 /// Returns the role of the device in a position. No command names the device beyond all positions.
@@ -114,16 +115,13 @@ pub(crate) enum Closing {
     Closed,
 }
 
-/// One array. Inputs are `submit`, `complete_member`, `complete_compute`, `handle_timeout` and
-/// `command`; after each, drain `poll_output`. A plain value: a clone continues on its own.
+/// The settings of an opening. They do not change while the array is open.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each says one thing about the array"
+    reason = "each says one thing about the opening"
 )]
-pub struct Engine {
-    geometry: Geometry,
-    shape: Shape,
+struct Settings {
     block_size: BlockSize,
     read_only: bool,
     /// True if reads of rows in doubt are answered only with contents that are proved, or on which
@@ -132,6 +130,31 @@ pub struct Engine {
     wants_proof: bool,
     /// True if an interrupted growth or rebuild does not continue by itself.
     only_recovers: bool,
+    /// True to use redundancy that a crash left in doubt: `Config::force`.
+    trust_unsettled: bool,
+    policy: &'static Policy,
+    read_policy: &'static ReadPolicy,
+    limits: Limits,
+    scratch: BufferId,
+    /// The longest operation that goes straight to a member, in blocks.
+    direct_blocks_max: u32,
+    /// The longest stripe range without scratch space, in blocks; below, the longest one that
+    /// writes only zeros.
+    unscratched_blocks_max: u32,
+    zeros_blocks_max: u32,
+    /// True if a crash may leave a block torn.
+    tears: bool,
+    #[cfg(feature = "canary")]
+    mutation: Mutation,
+}
+
+/// One array. Inputs are `submit`, `complete_member`, `complete_compute`, `handle_timeout` and
+/// `command`; after each, drain `poll_output`. A plain value: a clone continues on its own.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    geometry: Geometry,
+    shape: Shape,
+    settings: Settings,
     /// True if the journals hold writes that do not reach their places before the next opening: too
     /// few members are present, members lack space, or the journal's device failed. Redundancy may
     /// disagree with data, so the engine reconstructs nothing.
@@ -140,11 +163,6 @@ pub struct Engine {
     lacks_space: bool,
     /// The groups with rows in such a log; `None` if unknown.
     unplaced: Option<Vec<u64>>,
-    trust_unsettled: bool,
-    policy: &'static Policy,
-    read_policy: &'static ReadPolicy,
-    limits: Limits,
-    scratch: BufferId,
     metadata_buffer: MetadataBuffer,
     members: Vec<MemberInfo>,
     /// Positions without a device.
@@ -162,24 +180,13 @@ pub struct Engine {
     flushes: Flushes,
     own_flushes: OwnFlushes,
     rounds: Rounds,
-    requests: Vec<RequestSlot>,
-    free_requests: Vec<u32>,
+    requests: Requests,
     ranges: Ranges,
-    /// The number of stripe ranges of `Owner::Answered`.
-    answered: u32,
     groups: Vec<Group>,
-    operands: Vec<Operand>,
-    free_ranges: Vec<RangeId>,
-    free_job_ranges: Vec<RangeId>,
-    /// Requests with blocks left to hand out that wait for a stripe range, in order.
-    backlog: VecDeque<u32>,
-    /// Stripe ranges that can continue.
-    ready: VecDeque<RangeId>,
+    workspace: Workspace,
     waits: Waits,
     locks: Locks,
-    outputs: VecDeque<Output>,
-    /// The most outputs that one input can cause: `outputs` never grows beyond it.
-    outputs_max: usize,
+    outbox: Outbox,
     metadata: Metadata,
     regions: Regions,
     first_touch: FirstTouch,
@@ -189,22 +196,6 @@ pub struct Engine {
     log: Box<Log>,
     /// The pages of checksums in memory; `None` if blocks have no checksums.
     pages: Option<Pages>,
-    /// Checksums of blocks that were read, recovered or are to be written, for each stripe range.
-    checksums: Vec<u32>,
-    /// Checksums reserved for each stripe range.
-    checksums_of_range: usize,
-    /// Row sums of rows whose parity is written, for each stripe range; below, their number per
-    /// stripe range.
-    row_sums: Vec<Option<RowSum>>,
-    row_sums_of_range: usize,
-    /// The longest operation that goes straight to a member, in blocks.
-    direct_blocks_max: u32,
-    /// The longest stripe range without scratch space, in blocks; below, the longest one that
-    /// writes only zeros.
-    unscratched_blocks_max: u32,
-    zeros_blocks_max: u32,
-    /// True if a crash may leave a block torn.
-    tears: bool,
     jobs: Jobs,
     rebuild: Rebuild,
     replace: Replace,
@@ -217,8 +208,6 @@ pub struct Engine {
     all_settled: bool,
     closing: Closing,
     reads_chosen: u64,
-    #[cfg(feature = "canary")]
-    mutation: Mutation,
 }
 
 impl Engine {
@@ -226,7 +215,7 @@ impl Engine {
     pub fn scratch_blocks(&self) -> u32 {
         (self.ranges.count() - self.first_with_scratch())
             * self.scratch_rows()
-            * self.limits.range_blocks
+            * self.settings.limits.range_blocks
             + self.grow.buffer_blocks()
     }
 
@@ -297,17 +286,17 @@ impl Engine {
 
     /// Returns true if a crash may leave a block torn.
     pub fn tears(&self) -> bool {
-        self.tears
+        self.settings.tears
     }
 
     /// Returns the addressing unit.
     pub fn block_size(&self) -> BlockSize {
-        self.block_size
+        self.settings.block_size
     }
 
     #[cfg(feature = "canary")]
     pub(crate) fn mutated(&self, fault: Mutation) -> bool {
-        self.mutation == fault
+        self.settings.mutation == fault
     }
 
     #[cfg(not(feature = "canary"))]
@@ -378,7 +367,7 @@ impl Engine {
     /// at members.
     pub fn poll_timeout(&self) -> Option<Instant> {
         // What an array open read-only writes in the background would be forgotten.
-        let open = self.closing == Closing::Open && !self.read_only;
+        let open = self.closing == Closing::Open && !self.settings.read_only;
         let sweep = open.then(|| self.regions.wake()).flatten();
         let pages = self.pages.as_ref().filter(|_| open).and_then(Pages::wake);
         let all = [self.jobs.wake(), sweep, self.look_at(), pages];
@@ -491,7 +480,7 @@ impl Engine {
         let is_dispensable = |member: &MemberIndex| self.geometry.survives(self.lost.with(*member));
         Membership {
             members: self.geometry.members(),
-            read_only: self.read_only,
+            read_only: self.settings.read_only,
             superblocks: self.metadata.persistence().is_some(),
             bitmaps: self.regions.are_stored(),
             closing: self.closing != Closing::Open,
@@ -510,24 +499,21 @@ impl Engine {
     /// Returns the next effect to carry out. Call it until `None` after every input.
     #[inline]
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.outbox.take()
     }
 
     /// Checks the one contract of the callers.
     #[inline]
     fn assert_drained(&self) {
         assert!(
-            self.outputs.is_empty(),
+            self.outbox.is_empty(),
             "the outputs must be drained between two inputs"
         );
     }
 
     #[inline]
     pub(crate) fn output(&mut self, output: Output) {
-        // Growing would allocate on the data path; the capacity covers the worst case. A clone has
-        // to grow once.
-        assert!(self.outputs.len() < self.outputs_max, "room for outputs");
-        self.outputs.push_back(output);
+        self.outbox.put(output);
     }
 
     /// Puts a member out after an error or on command. Returns true if the array continues without
@@ -583,7 +569,7 @@ impl Engine {
 
     /// Lets the stripe ranges that wait for this check again.
     pub(crate) fn wake(&mut self, reason: WaitFor) {
-        self.waits.wake(reason, &mut self.ready);
+        self.waits.wake(reason);
     }
 
     /// Returns true if a member is out. I/O still issued to it was planned for its former device.
@@ -601,8 +587,8 @@ impl Engine {
     /// Continues everything that can continue.
     #[inline]
     pub(crate) fn pump(&mut self, now: Instant) {
-        if !self.ready.is_empty()
-            || !self.backlog.is_empty()
+        if self.waits.any_ready()
+            || self.requests.any_waiting()
             || self.jobs.any()
             || self.holds_back()
             || self.closing != Closing::Open
@@ -619,7 +605,7 @@ impl Engine {
     #[inline(never)]
     fn pump_all(&mut self, now: Instant) {
         loop {
-            if let Some(range) = self.ready.pop_front() {
+            if let Some(range) = self.waits.next_ready() {
                 self.run(range);
             } else if !self.advance_backlog()
                 && !self.pump_repairs()
@@ -637,9 +623,7 @@ impl Engine {
     }
 
     fn idle(&self) -> bool {
-        self.free_requests.len() == index(self.limits.requests)
-            && !self.has_repairs()
-            && self.is_quiet()
+        self.requests.all_free() && !self.has_repairs() && self.is_quiet()
     }
 
     /// Returns true if no new work may begin: the opening is not complete, a device waits to take
@@ -654,7 +638,7 @@ impl Engine {
 
     /// Returns true if nothing is under way on any member, although requests may wait.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.free_ranges.len() + self.free_job_ranges.len() == index(self.ranges.count())
+        self.ranges.all_free()
             && !self.metadata.busy()
             && !self.opening.is_finding()
             && self.zeroing.is_idle()

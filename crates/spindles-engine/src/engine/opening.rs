@@ -1,12 +1,12 @@
 //! Opens an array. The state found on the members is completed and made durable before it serves.
 
-use super::{Closing, MemberInfo};
+use super::{Closing, MemberInfo, Settings};
 use crate::{
-    Engine, RangeId,
+    Engine,
     bad_blocks::BadList,
     bitmaps::Bitmap,
     checksums::{CHECKSUMS_MIN, Pages, ROWS_MAX},
-    config::{Config, OpenError},
+    config::{Config, Limits, OpenError},
     consistency::WriteHole,
     durable::{DurableBlocks, Loading, OwnFlushes, transfer_blocks},
     extension::{Extension, Extent},
@@ -18,7 +18,7 @@ use crate::{
     index,
     inspection::Inspection,
     jobs::{
-        JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
+        self, JOB_RANGES, Jobs, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
     locks::Locks,
     log::Log,
@@ -26,299 +26,381 @@ use crate::{
     metadata::{Metadata, superblock_blocks},
     mutation::Mutation,
     opening::Opening,
+    outbox::Outbox,
     plan::Shape,
     ranges::Ranges,
     read_policies::MemberLoad,
     regions::Regions,
-    requests::RequestSlot,
+    requests::Requests,
     slow::Slow,
-    system_io::{MetadataBuffer, Purpose},
+    system_io::{MetadataBuffer, Place, Purpose},
     waits::Waits,
+    workspace::Workspace,
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
-use spindles_block::{BlockIndex, BufferSlice, Instant, MemberIndex, MemberSet, Operand};
-use spindles_format::{BITMAPS, ChecksumKind, MemberState};
+use alloc::{boxed::Box, vec, vec::Vec};
+use spindles_block::{BlockIndex, Instant, MemberIndex, MemberSet};
+use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
+
+/// The state of an array as its superblocks and the present members show it.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    rebuilding: MemberSet,
+    /// Members that are missing or being filled.
+    lost: MemberSet,
+    /// True if there is nothing to recover.
+    clean: bool,
+    /// True if blocks have checksums.
+    sums: bool,
+    /// True if the members keep bitmaps.
+    stored: bool,
+}
+
+impl State {
+    /// Returns the state, or the reason why the array can't be opened.
+    fn of(config: &Config) -> Result<Self, OpenError> {
+        let geometry = &config.geometry;
+        let array = config.persistence.as_ref();
+        let array = array.map(|persistence| &*persistence.array);
+        let rebuilding = array.map_or(MemberSet::EMPTY, ArrayRecord::rebuilding);
+        let rebuilding = rebuilding.difference(config.missing);
+        let lost = config.missing.union(rebuilding);
+        let may_fail = config.beyond_tolerance && config.clean;
+        if !geometry.survives(lost) && !may_fail {
+            return Err(OpenError::BeyondTolerance { missing: lost });
+        }
+        let sums = array.is_some_and(|array| array.checksum != ChecksumKind::None);
+        // True if a crash may leave something to recover.
+        let delicate = geometry.redundancy() > 0 || sums;
+        Ok(Self {
+            rebuilding,
+            lost,
+            clean: config.clean || !delicate || !config.consistency.resync_after_crash,
+            sums,
+            stored: array.is_some_and(|array| array.region_groups > 0),
+        })
+    }
+
+    /// Returns an error if parity is in doubt that must reconstruct missing members. `logged` is
+    /// true if the log records the writes that a crash interrupted.
+    fn check_doubt(&self, config: &Config, logged: bool) -> Result<(), OpenError> {
+        let geometry = &config.geometry;
+        let all = MemberSet::all(geometry.members());
+        let needed = match (geometry.older(), geometry.mark()) {
+            // Added members hold nothing yet.
+            (Some(old), Some(BlockIndex(0))) => MemberSet::all(old.members()),
+            _ => all,
+        };
+        let doubtful = self.lost.difference(all.difference(needed));
+        let parity = geometry.parity_chunks() > 0;
+        if !self.clean && !logged && parity && !doubtful.is_empty() && !config.force {
+            return Err(OpenError::UncleanDegraded { missing: doubtful });
+        }
+        Ok(())
+    }
+}
+
+/// The rooms that keep metadata on members, and their common buffer.
+struct Areas {
+    buffer: MetadataBuffer,
+    superblocks: Place,
+    regions: Regions,
+    region_count: u64,
+    bad: BadList,
+    loading: Option<Loading>,
+    log: Log,
+    pages: Option<Pages>,
+    grow: Grow,
+    inspection: Inspection,
+}
+
+impl Areas {
+    fn new(config: &Config, state: &State, shape: Shape, ranges: u32) -> Self {
+        let (geometry, block_size) = (&config.geometry, config.block_size);
+        let persistence = config.persistence.as_ref();
+        let count = geometry.members();
+        let mut buffer = MetadataBuffer::new(config.metadata, block_size, count);
+        let superblocks = match persistence {
+            Some(_) => buffer.reserve(count, superblock_blocks(block_size)),
+            None => buffer.reserve(0, 0),
+        };
+        let array = persistence.map(|persistence| &*persistence.array);
+        let (part, older) = growth::parts(array, geometry);
+        let extends = persistence.and_then(|persistence| persistence.extends);
+        let region_count = Regions::count(&part, older.as_ref())
+            .max(extends.as_ref().map_or(0, Extent::regions_end));
+        let bitmaps = BITMAPS
+            .map(|area| Bitmap::new(area, region_count, state.stored, block_size, &mut buffer));
+        let read_at_once = |blocks: &DurableBlocks, buffer: &mut MetadataBuffer| {
+            buffer.reserve(count, transfer_blocks(block_size, blocks.count()))
+        };
+        let bitmaps_read = (state.stored).then(|| read_at_once(bitmaps[0].blocks(), &mut buffer));
+        let bad = BadList::new(persistence, block_size, &mut buffer);
+        let list_read = (bad.is_kept()).then(|| read_at_once(bad.blocks_kept(), &mut buffer));
+        let requests = config.limits.requests;
+        let regions = Regions::new(part, older, state.stored, !state.clean, bitmaps, requests);
+        let may_log = config.consistency.write_hole == WriteHole::Closed;
+        let logs = may_log && geometry.parity_chunks() > 0;
+        let log = Log::new(persistence, logs, block_size, ranges, &mut buffer);
+        let pages = persistence.and_then(|persistence| {
+            let pages = config.limits.checksum_pages;
+            Pages::new(
+                persistence,
+                block_size,
+                shape.slots,
+                ranges,
+                pages,
+                &mut buffer,
+            )
+        });
+        let grow = Grow::new(persistence, geometry, block_size, &mut buffer);
+        let inspection = Inspection::new(count, persistence.is_some(), block_size, &mut buffer);
+        Self {
+            buffer,
+            superblocks,
+            regions,
+            region_count,
+            bad,
+            loading: Loading::new(list_read, bitmaps_read),
+            log,
+            pages,
+            grow,
+            inspection,
+        }
+    }
+
+    /// Returns true if the log records the writes that the crash interrupted.
+    fn has_log(&self, state: &State) -> bool {
+        !state.clean && self.log.exists() && self.log.tail() > 0
+    }
+
+    /// Returns the limits, with stripe ranges that fit into the log.
+    fn limits(&self, config: &Config) -> Limits {
+        let logged_max = self.log.range_blocks_max().unwrap_or(u32::MAX);
+        Limits {
+            range_blocks: config.limits.range_blocks.min(logged_max),
+            ..config.limits
+        }
+    }
+
+    /// Reserves room for the computations of this many stripe ranges.
+    fn workspace(&self, config: &Config, shape: Shape, ranges: u32) -> Workspace {
+        let rows = index(self.limits(config).range_blocks);
+        let slots = usize::from(shape.slots);
+        let checksums = match (&self.pages, self.log.exists()) {
+            // Checksums of blocks read, recovered, computed, or to be written.
+            (Some(_), _) => {
+                let slots_max = 2 * (slots + usize::from(config.geometry.redundancy()));
+                (slots_max * rows).max(CHECKSUMS_MIN)
+            }
+            (None, true) => slots * rows,
+            (None, false) => 0,
+        };
+        let row_sums = match self.pages {
+            Some(_) if !shape.copies => rows,
+            _ => 0,
+        };
+        Workspace::new(ranges, 2 * slots + 8, checksums, row_sums)
+    }
+
+    fn settings(&self, config: &Config, workspace: &Workspace) -> Settings {
+        let checksums_max = u32::try_from(workspace.checksums_each()).expect("some pages of them");
+        let logged_max = self.log.range_blocks_max().unwrap_or(ROWS_MAX);
+        let longest = |with_checksums: u32| match self.pages {
+            Some(_) => with_checksums.min(ROWS_MAX),
+            None => u32::MAX,
+        };
+        Settings {
+            block_size: config.block_size,
+            read_only: config.read_only,
+            wants_proof: config.read_only && !config.look_only,
+            only_recovers: config.only_recovers || config.read_only,
+            trust_unsettled: config.force,
+            policy: config.consistency,
+            read_policy: config.read_policy,
+            limits: self.limits(config),
+            scratch: config.scratch,
+            direct_blocks_max: longest(checksums_max),
+            unscratched_blocks_max: longest(checksums_max.min(logged_max)),
+            zeros_blocks_max: longest(logged_max),
+            tears: config.tears,
+            #[cfg(feature = "canary")]
+            mutation: config.mutation,
+        }
+    }
+}
+
+/// Panics if a configuration contradicts itself.
+fn check(config: &Config) {
+    let count = config.geometry.members();
+    assert_eq!(
+        config.data_start.len(),
+        usize::from(count),
+        "a data start for every member"
+    );
+    assert!(
+        (config.missing)
+            .difference(MemberSet::all(count))
+            .is_empty(),
+        "missing members exist"
+    );
+    assert!(config.limits.requests > 0 && config.limits.ranges > 0);
+    assert!(config.limits.range_blocks > 0);
+}
+
+/// Returns the members as they are before the opening.
+fn members(config: &Config) -> Vec<MemberInfo> {
+    let all = (0..config.geometry.members()).map(MemberIndex);
+    let info = |member| MemberInfo {
+        index: member,
+        state: if config.missing.contains(member) {
+            Member::Missing { reason: None }
+        } else {
+            Member::Active
+        },
+        filled_from_start: jobs::Place::default(),
+        data_start: config.data_start[usize::from(member.0)],
+        load: MemberLoad {
+            write_mostly: config.write_mostly.contains(member),
+            ..MemberLoad::default()
+        },
+    };
+    all.map(info).collect()
+}
+
+/// Returns the most outputs that one input can cause: the I/Os of all stripe ranges, with two pages
+/// of checksums for each, and what the engine does by itself.
+fn outputs_max(config: &Config, shape: Shape, ranges: u32) -> usize {
+    let count = config.geometry.members();
+    index(ranges) * (3 * usize::from(shape.slots.max(count)) + 1)
+        + index(config.limits.requests)
+        + usize::from(count) * 16
+        + 16
+}
 
 impl Engine {
     /// Opens an array on the members that are present, or returns why not. Begins a resync if one
     /// is due, and records newly missing members before anything is served: drain the outputs.
     pub fn open(now: Instant, config: Config) -> Result<Self, OpenError> {
-        let geometry = config.geometry;
-        let count = geometry.members();
-        let missing = config.missing;
-        assert_eq!(
-            config.data_start.len(),
-            usize::from(count),
-            "a data start for every member"
-        );
-        assert!(
-            missing.difference(MemberSet::all(count)).is_empty(),
-            "missing members exist"
-        );
-        assert!(config.limits.requests > 0 && config.limits.ranges > 0);
-        assert!(config.limits.range_blocks > 0);
-        let rebuilding = (config.persistence.as_ref())
-            .map_or(MemberSet::EMPTY, |persistence| {
-                persistence.array.rebuilding()
-            })
-            .difference(missing);
-        let lost = missing.union(rebuilding);
-        let may_fail = config.beyond_tolerance && config.clean;
-        if !geometry.survives(lost) && !may_fail {
-            return Err(OpenError::BeyondTolerance { missing: lost });
-        }
-        let parity = geometry.parity_chunks() > 0;
-        let array = config
-            .persistence
-            .as_ref()
-            .map(|persistence| &*persistence.array);
-        let sums = array.is_some_and(|array| array.checksum != ChecksumKind::None);
-        // True if a crash may leave something to recover.
-        let delicate = geometry.redundancy() > 0 || sums;
-        let clean = config.clean || !delicate || !config.consistency.resync_after_crash;
-
-        let shape = Shape::whole(&geometry);
-        let members = (0..count)
-            .map(MemberIndex)
-            .map(|member| MemberInfo {
-                index: member,
-                state: if missing.contains(member) {
-                    Member::Missing { reason: None }
-                } else {
-                    Member::Active
-                },
-                filled_from_start: Place::default(),
-                data_start: config.data_start[usize::from(member.0)],
-                load: MemberLoad {
-                    write_mostly: config.write_mostly.contains(member),
-                    ..MemberLoad::default()
-                },
-            })
-            .collect();
+        check(&config);
+        let state = State::of(&config)?;
+        let shape = Shape::whole(&config.geometry);
         let redundancy = shape.slots > shape.data;
+        let count = config.geometry.members();
         let hedges = Hedges::new(&config.limits, config.faults, count, redundancy, now);
-        let client_ranges = config.limits.ranges + hedges.ranges();
-        let all_ranges = client_ranges + JOB_RANGES;
-        // The I/Os of a stripe range, and two pages of checksums for each.
-        let outputs_max = index(all_ranges) * (3 * usize::from(shape.slots.max(count)) + 1)
-            + index(config.limits.requests)
-            + usize::from(count) * 16
-            + 16;
-        let operands_per_range = 2 * usize::from(shape.slots) + 8;
-        let mut metadata_buffer = MetadataBuffer::new(config.metadata, config.block_size, count);
-        let superblocks = match config.persistence {
-            Some(_) => metadata_buffer.reserve(count, superblock_blocks(config.block_size)),
-            None => metadata_buffer.reserve(0, 0),
-        };
-        let stored = array.is_some_and(|array| array.region_groups > 0);
-        let (part, older) = growth::parts(array, &geometry);
-        let extends = config
-            .persistence
-            .as_ref()
-            .and_then(|persistence| persistence.extends);
-        let region_count = Regions::count(&part, older.as_ref())
-            .max(extends.as_ref().map_or(0, Extent::regions_end));
-        let bitmaps = BITMAPS.map(|area| {
-            let buffer = &mut metadata_buffer;
-            Bitmap::new(area, region_count, stored, config.block_size, buffer)
-        });
-        let read_at_once = |blocks: &DurableBlocks, buffer: &mut MetadataBuffer| {
-            buffer.reserve(count, transfer_blocks(config.block_size, blocks.count()))
-        };
-        let bitmaps_read = stored.then(|| read_at_once(bitmaps[0].blocks(), &mut metadata_buffer));
-        let bad = BadList::new(
-            config.persistence.as_ref(),
-            config.block_size,
-            &mut metadata_buffer,
-        );
-        let list_read =
-            (bad.is_kept()).then(|| read_at_once(bad.blocks_kept(), &mut metadata_buffer));
-        let regions = Regions::new(part, older, stored, !clean, bitmaps, config.limits.requests);
-        let log = Log::new(
-            config.persistence.as_ref(),
-            config.consistency.write_hole == WriteHole::Closed && parity,
-            config.block_size,
-            all_ranges,
-            &mut metadata_buffer,
-        );
-        // True if the log records the writes that the crash interrupted.
-        let logged = !clean && log.exists() && log.tail() > 0;
-        // Without checksums, a journal logs all writes if it logs any.
-        let all_logged =
-            logged && !sums && geometry.older().is_none_or(|old| old.parity_chunks() > 0);
-        let needed = match (geometry.older(), geometry.mark()) {
-            // Added members hold nothing yet.
-            (Some(old), Some(BlockIndex(0))) => MemberSet::all(old.members()),
-            _ => MemberSet::all(count),
-        };
-        let doubtful = lost.difference(MemberSet::all(count).difference(needed));
-        if !clean && !logged && parity && !doubtful.is_empty() && !config.force {
-            return Err(OpenError::UncleanDegraded { missing: doubtful });
-        }
-        let mut limits = config.limits;
-        if let Some(logged_max) = log.range_blocks_max() {
-            limits.range_blocks = limits.range_blocks.min(logged_max);
-        }
-        let pages = config.persistence.as_ref().and_then(|persistence| {
-            let (slots, pages) = (shape.slots, config.limits.checksum_pages);
-            let buffer = &mut metadata_buffer;
-            let block_size = config.block_size;
-            Pages::new(persistence, block_size, slots, all_ranges, pages, buffer)
-        });
-        // Checksums of blocks read, recovered, computed, or to be written.
-        let slots_max = 2 * (usize::from(shape.slots) + usize::from(geometry.redundancy()));
-        let checksums_of_rows = slots_max * index(limits.range_blocks);
-        let checksums_of_range = match (&pages, log.exists()) {
-            (Some(_), _) => checksums_of_rows.max(CHECKSUMS_MIN),
-            (None, true) => usize::from(shape.slots) * index(limits.range_blocks),
-            (None, false) => 0,
-        };
-        let row_sums_of_range = match pages {
-            Some(_) if !shape.copies => index(limits.range_blocks),
-            _ => 0,
-        };
-        let checksums_max = u32::try_from(checksums_of_range).expect("some pages of them");
-        let logged_max = log.range_blocks_max().unwrap_or(ROWS_MAX);
-        let grow = {
-            let (persistence, block_size) = (config.persistence.as_ref(), config.block_size);
-            Grow::new(persistence, &geometry, block_size, &mut metadata_buffer)
-        };
-        let stored_members = config.persistence.is_some();
-        let inspection = Inspection::new(
-            count,
-            stored_members,
-            config.block_size,
-            &mut metadata_buffer,
-        );
-        let mut engine = Self {
-            direct_blocks_max: match pages {
-                Some(_) => checksums_max.min(ROWS_MAX),
-                None => u32::MAX,
-            },
-            unscratched_blocks_max: match pages {
-                Some(_) => checksums_max.min(ROWS_MAX).min(logged_max),
-                None => u32::MAX,
-            },
-            zeros_blocks_max: match pages {
-                Some(_) => ROWS_MAX.min(logged_max),
-                None => u32::MAX,
-            },
-            pages,
-            log: Box::new(log),
-            checksums: vec![0; index(all_ranges) * checksums_of_range],
-            checksums_of_range,
-            row_sums: vec![None; index(all_ranges) * row_sums_of_range],
-            row_sums_of_range,
-            shape,
-            block_size: config.block_size,
-            tears: config.tears,
-            read_only: config.read_only,
-            wants_proof: config.read_only && !config.look_only,
-            only_recovers: config.only_recovers || config.read_only,
-            unreplayed: false,
-            lacks_space: false,
-            unplaced: Some(Vec::with_capacity(index(all_ranges))),
-            trust_unsettled: config.force,
-            policy: config.consistency,
-            read_policy: config.read_policy,
-            limits,
-            scratch: config.scratch,
-            metadata_buffer,
-            members,
-            missing,
-            lost,
-            indirect: MemberSet::EMPTY,
-            now,
-            faults: Faults::new(config.faults, count),
-            bad,
-            slow: Slow::new(config.faults, count),
-            grow,
-            extension: extends.as_ref().map(Extension::new),
-            // One more for the array's own request, and those of hedges.
-            requests: vec![
-                RequestSlot::free();
-                index(config.limits.requests) + 1 + index(hedges.most())
-            ],
-            free_requests: (0..config.limits.requests).rev().collect(),
-            ranges: Ranges::new(all_ranges, shape),
-            answered: 0,
-            groups: vec![Group::empty(); index(all_ranges)],
-            operands: vec![
-                Operand {
-                    index: 0,
-                    slice: BufferSlice::NONE
-                };
-                index(all_ranges) * operands_per_range
-            ],
-            free_ranges: (0..client_ranges).rev().map(RangeId).collect(),
-            free_job_ranges: (client_ranges..all_ranges).rev().map(RangeId).collect(),
-            backlog: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
-            hedges,
-            flushes: Flushes::default(),
-            own_flushes: OwnFlushes::default(),
-            rounds: Rounds::new(index(all_ranges)),
-            ready: VecDeque::with_capacity(index(all_ranges)),
-            waits: Waits::new(index(all_ranges)),
-            locks: Locks::new(all_ranges),
-            outputs: VecDeque::with_capacity(outputs_max),
-            outputs_max,
-            metadata: Metadata::new(now, config.persistence, superblocks, !clean),
-            regions,
-            first_touch: FirstTouch::new(config.zeroes_without_moving_bytes, config.thin),
-            zeroing: Zeroing::new(region_count, count, all_ranges),
-            opening: Opening::Finding {
-                loading: Loading::new(list_read, bitmaps_read),
-                replay: None,
-            },
-            jobs: Jobs::new(super::jobs::JOBS.len(), config.job_rate),
-            rebuild: Rebuild::default(),
-            replace: Replace::new(region_count),
-            scrub: ScrubState::default(),
-            inspection,
-            all_settled: clean || all_logged,
-            closing: Closing::Open,
-            reads_chosen: 0,
-            #[cfg(feature = "canary")]
-            mutation: config.mutation,
-            geometry,
-        };
-        let persistence = engine.metadata.persistence();
-        if let Some(mark) = persistence.map(|persistence| persistence.array.scrub_mark) {
-            engine.resume_scrub_mark(mark);
-        }
-        if engine.mutated(Mutation::SkipSettle) {
-            engine.all_settled = true;
-        }
-        if engine.mutated(Mutation::TrustEmptyJournal) && engine.journal_was_lost() {
-            engine.all_settled = true;
-        }
-        if !engine.all_settled && !stored {
-            engine.begin_resync();
-        }
-        if logged {
-            let replay = engine.new_replay();
-            engine.opening.will_replay(replay);
-        }
-        engine.metadata_buffer.provide();
-        engine.find_growth();
-        engine.find_rebuilding();
-        engine.read_areas();
-        if engine.metadata.persistence().is_some() {
-            engine.flush_at_opening();
-            let changed =
-                (engine.metadata.persistence()).is_some_and(|persistence| persistence.changed);
-            let begins = changed || engine.grow.begins();
-            // True if the engine writes by itself, before any client asks.
-            let unfinished = !clean || !rebuilding.is_empty() || engine.geometry.older().is_some();
-            if engine.missing_unrecorded() || begins || engine.journal_was_lost() || unfinished {
-                engine.want_update();
-            }
-        }
-        engine.opening_goes_on();
+        let ranges = Ranges::new(config.limits.ranges + hedges.ranges(), JOB_RANGES, shape);
+        let areas = Areas::new(&config, &state, shape, ranges.count());
+        let logged = areas.has_log(&state);
+        state.check_doubt(&config, logged)?;
+        let mut engine = Self::assembled(now, config, &state, areas, hedges, ranges);
+        engine.begin_opening(&state, logged);
         engine.pump(now);
         Ok(engine)
+    }
+
+    /// Puts the rooms together.
+    fn assembled(
+        now: Instant,
+        config: Config,
+        state: &State,
+        areas: Areas,
+        hedges: Hedges,
+        ranges: Ranges,
+    ) -> Self {
+        let (shape, count) = (Shape::whole(&config.geometry), ranges.count());
+        let workspace = areas.workspace(&config, shape, count);
+        // Without checksums, a journal logs all writes if it logs any.
+        let older = config.geometry.older();
+        let all_logged =
+            areas.has_log(state) && !state.sums && older.is_none_or(|old| old.parity_chunks() > 0);
+        let extends = config.persistence.as_ref();
+        let extends = extends.and_then(|persistence| persistence.extends);
+        Self {
+            settings: areas.settings(&config, &workspace),
+            members: members(&config),
+            missing: config.missing,
+            lost: state.lost,
+            indirect: MemberSet::EMPTY,
+            faults: Faults::new(config.faults, config.geometry.members()),
+            slow: Slow::new(config.faults, config.geometry.members()),
+            // One more for the array's own request, and those of hedges.
+            requests: Requests::new(config.limits.requests, 1 + index(hedges.most())),
+            outbox: Outbox::new(outputs_max(&config, shape, count)),
+            first_touch: FirstTouch::new(config.zeroes_without_moving_bytes, config.thin),
+            zeroing: Zeroing::new(areas.region_count, config.geometry.members(), count),
+            jobs: Jobs::new(super::jobs::JOBS.len(), config.job_rate),
+            replace: Replace::new(areas.region_count),
+            metadata: Metadata::new(now, config.persistence, areas.superblocks, !state.clean),
+            opening: Opening::Finding {
+                loading: areas.loading,
+                replay: None,
+            },
+            groups: vec![Group::empty(); index(count)],
+            rounds: Rounds::new(index(count)),
+            waits: Waits::new(index(count)),
+            locks: Locks::new(count),
+            unplaced: Some(Vec::with_capacity(index(count))),
+            geometry: config.geometry,
+            log: Box::new(areas.log),
+            pages: areas.pages,
+            bad: areas.bad,
+            grow: areas.grow,
+            regions: areas.regions,
+            inspection: areas.inspection,
+            metadata_buffer: areas.buffer,
+            extension: extends.as_ref().map(Extension::new),
+            flushes: Flushes::default(),
+            own_flushes: OwnFlushes::default(),
+            rebuild: Rebuild::default(),
+            scrub: ScrubState::default(),
+            all_settled: state.clean || all_logged,
+            unreplayed: false,
+            lacks_space: false,
+            closing: Closing::Open,
+            reads_chosen: 0,
+            shape,
+            now,
+            workspace,
+            hedges,
+            ranges,
+        }
+    }
+
+    /// Begins to read the members' metadata, and to make the state found durable.
+    fn begin_opening(&mut self, state: &State, logged: bool) {
+        let persistence = self.metadata.persistence();
+        if let Some(mark) = persistence.map(|persistence| persistence.array.scrub_mark) {
+            self.resume_scrub_mark(mark);
+        }
+        if self.mutated(Mutation::SkipSettle)
+            || self.mutated(Mutation::TrustEmptyJournal) && self.journal_was_lost()
+        {
+            self.all_settled = true;
+        }
+        if !self.all_settled && !state.stored {
+            self.begin_resync();
+        }
+        if logged {
+            let replay = self.new_replay();
+            self.opening.will_replay(replay);
+        }
+        self.metadata_buffer.provide();
+        self.find_growth();
+        self.find_rebuilding();
+        self.read_areas();
+        if let Some(persistence) = self.metadata.persistence() {
+            let changed = persistence.changed;
+            self.flush_at_opening();
+            let begins = changed || self.grow.begins();
+            // True if the engine writes by itself, before any client asks.
+            let unfinished =
+                !state.clean || !state.rebuilding.is_empty() || self.geometry.older().is_some();
+            if self.missing_unrecorded() || begins || self.journal_was_lost() || unfinished {
+                self.want_update();
+            }
+        }
+        self.opening_goes_on();
     }
 
     /// Flushes all members, so that state found at opening is durable before the engine builds on
@@ -376,7 +458,7 @@ impl Engine {
             self.members[at].state = Member::Rebuilding { mark };
             self.members[at].filled_from_start = self.place_of_mark(mark);
         }
-        if !self.only_recovers {
+        if !self.settings.only_recovers {
             self.resume_rebuild();
         }
     }
@@ -397,6 +479,6 @@ impl Engine {
 
     /// Ends `Config::look_only`: from here on reads of rows in doubt may fail.
     pub fn end_look(&mut self) {
-        self.wants_proof = self.read_only;
+        self.settings.wants_proof = self.settings.read_only;
     }
 }

@@ -4,7 +4,6 @@
 use crate::{
     Engine, Mutation, RangeId,
     engine::{Closing, jobs::resync},
-    index,
     jobs::Place,
     plan::Ask,
     ranges::{Phase, RowState},
@@ -50,7 +49,7 @@ impl Engine {
             self.begin_zeroing();
         }
         let whole = self.lost.is_empty();
-        let unneeded = whole && !self.policy.resync_after_crash;
+        let unneeded = whole && !self.settings.policy.resync_after_crash;
         self.regions.dirty.set(region);
         if self.regions.sweep == Sweep::Idle && whole {
             self.regions.sweep = Sweep::Wanted;
@@ -230,7 +229,7 @@ impl Engine {
     /// answered afterwards. Returns true if regions are being released.
     #[cold]
     pub(crate) fn begin_release(&mut self, request: u32) -> bool {
-        let slot = &self.requests[index(request)];
+        let slot = &self.requests[request];
         let regions = &self.regions;
         if !regions.stored || slot.operation != Operation::Discard || slot.error.is_some() {
             return false;
@@ -245,7 +244,7 @@ impl Engine {
 
     /// Returns the regions that lie entirely in a request.
     fn whole_regions(&self, request: u32) -> Range<u64> {
-        let slot = &self.requests[index(request)];
+        let slot = &self.requests[request];
         let blocks = self.geometry.blocks();
         let group_at = |block: BlockIndex| self.geometry.locate(block).group;
         // The first region that begins in the request, and the first that does not end in it.

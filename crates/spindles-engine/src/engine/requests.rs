@@ -77,12 +77,12 @@ impl Engine {
         if self.closing != Closing::Open {
             return Err(Busy);
         }
-        let slot = self.free_requests.pop().ok_or(Busy)?;
+        let slot = self.requests.take().ok_or(Busy)?;
         let end = request.block.0.checked_add(u64::from(request.blocks));
         let in_range = end.is_some_and(|end| end <= self.geometry.blocks());
         let flush = request.operation == Operation::Flush;
         if !in_range {
-            self.free_requests.push(slot);
+            self.requests.give_back(slot);
             self.output(Output::Reply(Reply {
                 token: request.token,
                 result: Err(RequestError::OutOfRange),
@@ -99,16 +99,16 @@ impl Engine {
             !carries_data || request.buffer.buffer != BufferId::NONE,
             "a read or write has a buffer"
         );
-        self.requests[index(slot)] = RequestSlot::new(
+        self.requests[slot] = RequestSlot::new(
             request.token,
             request.operation,
             request.block,
             request.block.plus(u64::from(request.blocks)),
             request.buffer,
         );
-        self.requests[index(slot)].exchangeable = self.hedges.exchanges();
-        if !self.backlog.is_empty() || !self.advance(slot) {
-            self.backlog.push_back(slot);
+        self.requests[slot].exchangeable = self.hedges.exchanges();
+        if self.requests.any_waiting() || !self.advance(slot) {
+            self.requests.wait(slot);
         }
         Ok(())
     }
@@ -116,12 +116,12 @@ impl Engine {
     /// Lets the request that waits longest continue. Returns true if the whole request is handed
     /// out.
     pub(crate) fn advance_backlog(&mut self) -> bool {
-        let Some(&request) = self.backlog.front() else {
+        let Some(request) = self.requests.first_waiting() else {
             return false;
         };
         let done = self.advance(request);
         if done {
-            self.backlog.pop_front();
+            self.requests.first_goes();
         }
         done
     }
@@ -131,21 +131,21 @@ impl Engine {
     pub(crate) fn advance(&mut self, request: u32) -> bool {
         let own = request == self.own_request();
         if self.bad.any_lost() && !self.holds_back() && self.reads_lost(request) {
-            let slot = &mut self.requests[index(request)];
+            let slot = &mut self.requests[request];
             slot.handed_out = true;
             slot.pending += 1;
             self.request_part_done(request, Some(RequestError::BeyondTolerance));
             return true;
         }
-        while !self.requests[index(request)].handed_out {
-            let waits = self.holds_back() && !own && !self.requests[index(request)].is_midway();
-            let few = self.free_ranges.len() <= index(self.hedges.kept_ranges());
+        while !self.requests[request].handed_out {
+            let waits = self.holds_back() && !own && !self.requests[request].is_midway();
+            let few = self.ranges.free_count() <= index(self.hedges.kept_ranges());
             if waits || few && self.must_leave_ranges(request) {
                 return false;
             }
-            match self.requests[index(request)].operation {
+            match self.requests[request].operation {
                 Operation::Flush => {
-                    self.requests[index(request)].handed_out = true;
+                    self.requests[request].handed_out = true;
                     self.start_flush(request);
                 }
                 Operation::Read => self.hand_out(request, Ask::Read),
@@ -166,7 +166,7 @@ impl Engine {
         // The first write of an opening waits, as a stripe range, until superblocks record the
         // opening.
         let recorded = ask == Ask::Read || self.metadata.is_recorded();
-        let slot = &self.requests[index(request)];
+        let slot = &self.requests[request];
         if !alone || !recorded || slot.low > 0 {
             return self.hand_out_range(request, ask);
         }
@@ -175,14 +175,14 @@ impl Engine {
             return self.hand_out_range(request, ask);
         }
         let wanted = slot.end.0 - slot.next.0;
-        let blocks_max = location.blocks_left.min(self.direct_blocks_max);
+        let blocks_max = location.blocks_left.min(self.settings.direct_blocks_max);
         let last = wanted <= u64::from(blocks_max);
         let blocks = if last {
             u32::try_from(wanted).expect("within the chunk")
         } else {
             blocks_max
         };
-        let id = *self.free_ranges.last().expect("the caller looked");
+        let id = self.ranges.next_free();
         let (slot_index, member, offset) = if self.mirrors(id) {
             self.locate_copy(id, location.group, location.block_in_chunk, blocks)
         } else {
@@ -201,12 +201,12 @@ impl Engine {
         if spans || !holds || waits {
             return self.hand_out_range(request, ask);
         }
-        let slot = &mut self.requests[index(request)];
+        let slot = &mut self.requests[request];
         let (operation, block, buffer) = (slot.operation, slot.next, slot.place(slot.next));
         slot.next = slot.next.plus(u64::from(blocks));
         slot.handed_out = last;
         slot.pending += 1;
-        self.free_ranges.pop();
+        self.ranges.take();
         let range = &mut self.ranges[id];
         range.move_to(Phase::Direct);
         range.owner = Owner::Request(request);
@@ -254,7 +254,7 @@ impl Engine {
         range.pending = 1;
         let (slot, member, offset) = (range.preferred, range.direct.member, range.direct.offset);
         let blocks = range.blocks;
-        let buffer = self.requests[index(request)].place(range.direct.block);
+        let buffer = self.requests[request].place(range.direct.block);
         self.member_io(id, slot, member, Operation::Read, offset, blocks, buffer);
     }
 
@@ -262,12 +262,12 @@ impl Engine {
     /// same chunks of its group, as long as scratch space allows.
     #[inline(never)]
     fn hand_out_range(&mut self, request: u32, ask: Ask) {
-        let id = self.free_ranges.pop().expect("the caller looked");
-        let location = self.geometry.locate(self.requests[index(request)].next);
+        let id = self.ranges.take();
+        let location = self.geometry.locate(self.requests[request].next);
         self.take_group(id, location.group);
         let shape = self.shape(id);
         let group = &self.groups[id.index()];
-        let slot = &mut self.requests[index(request)];
+        let slot = &mut self.requests[request];
         let chunk = group.blocks;
         let group_end = group
             .first_block
@@ -298,11 +298,11 @@ impl Engine {
             !(zeros && whole)
         };
         let length = if needs_scratch {
-            self.limits.range_blocks
+            self.settings.limits.range_blocks
         } else if zeros {
-            self.zeros_blocks_max
+            self.settings.zeros_blocks_max
         } else {
-            self.unscratched_blocks_max
+            self.settings.unscratched_blocks_max
         };
         let end = low + length.min(cut - low);
         if end == rows_end {
@@ -329,7 +329,7 @@ impl Engine {
     /// Handles the end of a stripe range of a request.
     pub(crate) fn request_part_done(&mut self, request: u32, error: Option<RequestError>) {
         let lacks_space = self.lacks_space && !self.has_failed();
-        let slot = &mut self.requests[index(request)];
+        let slot = &mut self.requests[request];
         assert!(slot.pending > 0, "a range of a request ended twice");
         let error = match error {
             // The client, or an array on top of this one, must not consider the array lost.
@@ -355,7 +355,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn answer(&mut self, request: u32) {
-        let slot = &self.requests[index(request)];
+        let slot = &self.requests[request];
         if slot.pairing != Pairing::Single {
             return self.answer_paired(request);
         }
@@ -367,13 +367,13 @@ impl Engine {
             },
             exchanged: None,
         };
-        self.free_requests.push(request);
+        self.requests.give_back(request);
         self.output(Output::Reply(reply));
     }
 
     fn start_flush(&mut self, request: u32) {
-        let id = self.free_ranges.pop().expect("the caller looked");
-        self.requests[index(request)].pending += 1;
+        let id = self.ranges.take();
+        self.requests[request].pending += 1;
         let range = &mut self.ranges[id];
         range.move_to(Phase::Flushing);
         range.owner = Owner::Request(request);

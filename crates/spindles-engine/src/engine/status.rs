@@ -113,7 +113,7 @@ impl Engine {
     fn regions_status(&self) -> RegionsStatus {
         let regions = &self.regions;
         let start = GroupIndex(0);
-        let bytes = self.geometry.blocks() * u64::from(self.block_size.bytes());
+        let bytes = self.geometry.blocks() * u64::from(self.settings.block_size.bytes());
         RegionsStatus {
             total: regions.live_regions(start, |group| group),
             region_bytes: (bytes / self.geometry.groups()) << regions.shift(),
@@ -128,7 +128,7 @@ impl Engine {
     /// Returns true if a member is out, but the superblocks do not record it.
     fn is_counted_on(&self, member: MemberIndex) -> bool {
         let missing = MemberSet::EMPTY.with(member);
-        let is_recorded = if self.read_only {
+        let is_recorded = if self.settings.read_only {
             self.metadata.was_out(member)
         } else {
             !self.metadata.may_count_on(missing)

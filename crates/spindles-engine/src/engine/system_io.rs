@@ -248,7 +248,7 @@ impl Engine {
     }
 
     fn metadata_range(&self, slice: BufferSlice, blocks: u32) -> core::ops::Range<usize> {
-        let block_bytes = index(self.block_size.bytes());
+        let block_bytes = index(self.settings.block_size.bytes());
         let start = index(slice.first_block) * block_bytes;
         start..start + index(blocks) * block_bytes
     }

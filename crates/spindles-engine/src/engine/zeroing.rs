@@ -120,7 +120,7 @@ impl Engine {
         } else {
             ZERO_BYTES_MAX
         };
-        let blocks_max = bytes_max / self.block_size.bytes();
+        let blocks_max = bytes_max / self.settings.block_size.bytes();
         let mut run: Option<(BlockIndex, u32)> = None;
         let mut next = left.start;
         while next < left.end {

@@ -57,9 +57,10 @@ impl Engine {
         let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
-        let slice = self.requests[index(request)].place(range.direct.block);
-        let base = id.index() * self.operands_per_range();
-        self.operands[base] = Operand { index: 0, slice };
+        let slice = self.requests[request].place(range.direct.block);
+        let base = self.workspace.operands_start(id);
+        self.workspace
+            .set_operand(base, Operand { index: 0, slice });
         let range = &mut self.ranges[id];
         range.sources = 1;
         range.targets = 0;
@@ -72,8 +73,8 @@ impl Engine {
         let range = &self.ranges[id];
         let blind = self.mutated(Mutation::SkipVerify);
         if range.direct.verifies {
-            let sums = id.index() * self.checksums_of_range;
-            let sums = &self.checksums[sums..sums + index(range.blocks)];
+            let sums = self.workspace.checksums_start(id);
+            let sums = &self.workspace.checksums()[sums..sums + index(range.blocks)];
             let pages = self.pages.as_ref().expect("something was summed up");
             let first = range.direct.offset;
             let good = blind || pages.agree(&self.metadata_buffer, (id.0, 0), first, sums);
@@ -139,7 +140,8 @@ impl Engine {
         let range = &self.ranges[id];
         let is_rotten = |&slot: &u8| {
             let first = self.block_of_slot(id, slot);
-            let sums = &self.checksums[self.checksums_range(id, ChecksumsOf::Read, slot)];
+            let sums =
+                &self.workspace.checksums()[self.checksums_range(id, ChecksumsOf::Read, slot)];
             if self.grow.is_staged(range.group) {
                 let is_good = |(row, &sum)| self.entry(id, slot, row).is_of(sum);
                 return !(0..).zip(sums).all(is_good);
@@ -268,9 +270,9 @@ impl Engine {
             };
             if !(staged || copied) {
                 let of = (id.0, slot, self.block_of_slot(id, slot));
-                let sums = sums.map(|sums| &self.checksums[sums]);
+                let sums = sums.map(|sums| &self.workspace.checksums()[sums]);
                 let sum = |row: usize| sums.map_or(of_zeros, |sums| sums[row]);
-                let of_rows = &self.row_sums;
+                let of_rows = self.workspace.row_sums();
                 let pages = self.pages.as_mut().expect("looked at");
                 pages.set_run(&mut self.metadata_buffer, of, blocks, |row| {
                     Entry::of(sum(row), row_sums.of(of_rows, row))
@@ -281,10 +283,10 @@ impl Engine {
                 let row_sum = if copied {
                     self.entry(id, slot, row).row_sum
                 } else {
-                    row_sums.of(&self.row_sums, index(row))
+                    row_sums.of(self.workspace.row_sums(), index(row))
                 };
                 let sum = match &sums {
-                    Some(sums) => self.checksums[sums.clone()][index(row)],
+                    Some(sums) => self.workspace.checksums()[sums.clone()][index(row)],
                     None => of_zeros,
                 };
                 self.set_entry(id, slot, row, sum, row_sum);

@@ -162,7 +162,7 @@ impl Engine {
     /// Continues a holder whose awaited pages are all pinned.
     fn pages_pinned(&mut self, holder: u32) {
         match holder.checked_sub(self.ranges.count()) {
-            None => self.ready.push_back(RangeId(holder)),
+            None => self.waits.is_ready(RangeId(holder)),
             Some(member) => {
                 self.zero_run_on(MemberIndex(u8::try_from(member).expect("at most 64")));
             }

@@ -28,7 +28,7 @@ impl Engine {
             }
         };
         let before = skipped + slots.and(SlotSet::range(0, slot)).count();
-        let start = id.index() * self.checksums_of_range + index(before * range.blocks);
+        let start = self.workspace.checksums_start(id) + index(before * range.blocks);
         start..start + index(range.blocks)
     }
 
@@ -36,7 +36,7 @@ impl Engine {
     /// stored.
     pub(crate) fn checksum_at(&self, id: RangeId, sums: ChecksumsOf, slot: u8, row: u32) -> u32 {
         let range = self.checksums_range(id, sums, slot);
-        stored_checksum(self.checksums[range.start + index(row)])
+        stored_checksum(self.workspace.checksums()[range.start + index(row)])
     }
 
     /// Returns the checksum at hand of a data block, read or made; `None` if there is none.
@@ -136,7 +136,8 @@ impl Engine {
         let places = self.row_sums_range(id);
         if !by_difference {
             for (at, row) in places.zip(0..) {
-                self.row_sums[at] = self.row_sum_of(id, shape.all_data().minus(renewed), row);
+                let sum = self.row_sum_of(id, shape.all_data().minus(renewed), row);
+                self.workspace.set_row_sum(at, sum);
             }
             return;
         }
@@ -144,17 +145,16 @@ impl Engine {
         let parity = parity.expect("old parity was read");
         for (at, row) in places.clone().zip(0..) {
             let before = self.entry(id, parity, row).row_sum;
-            self.row_sums[at] = (before != RowSum::NONE).then_some(before);
+            self.workspace
+                .set_row_sum(at, (before != RowSum::NONE).then_some(before));
         }
         if self.mutated(Mutation::StaleRowSum) {
             return;
         }
         for slot in renewed.iter() {
             let old = self.checksums_range(id, ChecksumsOf::Read, slot);
-            let sums = self.row_sums[places.clone()].iter_mut();
-            for (sum, &old) in sums.zip(&self.checksums[old]) {
-                *sum = sum.map(|sum| sum.without(slot, stored_checksum(old)));
-            }
+            let change = |sum: RowSum, old| sum.without(slot, stored_checksum(old));
+            (self.workspace).change_row_sums(places.clone(), old, change);
         }
     }
 
@@ -169,22 +169,22 @@ impl Engine {
         let places = self.row_sums_range(id);
         for slot in renewed.iter() {
             if !new_checksums.contains(slot) {
-                for sum in &mut self.row_sums[places.clone()] {
-                    *sum = sum.map(|sum| sum.with(slot, of_zeros));
+                for at in places.clone() {
+                    let sum = self.workspace.row_sums()[at];
+                    let sum = sum.map(|sum| sum.with(slot, of_zeros));
+                    self.workspace.set_row_sum(at, sum);
                 }
                 continue;
             }
             let new = self.checksums_range(id, ChecksumsOf::New, slot);
-            let sums = self.row_sums[places.clone()].iter_mut();
-            for (sum, &new) in sums.zip(&self.checksums[new]) {
-                *sum = sum.map(|sum| sum.with(slot, stored_checksum(new)));
-            }
+            let change = |sum: RowSum, new| sum.with(slot, stored_checksum(new));
+            (self.workspace).change_row_sums(places.clone(), new, change);
         }
     }
 
     /// Returns where the row sums of a stripe range's current rows are.
     fn row_sums_range(&self, id: RangeId) -> Range<usize> {
-        let start = id.index() * self.row_sums_of_range;
+        let start = self.workspace.row_sums_start(id);
         start..start + index(self.ranges[id].blocks)
     }
 

@@ -79,7 +79,7 @@ impl Engine {
 
     /// Returns the progress of the growth; `None` if the array does not grow.
     pub(crate) fn growth_status(&self) -> Option<GrowthStatus> {
-        let block_bytes = u64::from(self.block_size.bytes());
+        let block_bytes = u64::from(self.settings.block_size.bytes());
         self.growth().map(|(mark, blocks)| GrowthStatus {
             done_bytes: mark.0 * block_bytes,
             total_bytes: blocks * block_bytes,
@@ -101,7 +101,7 @@ impl Engine {
 
     /// Returns the request slot that clients don't get.
     pub(crate) fn own_request(&self) -> u32 {
-        self.limits.requests
+        self.settings.limits.requests
     }
 
     /// Returns where a staged block lies on its device. `offset` is its later place in the data
@@ -133,7 +133,7 @@ impl Engine {
             return;
         };
         self.grow.buffer = BufferSlice {
-            buffer: self.scratch,
+            buffer: self.settings.scratch,
             first_block: self.scratch_blocks() - self.grow.buffer_blocks,
         };
         let end = older.mark.0 + u64::from(older.staged_blocks);
@@ -166,7 +166,7 @@ impl Engine {
     fn may_grow(&self) -> bool {
         self.grow.stage == Stage::Idle
             && self.all_settled
-            && !self.only_recovers
+            && !self.settings.only_recovers
             && !self.lacks_added()
     }
 
@@ -186,7 +186,7 @@ impl Engine {
         if !self.may_grow() {
             return false;
         }
-        let bytes = u64::from(self.window_rows()) * u64::from(self.block_size.bytes());
+        let bytes = u64::from(self.window_rows()) * u64::from(self.settings.block_size.bytes());
         self.jobs.throttle.gone(self.now, bytes);
         self.grow.stage = Stage::Waiting;
         true
@@ -219,8 +219,8 @@ impl Engine {
             Stage::Readying => self.regions_are_ready(),
             Stage::Reading | Stage::Staging | Stage::Rereading | Stage::Placing => {
                 let own = self.own_request();
-                !self.requests[index(own)].is_handed_out()
-                    && self.free_ranges.len() > index(self.hedges.kept_ranges())
+                !self.requests[own].is_handed_out()
+                    && self.ranges.free_count() > index(self.hedges.kept_ranges())
                     && self.advance(own)
             }
             _ => false,
@@ -229,8 +229,8 @@ impl Engine {
 
     /// Returns true if nothing else is under way, and no request is in the middle of a group.
     fn is_alone(&self) -> bool {
-        let midway = (self.backlog.front())
-            .is_some_and(|&request| self.requests[index(request)].is_midway());
+        let midway = (self.requests.first_waiting())
+            .is_some_and(|request| self.requests[request].is_midway());
         self.opening.is_serving() && !self.rebuild.somebody_joins() && !midway && self.is_quiet()
     }
 
@@ -313,8 +313,8 @@ impl Engine {
         let own = self.own_request();
         let Range { start, end } = self.grow.window;
         let (block, end) = (BlockIndex(start), BlockIndex(end));
-        self.requests[index(own)] = RequestSlot::new(0, operation, block, end, self.grow.buffer);
-        self.requests[index(own)].pairing = Pairing::Own;
+        self.requests[own] = RequestSlot::new(0, operation, block, end, self.grow.buffer);
+        self.requests[own].pairing = Pairing::Own;
         self.advance(own);
     }
 
@@ -395,7 +395,7 @@ impl Engine {
         place: MetadataPlace,
         operation: Operation,
     ) {
-        let blocks = self.window_checksum_pages() * page_blocks(self.block_size);
+        let blocks = self.window_checksum_pages() * page_blocks(self.settings.block_size);
         // Behind the room for staged blocks.
         let start = self.grow.headroom[usize::from(member.0)].plus(self.grow.staging_rows);
         let buffer = self.metadata_buffer.slice(place, member.0);

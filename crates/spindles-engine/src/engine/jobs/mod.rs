@@ -11,7 +11,6 @@ pub(crate) mod scrub;
 use crate::{
     Engine, RangeId,
     engine::Closing,
-    index,
     jobs::{JobStatus, Place, Stage, Walk},
     output::CommandError,
     plan::Ask,
@@ -161,7 +160,7 @@ impl Engine {
     /// Lets the first job that can continue do so. Returns true if anything was begun or ended.
     pub(crate) fn pump_jobs(&mut self, now: Instant) -> bool {
         self.jobs.wake = None;
-        let clients = self.free_requests.len() < index(self.limits.requests);
+        let clients = !self.requests.all_free();
         self.jobs.throttle.look(now, clients);
         if self.has_failed() {
             return self.stop_what_may_be();
@@ -187,7 +186,7 @@ impl Engine {
             return self.end_job(row);
         }
         self.find_mark(row);
-        if self.free_job_ranges.is_empty() {
+        if !self.ranges.any_free_for_jobs() {
             return false;
         }
         match self.jobs.throttle.next(now) {
@@ -222,11 +221,11 @@ impl Engine {
     }
 
     fn begin_job_range(&mut self, now: Instant, row: usize) {
-        let id = self.free_job_ranges.pop().expect("the caller looked");
+        let id = self.ranges.take_for_job();
         let Place { group, row: low } = self.jobs.walks[row].next;
         self.take_group(id, group);
         let chunk = self.groups[id.index()].blocks;
-        let end = low + self.limits.range_blocks.min(chunk - low);
+        let end = low + self.settings.limits.range_blocks.min(chunk - low);
         let walk = &mut self.jobs.walks[row];
         walk.pending += 1;
         walk.next = if end == chunk {
@@ -237,7 +236,7 @@ impl Engine {
         } else {
             Place { group, row: end }
         };
-        let bytes = u64::from(end - low) * u64::from(self.block_size.bytes());
+        let bytes = u64::from(end - low) * u64::from(self.settings.block_size.bytes());
         self.jobs.throttle.gone(now, bytes);
         let range = &mut self.ranges[id];
         range.move_to(Phase::Starting);
@@ -262,7 +261,7 @@ impl Engine {
             group: range.group,
             row: range.start,
         };
-        self.free_job_ranges.push(id);
+        self.ranges.give_back_of_job(id);
         let row = usize::from(row);
         let walk = &mut self.jobs.walks[row];
         assert!(walk.pending > 0, "a range of a job ended twice");
@@ -280,7 +279,7 @@ impl Engine {
         let (before, going) = (walk.mark, walk.stage == Stage::Going);
         let mark = self
             .ranges
-            .from(self.client_ranges())
+            .for_jobs()
             .filter(|range| {
                 range.phase() != Phase::Free
                     && matches!(range.owner, Owner::Job(owner) if usize::from(owner) == row)
@@ -300,7 +299,7 @@ impl Engine {
     /// Returns the jobs that run, and those that went through the array with failures.
     pub(crate) fn job_statuses(&self) -> Vec<JobStatus> {
         let total = self.geometry.blocks();
-        let block_bytes = u64::from(self.block_size.bytes());
+        let block_bytes = u64::from(self.settings.block_size.bytes());
         let walks = JOBS.iter().zip(&self.jobs.walks);
         walks
             .filter(|(_, walk)| match walk.stage {

@@ -105,7 +105,7 @@ impl Engine {
     /// `Event::MemberOut`.
     pub fn vacancies(&self) -> MemberSet {
         let takes_devices = self.closing == Closing::Open
-            && !self.read_only
+            && !self.settings.read_only
             && !self.metadata.is_broken()
             && self.metadata.persistence().is_some()
             && !self.has_failed();
@@ -167,7 +167,7 @@ impl Engine {
             || !array.shared.fit(device)
             || self.regions.are_stored() && !BITMAPS.into_iter().all(in_use)
             || self.bad.is_kept() && !in_use(AreaKind::BAD_BLOCKS)
-            || device.block_size != self.block_size
+            || device.block_size != self.settings.block_size
             || device.data_blocks() < like.data_blocks
             || self.has_checksums() && !room_for_checksums(device)
             || known
@@ -423,7 +423,7 @@ impl Engine {
     fn rebuild_advanced(&mut self) {
         let group_bytes = u64::from(self.geometry.chunk_blocks())
             * u64::from(self.geometry.data_chunks())
-            * u64::from(self.block_size.bytes());
+            * u64::from(self.settings.block_size.bytes());
         let step = (self.geometry.groups() / MARKS).min(MARK_BYTES / group_bytes.max(1));
         let mark = self.walk(&JOB).mark;
         if self.rebuild.flush.is_none() && mark.group.0 > self.rebuild.marked.0 + step {

@@ -25,7 +25,7 @@ pub(crate) static JOB: Job = Job {
 impl Engine {
     /// Begins the job. An array open read-only settles only the rows that are read.
     pub(crate) fn begin_resync(&mut self) {
-        if self.read_only {
+        if self.settings.read_only {
             return;
         }
         self.begin_job(&JOB, Place::default());

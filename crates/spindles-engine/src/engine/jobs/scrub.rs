@@ -89,7 +89,7 @@ impl Engine {
 
     pub(crate) fn begin_scrub(&mut self, scrub: Scrub) {
         let kept = self.scrub.found.mark;
-        let repair = if self.read_only {
+        let repair = if self.settings.read_only {
             Repair::Nothing
         } else {
             scrub.repair
@@ -146,7 +146,7 @@ impl Engine {
     /// Returns the number of groups after which the mark is recorded again.
     fn scrub_mark_groups(&self) -> u64 {
         let groups = self.geometry.groups();
-        let bytes = self.geometry.blocks() * u64::from(self.block_size.bytes());
+        let bytes = self.geometry.blocks() * u64::from(self.settings.block_size.bytes());
         (groups / MARKS)
             .min(groups / (bytes / MARK_BYTES).max(1))
             .max(1)

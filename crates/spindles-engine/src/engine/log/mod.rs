@@ -73,7 +73,7 @@ impl Engine {
         let replays = self.ranges[id].owner == Owner::Replay;
         if self.writes_nothing() || replays && self.mutated(Mutation::PlaceInferred) {
             self.ranges[id].move_to(Phase::Committing);
-            self.ready.push_back(id);
+            self.waits.is_ready(id);
             return;
         }
         self.ranges[id].move_to(Phase::Logging);
@@ -140,7 +140,7 @@ impl Engine {
     pub(crate) fn log_abandons(&mut self) {
         while let Some(id) = self.log.abandon_next() {
             self.ranges[id].move_to(Phase::Committing);
-            self.ready.push_back(id);
+            self.waits.is_ready(id);
         }
         self.zeroing_goes_on();
     }
@@ -219,8 +219,8 @@ impl Engine {
         if self.others_join() {
             return self.log.postpone();
         }
-        let row_sums = self.pages.is_some().then_some(&self.row_sums[..]);
-        let context = Context::new(&self.groups, &self.checksums, row_sums);
+        let row_sums = self.pages.is_some().then_some(self.workspace.row_sums());
+        let context = Context::new(&self.groups, self.workspace.checksums(), row_sums);
         match self.log.append(&context, &mut self.metadata_buffer) {
             Append::Waits => return,
             Append::Begins { switched: false } => {}
@@ -245,8 +245,8 @@ impl Engine {
     ///   answered before that part is logged.
     fn others_join(&self) -> bool {
         let mut waiting = self.log.waiting();
-        let in_use = index(self.client_ranges()) - self.free_ranges.len();
-        if in_use == waiting.len() + index(self.answered) {
+        let in_use = self.ranges.used_count();
+        if in_use == waiting.len() + index(self.ranges.answered_count()) {
             return false; // All others wait too, or were logged before.
         }
         let of_write = |range: &&StripeRange| {
@@ -331,7 +331,7 @@ impl Engine {
             BatchEvent::Committed => {
                 while let Some(id) = self.log.next_committed() {
                     self.ranges[id].move_to(Phase::Committing);
-                    self.ready.push_back(id);
+                    self.waits.is_ready(id);
                 }
                 self.begin_batch();
             }

@@ -171,8 +171,8 @@ impl Engine {
             if RowSum::of(data.iter().map(made)) != sum {
                 return self.record_is_disproved(id, logged);
             }
-            let at = id.index() * self.row_sums_of_range + index(row);
-            self.row_sums[at] = Some(sum);
+            let at = self.workspace.row_sums_start(id) + index(row);
+            self.workspace.set_row_sum(at, Some(sum));
         }
         self.encode_record(id);
     }
@@ -259,8 +259,8 @@ impl Engine {
         for slot in writes.iter() {
             for row in 0..range.blocks {
                 let sums = self.written_checksums(id, slot);
-                let sum = self.checksums[sums.start + index(row)];
-                let row_sum = row_sums.of(&self.row_sums, index(row));
+                let sum = self.workspace.checksums()[sums.start + index(row)];
+                let row_sum = row_sums.of(self.workspace.row_sums(), index(row));
                 self.correct_entry(id, slot, row, sum, row_sum);
             }
         }

@@ -56,7 +56,7 @@ impl Engine {
         if !self.log.exists() {
             return None;
         }
-        let blocks = WINDOW_BYTES / self.block_size.bytes();
+        let blocks = WINDOW_BYTES / self.settings.block_size.bytes();
         let members = self.geometry.members();
         let window = self.metadata_buffer.reserve(members, blocks);
         Some(Replay {
@@ -71,7 +71,7 @@ impl Engine {
             done_rows: 0,
             broken: Vec::new(),
             proving: Proving::Log,
-            range: self.free_job_ranges.pop().expect("all are free"),
+            range: self.ranges.take_for_job(),
             replayed: 0,
             waits: false,
         })
@@ -172,7 +172,7 @@ impl Engine {
         let ring = self.log.ring_blocks();
         let bytes = self.metadata_buffer.bytes(replay.window, member.0);
         let scan = &mut replay.scans[usize::from(member.0)];
-        let block_bytes = index(self.block_size.bytes());
+        let block_bytes = index(self.settings.block_size.bytes());
         let headers = scan.reading + 1 - header_blocks;
         for at in 0..headers {
             let first = index(at) * block_bytes;
@@ -286,7 +286,7 @@ impl Engine {
         let (id, placing) = (replay.range, replay.stage == Stage::Placing);
         let group = GroupIndex(run.group);
         self.take_group(id, group);
-        let blocks = (run.rows.end - low).min(self.limits.range_blocks);
+        let blocks = (run.rows.end - low).min(self.settings.limits.range_blocks);
         let (mut data, mut zeros) = (SlotSet::EMPTY, SlotSet::EMPTY);
         for slot in self.replay().log.slots(&run) {
             match slot {
@@ -429,7 +429,7 @@ impl Engine {
             let part = replay.log.part(run, slot);
             let sums = self.written_checksums(id, slot);
             let logged = replay.log.checksums(part, range.low, range.blocks);
-            self.checksums[sums] == *logged
+            self.workspace.checksums()[sums] == *logged
         };
         let whole = range.rows.new_checksums.iter().filter(is_whole);
         let whole = whole.fold(SlotSet::EMPTY, SlotSet::with);
@@ -641,8 +641,8 @@ impl Engine {
         range.move_to(Phase::Free);
         range.owner = Owner::Nobody;
         range.rows.zeros = SlotSet::EMPTY;
-        self.free_job_ranges.push(replay.range);
-        if !self.read_only {
+        self.ranges.give_back_of_job(replay.range);
+        if !self.settings.read_only {
             self.output(Output::Event(Event::Replayed {
                 writes: replay.replayed,
             }));

@@ -44,8 +44,7 @@ impl Engine {
             panic!("what is answered belongs to a request");
         };
         let merged = core::mem::replace(&mut range.merged, RangeId::NONE);
-        range.owner = Owner::Answered;
-        self.answered += 1;
+        self.ranges.note_answered(id);
         self.request_part_done(request, None);
         self.finish_merged(merged, None);
         self.commit(id);
@@ -54,7 +53,7 @@ impl Engine {
     /// Returns true if answered rows may not be in their places yet, so that a reader must wait.
     #[inline]
     pub(crate) fn awaits_places(&self, id: RangeId, group: GroupIndex, rows: Range<u32>) -> bool {
-        self.answered > 0
+        self.ranges.answered_count() > 0
             && !self.mutated(Mutation::ReadUnplaced)
             && self.locks.others(id, group, rows.start, rows.end)
     }

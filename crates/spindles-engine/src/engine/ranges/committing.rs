@@ -1,7 +1,7 @@
 //! `Committing` to `Writing`: from the commit point on, a member that fails goes out.
 
 use crate::{
-    Engine, Mutation, RangeId, index,
+    Engine, Mutation, RangeId,
     plan::{Ask, Strategy, Work},
     ranges::{Owner, Phase, RowState},
     slots::SlotSet,
@@ -253,7 +253,7 @@ impl Engine {
         let Owner::Request(request) = self.ranges[id].owner else {
             return (false, None);
         };
-        match self.requests[index(request)].operation {
+        match self.requests[request].operation {
             Operation::Write { fua } => (fua, None),
             zeros @ Operation::WriteZeroes { fua } => (fua, Some(zeros)),
             Operation::Discard => (false, Some(Operation::Discard)),

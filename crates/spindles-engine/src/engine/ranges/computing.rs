@@ -20,7 +20,7 @@ impl Engine {
 
     /// Begins a computation.
     pub(crate) fn work_step(&mut self, id: RangeId, work: Work) {
-        let base = id.index() * self.operands_per_range();
+        let base = self.workspace.operands_start(id);
         let mut cursor = base;
         let plan = self.ranges[id].plan;
         let touched = self.ranges[id].touched;
@@ -128,16 +128,13 @@ impl Engine {
         self.output(Output::Compute(StepId(id.0)));
     }
 
-    pub(crate) fn operands_per_range(&self) -> usize {
-        self.operands.len() / index(self.ranges.count())
-    }
-
     fn operand(&mut self, id: RangeId, cursor: &mut usize, slot: u8, slice: BufferSlice) {
         let code_index = self.groups[id.index()].slots()[usize::from(slot)].code_index;
-        self.operands[*cursor] = Operand {
+        let operand = Operand {
             index: code_index,
             slice,
         };
+        self.workspace.set_operand(*cursor, operand);
         *cursor += 1;
     }
 
@@ -147,8 +144,11 @@ impl Engine {
         let Phase::Computing(work) = range.phase() else {
             panic!("a step is asked for in phase {:?}", range.phase());
         };
-        let base = index(id.0) * self.operands_per_range();
-        let (sources, rest) = self.operands[base..].split_at(usize::from(range.sources));
+        let start = self.workspace.operands_start(RangeId(id.0));
+        let (sources, rest) = self
+            .workspace
+            .operands(start)
+            .split_at(usize::from(range.sources));
         Computation {
             compute: match work {
                 Work::Recover | Work::Encode => Compute::Solve,
@@ -186,13 +186,13 @@ impl Engine {
             _ => 0,
         };
         let first = index(first * range.blocks);
-        let start = index(id.0) * self.checksums_of_range + first;
-        &mut self.checksums[start..start + count]
+        let start = self.workspace.checksums_start(RangeId(id.0)) + first;
+        self.workspace.checksums_mut(start..start + count)
     }
 
     /// Returns the most checksums that a step asks for.
     pub fn checksums_max(&self) -> usize {
-        self.checksums_of_range
+        self.workspace.checksums_each()
     }
 
     /// Handles the result of a computation of a stripe range.

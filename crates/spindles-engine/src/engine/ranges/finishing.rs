@@ -109,7 +109,7 @@ impl Engine {
             self.flushes.write_ended();
         }
         self.unpin_pages(id);
-        self.free_ranges.push(id);
+        self.ranges.give_back(id);
         self.request_part_done(request, None);
     }
 
@@ -121,9 +121,9 @@ impl Engine {
         let around = range.reads.around;
         if range.locked {
             range.locked = false;
-            self.locks.release(id, &mut self.ready);
+            self.locks.release(id, self.waits.ready_mut());
             if self.mutated(Mutation::LostWakeup) {
-                self.ready.pop_back();
+                self.waits.ready_mut().pop_back();
             }
         }
         if around {
@@ -132,15 +132,14 @@ impl Engine {
         match owner {
             Owner::Request(request) => {
                 let merged = self.ranges[id].merged;
-                self.free_ranges.push(id);
+                self.ranges.give_back(id);
                 self.request_part_done(request, error);
                 if merged != RangeId::NONE {
                     self.finish_merged(merged, error);
                 }
             }
             Owner::Answered => {
-                self.answered -= 1;
-                self.free_ranges.push(id);
+                self.ranges.give_back_answered(id);
             }
             Owner::Job(row) => self.job_range_done(id, row, error.is_none(), mismatch),
             Owner::Repair => self.repair_done(id),
@@ -162,7 +161,7 @@ impl Engine {
             let Owner::Request(request) = owner else {
                 panic!("a merged range belongs to a request");
             };
-            self.free_ranges.push(id);
+            self.ranges.give_back(id);
             self.request_part_done(request, error);
             id = next;
         }

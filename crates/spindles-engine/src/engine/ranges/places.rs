@@ -1,7 +1,7 @@
 //! Where the rows of a stripe range lie: on its members, and in buffers.
 
 use crate::{
-    Engine, Mutation, RangeId, SLOT_BITS, index,
+    Engine, Mutation, RangeId, SLOT_BITS,
     output::Output,
     plan::{Ask, Shape, Strategy},
     ranges::Owner,
@@ -144,8 +144,8 @@ impl Engine {
         };
         let row = (id - self.first_with_scratch()) * self.scratch_rows() + u32::from(row);
         BufferSlice {
-            buffer: self.scratch,
-            first_block: row * self.limits.range_blocks,
+            buffer: self.settings.scratch,
+            first_block: row * self.settings.limits.range_blocks,
         }
     }
 
@@ -171,7 +171,7 @@ impl Engine {
         let block = group
             .first_block
             .plus(u64::from(slot) * u64::from(group.blocks) + row);
-        self.requests[index(request)].place(block)
+        self.requests[request].place(block)
     }
 
     /// Returns the buffer for blocks read from `slot`: the client's buffer if the client reads that
@@ -238,7 +238,7 @@ impl Engine {
     pub(crate) fn writes_zeros(&self, id: RangeId) -> bool {
         match self.ranges[id].owner {
             Owner::Request(request) => matches!(
-                self.requests[index(request)].operation,
+                self.requests[request].operation,
                 Operation::Discard | Operation::WriteZeroes { .. }
             ),
             Owner::Nobody | Owner::Answered | Owner::Job(_) | Owner::Repair | Owner::Replay => {

@@ -1,7 +1,7 @@
 //! `Starting` to `Reading`: a stripe range gets its lock, its region and its plan.
 
 use crate::{
-    Engine, Mutation, RangeId, index,
+    Engine, Mutation, RangeId,
     plan::{Ask, Contents, Health, Strategy, Work, plan},
     ranges::{Owner, Phase, RowState, StripeRange},
     recovery::rows::Settling,
@@ -52,7 +52,7 @@ impl Engine {
         let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
         // Rows that a row sum proved are not in doubt, even if the log is gone.
         // A check of an array open read-only compares what a crash left, as it is.
-        let checks = self.read_only && ask == Ask::Scrub;
+        let checks = self.settings.read_only && ask == Ask::Scrub;
         let in_order = self.settled(group, low + blocks) || self.grow.is_staged(group) || checks;
         let settled = self.ranges[id].rows.settling == Settling::Done || in_order && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
@@ -128,7 +128,7 @@ impl Engine {
                 (true, true) => Contents::Blank,
                 (true, false) => Contents::Written,
             },
-            trust_unsettled: self.trust_unsettled,
+            trust_unsettled: self.settings.trust_unsettled,
         };
         let preferred = if ask == Ask::Read && self.shape(id).copies {
             let probed = probed.minus(unreadable).first();
@@ -179,7 +179,7 @@ impl Engine {
         if fills {
             self.fill_blank_rows(id, &mut plan);
         }
-        let scratch_max = self.limits.range_blocks;
+        let scratch_max = self.settings.limits.range_blocks;
         let range = &mut self.ranges[id];
         if plan.strategy != Strategy::Direct && range.blocks > scratch_max {
             // After a failed direct read, continue in pieces that fit the scratch space: some may
@@ -278,7 +278,7 @@ impl Engine {
                 let load = &self.members[usize::from(place.member.0)].load;
                 (
                     load.write_mostly,
-                    (self.read_policy.cost)(load, place.offset.plus(low)),
+                    (self.settings.read_policy.cost)(load, place.offset.plus(low)),
                 )
             })
             .unwrap_or(0);
@@ -321,7 +321,7 @@ impl Engine {
         let Owner::Request(request) = self.ranges[id].owner else {
             return None;
         };
-        let operation = self.requests[index(request)].operation;
+        let operation = self.requests[request].operation;
         matches!(operation, Operation::Write { .. }).then_some(operation)
     }
 }

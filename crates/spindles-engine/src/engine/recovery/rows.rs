@@ -61,7 +61,7 @@ impl Engine {
     /// all redundancy agrees. The array is open read-only.
     #[inline]
     pub(crate) fn wants_proof(&self, id: RangeId) -> bool {
-        self.wants_proof && self.ranges[id].ask == Ask::Read
+        self.settings.wants_proof && self.ranges[id].ask == Ask::Read
     }
 
     /// Leaves rows in doubt, since nothing proves their contents. Requested blocks that fit their
@@ -160,7 +160,7 @@ impl Engine {
         let missing = self.missing_slots(id);
         let lost = self.slots_of(id, self.lost);
         let any_listed = self.bad.any_lost();
-        let scratch_max = self.limits.range_blocks;
+        let scratch_max = self.settings.limits.range_blocks;
         let range = &mut self.ranges[id];
         if range.shape.slots > 1 {
             range.blocks = range.blocks.min(scratch_max);
@@ -268,7 +268,7 @@ impl Engine {
         let mut changed = !differ.and(there).is_empty();
         for row in 0..alike {
             let sums = self.checksums_range(id, ChecksumsOf::Read, truth);
-            let sum = self.checksums[sums.start + index(row)];
+            let sum = self.workspace.checksums()[sums.start + index(row)];
             for slot in there.iter() {
                 changed |= self.correct_entry(id, slot, row, sum, RowSum::NONE);
             }
@@ -358,7 +358,7 @@ impl Engine {
     fn settle_lost(&mut self, id: RangeId, gone: SlotSet) {
         let shape = self.shape(id);
         let parity = self.ranges[id].rows.read_checksums.and(shape.redundant());
-        if self.trust_unsettled && parity.count() >= gone.count() {
+        if self.settings.trust_unsettled && parity.count() >= gone.count() {
             let sources = shape.all_data().minus(gone).or(parity.lowest(gone.count()));
             return self.reconstruct(id, 0, gone, sources, false);
         }
@@ -491,7 +491,7 @@ impl Engine {
                     None => self.checksum_of_zeros(),
                     Some(sums) => {
                         let range = self.checksums_range(id, sums, slot);
-                        self.checksums[range.start + index(row)]
+                        self.workspace.checksums()[range.start + index(row)]
                     }
                 };
                 let was_read = read.contains(slot) && !zeros.contains(slot);
