@@ -80,6 +80,7 @@ pub mod jobs;
 mod locks;
 mod log;
 pub mod member;
+mod members;
 pub mod membership;
 mod metadata;
 pub mod mutation;

@@ -13,7 +13,7 @@ use spindles_format::{AreaKind, BITMAPS};
 impl Engine {
     /// Returns the present members, and those being filled.
     pub(crate) fn present(&self) -> MemberSet {
-        MemberSet::all(self.geometry.members()).difference(self.missing)
+        MemberSet::all(self.geometry.members()).difference(self.members.missing())
     }
 
     /// Returns the first block of an area on the device of a member, or on the replacement device.
@@ -81,7 +81,7 @@ impl Engine {
         // The dirty bit is durable before the region counts as written. A missing member lacks the
         // coming writes, or the marks of blank rows are not durable yet.
         let after_dirty = area == AreaKind::WRITTEN_BITMAP
-            && (!self.missing.is_empty() || self.makes_rows_blank());
+            && (!self.members.missing().is_empty() || self.makes_rows_blank());
         let waits = after_dirty && !self.blocks_of(AreaKind::DIRTY_BITMAP).are_stored();
         let is_read = self.regions.are_stored() && self.opening.loading().is_none();
         is_read && !self.metadata.is_broken() && !waits
@@ -221,7 +221,9 @@ impl Engine {
     /// may be out of date.
     fn readable(&self, area: AreaKind) -> MemberSet {
         match area {
-            AreaKind::BAD_BLOCKS => MemberSet::all(self.geometry.members()).difference(self.lost),
+            AreaKind::BAD_BLOCKS => {
+                MemberSet::all(self.geometry.members()).difference(self.members.lost())
+            }
             _ => self.present(),
         }
     }

@@ -75,7 +75,11 @@ impl Engine {
         // fails is for the inner array to judge.
         let is_rot = error == MemberError::Corrupt;
         if is_new && !is_rot && self.faults.is_too_many(member, self.now) {
-            let bad_elsewhere = self.bad.members().without(member).difference(self.missing);
+            let bad_elsewhere = self
+                .bad
+                .members()
+                .without(member)
+                .difference(self.members.missing());
             // This member alone may hold the blocks that others can't read.
             let is_alone = bad_elsewhere.is_empty() && !self.faults.others_fail(member, self.now);
             if is_alone && self.can_spare(member) {
@@ -179,7 +183,7 @@ impl Engine {
     /// can't: an opening after a crash refuses an array that lost a member in that state.
     fn can_spare(&self, member: MemberIndex) -> bool {
         let settled = self.all_settled || self.shape.copies;
-        settled && self.geometry.survives(self.lost.with(member))
+        settled && self.geometry.survives(self.members.lost().with(member))
     }
 
     /// Handles a member's refusal to rewrite the current rows of one of its chunks. Returns false
@@ -238,7 +242,8 @@ impl Engine {
     /// Updates the set of members that are never read directly: those with bad blocks, and slow
     /// ones.
     pub(crate) fn choose_direct(&mut self) {
-        self.indirect = self.bad.members().union(self.slow.avoided());
+        let members = self.bad.members().union(self.slow.avoided());
+        self.members.set_indirect(members);
     }
 
     /// Clears the error counts of a position that another device has taken.

@@ -85,7 +85,7 @@ impl Engine {
         // Since when a read has waited too long, for each member.
         let mut overdue = [None; MEMBERS_MAX as usize];
         for id in (0..self.client_ranges()).map(RangeId) {
-            for member in self.waits_at(id).difference(self.missing).iter() {
+            for member in self.waits_at(id).difference(self.members.missing()).iter() {
                 let until = self.waits_until(id, hedge_delays[usize::from(member.0)]);
                 if until <= self.now {
                     let since = overdue[usize::from(member.0)].get_or_insert(until);
@@ -117,7 +117,8 @@ impl Engine {
     /// around. If all members do, the fault is not theirs alone: only those that stalled before
     /// continue to.
     fn choose_stalled(&self, overdue: &mut [Option<Instant>; MEMBERS_MAX as usize]) -> MemberSet {
-        let there = self.geometry.members() - u8::try_from(self.lost.count()).expect("few");
+        let there =
+            self.geometry.members() - u8::try_from(self.members.lost().count()).expect("few");
         if overdue.iter().flatten().count() == usize::from(there) {
             let before = self.slow.stalled();
             let waits = (0..).map(MemberIndex).zip(overdue.iter_mut());
@@ -133,7 +134,7 @@ impl Engine {
             let (_, member) = waits.min().expect("counted above");
             overdue[usize::from(member.0)] = None;
             let with = stalled.with(member);
-            if self.geometry.survives(self.lost.union(with)) {
+            if self.geometry.survives(self.members.lost().union(with)) {
                 stalled = with;
             }
         }
@@ -145,7 +146,10 @@ impl Engine {
         let limits = self.slow.limits();
         let mut hedge_delays = [u64::MAX; MEMBERS_MAX as usize];
         for (member, hedge_delays) in (0..self.geometry.members()).zip(&mut hedge_delays) {
-            if let Some(median) = self.slow.median_ns(MemberIndex(member), self.lost) {
+            if let Some(median) = self
+                .slow
+                .median_ns(MemberIndex(member), self.members.lost())
+            {
                 let times = median.saturating_mul(limits.stall_factor.into());
                 *hedge_delays = times.max(limits.stall_min_ns);
             }

@@ -206,7 +206,7 @@ impl Engine {
 
     /// Returns the members of the current part that are still present.
     fn judged(&self) -> MemberSet {
-        self.inspection.members.difference(self.missing)
+        self.inspection.members.difference(self.members.missing())
     }
 
     /// Compares a slot of the superblocks. Returns false if one was written meanwhile, and the slot
@@ -279,7 +279,7 @@ impl Engine {
                 continue;
             };
             let pages = self.pages.as_mut().expect("one was read");
-            let stable = pages.end_check(at) && !self.missing.contains(member);
+            let stable = pages.end_check(at) && !self.members.missing().contains(member);
             let read = self.metadata_buffer.bytes(self.inspection.place, member.0);
             let blocks = pages.page_blocks;
             let kept = self
@@ -394,7 +394,7 @@ impl Engine {
     /// Writes the superblocks again if a slot of a present member was bad.
     pub(crate) fn rewrite_bad_slots(&mut self) {
         let bad = core::mem::take(&mut self.inspection.bad_slots);
-        if !bad.difference(self.missing).is_empty() {
+        if !bad.difference(self.members.missing()).is_empty() {
             self.metadata.rewrite_both_slots();
             self.want_update();
         }

@@ -144,9 +144,10 @@ impl Engine {
             array.journal = *record;
         }
         let mut changes = self.replace.is_telling();
-        for (member, record) in self.members.iter().zip(&mut array.member) {
-            let returns = self.rebuild.is_returning(member.index);
-            let now = recorded(record.state, member.state, returns, array.generation);
+        let members = (0..).map(MemberIndex).zip(self.members.states());
+        for ((member, state), record) in members.zip(&mut array.member) {
+            let returns = self.rebuild.is_returning(member);
+            let now = recorded(record.state, state, returns, array.generation);
             changes |= discriminant(&now) != discriminant(&record.state);
             record.state = now;
         }
@@ -194,7 +195,7 @@ impl Engine {
     fn is_flushed_without(&self) -> bool {
         // Also while a new log begins: unlogged writes may be under way then.
         let unlogged = self.log.is_begun() && self.has_checksums() && !self.shape.copies;
-        let flushed = self.metadata.is_flushed_without(self.missing);
+        let flushed = self.metadata.is_flushed_without(self.members.missing());
         !unlogged || flushed && self.own_flushes.is_quiet(Purpose::OutFlush)
     }
 
@@ -202,7 +203,7 @@ impl Engine {
     fn flush_without(&mut self) {
         let ended = !self.log.is_bypassed() || self.mutated(Mutation::OutWhileUnlogged);
         if self.own_flushes.is_quiet(Purpose::OutFlush) && ended {
-            self.metadata.flushes_without(self.missing);
+            self.metadata.flushes_without(self.members.missing());
             self.flush_active(Purpose::OutFlush);
         }
     }

@@ -36,7 +36,7 @@ use crate::{
     hedges::Hedges,
     inspection::Inspection,
     jobs::{
-        JOB_RANGES, Jobs, Place,
+        JOB_RANGES, Jobs,
         grow::Grow,
         rebuild::{RETURNING, Rebuild},
         replace::Replace,
@@ -44,7 +44,8 @@ use crate::{
     },
     locks::Locks,
     log::Log,
-    member::{ArrayState, Member, MemberEvent},
+    member::ArrayState,
+    members::Members,
     membership::{Change, Membership},
     metadata::Metadata,
     mutation::Mutation,
@@ -53,7 +54,7 @@ use crate::{
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
     ranges::Ranges,
-    read_policies::{MemberLoad, ReadPolicy},
+    read_policies::ReadPolicy,
     regions::Regions,
     requests::Requests,
     role::Role,
@@ -77,26 +78,6 @@ fn position(state: &Membership, member: MemberIndex) -> Result<Role, CommandErro
         Ok(state.role_of(member))
     } else {
         Err(CommandError::NoSuchMember)
-    }
-}
-
-/// A position, and the state of its device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MemberInfo {
-    index: MemberIndex,
-    state: Member,
-    data_start: BlockIndex,
-    /// Below this place the device was good when the walk began. Used while the device is being
-    /// filled.
-    filled_from_start: Place,
-    load: MemberLoad,
-}
-
-impl MemberInfo {
-    /// Applies an event. Panics if it is not legal in the current state.
-    pub(crate) fn step(&mut self, event: MemberEvent) {
-        let next = self.state.next(event);
-        self.state = next.expect("a legal move of a member");
     }
 }
 
@@ -164,13 +145,7 @@ pub struct Engine {
     /// The groups with rows in such a log; `None` if unknown.
     unplaced: Option<Vec<u64>>,
     metadata_buffer: MetadataBuffer,
-    members: Vec<MemberInfo>,
-    /// Positions without a device.
-    missing: MemberSet,
-    /// `missing`, and positions whose device is still being filled.
-    lost: MemberSet,
-    /// Members that are never read directly: they have bad blocks, or are slow.
-    indirect: MemberSet,
+    members: Members,
     /// The time of the current input.
     now: Instant,
     faults: Faults,
@@ -260,7 +235,7 @@ impl Engine {
     /// redundancy.
     pub fn only_place(&self, block: BlockIndex) -> Option<(MemberIndex, BlockIndex, u32)> {
         let location = self.geometry.locate(block);
-        let start = self.members[usize::from(location.member.0)].data_start;
+        let start = self.members.data_start(location.member);
         (self.shape.slots == 1).then(|| {
             let place = start.plus(location.offset.0);
             (location.member, place, location.blocks_left)
@@ -477,7 +452,8 @@ impl Engine {
     /// Returns the state on which changes of devices depend.
     pub fn membership(&self) -> Membership {
         let all = MemberSet::all(self.geometry.members());
-        let is_dispensable = |member: &MemberIndex| self.geometry.survives(self.lost.with(*member));
+        let is_dispensable =
+            |member: &MemberIndex| self.geometry.survives(self.members.lost().with(*member));
         Membership {
             members: self.geometry.members(),
             read_only: self.settings.read_only,
@@ -486,7 +462,7 @@ impl Engine {
             closing: self.closing != Closing::Open,
             failed: self.has_failed(),
             stopped: self.metadata.is_broken(),
-            missing: self.missing,
+            missing: self.members.missing(),
             joining: self.joining(),
             filling: self.rebuilding(),
             dispensable: all.iter().filter(is_dispensable).collect(),
@@ -520,11 +496,11 @@ impl Engine {
     /// it. Otherwise copies keep their last member and answer its errors one by one, and an array
     /// with parity has failed.
     pub(crate) fn put_out(&mut self, member: MemberIndex, reason: OutReason) -> bool {
-        if self.missing.contains(member) {
+        if self.members.missing().contains(member) {
             return !self.has_failed();
         }
-        let was_filled = self.lost.contains(member);
-        let lost = self.lost.with(member);
+        let was_filled = self.members.lost().contains(member);
+        let lost = self.members.lost().with(member);
         let survives = self.geometry.survives(lost);
         if !survives && self.shape.copies {
             if let OutReason::Error(error) = reason {
@@ -545,9 +521,7 @@ impl Engine {
         if self.mutated(Mutation::ForgetDoubt) {
             self.clear_all_bits();
         }
-        self.members[usize::from(member.0)].step(MemberEvent::Out(reason));
-        self.missing = self.missing.with(member);
-        self.lost = lost;
+        self.members.put_out(member, reason);
         self.mark_bad_blocks(member);
         self.forget_faults(member);
         if let Some(pages) = &mut self.pages {
@@ -576,12 +550,12 @@ impl Engine {
     /// It must not reach a device that waits for the position: drivers answer that the member is
     /// gone.
     pub fn is_out(&self, member: MemberIndex) -> bool {
-        member.0 < self.geometry.members() && self.missing.contains(member)
+        member.0 < self.geometry.members() && self.members.missing().contains(member)
     }
 
     /// Returns the state of the array.
     pub fn state(&self) -> ArrayState {
-        ArrayState::of(&self.geometry, self.lost)
+        ArrayState::of(&self.geometry, self.members.lost())
     }
 
     /// Continues everything that can continue.

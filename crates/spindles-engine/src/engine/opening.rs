@@ -1,6 +1,6 @@
 //! Opens an array. The state found on the members is completed and made durable before it serves.
 
-use super::{Closing, MemberInfo, Settings};
+use super::{Closing, Settings};
 use crate::{
     Engine,
     bad_blocks::BadList,
@@ -17,19 +17,16 @@ use crate::{
     hedges::Hedges,
     index,
     inspection::Inspection,
-    jobs::{
-        self, JOB_RANGES, Jobs, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
-    },
+    jobs::{JOB_RANGES, Jobs, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState},
     locks::Locks,
     log::Log,
-    member::Member,
+    members::Members,
     metadata::{Metadata, superblock_blocks},
     mutation::Mutation,
     opening::Opening,
     outbox::Outbox,
     plan::Shape,
     ranges::Ranges,
-    read_policies::MemberLoad,
     regions::Regions,
     requests::Requests,
     slow::Slow,
@@ -39,7 +36,7 @@ use crate::{
     zeroing::Zeroing,
 };
 use alloc::{boxed::Box, vec, vec::Vec};
-use spindles_block::{BlockIndex, Instant, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
 
@@ -249,26 +246,6 @@ fn check(config: &Config) {
     assert!(config.limits.range_blocks > 0);
 }
 
-/// Returns the members as they are before the opening.
-fn members(config: &Config) -> Vec<MemberInfo> {
-    let all = (0..config.geometry.members()).map(MemberIndex);
-    let info = |member| MemberInfo {
-        index: member,
-        state: if config.missing.contains(member) {
-            Member::Missing { reason: None }
-        } else {
-            Member::Active
-        },
-        filled_from_start: jobs::Place::default(),
-        data_start: config.data_start[usize::from(member.0)],
-        load: MemberLoad {
-            write_mostly: config.write_mostly.contains(member),
-            ..MemberLoad::default()
-        },
-    };
-    all.map(info).collect()
-}
-
 /// Returns the most outputs that one input can cause: the I/Os of all stripe ranges, with two pages
 /// of checksums for each, and what the engine does by itself.
 fn outputs_max(config: &Config, shape: Shape, ranges: u32) -> usize {
@@ -318,10 +295,7 @@ impl Engine {
         let extends = extends.and_then(|persistence| persistence.extends);
         Self {
             settings: areas.settings(&config, &workspace),
-            members: members(&config),
-            missing: config.missing,
-            lost: state.lost,
-            indirect: MemberSet::EMPTY,
+            members: Members::new(&config, state.lost),
             faults: Faults::new(config.faults, config.geometry.members()),
             slow: Slow::new(config.faults, config.geometry.members()),
             // One more for the array's own request, and those of hedges.
@@ -416,7 +390,7 @@ impl Engine {
         if !self.own_flushes.is_quiet(Purpose::OpeningFlush) || !self.opening.found() {
             return;
         }
-        for member in self.missing.iter() {
+        for member in self.members.missing().iter() {
             self.mark_bad_blocks(member);
         }
         self.write_bitmaps();
@@ -455,8 +429,8 @@ impl Engine {
             if missed_since > 0 {
                 self.rebuild.returns(member);
             }
-            self.members[at].state = Member::Rebuilding { mark };
-            self.members[at].filled_from_start = self.place_of_mark(mark);
+            let from = self.place_of_mark(mark);
+            self.members.is_being_filled(member, mark, from);
         }
         if !self.settings.only_recovers {
             self.resume_rebuild();
@@ -466,7 +440,8 @@ impl Engine {
     /// Returns true if a member is missing on which the superblocks count.
     pub(crate) fn missing_unrecorded(&self) -> bool {
         self.metadata.persistence().is_some_and(|persistence| {
-            self.missing
+            self.members
+                .missing()
                 .iter()
                 .any(|member| (persistence.array.member[usize::from(member.0)].state).takes_part())
         })

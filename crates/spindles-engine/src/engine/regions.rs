@@ -41,14 +41,14 @@ impl Engine {
     fn mark_region(&mut self, id: RangeId, region: u64) -> bool {
         if !self.regions.recent.get(region) {
             self.regions.recent.set(region);
-            if self.lost.is_empty() {
+            if self.members.lost().is_empty() {
                 // Not while a member is missing: a returning member is updated with all marked
                 // regions.
                 self.look_ahead(id, region);
             }
             self.begin_zeroing();
         }
-        let whole = self.lost.is_empty();
+        let whole = self.members.lost().is_empty();
         let unneeded = whole && !self.settings.policy.resync_after_crash;
         self.regions.dirty.set(region);
         if self.regions.sweep == Sweep::Idle && whole {
@@ -88,7 +88,7 @@ impl Engine {
             // A region that is not written reads as zeros: only its cleared bit must be durable.
             return self.regions.written.is_stored(region);
         }
-        if !self.zeroing.is_asked(region) && self.lost.is_empty() {
+        if !self.zeroing.is_asked(region) && self.members.lost().is_empty() {
             self.look_ahead(id, region);
         }
         self.want_zeroing(region);
@@ -109,7 +109,7 @@ impl Engine {
     /// Returns true if dirty bits may be cleared. Bits stay set while a member is missing or being
     /// filled, to record the regions that the member lacks.
     fn may_clear(&self) -> bool {
-        (self.lost.is_empty() || self.mutated(Mutation::ClearBitWhileOut))
+        (self.members.lost().is_empty() || self.mutated(Mutation::ClearBitWhileOut))
             && !self.metadata.is_broken()
     }
 

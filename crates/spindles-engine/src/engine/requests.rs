@@ -189,12 +189,14 @@ impl Engine {
             (location.data_index, location.member, location.offset)
         };
         // Read a degraded stripe once for all chunks that the request spans, as a stripe range.
-        let whole = self.lost.is_empty() && self.slow.nobody_stalls();
+        let whole = self.members.lost().is_empty() && self.slow.nobody_stalls();
         let spans = !(last || self.shape.copies || whole);
         let end = location.block_in_chunk + blocks;
         let holds = match ask {
-            Ask::Write => !self.missing.contains(member),
-            _ => !self.indirect.contains(member) && self.holds(member, location.group, end),
+            Ask::Write => !self.members.missing().contains(member),
+            _ => {
+                !self.members.indirect().contains(member) && self.holds(member, location.group, end)
+            }
         };
         let rows = location.block_in_chunk..end;
         let waits = self.awaits_places(id, location.group, rows);

@@ -37,7 +37,7 @@ impl Engine {
         if self.slow.limits().slow_factor == 0 || self.shape.slots == self.shape.data {
             return;
         }
-        if let Some(slow) = self.slow.judge(member, self.lost, self.now) {
+        if let Some(slow) = self.slow.judge(member, self.members.lost(), self.now) {
             self.choose_direct();
             self.output(Output::Event(Event::MemberSlow { member, slow }));
             if slow {

@@ -19,21 +19,23 @@ impl Engine {
         Status {
             state: self.state(),
             stopped_writing: self.metadata.is_broken() || self.has_failed(),
-            survives_more: self.geometry.survives_more(self.lost).unwrap_or(0),
-            members: self
-                .members
-                .iter()
+            survives_more: self
+                .geometry
+                .survives_more(self.members.lost())
+                .unwrap_or(0),
+            members: (0..self.geometry.members())
+                .map(MemberIndex)
                 .map(|member| MemberStatus {
-                    member: member.index,
-                    state: member.state,
-                    counted_on: self.is_counted_on(member.index),
-                    faults: self.faults_of(member.index),
-                    errors: self.metadata.errors_of(member.index),
-                    slow: self.slow.members().contains(member.index),
-                    stalls: self.slow.stalled().contains(member.index),
-                    hedged_reads: self.hedges.of(member.index),
-                    read_ns: self.slow.average_ns(member.index),
-                    lacks_regions: self.lacks_regions(member.index),
+                    member,
+                    state: self.members.state(member),
+                    counted_on: self.is_counted_on(member),
+                    faults: self.faults_of(member),
+                    errors: self.metadata.errors_of(member),
+                    slow: self.slow.members().contains(member),
+                    stalls: self.slow.stalled().contains(member),
+                    hedged_reads: self.hedges.of(member),
+                    read_ns: self.slow.average_ns(member),
+                    lacks_regions: self.lacks_regions(member),
                 })
                 .collect(),
             generation: self.metadata.generation(),
@@ -93,7 +95,7 @@ impl Engine {
     pub fn is_out_of_reach(&self, from: BlockIndex, end: BlockIndex) -> (bool, BlockIndex) {
         // If rows may be blank, only a read finds out.
         let may_be_blank = self.has_checksums() && self.shape.may_be_blank();
-        if self.lost.is_empty() || self.is_growing() || may_be_blank {
+        if self.members.lost().is_empty() || self.is_growing() || may_be_blank {
             return (false, end);
         }
         let location = self.geometry.locate(from);
@@ -133,17 +135,20 @@ impl Engine {
         } else {
             !self.metadata.may_count_on(missing)
         };
-        self.missing.contains(member) && !is_recorded
+        self.members.missing().contains(member) && !is_recorded
     }
 
     fn lacks_regions(&self, member: MemberIndex) -> u64 {
         let regions = &self.regions;
         // Nothing is written without a member before the superblocks record that it is out.
-        if !regions.are_stored() || !self.lost.contains(member) || self.is_counted_on(member) {
+        if !regions.are_stored()
+            || !self.members.lost().contains(member)
+            || self.is_counted_on(member)
+        {
             return 0;
         }
         let missed = |group| regions.next_missed(group);
-        if self.missing.contains(member) {
+        if self.members.missing().contains(member) {
             return regions.live_regions(GroupIndex(0), missed);
         }
         let from = self.filled_below(member).group;

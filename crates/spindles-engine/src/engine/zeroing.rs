@@ -182,7 +182,7 @@ impl Engine {
         let blank = self.zeroing.rows == Rows::Blank;
         while let Some(pages) = &mut self.pages {
             let (first, blocks) = self.zeroing.next_checksums(at);
-            if !self.missing.contains(member) {
+            if !self.members.missing().contains(member) {
                 // Every block may be parity, so its entry needs a row sum.
                 let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
                 let (buffer, of) = (&mut self.metadata_buffer, (holder, 0, first));
@@ -216,7 +216,7 @@ impl Engine {
         }
         self.zeroing.changed = true;
         let Run { first, blocks, .. } = self.zeroing.runs[at];
-        let block = self.members[at].data_start.plus(first.0);
+        let block = self.members.data_start(member).plus(first.0);
         self.system_io(
             Purpose::Zeroing,
             member,
@@ -231,7 +231,7 @@ impl Engine {
     /// Handles the result of zeroing rows of a member.
     pub(crate) fn zeroed(&mut self, member: MemberIndex, result: MemberResult) {
         self.system_io_failed(member, result);
-        let goes_on = !self.missing.contains(member) && !self.metadata.is_broken();
+        let goes_on = !self.members.missing().contains(member) && !self.metadata.is_broken();
         if goes_on && self.zero_on(member) {
             return;
         }
@@ -261,7 +261,7 @@ impl Engine {
             return;
         }
         // A member that is out did not get the zeros: record that before the region is written.
-        if self.metadata.may_count_on(self.missing) && !self.metadata.is_broken() {
+        if self.metadata.may_count_on(self.members.missing()) && !self.metadata.is_broken() {
             self.zeroing.held = true;
             return self.want_update(); // A failed array gets no update: nothing is written then.
         }

@@ -27,7 +27,7 @@ impl Engine {
     /// Returns where rows of a member's data area lie on its device, and the pages with their
     /// checksums. A write of the rows changes these blocks, in addition to the log and the bitmaps.
     pub fn places_of_rows(&self, member: MemberIndex, rows: Range<u64>) -> [Range<u64>; 2] {
-        let start = self.members[usize::from(member.0)].data_start.0;
+        let start = self.members.data_start(member).0;
         let pages = match &self.pages {
             Some(pages) if !rows.is_empty() => pages.places(member, &rows),
             _ => 0..0,
@@ -40,7 +40,7 @@ impl Engine {
     pub fn head_blocks(&self, member: MemberIndex) -> u64 {
         let at = usize::from(member.0);
         let checksums = self.pages.as_ref().map(|pages| pages.starts[at]);
-        let data = self.members[at].data_start;
+        let data = self.members.data_start(member);
         checksums.map_or(data, |checksums| checksums.min(data)).0
     }
 
@@ -202,7 +202,7 @@ impl Engine {
             return self.replay_paged(id);
         }
         if range.direct.verifies {
-            if self.missing.contains(range.direct.member) {
+            if self.members.missing().contains(range.direct.member) {
                 return self.direct_disagrees(id);
             }
             return self.read_direct(id);

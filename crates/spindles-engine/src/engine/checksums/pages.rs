@@ -60,7 +60,7 @@ impl Engine {
         };
         for slot in needed.iter() {
             let place = &slots[usize::from(slot)];
-            if !self.missing.contains(place.member) {
+            if !self.members.missing().contains(place.member) {
                 let first = place.offset.plus(u64::from(range.low));
                 pages.want(slot, place.member, first, range.blocks);
             }
@@ -208,7 +208,10 @@ impl Engine {
             if frame.writing > 0 {
                 return; // One write of a page at a time.
             }
-            assert!(!self.missing.contains(frame.member), "it was given up");
+            assert!(
+                !self.members.missing().contains(frame.member),
+                "it was given up"
+            );
             pages.dirty.pop_front();
             pages.write_begins(at);
             let frame = &mut pages.frames[index(at)];

@@ -178,7 +178,7 @@ impl Engine {
         };
         let old = MemberSet::all(old.members());
         let added = MemberSet::all(self.geometry.members()).difference(old);
-        older.mark.0 == 0 && added.difference(self.lost) != added
+        older.mark.0 == 0 && added.difference(self.members.lost()) != added
     }
 
     /// Begins a window, if it may. Called when it is the job's turn.

@@ -12,7 +12,6 @@ use crate::{
     checksums::row_sums::ChecksumsOf,
     engine::Closing,
     jobs::{Place, Walk, rebuild::Joining},
-    member::{Member, MemberEvent},
     output::{CommandError, Event, Output},
     plan::Ask,
     slots::SlotSet,
@@ -58,28 +57,28 @@ impl Engine {
 
     /// Returns the positions whose device is being filled.
     pub(crate) fn rebuilding(&self) -> MemberSet {
-        self.lost.difference(self.missing)
+        self.members.lost().difference(self.members.missing())
     }
 
     /// Returns true if a member can be read in the rows of `group` below `end`, where a stripe
     /// range ends.
     #[inline]
     pub(crate) fn holds(&self, member: MemberIndex, group: GroupIndex, end: u32) -> bool {
-        !self.lost.contains(member)
-            || !self.missing.contains(member)
+        !self.members.lost().contains(member)
+            || !self.members.missing().contains(member)
                 && Place { group, row: end } <= self.filled_below(member)
     }
 
     /// Returns the place up to which a device is filled.
     pub(crate) fn filled_below(&self, member: MemberIndex) -> Place {
-        let from = self.members[usize::from(member.0)].filled_from_start;
+        let from = self.members.filled_from_start(member);
         from.max(self.walk(&JOB).mark)
     }
 
     /// Continues the rebuilds that the superblocks record.
     pub(crate) fn resume_rebuild(&mut self) {
         let from = (self.rebuilding().iter())
-            .map(|member| self.members[usize::from(member.0)].filled_from_start)
+            .map(|member| self.members.filled_from_start(member))
             .min();
         if let Some(from) = from {
             self.rebuild.marked = from.group;
@@ -115,7 +114,7 @@ impl Engine {
         // An administrator chooses the devices for members that a growth adds.
         let older = self.geometry.older().map_or(u8::MAX, Geometry::members);
         let waits = |member: &MemberIndex| member.0 < older && !self.is_joining(*member);
-        self.missing.iter().filter(waits).collect()
+        self.members.missing().iter().filter(waits).collect()
     }
 
     /// Lets a device take the place of a missing one, as soon as nothing is under way.
@@ -286,12 +285,8 @@ impl Engine {
         if let Some(pages) = &mut self.pages {
             pages.forget(member, device);
         }
-        let info = &mut self.members[at];
-        info.data_start = device.data_start();
+        self.members.join(member, device.data_start());
         self.first_touch.has_another(member);
-        info.filled_from_start = Place::default();
-        info.step(MemberEvent::Joined);
-        self.missing = self.missing.without(member);
         // The next member that goes out needs a new flush.
         self.metadata.flushes_without(MemberSet::EMPTY);
         if joining.returns {
@@ -305,13 +300,13 @@ impl Engine {
     /// Keeps the progress of the current walk for the next one.
     fn keep_filled(&mut self) {
         for member in self.rebuilding().iter() {
-            self.members[usize::from(member.0)].filled_from_start = self.filled_below(member);
+            self.members.fill_from(member, self.filled_below(member));
         }
     }
 
     /// Handles the loss of a device that was being filled.
     pub(crate) fn rebuild_lost(&mut self) {
-        self.rebuild.returning = self.rebuild.returning.difference(self.missing);
+        self.rebuild.returning = self.rebuild.returning.difference(self.members.missing());
         if self.rebuilding().is_empty() {
             self.stop_job(&JOB);
         }
@@ -394,7 +389,7 @@ impl Engine {
                 return false;
             }
             self.faults.not_filled(place.member, blocks);
-            let data_start = self.members[usize::from(place.member.0)].data_start;
+            let data_start = self.members.data_start(place.member);
             self.output(Output::Event(Event::NotFilled {
                 member: place.member,
                 block: data_start.plus(start),
@@ -472,11 +467,9 @@ impl Engine {
         }
         let mut news = false;
         for member in self.rebuilding().iter() {
-            let at = usize::from(member.0);
-            let place = to.max(self.members[at].filled_from_start);
+            let place = to.max(self.members.filled_from_start(member));
             if place.group.0 >= self.geometry.groups() {
-                self.members[at].step(MemberEvent::Filled);
-                self.lost = self.lost.without(member);
+                self.members.filled(member);
                 self.rebuild.returning = self.rebuild.returning.without(member);
                 self.rebuild.done = self.rebuild.done.with(member);
                 self.regions.want_sweep();
@@ -484,14 +477,7 @@ impl Engine {
                 continue;
             }
             let mark = self.blocks_below(place.group);
-            let info = &mut self.members[at];
-            let Member::Rebuilding { mark: before } = info.state else {
-                panic!("member {member} is among those that are rebuilding");
-            };
-            if mark > before.0 {
-                info.step(MemberEvent::Marked(BlockIndex(mark)));
-                news = true;
-            }
+            news |= self.members.mark(member, mark);
         }
         news
     }
@@ -504,7 +490,7 @@ impl Engine {
     /// Reports members that are active again, and relied on: the superblocks record it.
     pub(crate) fn announce_rebuilt(&mut self) {
         for member in core::mem::take(&mut self.rebuild.done).iter() {
-            if !self.lost.contains(member) {
+            if !self.members.lost().contains(member) {
                 self.output(Output::Event(Event::RebuildDone { member }));
             }
         }

@@ -180,7 +180,7 @@ impl Engine {
             &mut replacement.uuid,
         );
         let device = *device;
-        self.members[at].data_start = device.data_start();
+        self.members.exchange(member, device.data_start());
         self.first_touch.has_another(member);
         self.log.moves(member, &device);
         if let Some(pages) = &mut self.pages {

@@ -331,7 +331,7 @@ impl Engine {
     pub(crate) fn tell_finding(&mut self, id: RangeId, slot: u8, fate: Fate) {
         let range = &self.ranges[id];
         let place = self.groups[id.index()].slots()[usize::from(slot)];
-        let start = self.members[usize::from(place.member.0)].data_start;
+        let start = self.members.data_start(place.member);
         let finding = Finding {
             member: place.member,
             block: start.plus(place.offset.0 + u64::from(range.low)),

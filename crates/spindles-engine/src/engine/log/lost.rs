@@ -74,7 +74,7 @@ impl Engine {
 
     /// Handles the loss of the journal's device during the replay.
     pub(super) fn replay_lost(&mut self) {
-        let in_doubt = !self.lost.is_empty() && !self.shape.copies;
+        let in_doubt = !self.members.lost().is_empty() && !self.shape.copies;
         if in_doubt || !self.regions.are_stored() {
             // Parity can't be trusted, and a member is missing. A replay will place the logged
             // contents once the device is back. Until then no client may see contents that will

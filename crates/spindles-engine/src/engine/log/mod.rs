@@ -114,7 +114,7 @@ impl Engine {
     /// Notes that the writes of a stripe range have ended.
     pub(crate) fn log_done(&mut self, id: RangeId) {
         if let Some(segment) = self.ranges[id].log.segment.take() {
-            let survives = self.geometry.survives(self.missing);
+            let survives = self.geometry.survives(self.members.missing());
             if !survives || self.ranges[id].error.is_some() {
                 self.leave_to_opening(id);
             }
@@ -155,7 +155,10 @@ impl Engine {
     /// Voids the log so far. Returns true if that takes time: `zeroing_goes_on` is called at the
     /// end.
     pub(crate) fn restart_log(&mut self) -> bool {
-        let (survives, was_on) = (self.geometry.survives(self.missing), self.log.is_on());
+        let (survives, was_on) = (
+            self.geometry.survives(self.members.missing()),
+            self.log.is_on(),
+        );
         let takes_time = self.log.restart();
         if was_on {
             self.log_goes_on();
@@ -165,7 +168,7 @@ impl Engine {
 
     /// Does for the log what is due now.
     fn log_goes_on(&mut self) {
-        let survives = self.geometry.survives(self.missing);
+        let survives = self.geometry.survives(self.members.missing());
         match self.log.next(survives) {
             Next::Nothing => {}
             Next::FlushToStart => {
@@ -308,7 +311,7 @@ impl Engine {
     ) {
         if self.mirrors(id) {
             let member = self.groups[id.index()].slots()[usize::from(slot)].member;
-            self.members[usize::from(member.0)].load.in_flight += 1;
+            self.members.load_mut(member).in_flight += 1;
         }
         self.output(Output::Member(MemberIo {
             id: MemberIoId(id.0 << SLOT_BITS | u32::from(slot)),
@@ -324,7 +327,7 @@ impl Engine {
     pub(crate) fn batch_io_done(&mut self, member: MemberIndex, result: MemberResult) {
         self.log_failed(member, result);
         let trusts = self.mutated(Mutation::TrustLostJournal);
-        match self.log.io_done(self.missing, trusts) {
+        match self.log.io_done(self.members.missing(), trusts) {
             BatchEvent::Waits => {}
             BatchEvent::Flush(members) => self.flush(members, Purpose::JournalCommit),
             BatchEvent::FlushDevice => self.flush_device(JOURNAL_DEVICE, Purpose::JournalCommit),

@@ -85,7 +85,7 @@ impl Engine {
 
     /// Returns the slots of data that the current record did not write.
     fn rest_of_rows(&self, id: RangeId) -> SlotSet {
-        let missing = self.slots_of(id, self.lost);
+        let missing = self.slots_of(id, self.members.lost());
         let replay = self.opening.replay().expect("a replay is under way");
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
         self.shape(id).all_data().minus(wrote).minus(missing)

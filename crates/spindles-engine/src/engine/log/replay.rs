@@ -109,7 +109,7 @@ impl Engine {
     /// Returns true if a member's journal is missing with it. On a device of its own the ring of a
     /// missing member is still there, and may have the only header of a batch.
     fn journal_is_missing(&self, member: MemberIndex) -> bool {
-        self.missing.contains(member) && !self.log.is_on_device()
+        self.members.missing().contains(member) && !self.log.is_on_device()
     }
 
     /// Reads the next window of a journal. Counts the member as done after the last.
@@ -188,7 +188,7 @@ impl Engine {
             if header.entries().next().is_none() {
                 replay.begun = replay.begun.max(batch.sequence);
             }
-            if batch.sequence < self.log.tail() || self.missing.contains(member) {
+            if batch.sequence < self.log.tail() || self.members.missing().contains(member) {
                 continue;
             }
             for (entry, sums) in header.entries() {

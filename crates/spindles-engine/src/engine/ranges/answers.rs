@@ -19,9 +19,7 @@ impl Engine {
         range.pending -= 1;
         if range.phase() == Phase::Direct {
             if range.shape.mirrors() {
-                self.members[usize::from(range.direct.member.0)]
-                    .load
-                    .in_flight -= 1;
+                self.members.load_mut(range.direct.member).in_flight -= 1;
             }
             let (ask, member, issued) = (range.ask, range.direct.member, range.reads.issued);
             return match result {
@@ -47,7 +45,7 @@ impl Engine {
         let (phase, owner, done) = (range.phase(), range.owner, range.pending == 0);
         if phase != Phase::Flushing && range.shape.mirrors() {
             let member = self.member_of_io(id, slot);
-            self.members[usize::from(member.0)].load.in_flight -= 1;
+            self.members.load_mut(member).in_flight -= 1;
         }
         match (phase, owner) {
             (Phase::Logging, _) => {

@@ -38,7 +38,8 @@ impl Engine {
         // Logged blocks go to their places, even if the journal fails.
         let logged = self.ranges[id].log.segment.is_some();
         // The loss of a member must be durable first: the journals lack its part.
-        let unrecorded = (logged || self.journals()) && self.metadata.may_count_on(self.missing);
+        let unrecorded =
+            (logged || self.journals()) && self.metadata.may_count_on(self.members.missing());
         let undecided = unrecorded || !logged && self.log.is_undecided();
         let waits_for = if harmless || self.writes_nothing() {
             None
@@ -119,7 +120,7 @@ impl Engine {
         }
         let whole = range.touched == range.shape.all_data();
         let whole = whole || self.mutated(Mutation::PartsUnlogged);
-        let mut lost = self.lost;
+        let mut lost = self.members.lost();
         if !self.mutated(Mutation::UnloggedEarly) {
             lost = lost.union(self.metadata.lost_durable());
         }
@@ -134,12 +135,12 @@ impl Engine {
     /// Returns true if more members are lost than the level survives.
     #[inline]
     pub(crate) fn has_failed(&self) -> bool {
-        !self.lost.is_empty() && !self.geometry.survives(self.lost)
+        !self.members.lost().is_empty() && !self.geometry.survives(self.members.lost())
     }
 
     /// Returns true if nothing can be written from now on.
     pub(crate) fn writes_nothing(&self) -> bool {
-        let failed = || !self.missing.is_empty() && self.has_failed();
+        let failed = || !self.members.missing().is_empty() && self.has_failed();
         self.metadata.is_broken() || (!self.shape.copies && failed())
     }
 
@@ -148,7 +149,7 @@ impl Engine {
         self.ranges[id].rows.has_new_checksums = false;
         self.note_writes(id, writes);
         if self.mutated(Mutation::FilledUnlogged) {
-            let filled = self.slots_of(id, self.lost);
+            let filled = self.slots_of(id, self.members.lost());
             let range = &mut self.ranges[id];
             range.log.slots = range.log.slots.minus(filled);
         }

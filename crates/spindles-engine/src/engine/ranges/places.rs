@@ -29,9 +29,7 @@ impl Engine {
         blocks: u32,
         buffer: BufferSlice,
     ) {
-        let block = self.members[usize::from(member.0)]
-            .data_start
-            .plus(offset.0);
+        let block = self.members.data_start(member).plus(offset.0);
         self.output(Output::Member(MemberIo {
             id: MemberIoId(range.0 << SLOT_BITS | u32::from(slot)),
             member,
@@ -73,7 +71,7 @@ impl Engine {
     }
 
     pub(super) fn load(&mut self, member: MemberIndex, offset: BlockIndex, blocks: u32) {
-        let load = &mut self.members[usize::from(member.0)].load;
+        let load = self.members.load_mut(member);
         load.in_flight += 1;
         load.last_end = offset.plus(u64::from(blocks));
     }
@@ -113,14 +111,14 @@ impl Engine {
     /// Returns the slots of the stripe range's group whose members are missing.
     #[inline]
     pub(crate) fn missing_slots(&self, id: RangeId) -> SlotSet {
-        self.slots_of(id, self.missing)
+        self.slots_of(id, self.members.missing())
     }
 
     /// Returns the slots whose members can't be read in the rows below `end` of the stripe range's
     /// group.
     #[inline]
     pub(crate) fn slots_not_held(&self, id: RangeId, end: u32) -> SlotSet {
-        if self.lost.is_empty() {
+        if self.members.lost().is_empty() {
             return SlotSet::EMPTY;
         }
         self.slots_lost(id, end)

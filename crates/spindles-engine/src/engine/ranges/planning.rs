@@ -257,7 +257,7 @@ impl Engine {
         let slot = self.choose_copy(id, self.slots_not_held(id, low + blocks));
         let place = self.groups[id.index()].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
-        let direct = !self.indirect.contains(place.member);
+        let direct = !self.members.indirect().contains(place.member);
         if direct && self.holds(place.member, group, low + blocks) {
             self.load(place.member, offset, blocks);
         }
@@ -275,7 +275,7 @@ impl Engine {
             .iter()
             .min_by_key(|&slot| {
                 let place = &slots[usize::from(slot)];
-                let load = &self.members[usize::from(place.member.0)].load;
+                let load = self.members.load(place.member);
                 (
                     load.write_mostly,
                     (self.settings.read_policy.cost)(load, place.offset.plus(low)),
@@ -284,7 +284,7 @@ impl Engine {
             .unwrap_or(0);
         self.reads_chosen += 1;
         let member = slots[usize::from(chosen)].member;
-        self.members[usize::from(member.0)].load.last_chosen = self.reads_chosen;
+        self.members.load_mut(member).last_chosen = self.reads_chosen;
         chosen
     }
 

@@ -158,7 +158,7 @@ impl Engine {
             return;
         }
         let missing = self.missing_slots(id);
-        let lost = self.slots_of(id, self.lost);
+        let lost = self.slots_of(id, self.members.lost());
         let any_listed = self.bad.any_lost();
         let scratch_max = self.settings.limits.range_blocks;
         let range = &mut self.ranges[id];
@@ -205,7 +205,7 @@ impl Engine {
     fn evidence(&self, id: RangeId, row: u32) -> Row {
         let mut evidence = [BlockEvidence::default(); MEMBERS_MAX as usize];
         let range = &self.ranges[id];
-        let missing = self.slots_of(id, self.lost);
+        let missing = self.slots_of(id, self.members.lost());
         for slot in range.shape.all().iter() {
             let of = &mut evidence[usize::from(slot)];
             if range.rows.zeros.contains(slot) {
