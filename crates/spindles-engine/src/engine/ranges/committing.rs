@@ -35,27 +35,14 @@ impl Engine {
         // No reader relies on a device being filled yet, and a repair writes the contents that the
         // place should already have: no row is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
-        // Logged blocks go to their places, even if the journal fails.
-        let logged = self.ranges[id].log.segment.is_some();
-        // The loss of a member must be durable first: the journals lack its part.
-        let unrecorded =
-            (logged || self.journals()) && self.metadata.may_count_on(self.members.missing());
-        let undecided = unrecorded || !logged && self.log.is_undecided();
-        let waits_for = if harmless || self.writes_nothing() {
-            None
-        } else if undecided || !self.may_commit() {
-            Some(WaitFor::Superblocks)
-        } else {
-            (!self.may_write_region(id)).then_some(WaitFor::Region)
-        };
-        if let Some(reason) = waits_for {
+        if let Some(reason) = self.commit_waits_for(id, harmless) {
             self.ranges[id].move_to(Phase::Committing);
             self.waits.wait(id, reason);
             return;
         }
         // Members may have gone out since the plan was made; the blocks computed for other members
         // are valid.
-        let mut writes = plan.writes.minus(self.missing_slots(id));
+        let writes = plan.writes.minus(self.missing_slots(id));
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling rows with one copy left, or without their parity, needs no write.
@@ -79,6 +66,28 @@ impl Engine {
         } else if self.may_answer(id) {
             return self.work_step(id, Work::Keep);
         }
+        self.write_places(id, writes, harmless);
+    }
+
+    /// Returns what must be durable before a stripe range commits; `None` if nothing.
+    fn commit_waits_for(&mut self, id: RangeId, harmless: bool) -> Option<WaitFor> {
+        if harmless || self.writes_nothing() {
+            return None;
+        }
+        // Logged blocks go to their places, even if the journal fails.
+        let logged = self.ranges[id].log.segment.is_some();
+        // The loss of a member must be durable first: the journals lack its part.
+        let unrecorded =
+            (logged || self.journals()) && self.metadata.may_count_on(self.members.missing());
+        let undecided = unrecorded || !logged && self.log.is_undecided();
+        if undecided || !self.may_commit() {
+            return Some(WaitFor::Superblocks);
+        }
+        (!self.may_write_region(id)).then_some(WaitFor::Region)
+    }
+
+    /// Writes blocks to their places.
+    fn write_places(&mut self, id: RangeId, mut writes: SlotSet, harmless: bool) {
         let kept = writes;
         let to_replacement = self.replaced_slots(id).and(writes);
         if self.ranges[id].ask == Ask::Replace {

@@ -22,110 +22,104 @@ impl Engine {
     pub(crate) fn work_step(&mut self, id: RangeId, work: Work) {
         let base = self.workspace.operands_start(id);
         let mut cursor = base;
-        let plan = self.ranges[id].plan;
-        let touched = self.ranges[id].touched;
+        self.put_sources(id, work, &mut cursor);
+        let sources = count(cursor - base);
+        self.ranges[id].sources = sources;
+        self.put_targets(id, work, &mut cursor);
+        let range = &mut self.ranges[id];
+        range.targets = count(cursor - base) - sources;
+        range.move_to(Phase::Computing(work));
+        self.output(Output::Compute(StepId(id.0)));
+    }
+
+    /// Adds the operands that a computation reads.
+    fn put_sources(&mut self, id: RangeId, work: Work, cursor: &mut usize) {
+        let (plan, touched) = (self.ranges[id].plan, self.ranges[id].touched);
+        let shape = self.shape(id);
         match work {
-            Work::Locate | Work::Verify => {
-                if work == Work::Verify {
-                    let range = &mut self.ranges[id];
-                    let read = plan.reads.minus(range.rows.zeros);
-                    (range.rows.read_checksums, range.rows.made_checksums) = (read, SlotSet::EMPTY);
-                }
-                let zeros = match work {
-                    Work::Verify => self.ranges[id].rows.zeros,
-                    _ => SlotSet::EMPTY,
-                };
-                for slot in plan.reads.minus(zeros).iter() {
-                    self.operand(id, &mut cursor, slot, self.read_place(id, slot));
-                }
-                self.ranges[id].sources = count(cursor - base);
+            Work::Locate => self.put(id, cursor, plan.reads, Self::read_place),
+            Work::Verify => {
+                let rows = &mut self.ranges[id].rows;
+                let read = plan.reads.minus(rows.zeros);
+                (rows.read_checksums, rows.made_checksums) = (read, SlotSet::EMPTY);
+                self.put(id, cursor, read, Self::read_place);
             }
             Work::Recover => {
-                for slot in plan.reads.lowest(u32::from(self.shape(id).data)).iter() {
-                    self.operand(id, &mut cursor, slot, self.read_place(id, slot));
-                }
-                self.ranges[id].sources = count(cursor - base);
-                for slot in plan.recover.iter() {
-                    self.operand(id, &mut cursor, slot, self.read_place(id, slot));
-                }
+                let read = plan.reads.lowest(u32::from(shape.data));
+                self.put(id, cursor, read, Self::read_place);
             }
             Work::Update => {
                 for slot in touched.iter() {
-                    self.operand(id, &mut cursor, slot, self.row(id, slot));
-                    self.operand(id, &mut cursor, slot, self.client(id, slot));
-                }
-                self.ranges[id].sources = count(cursor - base);
-                for slot in plan.reads.minus(touched).iter() {
-                    self.operand(id, &mut cursor, slot, self.row(id, slot));
+                    self.operand(id, cursor, slot, self.row(id, slot));
+                    self.operand(id, cursor, slot, self.client(id, slot));
                 }
             }
-            Work::Encode => {
-                for slot in 0..self.shape(id).data {
-                    self.operand(id, &mut cursor, slot, self.new_place(id, slot));
-                }
-                self.ranges[id].sources = count(cursor - base);
-                for slot in plan.encode.iter() {
-                    self.operand(id, &mut cursor, slot, self.parity_place(id, slot));
-                }
-            }
-            Work::Fill => {
-                let filled = match plan.strategy {
-                    Strategy::Zeros => touched,
-                    _ => touched.and(self.ranges[id].rows.zeros),
-                };
-                for slot in filled.iter() {
-                    self.operand(id, &mut cursor, slot, BufferSlice::ZEROS);
-                }
-                self.ranges[id].sources = count(cursor - base);
-                for slot in filled.iter() {
-                    self.operand(id, &mut cursor, slot, self.client(id, slot));
-                }
-            }
-            Work::Keep => {
-                for slot in touched.iter() {
-                    self.operand(id, &mut cursor, slot, self.client(id, slot));
-                }
-                self.ranges[id].sources = count(cursor - base);
-                for slot in touched.iter() {
-                    self.operand(id, &mut cursor, slot, self.row(id, slot));
-                }
-            }
+            Work::Encode => self.put(id, cursor, shape.all_data(), Self::new_place),
+            Work::Fill => self.put(id, cursor, self.filled(id), |_, _, _| BufferSlice::ZEROS),
+            Work::Keep => self.put(id, cursor, touched, Self::client),
             Work::Compare => {
                 for slot in plan.writes.minus(plan.writes_always).iter() {
-                    let (is, should_be) = if self.shape(id).copies {
+                    let (is, should_be) = if shape.copies {
                         let truth = plan.reads.first().expect("a copy was read");
                         (self.read_place(id, slot), self.read_place(id, truth))
                     } else {
                         (self.row(id, slot), self.witness_row(id, slot))
                     };
-                    self.operand(id, &mut cursor, slot, is);
-                    self.operand(id, &mut cursor, slot, should_be);
+                    self.operand(id, cursor, slot, is);
+                    self.operand(id, cursor, slot, should_be);
                 }
-                self.ranges[id].sources = count(cursor - base);
             }
             Work::Prove => {
-                let data = self.shape(id).all_data();
-                for slot in self.ranges[id].rows.made_checksums.iter() {
-                    let place = if data.contains(slot) {
-                        self.read_place(id, slot)
+                let made = self.ranges[id].rows.made_checksums;
+                self.put(id, cursor, made, |engine, id, slot| {
+                    if shape.all_data().contains(slot) {
+                        engine.read_place(id, slot)
                     } else {
-                        self.parity_place(id, slot)
-                    };
-                    self.operand(id, &mut cursor, slot, place);
-                }
-                self.ranges[id].sources = count(cursor - base);
+                        engine.parity_place(id, slot)
+                    }
+                });
             }
             Work::Checksum => {
-                for slot in self.ranges[id].rows.new_checksums.iter() {
-                    self.operand(id, &mut cursor, slot, self.write_source(id, slot));
-                }
-                self.ranges[id].sources = count(cursor - base);
+                let new = self.ranges[id].rows.new_checksums;
+                self.put(id, cursor, new, Self::write_source);
             }
         }
-        let range = &mut self.ranges[id];
-        range.targets = count(cursor - base) - range.sources;
-        range.move_to(Phase::Computing(work));
-        self.output(Output::Compute(StepId(id.0)));
+    }
+
+    /// Adds the operands that a computation writes.
+    fn put_targets(&mut self, id: RangeId, work: Work, cursor: &mut usize) {
+        let (plan, touched) = (self.ranges[id].plan, self.ranges[id].touched);
+        match work {
+            Work::Recover => self.put(id, cursor, plan.recover, Self::read_place),
+            Work::Update => self.put(id, cursor, plan.reads.minus(touched), Self::row),
+            Work::Encode => self.put(id, cursor, plan.encode, Self::parity_place),
+            Work::Fill => self.put(id, cursor, self.filled(id), Self::client),
+            Work::Keep => self.put(id, cursor, touched, Self::row),
+            Work::Locate | Work::Verify | Work::Compare | Work::Prove | Work::Checksum => {}
+        }
+    }
+
+    /// Returns the slots of a read that are zeros, and are not read.
+    fn filled(&self, id: RangeId) -> SlotSet {
+        let range = &self.ranges[id];
+        match range.plan.strategy {
+            Strategy::Zeros => range.touched,
+            _ => range.touched.and(range.rows.zeros),
+        }
+    }
+
+    /// Adds an operand for each of these slots.
+    #[inline]
+    fn put(
+        &mut self,
+        id: RangeId,
+        cursor: &mut usize,
+        slots: SlotSet,
+        place: impl Fn(&Self, RangeId, u8) -> BufferSlice,
+    ) {
+        for slot in slots.iter() {
+            self.operand(id, cursor, slot, place(self, id, slot));
+        }
     }
 
     fn operand(&mut self, id: RangeId, cursor: &mut usize, slot: u8, slice: BufferSlice) {

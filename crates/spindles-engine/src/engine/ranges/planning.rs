@@ -2,7 +2,7 @@
 
 use crate::{
     Engine, Mutation, RangeId,
-    plan::{Ask, Contents, Health, Strategy, Work, plan},
+    plan::{Ask, Contents, Health, Plan, Strategy, Work, plan},
     ranges::{Owner, Phase, RowState, StripeRange},
     recovery::rows::Settling,
     slots::SlotSet,
@@ -11,7 +11,30 @@ use crate::{
 use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
 use spindles_layout::GroupIndex;
 
+/// The slots of a stripe range and its rows, as a plan depends on them.
+#[derive(Clone, Copy, Debug)]
+struct View {
+    /// Slots of members without a device.
+    missing: SlotSet,
+    /// Slots whose members do not hold these rows.
+    not_held: SlotSet,
+    unreadable: SlotSet,
+    /// Slots of slow members that the plan reads around.
+    around: SlotSet,
+    /// Slots of slow members that a read of a copy tries again.
+    probed: SlotSet,
+    /// True if the redundancy of the rows is known to agree.
+    in_order: bool,
+    /// True if reconstructed blocks can be relied on.
+    settled: bool,
+    /// True if a write fills the rest of rows that were never written.
+    fills: bool,
+    contents: Contents,
+}
+
 impl Engine {
+    /// Plans the work on a stripe range and begins it, as soon as it has its lock, its region and
+    /// its pages.
     pub(crate) fn plan_range(&mut self, id: RangeId) {
         // Planning may wait for other stripe ranges, which may wait for pages: pin no pages
         // meanwhile.
@@ -23,18 +46,44 @@ impl Engine {
         if self.bad.any_unread() && self.mark_bad_slots(id) {
             return self.plan_range(id);
         }
-        if self.bad.any_lost() && self.asks_for_lost(id) {
-            self.ranges[id].error = Some(RequestError::BeyondTolerance);
-            return self.finish(id);
+        if self.refuses(id) {
+            return self.refuse(id);
         }
-        if self.refuses_staged_write(id) {
-            self.ranges[id].error = Some(RequestError::BeyondTolerance);
-            return self.finish(id);
+        let view = self.view(id);
+        let waits = self.must_be_alone(id, &view) && self.waits_to_be_alone(id);
+        if waits {
+            return;
         }
-        if self.unreplayed && self.answer_is_in_log(id) {
-            self.ranges[id].error = Some(RequestError::BeyondTolerance);
-            return self.finish(id);
+        let StripeRange { ask, group, .. } = self.ranges[id];
+        let undecided = ask == Ask::Write || self.regions.is_half_released(group);
+        if self.metadata.is_broken() && view.contents == Contents::Zeros && undecided {
+            return self.refuse(id);
         }
+        if !view.settled && view.contents == Contents::Written {
+            if !view.in_order && self.awaits_record(id) {
+                return;
+            }
+            if self.must_settle(id) {
+                return self.begin_settling(id);
+            }
+        }
+        self.choose_plan(id, &view);
+    }
+
+    /// Returns true if a stripe range asks for what nothing can provide.
+    fn refuses(&self, id: RangeId) -> bool {
+        self.bad.any_lost() && self.asks_for_lost(id)
+            || self.refuses_staged_write(id)
+            || self.unreplayed && self.answer_is_in_log(id)
+    }
+
+    fn refuse(&mut self, id: RangeId) {
+        self.ranges[id].error = Some(RequestError::BeyondTolerance);
+        self.finish(id);
+    }
+
+    /// Returns what a plan for a stripe range depends on.
+    fn view(&mut self, id: RangeId) -> View {
         let missing = self.missing_slots(id);
         let StripeRange {
             ask,
@@ -42,141 +91,191 @@ impl Engine {
             touched,
             low,
             blocks,
-            end,
             ..
         } = self.ranges[id];
         let not_held = self.slots_not_held(id, low + blocks);
-        let old_contents = self.ranges[id].rows.old_contents;
-        let not_readable = not_held.minus(old_contents);
-        let mut unreadable = not_readable.or(self.ranges[id].rows.unreadable);
+        let not_readable = not_held.minus(self.ranges[id].rows.old_contents);
+        let unreadable = not_readable.or(self.ranges[id].rows.unreadable);
         let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
         // Rows that a row sum proved are not in doubt, even if the log is gone.
         // A check of an array open read-only compares what a crash left, as it is.
         let checks = self.settings.read_only && ask == Ask::Scrub;
         let in_order = self.settled(group, low + blocks) || self.grow.is_staged(group) || checks;
         let settled = self.ranges[id].rows.settling == Settling::Done || in_order && !doubtful;
-        let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
-        if settled && !self.unreplayed && !self.slow.avoided().is_empty() {
-            let (all, data) = (self.shape(id).all(), u32::from(self.shape(id).data));
-            let suffices = |slots: SlotSet| slots.count() >= data;
-            let stalled = self.stalled_slots(id);
-            if suffices(all.minus(unreadable).minus(stalled)) {
-                unreadable = unreadable.or(stalled);
-            }
-            (around, probed) = self.slow_slots(id);
-            around = around.minus(unreadable);
-            if suffices(all.minus(unreadable).minus(around)) {
-                unreadable = unreadable.or(around);
-            }
-        }
         let blank = self.ranges[id].rows.state == RowState::Blank;
-        let fills = blank && self.fills_blank_rows(id);
-        let written = self.regions.is_written(group) && (fills || !blank);
-        let readable = if self.shape(id).copies || !written {
-            settled
-        } else {
-            settled && touched.and(unreadable).is_empty()
+        let mut view = View {
+            missing,
+            not_held,
+            unreadable,
+            around: SlotSet::EMPTY,
+            probed: SlotSet::EMPTY,
+            in_order,
+            settled,
+            fills: blank && self.fills_blank_rows(id),
+            contents: Contents::Zeros,
         };
-        // A read of present, settled blocks sees the old or the new state of a write in flight, as
-        // on any disk. Everything else must not meet a write half-way.
-        let unlocked_read_failed = self.ranges[id].seen.unlocked_read_failed;
+        view.contents = match (
+            self.regions.is_written(group) && (view.fills || !blank),
+            view.fills,
+        ) {
+            (false, _) => Contents::Zeros,
+            (true, true) => Contents::Blank,
+            (true, false) => Contents::Written,
+        };
+        if settled && !self.unreplayed && !self.slow.avoided().is_empty() {
+            self.avoid_slow(id, &mut view);
+        }
+        view
+    }
+
+    /// Counts slots of slow members as unreadable, as far as the others suffice.
+    fn avoid_slow(&mut self, id: RangeId, view: &mut View) {
+        let (all, data) = (self.shape(id).all(), u32::from(self.shape(id).data));
+        let suffices = |slots: SlotSet| slots.count() >= data;
+        let stalled = self.stalled_slots(id);
+        if suffices(all.minus(view.unreadable).minus(stalled)) {
+            view.unreadable = view.unreadable.or(stalled);
+        }
+        (view.around, view.probed) = self.slow_slots(id);
+        view.around = view.around.minus(view.unreadable);
+        if suffices(all.minus(view.unreadable).minus(view.around)) {
+            view.unreadable = view.unreadable.or(view.around);
+        }
+    }
+
+    /// Returns true if a stripe range must not meet another in the same rows. A read of present,
+    /// settled blocks sees the old or the new state of a write in flight, as on any disk.
+    /// Everything else must not meet a write half-way.
+    fn must_be_alone(&self, id: RangeId, view: &View) -> bool {
+        let StripeRange {
+            ask,
+            group,
+            touched,
+            low,
+            end,
+            ..
+        } = self.ranges[id];
+        let readable = if self.shape(id).copies || view.contents == Contents::Zeros {
+            view.settled
+        } else {
+            view.settled && touched.and(view.unreadable).is_empty()
+        };
         let shared = self.shape(id).slots > 1 || self.has_checksums() || self.replace.copies();
         let apart = ask == Ask::Read
             && readable
-            && !unlocked_read_failed
+            && !self.ranges[id].seen.unlocked_read_failed
             && !self.awaits_places(id, group, low..end);
-        let alone = !apart && shared;
-        let lock = alone
-            && !self.mutated(Mutation::DropStripeLock)
-            && !(ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked));
-        if lock && !self.ranges[id].locked {
+        !apart && shared
+    }
+
+    /// Locks the rows of a stripe range and opens its region. Returns true if it must wait.
+    fn waits_to_be_alone(&mut self, id: RangeId) -> bool {
+        let StripeRange {
+            ask,
+            group,
+            low,
+            end,
+            locked,
+            ..
+        } = self.ranges[id];
+        let unlocked = self.mutated(Mutation::DropStripeLock)
+            || ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked);
+        if !unlocked && !locked {
             if !self.locks.acquire(id, group, low, end) {
                 self.ranges[id].move_to(Phase::Locking);
                 self.ranges[id].rows.state = RowState::Unknown;
-                return;
+                return true;
             }
             self.ranges[id].locked = true;
         }
-        if alone && self.regions.are_stored() && !self.region_is_open(id) {
-            self.ranges[id].move_to(Phase::Preparing);
-            // Meanwhile the region may be released, and written for the first time again.
-            self.ranges[id].rows.state = RowState::Unknown;
-            self.waits.wait(id, WaitFor::Region);
-            return self.pump_releases();
+        if !self.regions.are_stored() || self.region_is_open(id) {
+            return false;
         }
-        let undecided = ask == Ask::Write || self.regions.is_half_released(group);
-        if self.metadata.is_broken() && !written && undecided {
-            self.ranges[id].error = Some(RequestError::BeyondTolerance);
-            return self.finish(id);
-        }
+        self.ranges[id].move_to(Phase::Preparing);
+        // Meanwhile the region may be released, and written for the first time again.
+        self.ranges[id].rows.state = RowState::Unknown;
+        self.waits.wait(id, WaitFor::Region);
+        self.pump_releases();
+        true
+    }
 
-        if !settled && written && !blank {
-            if !in_order && self.awaits_record(id) {
-                return;
-            }
-            if self.must_settle(id) {
-                return self.begin_settling(id);
-            }
-        }
+    /// Chooses the plan of a stripe range and begins it. Without a plan the stripe range fails,
+    /// unless it can go on otherwise.
+    fn choose_plan(&mut self, id: RangeId, view: &View) {
+        let StripeRange { ask, touched, .. } = self.ranges[id];
         let health = Health {
             // A scrub leaves rows that a rebuild has not reached to the rebuild.
-            missing: if ask == Ask::Scrub { not_held } else { missing },
-            unreadable,
-            settled,
-            contents: match (written, fills) {
-                (false, _) => Contents::Zeros,
-                (true, true) => Contents::Blank,
-                (true, false) => Contents::Written,
+            missing: if ask == Ask::Scrub {
+                view.not_held
+            } else {
+                view.missing
             },
+            unreadable: view.unreadable,
+            settled: view.settled,
+            contents: view.contents,
             trust_unsettled: self.settings.trust_unsettled,
         };
         let preferred = if ask == Ask::Read && self.shape(id).copies {
-            let probed = probed.minus(unreadable).first();
-            probed.unwrap_or_else(|| self.choose_copy(id, unreadable))
+            let probed = view.probed.minus(view.unreadable).first();
+            probed.unwrap_or_else(|| self.choose_copy(id, view.unreadable))
         } else {
             0
         };
-        let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != not_held;
+        let gives_up = self.mutated(Mutation::NoRecovery) && view.unreadable != view.not_held;
         let planned = plan(self.shape(id), health, ask, touched, preferred);
-        let Some(mut plan) = planned.filter(|_| !gives_up) else {
-            let places = !self.ranges[id].rows.unreadable.minus(not_held).is_empty();
-            if places && self.halve(id) {
-                // Members may have bad blocks in different rows: compute each row from its own
-                // readable blocks.
-                return self.plan_range(id);
-            }
-            if ask == Ask::Scrub {
-                return self.scrub_gives_up(id);
-            }
-            if ask == Ask::Rebuild && self.tries_old_contents(id, not_held) {
-                return self.plan_range(id);
-            }
-            if ask == Ask::Rebuild && self.goes_without(id) {
-                return;
-            }
-            if self.may_lose_rotten(id, unreadable) {
-                return self.lose_rotten(id);
-            }
-            let error = if self.ranges[id].seen.corrupt {
-                RequestError::Corrupt
-            } else {
-                RequestError::BeyondTolerance
-            };
-            self.ranges[id].error.get_or_insert(error);
-            return self.finish(id);
+        let Some(plan) = planned.filter(|_| !gives_up) else {
+            return self.go_without_plan(id, view);
         };
+        let old_contents = self.ranges[id].rows.old_contents;
         let unused = old_contents.minus(plan.reads);
         if !unused.is_empty() {
             // Only blocks that are read are proved: the plan writes the others.
             self.ranges[id].rows.old_contents = old_contents.minus(unused);
             return self.plan_range(id);
         }
+        self.adopt_plan(id, view, plan, preferred);
+    }
+
+    /// Continues a stripe range for which there is no plan.
+    fn go_without_plan(&mut self, id: RangeId, view: &View) {
+        let ask = self.ranges[id].ask;
+        let places = !(self.ranges[id].rows.unreadable)
+            .minus(view.not_held)
+            .is_empty();
+        if places && self.halve(id) {
+            // Members may have bad blocks in different rows: compute each row from its own readable
+            // blocks.
+            return self.plan_range(id);
+        }
+        if ask == Ask::Scrub {
+            return self.scrub_gives_up(id);
+        }
+        if ask == Ask::Rebuild && self.tries_old_contents(id, view.not_held) {
+            return self.plan_range(id);
+        }
+        if ask == Ask::Rebuild && self.goes_without(id) {
+            return;
+        }
+        if self.may_lose_rotten(id, view.unreadable) {
+            return self.lose_rotten(id);
+        }
+        let error = if self.ranges[id].seen.corrupt {
+            RequestError::Corrupt
+        } else {
+            RequestError::BeyondTolerance
+        };
+        self.ranges[id].error.get_or_insert(error);
+        self.finish(id);
+    }
+
+    /// Begins a plan, when the pages with its checksums are in memory.
+    fn adopt_plan(&mut self, id: RangeId, view: &View, mut plan: Plan, preferred: u8) {
         if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
             // The parity of zeros is zeros, for every linear code.
             plan.strategy = Strategy::Direct;
             plan.encode = SlotSet::EMPTY;
         }
-        if fills {
+        if view.fills {
             self.fill_blank_rows(id, &mut plan);
         }
         let scratch_max = self.settings.limits.range_blocks;
@@ -192,7 +291,8 @@ impl Engine {
         }
         range.plan = plan;
         range.preferred = preferred;
-        if !plan.recover.and(around).is_empty() {
+        let group = range.group;
+        if !plan.recover.and(view.around).is_empty() {
             self.reads_around(id);
         }
         let touches = !plan.reads.or(plan.writes).is_empty();
