@@ -54,7 +54,7 @@ impl Engine {
         }
         // Members may have gone out since the plan was made; the blocks computed for other members
         // are valid.
-        let mut writes = plan.writes.minus(self.missing_slots(id));
+        let writes = plan.writes.minus(self.missing_slots(id));
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling rows with one copy left, or without their parity, needs no write.
@@ -78,6 +78,11 @@ impl Engine {
         } else if self.may_answer(id) {
             return self.work_step(id, Work::Keep);
         }
+        self.write_places(id, writes, harmless);
+    }
+
+    /// Writes slots of a stripe range to their places. If `harmless`, no row is in doubt meanwhile.
+    fn write_places(&mut self, id: RangeId, mut writes: SlotSet, harmless: bool) {
         let kept = writes;
         let to_replacement = self.replaced_slots(id).and(writes);
         if self.ranges[id].ask == Ask::Replace {
