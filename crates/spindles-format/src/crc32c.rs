@@ -17,49 +17,77 @@ pub(crate) fn crc32c_of(parts: &[&[u8]]) -> u32 {
     u32::try_from(crc.finalize()).expect("32 bits")
 }
 
-/// CRC-32C of `bytes` and this many zeros after them, which is faster than to read the zeros.
+/// CRC-32C of `bytes` and this many zeros after them, which it does not read.
 pub(crate) fn crc32c_then_zeros(bytes: &[u8], zeros: usize) -> u32 {
     let crc = !crc32c(bytes);
-    !times(crc, AFTER_ZEROS[zeros / ZEROS_UNIT])
+    let factors = &AFTER_ZEROS[zeros / ZEROS_UNIT];
+    // Four powers of x at a time, the highest first.
+    let product = (0..8).fold(0, |product: u32, at| {
+        (product >> 4) ^ TIMES_X_4[nibble(product)] ^ factors[nibble(crc >> (4 * at))]
+    });
+    !product
 }
 
 /// The unit of zeros in `crc32c_then_zeros`, and their most units.
 pub(crate) const ZEROS_UNIT: usize = 64;
 const ZEROS_UNITS_MAX: usize = 64;
 
-/// The factor by which each number of units of zeros changes a CRC: a power of x.
-const AFTER_ZEROS: [u32; ZEROS_UNITS_MAX + 1] = {
-    let mut factors = [ONE; ZEROS_UNITS_MAX + 1];
-    let mut at = 1;
-    while at < factors.len() {
-        let mut factor = factors[at - 1];
-        let mut bit = 0;
-        while bit < 8 * ZEROS_UNIT {
-            factor = times_x(factor);
-            bit += 1;
-        }
-        factors[at] = factor;
-        at += 1;
-    }
-    factors
-};
+/// The lowest four bits, as an index.
+fn nibble(a: u32) -> usize {
+    usize::from(a.to_le_bytes()[0] & 15)
+}
 
-/// The polynomials 1, and that of CRC-32C: the highest power is the lowest bit.
+/// A polynomial modulo that of CRC-32C. The lowest bit is the coefficient of the highest power.
 const ONE: u32 = 1 << 31;
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// Multiplies a polynomial by x, modulo that of CRC-32C.
-const fn times_x(a: u32) -> u32 {
-    (a >> 1) ^ (POLYNOMIAL & (a & 1).wrapping_neg())
+/// Units of zeros multiply a CRC by a power of x. For each number of units: the products of that
+/// power with all polynomials of the powers 0 to 3.
+static AFTER_ZEROS: [[u32; 16]; ZEROS_UNITS_MAX + 1] = {
+    let mut all = [[0; 16]; ZEROS_UNITS_MAX + 1];
+    let (mut factor, mut units) = (ONE, 0);
+    while units < all.len() {
+        let (mut at, mut a) = (0, 0);
+        while at < 16 {
+            all[units][at] = times(a, factor);
+            a = a.wrapping_add(1 << 28);
+            at += 1;
+        }
+        factor = times_x(factor, 8 * ZEROS_UNIT);
+        units += 1;
+    }
+    all
+};
+
+/// The products of the four highest powers with the fourth power of x.
+static TIMES_X_4: [u32; 16] = {
+    let mut all = [0; 16];
+    let (mut at, mut a) = (0, 0);
+    while at < 16 {
+        all[at] = times_x(a, 4);
+        a += 1;
+        at += 1;
+    }
+    all
+};
+
+/// Multiplies a polynomial by x this many times.
+const fn times_x(mut a: u32, times: usize) -> u32 {
+    let mut at = 0;
+    while at < times {
+        a = (a >> 1) ^ (POLYNOMIAL & (a & 1).wrapping_neg());
+        at += 1;
+    }
+    a
 }
 
-/// Multiplies two polynomials, modulo that of CRC-32C.
+/// Multiplies two polynomials.
 const fn times(mut a: u32, mut b: u32) -> u32 {
     let mut product = 0;
     while a != 0 {
         product ^= b & (a >> 31).wrapping_neg();
         a <<= 1;
-        b = times_x(b);
+        b = times_x(b, 1);
     }
     product
 }

@@ -44,6 +44,7 @@ mod placement;
 pub(crate) mod relog;
 pub(crate) mod replay;
 mod ring;
+mod scan;
 mod stamp;
 #[cfg(test)]
 mod tests;
@@ -59,6 +60,8 @@ use batch::{Batches, Position};
 pub use placement::JOURNAL_DEVICE;
 use placement::Placement;
 use ring::Ring;
+pub(crate) use scan::ScanRead;
+use scan::{Scanner, Sought};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
 use spindles_format::{
     DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalDevice, JournalRecord, JournalWriter,
@@ -630,22 +633,26 @@ impl Log {
         self.placement.place(member)
     }
 
+    /// Returns the log that a replay looks for in the journals.
+    pub(crate) fn sought(&self) -> Sought {
+        Sought {
+            array: self.array,
+            nonce: self.record.nonce,
+            tail: self.record.tail,
+            ring_blocks: self.ring_blocks(),
+            header_blocks: self.headers.blocks,
+        }
+    }
+
     /// Returns the length of a journal, in blocks.
     pub(crate) fn ring_blocks(&self) -> u32 {
         2 * self.placement.segment_blocks()
     }
 
-    /// Returns the length of a header, in blocks.
-    pub(crate) fn header_blocks(&self) -> u32 {
-        self.headers.blocks
-    }
-
-    /// Returns true if a header found at a block of a member's journal is of this log.
-    pub(crate) fn has_header(&self, batch: &JournalBatch, member: MemberIndex, place: u32) -> bool {
-        batch.array == self.array
-            && batch.nonce == self.record.nonce
-            && batch.member == member
-            && batch.place == place
+    /// Creates the state of reading the journals, each with a window.
+    pub(crate) fn scanner(&self, members: u8, window: Place) -> Scanner {
+        assert!(self.exists(), "there are journals to read");
+        Scanner::new(members, window)
     }
 
     /// Returns true if the device was stamped since, and superblocks do not count on that yet.

@@ -2,30 +2,16 @@
 
 use crate::{
     RangeId,
-    log::relog::{Proving, RELOGGED},
+    log::{relog::Proving, scan::Scanner},
     recovery::log_index::{LogIndex, Run},
-    system_io::Place,
 };
-use alloc::{collections::BTreeMap, vec::Vec};
-
-/// Progress of reading one journal.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Scan {
-    /// The next block to look at, from the start of the journal.
-    pub(crate) next: u32,
-    /// Below this block headers are read one by one, because a longer read failed.
-    pub(crate) careful_below: u32,
-    /// The length of the current read, in blocks.
-    pub(crate) reading: u32,
-}
+use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Waiting until the state found at opening is durable.
     Due,
-    Scanning {
-        pending: u32,
-    },
+    Scanning,
     /// Recording in the superblocks which members are missing.
     Recording,
     /// Reading the records of the last batch, to see whether they are whole.
@@ -51,12 +37,7 @@ pub(crate) enum Stage {
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     pub(crate) stage: Stage,
-    pub(crate) window: Place,
-    pub(crate) scans: Vec<Scan>,
-    /// The batches found in the log, with their places. `begun` is the last batch that begins a
-    /// log.
-    pub(crate) seen: BTreeMap<u64, u32>,
-    pub(crate) begun: u64,
+    pub(crate) scanner: Scanner,
     pub(crate) log: LogIndex,
     /// The rows being checked, placed or proved, and the index of the next of them.
     pub(crate) runs: Vec<Run>,
@@ -70,22 +51,4 @@ pub(crate) struct Replay {
     pub(crate) replayed: u64,
     /// True while writes wait until it is durable which members are out.
     pub(crate) waits: bool,
-}
-
-impl Replay {
-    /// Returns true if the whole log from `tail` on was found on a device of its own. A crash may
-    /// have taken only the last batch.
-    pub(crate) fn is_whole(&self, tail: u64) -> bool {
-        let from = tail.max(self.begun);
-        let seen = |batch| self.seen.contains_key(&batch);
-        match self.seen.keys().next_back() {
-            None => false,
-            Some(last) if *last < from => last + 1 == from,
-            // Batches logged again after a crash have numbers that are `RELOGGED` higher.
-            Some(_) => {
-                let mut later = self.seen.range(from + 1..).map(|(batch, _)| *batch);
-                seen(from) && later.all(|batch| seen(batch - 1) || seen(batch - RELOGGED))
-            }
-        }
-    }
 }

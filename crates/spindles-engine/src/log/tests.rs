@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::{checksums::RowSums, index, plan::Shape, ranges::StripeRange, slots::SlotSet};
-use batch::Batches;
 use core::fmt::Write as _;
 use spindles_block::BufferId;
 use spindles_format::{JournalHeader, JournalKind, RowSum};
@@ -29,7 +28,6 @@ impl Rig {
         let mut buffer = MetadataBuffer::new(BufferId(9), BlockSize::B512, MEMBERS);
         let headers = buffer.reserve(MEMBERS, header_blocks(BlockSize::B512));
         let page = buffer.reserve(1, superblock_blocks(BlockSize::B512));
-        let placement = Placement::of(MEMBERS, SEGMENT_BLOCKS, on_device);
         let device = on_device.then_some(JournalDevice {
             device_uuid: Uuid([3; 16]),
             array: Uuid([1; 16]),
@@ -38,6 +36,7 @@ impl Rig {
             nonce: 0,
             ended: 0,
         });
+        let placement = Placement::of(MEMBERS, SEGMENT_BLOCKS, on_device);
         let log = Log {
             nonce: 77,
             state: State::Off,
@@ -560,7 +559,7 @@ impl World {
                 else {
                     continue;
                 };
-                let counts = self.rig.log.has_header(&header.batch, member, place);
+                let counts = self.rig.log.sought().has(&header.batch, member, place);
                 if !counts || header.batch.sequence != kept.sequence || kept.sequence < self.tail {
                     continue;
                 }

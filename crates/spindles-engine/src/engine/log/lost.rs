@@ -65,9 +65,9 @@ impl Engine {
         }
         // Everything logged before a newer log is in place, if superblocks do not count on the
         // newer log yet.
-        let begun = replay.begun;
+        let begun = replay.scanner.begun();
         replay.log.forget_before(begun);
-        if !replay.is_whole(self.log.tail()) {
+        if !replay.scanner.is_whole(self.log.tail()) {
             self.log_failed(JOURNAL_DEVICE, Err(MemberError::Corrupt));
         }
     }

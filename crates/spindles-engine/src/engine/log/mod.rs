@@ -95,8 +95,8 @@ impl Engine {
     /// Notes that a stripe range has written everything to its places.
     pub(crate) fn writing_ended(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
-        let logged = range.log.segment.is_some() && !self.log.is_on_device();
         let writes = range.ask == Ask::Write;
+        let logged = range.log.segment.is_some() && !self.log.is_on_device();
         let was_unlogged = core::mem::take(&mut range.log.bypassed);
         let (group, parity) = (range.group, !range.shape.copies);
         let write = if writes && !logged {
@@ -104,8 +104,11 @@ impl Engine {
         } else {
             0
         };
+        if !was_unlogged {
+            return;
+        }
         let write = (writes && parity).then_some(write);
-        if was_unlogged && self.log.bypass_ended(group, write) {
+        if self.log.bypass_ended(group, write) {
             self.log_goes_on();
             self.begin_update();
         }
@@ -123,7 +126,9 @@ impl Engine {
                 self.log.placed(segment);
             }
         }
-        self.log_goes_on();
+        if self.log.is_begun() {
+            self.log_goes_on();
+        }
     }
 
     // ---- beginning and ending -----------------------------------------------------------------

@@ -51,11 +51,9 @@ impl Engine {
         }
         let replay = self.replay();
         replay.stage = Stage::Resuming;
-        let (&last, _) = replay.seen.iter().next_back().expect("a batch was found");
         let replay = self.opening.replay().expect("a replay is under way");
-        let mut undecided = replay.seen.range(self.log.tail()..);
-        let undecided = undecided.find(|(batch, _)| !replay.seen.contains_key(&(*batch + 1)));
-        let (&first, &place) = undecided.expect("the last at least");
+        let (first, place) = replay.scanner.undecided(self.log.tail());
+        let last = replay.scanner.last();
         self.log.resume(first, place, last + RELOGGED);
         self.want_update();
         self.replay_recorded();

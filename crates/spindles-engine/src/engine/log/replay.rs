@@ -24,10 +24,11 @@
 //! first block goes to its place, so that the repetition decides the same.
 
 use crate::{
-    Engine, Mutation, RangeId, index,
+    Engine, Mutation, RangeId,
     log::{
+        ScanRead,
         relog::Proving,
-        replay::{Replay, Scan, Stage},
+        replay::{Replay, Stage},
     },
     output::{Event, OutReason, Output},
     plan::{Ask, Plan, Strategy, Work},
@@ -36,15 +37,9 @@ use crate::{
     slots::SlotSet,
     system_io::Purpose,
 };
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    vec,
-    vec::Vec,
-};
+use alloc::{collections::BTreeSet, vec::Vec};
 use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{
-    AreaKind, BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind,
-};
+use spindles_format::{AreaKind, BadBlockKind, JournalEntry, JournalKind, JournalSums};
 use spindles_layout::{Geometry, Group, GroupIndex};
 
 /// Bytes of a journal that are read at once.
@@ -61,10 +56,7 @@ impl Engine {
         let window = self.metadata_buffer.reserve(members, blocks);
         Some(Replay {
             stage: Stage::Due,
-            window,
-            scans: vec![Scan::default(); usize::from(members)],
-            seen: BTreeMap::new(),
-            begun: 0,
+            scanner: self.log.scanner(members, window),
             log: LogIndex::default(),
             runs: Vec::new(),
             next: 0,
@@ -98,9 +90,7 @@ impl Engine {
             return self.flush_replayed();
         }
         let all = MemberSet::all(self.geometry.members());
-        self.replay().stage = Stage::Scanning {
-            pending: all.count(),
-        };
+        self.replay().stage = Stage::Scanning;
         for member in all.iter() {
             self.scan_on(member);
         }
@@ -112,107 +102,65 @@ impl Engine {
         self.members.missing().contains(member) && !self.log.is_on_device()
     }
 
-    /// Reads the next window of a journal. Counts the member as done after the last.
+    /// Reads the next window of a journal. Continues with the log after the last of all.
     fn scan_on(&mut self, member: MemberIndex) {
-        let missing = self.journal_is_missing(member);
-        let ((device, start), ring) = (self.log.place(member), self.log.ring_blocks());
-        let (lost, header_blocks) = (self.log.is_lost(), self.log.header_blocks());
+        let is_absent = self.log.is_lost() || self.journal_is_missing(member);
+        let (sought, buffer) = (self.log.sought(), &self.metadata_buffer);
         let replay = self.opening.replay_mut().expect("a replay is under way");
-        let window = replay.window;
-        let scan = &mut replay.scans[usize::from(member.0)];
-        let at_end = ring - scan.next.min(ring) < header_blocks;
-        if at_end || lost || missing {
-            return self.scanned();
+        assert_eq!(replay.stage, Stage::Scanning, "scanned twice");
+        let read = (replay.scanner).next_read(member, is_absent, &sought, buffer);
+        match read {
+            ScanRead::Window {
+                block,
+                blocks,
+                buffer,
+            } => {
+                let (device, start) = self.log.place(member);
+                let block = start.plus(u64::from(block));
+                let (purpose, read) = (Purpose::JournalScan, Operation::Read);
+                self.system_io_on(device, purpose, member, read, block, blocks, buffer);
+            }
+            ScanRead::Ended => {}
+            ScanRead::AllEnded => {
+                self.judge_log();
+                self.replay().stage = Stage::Recording;
+                self.replay_recorded();
+            }
         }
-        let length = if scan.next < scan.careful_below {
-            header_blocks
-        } else {
-            window.blocks.min(ring - scan.next)
-        };
-        scan.reading = length;
-        let block = start.plus(u64::from(scan.next));
-        let place = self.metadata_buffer.slice(window, member.0);
-        self.system_io_on(
-            device,
-            Purpose::JournalScan,
-            member,
-            Operation::Read,
-            block,
-            length,
-            place,
-        );
     }
 
     /// Handles the result of a read of a window.
     pub(crate) fn journal_read(&mut self, member: MemberIndex, result: MemberResult) {
-        let header_blocks = self.log.header_blocks();
         match result {
-            Ok(()) => self.look_for_headers(member, header_blocks),
+            Ok(()) => self.look_for_headers(member),
             Err(error) if error == MemberError::Gone || self.log.is_on_device() => {
                 // Skip the rest of this journal, even if its member stays as the last copy. On a
                 // device of its own the unreadable block may be the only header of a batch: that
                 // fails the log.
-                self.replay().scans[usize::from(member.0)].next = u32::MAX;
+                self.replay().scanner.skip(member);
                 self.log_failed(member, result);
             }
             Err(_) => {
-                let scan = &mut self.replay().scans[usize::from(member.0)];
-                if scan.reading > header_blocks {
-                    scan.careful_below = scan.next + scan.reading;
-                } else {
-                    scan.next += 1;
-                }
+                let sought = self.log.sought();
+                self.replay().scanner.read_failed(member, &sought);
             }
         }
         self.scan_on(member);
     }
 
-    fn look_for_headers(&mut self, member: MemberIndex, header_blocks: u32) {
+    fn look_for_headers(&mut self, member: MemberIndex) {
         let replay = self.opening.replay_mut().expect("a replay is under way");
-        let ring = self.log.ring_blocks();
-        let bytes = self.metadata_buffer.bytes(replay.window, member.0);
-        let scan = &mut replay.scans[usize::from(member.0)];
-        let block_bytes = index(self.settings.block_size.bytes());
-        let headers = scan.reading + 1 - header_blocks;
-        for at in 0..headers {
-            let first = index(at) * block_bytes;
-            let Some(header) = JournalHeader::decode(&bytes[first..first + JOURNAL_HEADER_BYTES])
-            else {
-                continue;
-            };
-            let batch = header.batch;
-            if !self.log.has_header(&batch, member, scan.next + at) {
-                continue;
+        let (sought, index, ring) = (self.log.sought(), &mut replay.log, self.log.ring_blocks());
+        let is_missing = self.members.missing().contains(member);
+        let found = |sequence, entry: JournalEntry, sums: JournalSums<'_>| {
+            let is_live = self.regions.is_live(GroupIndex(entry.group));
+            let sane = || is_sane(&self.geometry, ring, &entry, member);
+            if !is_missing && is_live && sane() {
+                index.add(sequence, member, entry, sums);
             }
-            replay.seen.insert(batch.sequence, batch.place);
-            if header.entries().next().is_none() {
-                replay.begun = replay.begun.max(batch.sequence);
-            }
-            if batch.sequence < self.log.tail() || self.members.missing().contains(member) {
-                continue;
-            }
-            for (entry, sums) in header.entries() {
-                let is_live = self.regions.is_live(GroupIndex(entry.group));
-                if is_live && is_sane(&self.geometry, ring, &entry, member) {
-                    replay.log.add(batch.sequence, member, entry, sums);
-                }
-            }
-        }
-        scan.next += headers;
-    }
-
-    /// Notes that a journal was read to its end. Continues after the last one.
-    fn scanned(&mut self) {
-        let Stage::Scanning { pending } = &mut self.replay().stage else {
-            panic!("scanned twice");
         };
-        *pending -= 1;
-        if *pending > 0 {
-            return;
-        }
-        self.judge_log();
-        self.replay().stage = Stage::Recording;
-        self.replay_recorded();
+        let buffer = &self.metadata_buffer;
+        (replay.scanner).window_read(member, &sought, buffer, found);
     }
 
     /// Continues when the superblocks record the missing members. After another crash, a replay
@@ -243,8 +191,7 @@ impl Engine {
     /// may have left a part.
     fn check_last_batch(&mut self) {
         let replay = self.replay();
-        let seen = &replay.seen;
-        let undecided = (replay.log).undecided(|batch| seen.contains_key(&(batch + 1)));
+        let undecided = (replay.log).undecided(|batch| replay.scanner.is_durable(batch));
         replay.runs = undecided;
         replay.stage = Stage::Checking;
         self.next_run();
@@ -257,6 +204,21 @@ impl Engine {
         self.next_rows();
     }
 
+    /// Continues after the last run: with the records to place, or with the flush of all places.
+    fn runs_ended(&mut self) {
+        let replay = self.replay();
+        match replay.stage {
+            Stage::Placing if !replay.broken.is_empty() => self.resume_log(),
+            Stage::Placing | Stage::Proving => self.flush_replayed(),
+            _ => {
+                replay.runs = replay.log.runs();
+                replay.replayed = replay.log.records();
+                replay.stage = Stage::Placing;
+                self.next_run();
+            }
+        }
+    }
+
     /// Continues with the next rows, as many as scratch space allows.
     pub(super) fn next_rows(&mut self) {
         if self.places_fail() {
@@ -267,15 +229,7 @@ impl Engine {
         }
         let replay = self.opening.replay_mut().expect("a replay is under way");
         let Some(run) = replay.runs.get(replay.next).cloned() else {
-            match replay.stage {
-                Stage::Placing if !replay.broken.is_empty() => return self.resume_log(),
-                Stage::Placing | Stage::Proving => return self.flush_replayed(),
-                _ => {}
-            }
-            replay.runs = replay.log.runs();
-            replay.replayed = replay.log.records();
-            replay.stage = Stage::Placing;
-            return self.next_run();
+            return self.runs_ended();
         };
         let low = run.rows.start + replay.done_rows;
         if low == run.rows.end {
@@ -552,7 +506,7 @@ impl Engine {
         self.all_settled = false; // Nothing is read without a plan.
         let replay = self.replay();
         let is_known = match replay.stage {
-            Stage::Due | Stage::Scanning { .. } | Stage::Recording | Stage::Checking => false,
+            Stage::Due | Stage::Scanning | Stage::Recording | Stage::Checking => false,
             Stage::Placing
             | Stage::Resuming
             | Stage::Proving

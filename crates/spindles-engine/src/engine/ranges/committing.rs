@@ -86,7 +86,7 @@ impl Engine {
         (!self.may_write_region(id)).then_some(WaitFor::Region)
     }
 
-    /// Writes blocks to their places.
+    /// Writes slots of a stripe range to their places. If `harmless`, no row is in doubt meanwhile.
     fn write_places(&mut self, id: RangeId, mut writes: SlotSet, harmless: bool) {
         let kept = writes;
         let to_replacement = self.replaced_slots(id).and(writes);
