@@ -7,7 +7,7 @@ use super::queue::{Queue, Readiness, Wait, Watch, WatchId};
 use crate::buffers::Memory;
 use crate::positioned::RETRY_DELAY;
 use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};
-use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 use spindles_block::{BufferId, MemberError, MemberResult};
@@ -33,6 +33,11 @@ const PIECE_BYTES: usize = 2 << 20;
 /// A wait for transfers returns after this time at the latest. The next call then finds completions
 /// whose wake-up the kernel lost, as was seen once (Linux 6.18, `IORING_SETUP_DEFER_TASKRUN`).
 const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// After this time without any completion, operations that the kernel has not begun are cancelled
+/// and submitted again. Its worker threads may never begin them: in one process of many thousands
+/// none was started any more, and reads waited for half an hour (Linux 6.18).
+const STALL_MAX: Duration = Duration::from_secs(10);
 
 /// Marks the user data of a watch, as opposed to a transfer.
 const WATCH: u64 = 1 << 63;
@@ -77,6 +82,10 @@ pub(super) struct Uring {
     registrations: Vec<Registration>,
     registrations_max: usize,
     in_flight: usize,
+    /// When the first wait since the last completion or cancellation ended without another; `None`
+    /// if none did.
+    quiet_since: Option<Instant>,
+    stall_max: Duration,
     /// Number of polled descriptors. `ready` holds those found ready.
     watched: usize,
     ready: VecDeque<WatchId>,
@@ -112,6 +121,8 @@ impl Uring {
             registrations: Vec::new(),
             registrations_max,
             in_flight: 0,
+            quiet_since: None,
+            stall_max: STALL_MAX,
             watched: 0,
             ready: VecDeque::new(),
             zeros,
@@ -175,9 +186,11 @@ impl Uring {
         }
     }
 
-    /// Collects completed operations.
-    fn reap(&mut self) {
+    /// Collects completed operations. Returns true if there was one.
+    fn reap(&mut self) -> bool {
+        let mut any = false;
         while let Some(entry) = { self.ring.0.completion().next() } {
+            any = true;
             if entry.user_data() & WATCH != 0 {
                 let id = u32::try_from(entry.user_data() & !WATCH).expect("we named it");
                 self.watched -= 1;
@@ -185,6 +198,10 @@ impl Uring {
                 continue;
             }
             let slot = u16::try_from(entry.user_data()).expect("we named it");
+            if entry.result() == -libc::ECANCELED {
+                self.push(slot);
+                continue;
+            }
             let transfer = self.slots[usize::from(slot)]
                 .as_mut()
                 .expect("a slot in use");
@@ -208,6 +225,7 @@ impl Uring {
                 }
             }
         }
+        any
     }
 
     fn occupy(&mut self, slot: u16, transfer: Transfer) {
@@ -271,6 +289,30 @@ impl Uring {
             self.push(slot);
         }
         None
+    }
+
+    /// Cancels the operations that the kernel has not begun, if it completes none for too long.
+    /// Those that a device carries out go on. `reap` submits the cancelled ones again.
+    fn cancel_stalled(&mut self) {
+        let since = *self.quiet_since.get_or_insert_with(Instant::now);
+        if !self.busy() || since.elapsed() < self.stall_max {
+            return;
+        }
+        self.quiet_since = None;
+        for (slot, _) in (0_u64..)
+            .zip(&self.slots)
+            .filter(|(_, slot)| slot.is_some())
+        {
+            let now = Timespec::new();
+            let operation = CancelBuilder::user_data(slot);
+            // An error means that it has begun, or waits in `later`, or that the kernel is older
+            // than 6.0.
+            let _begun = self
+                .ring
+                .0
+                .submitter()
+                .register_sync_cancel(Some(now), operation);
+        }
     }
 
     /// Returns true if any transfer is in the kernel or delayed.
@@ -437,7 +479,11 @@ impl Queue for Uring {
                 enter(self.ring.0.submitter().submit_with_args(1, &arguments));
             }
         }
-        self.reap();
+        if self.reap() {
+            self.quiet_since = None;
+        } else {
+            self.cancel_stalled();
+        }
     }
 
     fn in_flight(&self) -> usize {
@@ -465,6 +511,42 @@ mod tests {
     use super::*;
     use crate::buffers::Region;
     use spindles_block::Operation;
+    use std::io::Write as _;
+
+    /// A read of an empty pipe never begins.
+    #[test]
+    fn operations_that_do_not_begin_are_submitted_again() {
+        let Ok(mut queue) = Uring::new(Memory::NONE) else {
+            return println!(
+                "SKIPPED: operations_that_do_not_begin_are_submitted_again: no io_uring"
+            );
+        };
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let file = queue.add_file(reader.into()).unwrap();
+        let region = Region::new(4096).unwrap();
+        let start = NonNull::from(region.bytes()).cast();
+        let buffer = BufferId(1);
+        let memory = Memory { start, buffer };
+        queue.start(Transfer::new(Tag(7), file, Operation::Read, 0, 512, memory));
+        queue.stall_max = Duration::from_millis(1);
+        let mut cancelled = 0;
+        for _ in 0..20 {
+            let before = queue.quiet_since;
+            queue.turn(Wait::AtMost(Duration::from_millis(5)));
+            cancelled += u32::from(before.is_some() && queue.quiet_since.is_none());
+            assert_eq!(queue.next_done(), None);
+        }
+        assert!(cancelled > 1, "the kernel cancels what has not begun");
+        writer.write_all(&[7; 512]).unwrap();
+        let done = loop {
+            queue.turn(Wait::Forever);
+            if let Some(done) = queue.next_done() {
+                break done;
+            }
+        };
+        assert_eq!(done, (Tag(7), Ok(())));
+        assert_eq!(region.bytes()[..512], [7; 512]);
+    }
 
     /// The kernel pins only the pieces that are used.
     #[test]
