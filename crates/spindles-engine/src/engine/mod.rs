@@ -62,7 +62,7 @@ use crate::{
     waits::{WaitFor, Waits},
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use alloc::{collections::VecDeque, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
     MemberResult, MemberSet, Operand, Operation, Request, StepId,
@@ -185,8 +185,7 @@ pub struct Engine {
     first_touch: FirstTouch,
     zeroing: Zeroing,
     opening: Opening,
-    /// Boxed, because it is large.
-    log: Box<Log>,
+    log: Log,
     /// The pages of checksums in memory; `None` if blocks have no checksums.
     pages: Option<Pages>,
     /// Checksums of blocks that were read, recovered or are to be written, for each stripe range.

@@ -36,7 +36,7 @@ use crate::{
     waits::Waits,
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, collections::VecDeque, vec, vec::Vec};
+use alloc::{collections::VecDeque, vec, vec::Vec};
 use spindles_block::{BlockIndex, BufferSlice, Instant, MemberIndex, MemberSet, Operand};
 use spindles_format::{BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
@@ -206,7 +206,7 @@ impl Engine {
                 None => u32::MAX,
             },
             pages,
-            log: Box::new(log),
+            log,
             checksums: vec![0; index(all_ranges) * checksums_of_range],
             checksums_of_range,
             row_sums: vec![None; index(all_ranges) * row_sums_of_range],
