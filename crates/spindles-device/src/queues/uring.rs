@@ -186,7 +186,7 @@ impl Uring {
         }
     }
 
-    /// Collects completed operations. Returns true if there was one.
+    /// Collects completed operations. Returns true if any had completed.
     fn reap(&mut self) -> bool {
         let mut any = false;
         while let Some(entry) = { self.ring.0.completion().next() } {
@@ -292,7 +292,7 @@ impl Uring {
     }
 
     /// Cancels the operations that the kernel has not begun, if it completes none for too long.
-    /// Those that a device carries out go on. `reap` submits the cancelled ones again.
+    /// Operations under way on a device continue. `reap` submits the cancelled ones again.
     fn cancel_stalled(&mut self) {
         let since = *self.quiet_since.get_or_insert_with(Instant::now);
         if !self.busy() || since.elapsed() < self.stall_max {

@@ -64,7 +64,7 @@ use crate::{
     workspace::Workspace,
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
     MemberResult, MemberSet, Operation, Request, StepId,
@@ -167,8 +167,7 @@ pub struct Engine {
     first_touch: FirstTouch,
     zeroing: Zeroing,
     opening: Opening,
-    /// Boxed, because it is large.
-    log: Box<Log>,
+    log: Log,
     /// The pages of checksums in memory; `None` if blocks have no checksums.
     pages: Option<Pages>,
     jobs: Jobs,

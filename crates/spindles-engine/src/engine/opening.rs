@@ -35,7 +35,7 @@ use crate::{
     workspace::Workspace,
     zeroing::Zeroing,
 };
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
@@ -316,7 +316,7 @@ impl Engine {
             locks: Locks::new(count),
             unplaced: Some(Vec::with_capacity(index(count))),
             geometry: config.geometry,
-            log: Box::new(areas.log),
+            log: areas.log,
             pages: areas.pages,
             bad: areas.bad,
             grow: areas.grow,

@@ -421,15 +421,18 @@ impl Log {
     /// Begins the flush that is due: before a new log, if no earlier write is under way, or to
     /// release a segment. An array that does not survive the loss of its members keeps its log,
     /// which may be needed when they are back.
-    pub(crate) fn next(&mut self, survives: bool) -> Next {
+    pub(crate) fn next(&mut self, survives: impl Fn() -> bool) -> Next {
         match self.state {
             State::Draining if self.unlogged > 0 || !self.ring.is_at_rest() => Next::Nothing,
-            State::Draining if !survives => Next::Abandon,
+            State::Draining if !survives() => Next::Abandon,
             State::Draining => {
                 self.state = State::Flushing;
                 Next::FlushToStart
             }
-            State::On if survives && self.ring.release() => Next::FlushToRelease,
+            State::On if self.ring.may_release() && survives() => {
+                self.ring.release();
+                Next::FlushToRelease
+            }
             _ => Next::Nothing,
         }
     }

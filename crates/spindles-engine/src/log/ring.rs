@@ -162,15 +162,17 @@ impl Ring {
         })
     }
 
-    /// Begins to release the segment that is not being filled, if its records are in place. Returns
-    /// true if the caller must flush the places, and report that as `flushed`.
-    pub(super) fn release(&mut self) -> bool {
-        let segment = &mut self.segments[1 - self.current];
-        let releases = segment.state == SegmentState::InUse && segment.unplaced == 0;
-        if releases {
-            segment.state = SegmentState::Flushing;
-        }
-        releases
+    /// Returns true if the segment that is not being filled has all its records in place.
+    pub(super) fn may_release(&self) -> bool {
+        let segment = &self.segments[1 - self.current];
+        segment.state == SegmentState::InUse && segment.unplaced == 0
+    }
+
+    /// Begins to release this segment. The caller flushes the places, and reports that as
+    /// `flushed`.
+    pub(super) fn release(&mut self) {
+        assert!(self.may_release(), "records are to be placed");
+        self.segments[1 - self.current].state = SegmentState::Flushing;
     }
 
     /// Handles the end of that flush. Returns the new tail, to be recorded in the superblocks.

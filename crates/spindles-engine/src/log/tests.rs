@@ -108,8 +108,8 @@ impl Rig {
                 let last = self.log.bypass_ended(GroupIndex(0), Some(1));
                 return std::format!("last {last}");
             }
-            "next" => return std::format!("{:?}", self.log.next(true)),
-            "next-failed" => return std::format!("{:?}", self.log.next(false)),
+            "next" => return std::format!("{:?}", self.log.next(|| true)),
+            "next-failed" => return std::format!("{:?}", self.log.next(|| false)),
             "start-flushed" => self.log.start_flushed(4),
             "release-flushed" => self.log.release_flushed(),
             "recorded" => return std::format!("new {}", self.log.recorded()),
@@ -138,7 +138,7 @@ impl Rig {
                     return "waits".into();
                 }
                 if appended == (Append::Begins { switched: true }) {
-                    write!(out, "{:?}; ", self.log.next(true)).expect("a string");
+                    write!(out, "{:?}; ", self.log.next(|| true)).expect("a string");
                 }
                 let writes = self.writes();
                 let writes: Vec<String> = writes.iter().map(print).collect();
@@ -518,7 +518,7 @@ impl World {
 
     /// Flushes the places before a release, and records the tail.
     fn release(&mut self) {
-        if self.rig.log.next(true) != Next::FlushToRelease {
+        if self.rig.log.next(|| true) != Next::FlushToRelease {
             return;
         }
         self.check();

@@ -173,8 +173,8 @@ impl Engine {
 
     /// Does for the log what is due now.
     fn log_goes_on(&mut self) {
-        let survives = self.geometry.survives(self.members.missing());
-        match self.log.next(survives) {
+        let (geometry, missing) = (&self.geometry, self.members.missing());
+        match self.log.next(|| geometry.survives(missing)) {
             Next::Nothing => {}
             Next::FlushToStart => {
                 self.flush_active(Purpose::JournalStart);
