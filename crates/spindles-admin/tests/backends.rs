@@ -330,10 +330,12 @@ fn slices_that_do_not_fit_are_refused() {
         Ok(device) => device,
         Err(reason) => return skip("slices_that_do_not_fit_are_refused", &reason),
     };
+    // Another process may look at the block device meanwhile: wait for it.
+    let waits = OpenOptions::default();
     let cut = slice(&device.0, START_BYTES, 4096);
-    let error = open_device(&cut, &at_once()).err().unwrap();
+    let error = open_device(&cut, &waits).err().unwrap();
     assert!(matches!(error, OpenError::CutsSector { .. }), "{error}");
-    drop(open_device(&slice(&device.0, 8192, 4096), &at_once()).unwrap());
+    drop(open_device(&slice(&device.0, 8192, 4096), &waits).unwrap());
 }
 
 /// A loop device on a part of a file lies next to slices of the file.
