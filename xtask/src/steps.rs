@@ -15,77 +15,59 @@ pub(crate) struct Step {
     /// A one-line description of the check.
     pub(crate) about: &'static str,
     run: fn() -> Outcome,
-    /// True if it runs while the tests run, which leave processors idle.
-    is_during_tests: bool,
 }
 
-/// All steps: those that fail fast, the tests, and those that run at the same time as the tests.
+/// All steps in execution order: steps that fail fast come first.
 pub(crate) static STEPS: &[&Step] = &[
     &Step {
         name: "fmt",
         about: "rustfmt has nothing to change",
         run: fmt,
-        is_during_tests: false,
     },
     &Step {
         name: "tidy",
         about: "the rules that no compiler holds",
         run: tidy,
-        is_during_tests: false,
-    },
-    &Step {
-        name: "build",
-        about: "all tests of all crates compile",
-        run: build,
-        is_during_tests: false,
-    },
-    &Step {
-        name: "tests",
-        about: "all tests of all crates",
-        run: tests,
-        is_during_tests: false,
     },
     &Step {
         name: "clippy",
         about: "no lint fires, in any target",
         run: clippy,
-        is_during_tests: true,
+    },
+    &Step {
+        name: "tests",
+        about: "all tests of all crates",
+        run: tests,
     },
     &Step {
         name: "deb",
         about: "the Debian package builds, installs and runs, and lintian finds no error",
         run: deb,
-        is_during_tests: true,
     },
     &Step {
         name: "doc",
         about: "the documentation builds without a warning",
         run: doc,
-        is_during_tests: true,
     },
     &Step {
         name: "no_std",
         about: "pure crates build where there is no std",
         run: no_std,
-        is_during_tests: true,
     },
     &Step {
         name: "instructions",
         about: "instruction counts are as kept",
         run: instructions,
-        is_during_tests: true,
     },
     &Step {
         name: "deny",
         about: "cargo-deny finds nothing, where it is installed",
         run: deny,
-        is_during_tests: true,
     },
     &Step {
         name: "typos",
         about: "typos finds nothing, where it is installed",
         run: typos,
-        is_during_tests: true,
     },
 ];
 
@@ -102,7 +84,6 @@ pub(crate) static PURE_TESTS: Step = Step {
         }
         cargo_test(&arguments)
     },
-    is_during_tests: false,
 };
 
 /// Programs that tests need, each with the Debian package to install if the program is missing.
@@ -144,37 +125,9 @@ const NO_STD_TARGET: &str = "thumbv7em-none-eabihf";
 /// Skips that are expected on CI, with the reasons.
 const EXPECTED_SKIPS: &str = ".ci/expected-skips";
 
-/// Priority of the steps that run during the tests, as of `nice`: tests wait for servers and disks,
-/// and must not wait for compilers too.
-const NICENESS: i32 = 10;
-
 /// Runs the steps, prints the result of each and the skipped tests, and closes with the totals.
 pub(crate) fn run(steps: &[&Step]) -> Result<(), String> {
     install_tools();
-    let (during, others): (Vec<&Step>, Vec<&Step>) =
-        steps.iter().partition(|step| step.is_during_tests);
-    let (tests, before): (Vec<&Step>, Vec<&Step>) =
-        others.iter().partition(|step| step.name == "tests");
-    let mut total = all(&before);
-    let lower = || {
-        // On Linux this is the priority of the thread and of the processes that it starts.
-        if !tests.is_empty()
-            && let Err(error) = rustix::process::nice(NICENESS)
-        {
-            println!("nice: {error}");
-        }
-        all(&during)
-    };
-    std::thread::scope(|scope| {
-        let during = scope.spawn(lower);
-        total.add(&all(&tests));
-        total.add(&during.join().expect("it does not panic"));
-    });
-    close(&total)
-}
-
-/// Runs steps one after another, and prints the result of each.
-fn all(steps: &[&Step]) -> Outcome {
     let mut total = Outcome::default();
     for step in steps {
         let started = Instant::now();
@@ -189,23 +142,15 @@ fn all(steps: &[&Step]) -> Outcome {
             0 | 1 => String::new(),
             count => format!(", {count} tests"),
         };
-        let mut lines = vec![format!(
-            "{verdict:<8} {} ({seconds:.0} s{counts})",
-            step.name
-        )];
-        let figures = outcome.figures.iter();
-        lines.extend(figures.map(|figures| format!("{:<8} {figures}", "")));
-        if outcome.failed > 0 {
-            lines.push(format!("{}\n", outcome.details.trim_end()));
+        println!("{verdict:<8} {} ({seconds:.0} s{counts})", step.name);
+        for figures in &outcome.figures {
+            println!("{:<8} {figures}", "");
         }
-        println!("{}", lines.join("\n"));
+        if outcome.failed > 0 {
+            println!("{}\n", outcome.details.trim_end());
+        }
         total.add(&outcome);
     }
-    total
-}
-
-/// Prints the skipped tests and the totals.
-fn close(total: &Outcome) -> Result<(), String> {
     if !total.skipped.is_empty() {
         println!("\nSkipped here, and why:");
         for skip in &total.skipped {
@@ -215,11 +160,11 @@ fn close(total: &Outcome) -> Result<(), String> {
     let expected = std::fs::read_to_string(EXPECTED_SKIPS).unwrap_or_default();
     let unexpected = total.unexpected(&expected).len();
     let on_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    let is_failure = on_ci && unexpected > 0;
-    if is_failure {
+    if on_ci && unexpected > 0 {
         println!("\n{unexpected} of these are not in {EXPECTED_SKIPS}: on CI that fails");
+        total.failed += 1;
     }
-    let (passed, failed) = (total.passed, total.failed + u64::from(is_failure));
+    let (passed, failed) = (total.passed, total.failed);
     println!(
         "\n{passed} passed, {failed} failed, {} skipped",
         total.skipped.len()
@@ -315,13 +260,6 @@ fn clippy() -> Outcome {
         "-D",
         "warnings",
     ])
-}
-
-fn build() -> Outcome {
-    match test_binaries::build() {
-        Ok(_) => Outcome::passed(),
-        Err(outcome) => outcome,
-    }
 }
 
 fn tests() -> Outcome {

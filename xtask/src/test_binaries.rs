@@ -16,7 +16,7 @@ const LONGEST: &[&str] = &["program", "simulation", "spindles_lab", "io"];
 
 /// A test binary.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Binary {
+struct Binary {
     /// The name of its target.
     name: String,
     /// The folder of its package.
@@ -24,8 +24,9 @@ pub(crate) struct Binary {
     path: String,
 }
 
-/// Builds all test binaries. An error is the failed step.
-pub(crate) fn build() -> Result<Vec<Binary>, Outcome> {
+/// Builds and runs all test binaries and documentation tests. `limit` is the longest time of each
+/// for `timeout`, and `threads` the number of test threads of all that run at once.
+pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
     let build = [
         "test",
         "--quiet",
@@ -38,23 +39,12 @@ pub(crate) fn build() -> Result<Vec<Binary>, Outcome> {
         Ok(Finished { good: true, output }) => of_messages(&output),
         Ok(Finished { output, .. }) | Err(output) => {
             let lines = output.lines().filter(|line| !line.starts_with('{'));
-            return Err(Outcome::failed(lines.collect::<Vec<_>>().join("\n")));
+            return Outcome::failed(lines.collect::<Vec<_>>().join("\n"));
         }
     };
     if binaries.is_empty() {
-        return Err(Outcome::failed("cargo built no test binary"));
+        return Outcome::failed("cargo built no test binary");
     }
-    Ok(binaries)
-}
-
-/// Runs all test binaries and documentation tests, and builds them if that is not done yet.
-/// `limit` is the longest time of each for `timeout`, and `threads` the number of test threads of
-/// all that run at once.
-pub(crate) fn run(limit: &str, threads: usize) -> Outcome {
-    let binaries = match build() {
-        Ok(binaries) => binaries,
-        Err(outcome) => return outcome,
-    };
     let threads = format!("--test-threads={}", (threads / AT_ONCE).max(1));
     let queue = Mutex::new(binaries.into_iter());
     let next = || queue.lock().expect("no thread panics").next();

@@ -141,11 +141,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     ("spindles-browser", &[], &["serde_json", "tempfile"]),
-    (
-        "xtask",
-        &[],
-        &["proc-macro2", "rustix", "serde_json", "syn"],
-    ),
+    ("xtask", &[], &["proc-macro2", "serde_json", "syn"]),
 ];
 
 fn check(repo: &Repo) -> Vec<Problem> {
