@@ -32,7 +32,8 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
-const MEMBER_BYTES: u64 = 40 << 20;
+/// So large that the regions which a writer may mark ahead are not the whole member.
+const MEMBER_BYTES: u64 = 64 << 20;
 /// The size of the array's contents, and of the part that is overwritten: much more than is in
 /// flight at once.
 const BYTES: usize = 24 << 20;
