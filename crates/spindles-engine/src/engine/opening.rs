@@ -26,13 +26,13 @@ use crate::{
     opening::Opening,
     outbox::Outbox,
     plan::Shape,
-    ranges::Ranges,
     regions::Regions,
     requests::Requests,
     slow::Slow,
+    stripe::Ranges,
     system_io::{MetadataBuffer, Place, Purpose},
     waits::Waits,
-    workspace::Workspace,
+    workspace::{Scratch, Workspace},
     zeroing::Zeroing,
 };
 use alloc::{vec, vec::Vec};
@@ -287,6 +287,14 @@ impl Engine {
     ) -> Self {
         let (shape, count) = (Shape::whole(&config.geometry), ranges.count());
         let workspace = areas.workspace(&config, shape, count);
+        let settings = areas.settings(&config, &workspace);
+        let scratch = Scratch::new(
+            settings.scratch,
+            settings.limits.range_blocks,
+            shape,
+            &config.geometry,
+            count - JOB_RANGES,
+        );
         // Without checksums, a journal logs all writes if it logs any.
         let older = config.geometry.older();
         let all_logged =
@@ -294,7 +302,6 @@ impl Engine {
         let extends = config.persistence.as_ref();
         let extends = extends.and_then(|persistence| persistence.extends);
         Self {
-            settings: areas.settings(&config, &workspace),
             members: Members::new(&config, state.lost),
             faults: Faults::new(config.faults, config.geometry.members()),
             slow: Slow::new(config.faults, config.geometry.members()),
@@ -335,6 +342,8 @@ impl Engine {
             reads_chosen: 0,
             shape,
             now,
+            settings,
+            scratch,
             workspace,
             hedges,
             ranges,
