@@ -591,10 +591,9 @@ fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<P
     };
     if health.contents == Contents::Blank {
         let writes = shape.all().minus(health.missing);
-        let strategy = if untouched.is_empty() {
-            Strategy::FullStripeWrite
-        } else {
-            Strategy::ReconstructWrite
+        let strategy = match untouched {
+            SlotSet::EMPTY => Strategy::FullStripeWrite,
+            _ => Strategy::ReconstructWrite,
         };
         return Some(Plan {
             writes,

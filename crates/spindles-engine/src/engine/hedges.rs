@@ -171,9 +171,10 @@ impl Engine {
         let range = &self.ranges[id];
         let reads = range.ask == Ask::Read && matches!(range.owner, Owner::Request(_));
         match range.stage() {
-            // Its checksums lie on the same member.
-            Stage::DirectPaging if reads => MemberSet::EMPTY.with(range.direct.member),
-            Stage::Direct if reads => MemberSet::EMPTY.with(range.direct.member),
+            // The checksums of a direct read lie on the same member.
+            Stage::DirectPaging | Stage::Direct if reads => {
+                MemberSet::EMPTY.with(range.direct.member)
+            }
             Stage::Reading { .. } if reads => {
                 let slots = self.groups[id.index()].slots();
                 let members = range.reads.awaited.iter();

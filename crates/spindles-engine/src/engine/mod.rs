@@ -129,6 +129,14 @@ struct Settings {
     mutation: Mutation,
 }
 
+impl Settings {
+    /// Returns the scratch space. `clients` is the number of stripe ranges for requests.
+    fn scratch(&self, shape: Shape, geometry: &Geometry, clients: u32) -> Scratch {
+        let blocks = self.limits.range_blocks;
+        Scratch::new(self.scratch, blocks, shape, geometry, clients)
+    }
+}
+
 /// One array. Inputs are `submit`, `complete_member`, `complete_compute`, `handle_timeout` and
 /// `command`; after each, drain `poll_output`. A plain value: a clone continues on its own.
 #[derive(Clone, Debug)]

@@ -32,7 +32,7 @@ use crate::{
     stripe::Ranges,
     system_io::{MetadataBuffer, Place, Purpose},
     waits::Waits,
-    workspace::{Scratch, Workspace},
+    workspace::Workspace,
     zeroing::Zeroing,
 };
 use alloc::{vec, vec::Vec};
@@ -288,13 +288,8 @@ impl Engine {
         let (shape, count) = (Shape::whole(&config.geometry), ranges.count());
         let workspace = areas.workspace(&config, shape, count);
         let settings = areas.settings(&config, &workspace);
-        let scratch = Scratch::new(
-            settings.scratch,
-            settings.limits.range_blocks,
-            shape,
-            &config.geometry,
-            count - JOB_RANGES,
-        );
+        let clients = count - JOB_RANGES;
+        let scratch = settings.scratch(shape, &config.geometry, clients);
         // Without checksums, a journal logs all writes if it logs any.
         let older = config.geometry.older();
         let all_logged =

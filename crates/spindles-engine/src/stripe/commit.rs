@@ -40,17 +40,13 @@ impl WritePath {
 /// The rows of a client's write, as its path depends on them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows {
-    pub(crate) shape: Shape,
+    shape: Shape,
     /// The data slots that get new contents.
-    pub(crate) touched: SlotSet,
-    /// The slots of members that are out or being filled, or were until superblocks say otherwise.
-    pub(crate) lost: SlotSet,
-    /// True if the log may hold blocks of these rows, which a replay would put over the new ones.
-    pub(crate) live: bool,
-    /// True if some block is in the list of bad blocks.
-    pub(crate) listed: bool,
-    /// True if the rows were never written.
-    pub(crate) first: bool,
+    touched: SlotSet,
+    lost: SlotSet,
+    live: bool,
+    listed: bool,
+    first: bool,
 }
 
 impl Rows {
@@ -64,6 +60,19 @@ impl Rows {
             listed: false,
             first: false,
         }
+    }
+
+    /// Notes the slots of members that are out or being filled, or were until superblocks record
+    /// otherwise.
+    pub(crate) fn lack(&mut self, lost: SlotSet) {
+        self.lost = lost;
+    }
+
+    /// Notes what whole rows held before the write. `live`: the log may hold blocks of them, which
+    /// a replay would put over the new ones. `listed`: some block is in the list of bad blocks.
+    /// `first`: they were never written.
+    pub(crate) fn held(&mut self, live: bool, listed: bool, first: bool) {
+        (self.live, self.listed, self.first) = (live, listed, first);
     }
 
     /// Returns true if the write replaces all data of its rows. Otherwise nothing else of the rows

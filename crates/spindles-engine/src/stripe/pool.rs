@@ -1,6 +1,6 @@
 //! The stripe ranges of an engine, and which of them are free.
 
-use super::{Owner, StripeRange};
+use super::range::{Owner, StripeRange};
 use crate::{RangeId, index, plan::Shape};
 use alloc::{vec, vec::Vec};
 use core::ops::{Index, IndexMut};

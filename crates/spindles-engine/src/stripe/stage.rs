@@ -236,7 +236,7 @@ impl Kinds {
     }
 }
 
-/// For each stage, those that it may follow.
+/// The predecessors of each stage.
 const BEFORE: [Kinds; Kind::ALL.len()] = {
     let mut before = [Kinds(0); Kind::ALL.len()];
     let mut from = 0;
@@ -338,7 +338,7 @@ impl Stage {
         }
     }
 
-    /// Returns what was written, as far as its acknowledgment depends on it.
+    /// Returns the state of a write for its acknowledgment.
     #[inline]
     pub(crate) const fn past(self) -> Past {
         match self {

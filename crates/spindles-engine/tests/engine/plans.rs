@@ -202,7 +202,8 @@ fn writes() {
         6,
         0,
         &write(&[1, 2], &[0]),
-        "RecoverWrite; read 0:p1 3:d2 4:d3 5:p0; recover 1:d0 2:d1; encode 0:p1 5:p0; commit; write 0:p1 5:p0",
+        "RecoverWrite; read 0:p1 3:d2 4:d3 5:p0; recover 1:d0 2:d1; encode 0:p1 5:p0; commit; \
+         write 0:p1 5:p0",
     );
 }
 
@@ -326,7 +327,7 @@ fn plans_of(world: &mut World, act: impl FnOnce(&mut World)) -> String {
 /// below is what happened.
 #[test]
 fn the_steps_after_the_commit_are_added_to_the_plan() {
-    let mut found = String::new();
+    let mut found = Vec::new();
     for (kind, checksums, policy) in [
         ("log", false, "journal"),
         ("checksums", true, "resync"),
@@ -337,13 +338,14 @@ fn the_steps_after_the_commit_are_added_to_the_plan() {
         let mut world = setup.open().unwrap();
         let whole = [1; 12 * BLOCK];
         let mut note = |what: &str, world: &mut World, act: &dyn Fn(&mut World)| {
-            found += &format!("{kind}, {what}:\n  {}\n", plans_of(world, act));
+            let plan = plans_of(world, act).replace("; commit", ";\n    commit");
+            found.push(format!("{kind}, {what}:\n  {plan}\n"));
         };
         note("whole row", &mut world, &|world| {
-            world.write(12, &whole).unwrap()
+            world.write(12, &whole).unwrap();
         });
         note("part", &mut world, &|world| {
-            world.write(13, &[2; BLOCK]).unwrap()
+            world.write(13, &[2; BLOCK]).unwrap();
         });
         note("durably", &mut world, &|world| {
             world.submit(Operation::Write { fua: true }, 13, vec![3; BLOCK], 1);
@@ -353,59 +355,77 @@ fn the_steps_after_the_commit_are_added_to_the_plan() {
         });
         world.fail(1);
         note("lost block", &mut world, &|world| {
-            drop(world.read(20, 1).unwrap())
+            drop(world.read(20, 1).unwrap());
         });
         note("part without it", &mut world, &|world| {
-            world.write(12, &[2; BLOCK]).unwrap()
+            world.write(12, &[2; BLOCK]).unwrap();
         });
         note("lost part", &mut world, &|world| {
-            world.write(20, &[2; BLOCK]).unwrap()
+            world.write(20, &[2; BLOCK]).unwrap();
         });
     }
-    assert_eq!(found, PLANS);
+    assert_eq!(found.concat(), PLANS);
 }
 
 const PLANS: &str = "\
 log, whole row:
-  FullStripeWrite; encode 2:p0; commit; checksum; log; keep; write 0:d1 1:d2 2:p0 3:d0
+  FullStripeWrite; encode 2:p0;
+    commit; checksum; log; keep; write 0:d1 1:d2 2:p0 3:d0
 log, part:
-  ReconstructWrite; read 0:d1 1:d2; encode 2:p0; commit; checksum; log; keep; write 2:p0 3:d0
+  ReconstructWrite; read 0:d1 1:d2; encode 2:p0;
+    commit; checksum; log; keep; write 2:p0 3:d0
 log, durably:
-  ReconstructWrite; read 0:d1 1:d2; encode 2:p0; commit; checksum; log; keep; write 2:p0 3:d0
+  ReconstructWrite; read 0:d1 1:d2; encode 2:p0;
+    commit; checksum; log; keep; write 2:p0 3:d0
 log, zeros:
-  Direct; commit; log; write 0:d1 1:d2 2:p0 3:d0
+  Direct;
+    commit; log; write 0:d1 1:d2 2:p0 3:d0
 log, lost block:
   Reconstruct; read 0:d1 2:p0 3:d0; recover 1:d2
 log, part without it:
-  ReadModifyWrite; read 2:p0 3:d0; update; commit; checksum; log; keep; write 2:p0 3:d0
+  ReadModifyWrite; read 2:p0 3:d0; update;
+    commit; checksum; log; keep; write 2:p0 3:d0
 log, lost part:
-  ReconstructWrite; read 0:d1 3:d0; encode 2:p0; commit; checksum; log; keep; write 2:p0
+  ReconstructWrite; read 0:d1 3:d0; encode 2:p0;
+    commit; checksum; log; keep; write 2:p0
 checksums, whole row:
-  FullStripeWrite; encode 2:p0; commit; checksum; write 0:d1 1:d2 2:p0 3:d0
+  FullStripeWrite; encode 2:p0;
+    commit; checksum; write 0:d1 1:d2 2:p0 3:d0
 checksums, part:
-  ReconstructWrite; read 0:d1 1:d2; verify; encode 2:p0; commit; checksum; write 2:p0 3:d0
+  ReconstructWrite; read 0:d1 1:d2; verify; encode 2:p0;
+    commit; checksum; write 2:p0 3:d0
 checksums, durably:
-  ReconstructWrite; read 0:d1 1:d2; verify; encode 2:p0; commit; checksum; write 2:p0 3:d0; flush
+  ReconstructWrite; read 0:d1 1:d2; verify; encode 2:p0;
+    commit; checksum; write 2:p0 3:d0; flush
 checksums, zeros:
-  Direct; commit; write 0:d1 1:d2 2:p0 3:d0
+  Direct;
+    commit; write 0:d1 1:d2 2:p0 3:d0
 checksums, lost block:
   Reconstruct; read 0:d1 2:p0 3:d0; verify; recover 1:d2; prove
 checksums, part without it:
-  ReadModifyWrite; read 2:p0 3:d0; verify; update; commit; checksum; write 2:p0 3:d0
+  ReadModifyWrite; read 2:p0 3:d0; verify; update;
+    commit; checksum; write 2:p0 3:d0
 checksums, lost part:
-  ReconstructWrite; read 0:d1 3:d0; verify; encode 2:p0; commit; checksum; write 2:p0
+  ReconstructWrite; read 0:d1 3:d0; verify; encode 2:p0;
+    commit; checksum; write 2:p0
 both, whole row:
-  FullStripeWrite; encode 2:p0; commit; checksum; log; keep; write 0:d1 1:d2 2:p0 3:d0
+  FullStripeWrite; encode 2:p0;
+    commit; checksum; log; keep; write 0:d1 1:d2 2:p0 3:d0
 both, part:
-  ReconstructWrite; read 0:d1 1:d2; verify; encode 2:p0; commit; checksum; log; keep; write 2:p0 3:d0
+  ReconstructWrite; read 0:d1 1:d2; verify; encode 2:p0;
+    commit; checksum; log; keep; write 2:p0 3:d0
 both, durably:
-  ReconstructWrite; read 0:d1 1:d2; verify; encode 2:p0; commit; checksum; log; keep; write 2:p0 3:d0
+  ReconstructWrite; read 0:d1 1:d2; verify; encode 2:p0;
+    commit; checksum; log; keep; write 2:p0 3:d0
 both, zeros:
-  Direct; commit; log; write 0:d1 1:d2 2:p0 3:d0
+  Direct;
+    commit; log; write 0:d1 1:d2 2:p0 3:d0
 both, lost block:
   Reconstruct; read 0:d1 2:p0 3:d0; verify; recover 1:d2; prove
 both, part without it:
-  ReadModifyWrite; read 2:p0 3:d0; verify; update; commit; checksum; log; keep; write 2:p0 3:d0
+  ReadModifyWrite; read 2:p0 3:d0; verify; update;
+    commit; checksum; log; keep; write 2:p0 3:d0
 both, lost part:
-  ReconstructWrite; read 0:d1 3:d0; verify; encode 2:p0; commit; checksum; log; keep; write 2:p0
+  ReconstructWrite; read 0:d1 3:d0; verify; encode 2:p0;
+    commit; checksum; log; keep; write 2:p0
 ";

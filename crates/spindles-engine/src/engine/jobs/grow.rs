@@ -36,7 +36,6 @@ use crate::{
     requests::RequestSlot,
     status::GrowthStatus,
     system_io::{Place as MetadataPlace, Purpose},
-    workspace::Scratch,
 };
 use core::ops::Range;
 use spindles_block::{
@@ -574,13 +573,8 @@ impl Engine {
         self.regions.set_parts(part, older);
         self.shape = Shape::whole(&self.geometry);
         self.ranges.set_shape(self.shape);
-        self.scratch = Scratch::new(
-            self.settings.scratch,
-            self.settings.limits.range_blocks,
-            self.shape,
-            &self.geometry,
-            self.client_ranges(),
-        );
+        let clients = self.client_ranges();
+        self.scratch = (self.settings).scratch(self.shape, &self.geometry, clients);
         let blocks = self.geometry.blocks();
         self.output(Output::Event(Event::Grown { blocks }));
     }

@@ -207,21 +207,24 @@ impl Engine {
     /// Returns the rows of a client's write, as its path depends on them.
     fn rows_to_write(&self, id: RangeId) -> Rows {
         let range = &self.ranges[id];
-        let mut rows = Rows::of(range.shape, range.touched);
-        if self.mutated(Mutation::PartsUnlogged) {
-            rows.touched = range.shape.all_data();
-        }
+        let touched = if self.mutated(Mutation::PartsUnlogged) {
+            range.shape.all_data()
+        } else {
+            range.touched
+        };
+        let mut rows = Rows::of(range.shape, touched);
         if rows.is_whole() {
             let mut lost = self.members.lost();
             if !self.mutated(Mutation::UnloggedEarly) {
                 lost = lost.union(self.metadata.lost_durable());
             }
             if !self.mutated(Mutation::DegradedUnlogged) {
-                rows.lost = self.slots_of(id, lost);
+                rows.lack(self.slots_of(id, lost));
             }
-            rows.live = self.log.may_hold(range.group) && !self.mutated(Mutation::WholeOverLive);
-            rows.listed = self.bad.any() && self.writes_bad_blocks(id);
-            rows.first = range.rows.state == RowState::Blank && self.logs_first_write(id);
+            let live = self.log.may_hold(range.group) && !self.mutated(Mutation::WholeOverLive);
+            let listed = self.bad.any() && self.writes_bad_blocks(id);
+            let first = range.rows.state == RowState::Blank && self.logs_first_write(id);
+            rows.held(live, listed, first);
         }
         rows
     }

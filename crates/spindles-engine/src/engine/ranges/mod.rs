@@ -23,7 +23,8 @@
 //! write, bare                 all         Begin                                       listed
 //! write, with checksums:
 //!   whole rows, copies        all         Begin, Checksumming, Summed                 durable,
-//!                                                                                     first, listed
+//!                                                                                     first,
+//!                                                                                     listed
 //!   part of rows, no log      all         Begin, Checksumming, Summed                 the same
 //!   a member is lost since    all         Begin, Checksumming, Summed, as logged      as logged
 //! write, logged               all         Begin, Checksumming, Queued, Logging,       caches,
@@ -42,9 +43,9 @@
 //! replay of a broken record   members     Queued, Logging, Logged                     at its end
 //! ```
 //!
-//! - *All*: array and region are dirty durably. If the blocks are logged, it is also durable which
-//!   members are out. This is checked again at `Summed`, `Logged` and `Kept`.
-//! - *Members*: it is durable which members are out.
+//! - *All*: array and region are dirty durably. If the blocks are logged, superblocks also record
+//!   which members are out. This is checked again at `Summed`, `Logged` and `Kept`.
+//! - *Members*: superblocks record which members are out.
 //! - *Durable*: the client asked for it. *Listed*: blocks are in the bad-block list. *First*: the
 //!   rows were never written, and their checksums follow the blocks. *Caches*: a durable write
 //!   rests on blocks that may be in caches only, or on the log's own device.
