@@ -70,7 +70,7 @@ impl Rows {
 
     /// Notes what whole rows held before the write. `live`: the log may hold blocks of them, which
     /// a replay would put over the new ones. `listed`: some block is in the list of bad blocks.
-    /// `first`: they were never written.
+    /// `first`: the rows are blank.
     pub(crate) fn held(&mut self, live: bool, listed: bool, first: bool) {
         (self.live, self.listed, self.first) = (live, listed, first);
     }
