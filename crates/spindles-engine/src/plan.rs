@@ -1,12 +1,16 @@
 //! Plans all work on a stripe range of a redundancy group before the work begins.
 //!
 //! A *stripe range* is the same range of blocks in every chunk of a group. A plan is a printable
-//! value: reads, computation, **commit**, writes. One executor runs all plans (`engine/ranges/`).
-//! Levels differ only in the slots of their groups: `data` chunks first, then redundancy. Any
-//! `data` chunks recover the rest.
+//! value: reads, computation, **commit**, writes. One executor takes its steps in order
+//! (`engine/ranges/`). Levels differ only in the slots of their groups: `data` chunks first, then
+//! redundancy. Any `data` chunks recover the rest.
+//!
+//! The steps up to the commit are planned first. The steps between commit and write are added at
+//! the commit, because they depend on the members that are out by then (`stripe/commit.rs`).
 
-use crate::slots::SlotSet;
+use crate::{index, slots::SlotSet};
 use core::fmt;
+use spindles_block::Compute;
 use spindles_layout::{Geometry, Group, Role};
 
 /// The task of a stripe range.
@@ -51,38 +55,169 @@ pub enum Strategy {
     Scrub,
 }
 
-/// A computation between the reads and the commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+/// A step of a plan. Steps are taken in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Fill the requested blocks that are zeros.
+    Fill,
+    /// Read `Plan::reads`.
+    Read,
+    /// Compute the checksums of the blocks that were read, to verify them.
+    Verify,
     /// Find the one chunk among those read that does not fit the others.
     Locate,
     /// Recover `Plan::recover` from the slots read.
     Recover,
+    /// Compute the checksums of recovered data, to prove that the data fits the row.
+    Prove,
     /// Update the parity that was read by the difference of the touched data.
     Update,
     /// Compute `Plan::encode` from all data chunks.
     Encode,
-    /// Fill the requested blocks with zeros.
-    Fill,
+    /// Compute the checksums of parity as it should be, to find the blocks that differ.
+    Witness,
     /// Compare the blocks read with the correct ones; if they are equal there is nothing to write.
     Compare,
+    /// Wait until the rows may be written. An error before it leads to another plan; an error after
+    /// it puts the member out.
+    Commit,
     /// Compute the checksums of blocks that are about to be written, or were read from the journal.
     Checksum,
-    /// Compute the checksums of blocks that were read, to verify them.
-    Verify,
-    /// Compute the checksums of blocks that were recovered or computed, to prove that they fit the
-    /// row.
-    Prove,
-    /// Copy a client's data to scratch space, so that the client can be answered before it is in
-    /// place.
+    /// Make the new blocks durable in the log.
+    Log,
+    /// Copy a client's data to scratch space, and answer the client before the data is in place.
     Keep,
+    /// Write `Plan::writes`.
+    Write,
+    /// Flush all members before the answer.
+    Flush,
 }
 
-/// The steps for one stripe range.
+impl Step {
+    /// All steps, in order.
+    pub const ALL: [Self; 16] = [
+        Self::Fill,
+        Self::Read,
+        Self::Verify,
+        Self::Locate,
+        Self::Recover,
+        Self::Prove,
+        Self::Update,
+        Self::Encode,
+        Self::Witness,
+        Self::Compare,
+        Self::Commit,
+        Self::Checksum,
+        Self::Log,
+        Self::Keep,
+        Self::Write,
+        Self::Flush,
+    ];
+
+    /// Returns the computation that carries it out; `None` if it computes nothing.
+    #[must_use]
+    pub(crate) const fn compute(self) -> Option<Compute> {
+        match self {
+            Self::Recover | Self::Encode => Some(Compute::Solve),
+            Self::Update => Some(Compute::Update),
+            Self::Fill | Self::Keep => Some(Compute::Copy),
+            Self::Compare => Some(Compute::Compare),
+            Self::Locate => Some(Compute::Locate),
+            Self::Checksum | Self::Verify | Self::Prove | Self::Witness => Some(Compute::Checksum),
+            Self::Read | Self::Commit | Self::Log | Self::Write | Self::Flush => None,
+        }
+    }
+
+    /// Returns the name in printed plans.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fill => "fill",
+            Self::Read => "read",
+            Self::Verify => "verify",
+            Self::Locate => "locate",
+            Self::Recover => "recover",
+            Self::Prove => "prove",
+            Self::Update => "update",
+            Self::Encode => "encode",
+            Self::Witness => "witness",
+            Self::Compare => "compare",
+            Self::Commit => "commit",
+            Self::Checksum => "checksum",
+            Self::Log => "log",
+            Self::Keep => "keep",
+            Self::Write => "write",
+            Self::Flush => "flush",
+        }
+    }
+}
+
+/// A set of steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps(u16);
+
+impl Steps {
+    /// No step.
+    pub const NONE: Self = Self(0);
+
+    /// The steps with `step` among them.
+    #[must_use]
+    pub const fn with(self, step: Step) -> Self {
+        Self(self.0 | 1 << step as u16)
+    }
+
+    /// The steps with `step` among them if `takes`.
+    #[must_use]
+    pub const fn with_if(self, step: Step, takes: bool) -> Self {
+        Self(self.0 | (takes as u16) << step as u16)
+    }
+
+    /// Steps of either.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The steps without `step`.
+    #[must_use]
+    pub const fn without(self, step: Step) -> Self {
+        Self(self.0 & !(1 << step as u16))
+    }
+
+    /// Returns true if `step` is among them.
+    #[must_use]
+    pub const fn contains(self, step: Step) -> bool {
+        self.0 >> step as u16 & 1 == 1
+    }
+
+    /// Returns the first step.
+    #[must_use]
+    pub fn first(self) -> Option<Step> {
+        self.after(None)
+    }
+
+    /// Returns the step that follows `done`; the first step after `None`.
+    #[must_use]
+    pub fn after(self, done: Option<Step>) -> Option<Step> {
+        let left = done.map_or(self.0, |done| self.0 & (u16::MAX << done as u16) << 1);
+        Step::ALL.get(index(left.trailing_zeros())).copied()
+    }
+
+    /// The steps in order.
+    pub fn iter(self) -> impl Iterator<Item = Step> {
+        Step::ALL
+            .into_iter()
+            .filter(move |&step| self.contains(step))
+    }
+}
+
+/// The steps for one stripe range, and the slots that they concern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The strategy.
     pub strategy: Strategy,
+    /// The steps.
+    pub steps: Steps,
     /// Slots to read.
     pub reads: SlotSet,
     /// Slots to recover from those read.
@@ -120,6 +255,8 @@ pub struct Health {
     /// True to recover missing data even from redundancy that is not settled: only if the
     /// administrator forced it.
     pub trust_unsettled: bool,
+    /// True if blocks have checksums.
+    pub checksums: bool,
 }
 
 /// The shape of a group, as much of it as planning needs.
@@ -210,6 +347,15 @@ pub fn plan(
     touched: SlotSet,
     preferred: u8,
 ) -> Option<Plan> {
+    let mut chosen = choose(shape, health, ask, touched, preferred);
+    if let Some(plan) = &mut chosen {
+        plan.set_steps(shape, health.checksums);
+    }
+    chosen
+}
+
+/// Chooses the strategy and the slots of a plan.
+fn choose(shape: Shape, health: Health, ask: Ask, touched: SlotSet, preferred: u8) -> Option<Plan> {
     if health.contents == Contents::Zeros {
         let nothing = direct(SlotSet::EMPTY, SlotSet::EMPTY);
         let strategy = match ask {
@@ -258,6 +404,7 @@ fn nothing_to_settle(shape: Shape, health: Health) -> bool {
 const fn direct(reads: SlotSet, writes: SlotSet) -> Plan {
     Plan {
         strategy: Strategy::Direct,
+        steps: Steps::NONE,
         reads,
         recover: SlotSet::EMPTY,
         encode: SlotSet::EMPTY,
@@ -285,6 +432,7 @@ fn plan_copy_settle(shape: Shape, health: Health) -> Option<Plan> {
         .minus(SlotSet::one(readable.first()?));
     Some(Plan {
         strategy: Strategy::Settle,
+        steps: Steps::NONE,
         reads: readable,
         recover: SlotSet::EMPTY,
         encode: SlotSet::EMPTY,
@@ -353,6 +501,7 @@ fn plan_parity_read(shape: Shape, health: Health, touched: SlotSet) -> Option<Pl
     let sources = recovery_sources(shape, health)?;
     Some(Plan {
         strategy: Strategy::Reconstruct,
+        steps: Steps::NONE,
         reads: sources,
         recover: unreadable_data(shape, health),
         encode: SlotSet::EMPTY,
@@ -390,6 +539,7 @@ fn plan_parity_settle(shape: Shape, health: Health) -> Option<Plan> {
     let encode = parity.minus(witnesses);
     Some(Plan {
         strategy: Strategy::Settle,
+        steps: Steps::NONE,
         reads: sources.or(witnesses).or(compared),
         recover: lost,
         encode,
@@ -410,6 +560,7 @@ fn plan_scrub(shape: Shape, health: Health) -> Option<Plan> {
         } else {
             Strategy::Reconstruct
         },
+        steps: Steps::NONE,
         reads: readable,
         recover: if shape.copies || lost.is_empty() {
             SlotSet::EMPTY
@@ -431,6 +582,7 @@ fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<P
     let writes = touched.minus(health.missing).or(parity);
     let make = |strategy, reads, recover, encode| Plan {
         strategy,
+        steps: Steps::NONE,
         reads,
         recover,
         encode,
@@ -439,10 +591,9 @@ fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<P
     };
     if health.contents == Contents::Blank {
         let writes = shape.all().minus(health.missing);
-        let strategy = if untouched.is_empty() {
-            Strategy::FullStripeWrite
-        } else {
-            Strategy::ReconstructWrite
+        let strategy = match untouched {
+            SlotSet::EMPTY => Strategy::FullStripeWrite,
+            _ => Strategy::ReconstructWrite,
         };
         return Some(Plan {
             writes,
@@ -494,27 +645,46 @@ fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<P
 }
 
 impl Plan {
-    /// Returns the computation that follows `done` (`None`: the reads).
-    #[must_use]
-    pub fn work_after(&self, done: Option<Work>) -> Option<Work> {
-        let recover = (!self.recover.is_empty()).then_some(Work::Recover);
-        match (self.strategy, done) {
-            (Strategy::ReadModifyWrite, None) => Some(Work::Update),
-            (Strategy::Zeros, None) => Some(Work::Fill),
-            (Strategy::Scrub, None) => Some(Work::Locate),
-            (_, None | Some(Work::Locate)) if recover.is_some() => recover,
-            (_, None | Some(Work::Recover)) if !self.encode.is_empty() => Some(Work::Encode),
-            (Strategy::Settle, None | Some(Work::Recover | Work::Encode))
-                if self.writes != self.writes_always =>
-            {
-                Some(Work::Compare)
-            }
-            _ => None,
+    /// Sets the steps that follow from the strategy and the slots.
+    fn set_steps(&mut self, shape: Shape, checksums: bool) {
+        const WRITES: Steps = Steps::NONE.with(Step::Commit).with(Step::Write);
+        let mut steps = if self.writes.is_empty() {
+            Steps::NONE
+        } else {
+            WRITES
+        };
+        if !self.reads.is_empty() {
+            steps = steps.with(Step::Read).with_if(Step::Verify, checksums);
         }
+        if !self.recover.is_empty() {
+            let proves = checksums && !self.recover.and(shape.all_data()).is_empty();
+            steps = steps.with(Step::Recover).with_if(Step::Prove, proves);
+        }
+        steps = steps.with_if(Step::Encode, !self.encode.is_empty());
+        self.steps = match self.strategy {
+            Strategy::Zeros => steps.with(Step::Fill),
+            Strategy::Scrub => steps.with(Step::Locate),
+            Strategy::ReadModifyWrite => steps.with(Step::Update),
+            Strategy::Settle => steps.with_if(Step::Compare, self.writes != self.writes_always),
+            Strategy::Direct
+            | Strategy::Reconstruct
+            | Strategy::ReconstructWrite
+            | Strategy::RecoverWrite
+            | Strategy::FullStripeWrite
+            | Strategy::Rebuild => steps,
+        };
     }
 
-    /// Formats the plan as `ReadModifyWrite; read 0:d0 4:p0; write 0:d0 4:p0`, each slot as
-    /// member:role.
+    /// Changes the slots to write after the commit. Without any the plan has no commit.
+    pub(crate) fn set_writes(&mut self, writes: SlotSet) {
+        let (steps, any) = (self.steps, !writes.is_empty());
+        let steps = steps.without(Step::Commit).without(Step::Write);
+        self.steps = steps.with_if(Step::Commit, any).with_if(Step::Write, any);
+        self.writes = writes;
+    }
+
+    /// Formats the plan as `ReadModifyWrite; read 0:d0 4:p0; update; commit; write 0:d0 4:p0`, each
+    /// slot as member:role.
     pub fn describe<'a>(&'a self, group: &'a Group) -> impl fmt::Display + 'a {
         Described { plan: self, group }
     }
@@ -527,15 +697,16 @@ struct Described<'a> {
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}; read", self.plan.strategy)?;
-        self.slots(f, self.plan.reads)?;
-        if !self.plan.recover.is_empty() {
-            f.write_str("; recover")?;
-            self.slots(f, self.plan.recover)?;
-        }
-        if !self.plan.writes.is_empty() {
-            f.write_str("; write")?;
-            self.slots(f, self.plan.writes)?;
+        write!(f, "{:?}", self.plan.strategy)?;
+        for step in self.plan.steps.iter() {
+            write!(f, "; {}", step.name())?;
+            match step {
+                Step::Read => self.slots(f, self.plan.reads)?,
+                Step::Recover => self.slots(f, self.plan.recover)?,
+                Step::Encode => self.slots(f, self.plan.encode)?,
+                Step::Write => self.slots(f, self.plan.writes)?,
+                _ => {}
+            }
         }
         Ok(())
     }

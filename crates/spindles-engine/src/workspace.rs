@@ -1,11 +1,63 @@
-//! Room for the computations of stripe ranges: their operands, the checksums that they make, and
-//! the row sums of the parity that they write.
+//! Room for the computations of stripe ranges: their scratch space, their operands, the checksums
+//! that they make, and the row sums of the parity that they write.
 
-use crate::{RangeId, index};
+use crate::{RangeId, index, plan::Shape};
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
-use spindles_block::{BufferSlice, Operand};
+use spindles_block::{BufferId, BufferSlice, Operand};
 use spindles_format::RowSum;
+use spindles_layout::Geometry;
+
+/// The scratch space of stripe ranges, in rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scratch {
+    buffer: BufferId,
+    row_blocks: u32,
+    /// The first stripe range with scratch space. With one slot in each group, only jobs need it.
+    first: u32,
+    /// The rows of a stripe range: every chunk, and the parity it should have.
+    rows: u32,
+}
+
+impl Scratch {
+    /// Returns the scratch space of an array. `clients` is the number of stripe ranges for
+    /// requests.
+    pub(crate) fn new(
+        buffer: BufferId,
+        row_blocks: u32,
+        shape: Shape,
+        geometry: &Geometry,
+        clients: u32,
+    ) -> Self {
+        let parity = geometry.parity_chunks();
+        let older = geometry.older().map_or(0, Geometry::parity_chunks);
+        let (first, rows) = match shape.slots {
+            1 => (clients, 1),
+            slots => (0, u32::from(slots) + u32::from(parity.max(older))),
+        };
+        Self {
+            buffer,
+            row_blocks,
+            first,
+            rows,
+        }
+    }
+
+    /// The number of blocks for `ranges` stripe ranges.
+    pub(crate) fn blocks(&self, ranges: u32) -> u32 {
+        (ranges - self.first) * self.rows * self.row_blocks
+    }
+
+    /// Returns the place of a row of a stripe range.
+    #[inline]
+    pub(crate) fn row(&self, range: u32, row: u8) -> BufferSlice {
+        let row = (range - self.first) * self.rows + u32::from(row);
+        BufferSlice {
+            buffer: self.buffer,
+            first_block: row * self.row_blocks,
+        }
+    }
+}
 
 /// The room of all stripe ranges.
 #[derive(Clone, Debug)]

@@ -25,6 +25,7 @@ impl Entry {
     };
 
     /// Creates the entry of contents with this checksum.
+    #[inline]
     pub(crate) fn of(sum: u32, row_sum: RowSum) -> Self {
         Self {
             checksum: stored_checksum(sum),

@@ -703,8 +703,15 @@ impl Pages {
     /// Returns true if `pump_all` has something to do for pages.
     #[inline]
     pub(crate) fn wants_pump(&self) -> bool {
-        let may_write = !self.dirty.is_empty() || !self.deferred.is_empty();
-        self.room || may_write && self.wants_io()
+        if self.room || !self.deferred.is_empty() || !self.waiting.is_empty() {
+            return self.room || self.wants_io();
+        }
+        // Most often only the age of changes matters.
+        let first = self.dirty.front();
+        first.is_some_and(|&first| {
+            let due = self.frames[index(first)].dirty <= self.changes_aged;
+            (due || self.dirty.len() > self.frames.len() / 2) && self.wants_io()
+        })
     }
 
     #[inline(never)]

@@ -1,6 +1,6 @@
 //! Looks up blocks of stripe ranges in the list of bad blocks, and removes rewritten ones.
 
-use crate::{Engine, RangeId, bad_blocks::Change, plan::Ask, ranges::Owner, slots::SlotSet};
+use crate::{Engine, RangeId, bad_blocks::Change, plan::Ask, slots::SlotSet, stripe::Owner};
 use core::ops::Range;
 use spindles_block::Operation;
 use spindles_format::{AreaKind, BadBlockKind};

@@ -8,8 +8,8 @@ use crate::{
     jobs::scrub::Fate,
     output::{Event, OutReason, Output},
     plan::Ask,
-    ranges::{Owner, Phase},
     slots::SlotSet,
+    stripe::{Owner, Stage},
 };
 use spindles_block::{MemberError, MemberIndex, MemberSet};
 use spindles_format::{AreaKind, BadBlockKind, BadBlocks, ErrorCounts};
@@ -153,7 +153,7 @@ impl Engine {
         let id = self.ranges.take_for_job();
         self.take_group(id, place.group);
         let range = &mut self.ranges[id];
-        range.move_to(Phase::Starting);
+        range.move_to(Stage::Starting);
         range.owner = Owner::Repair;
         range.ask = Ask::Scrub;
         range.group = place.group;
@@ -214,10 +214,11 @@ impl Engine {
     /// should first repeat the rows in shorter pieces.
     #[cold]
     pub(crate) fn mark_bad_slots(&mut self, id: RangeId) -> bool {
-        let bad = self.bad_slots(id).minus(self.missing_slots(id));
+        let missing = self.missing_slots(id);
+        let bad = self.bad_slots(id).minus(missing);
         let range = &mut self.ranges[id];
         range.rows.unreadable = range.rows.unreadable.or(bad);
-        !bad.is_empty() && range.ask == Ask::Scrub && self.narrow(id)
+        !bad.is_empty() && range.ask == Ask::Scrub && range.narrow(missing)
     }
 
     /// Returns the slots of a stripe range with bad blocks in the current rows. Empty for a group

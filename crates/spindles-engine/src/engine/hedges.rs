@@ -25,9 +25,9 @@ use crate::{
     hedges::Pairing,
     output::{Event, Output},
     plan::Ask,
-    ranges::{Owner, Phase},
     requests::RequestSlot,
     slots::SlotSet,
+    stripe::{Owner, Stage},
 };
 use spindles_block::{BufferSlice, Instant, MEMBERS_MAX, MemberIndex, MemberSet, Operation, Reply};
 
@@ -170,13 +170,12 @@ impl Engine {
     fn waits_at(&self, id: RangeId) -> MemberSet {
         let range = &self.ranges[id];
         let reads = range.ask == Ask::Read && matches!(range.owner, Owner::Request(_));
-        match range.phase() {
-            // Its checksums lie on the same member.
-            Phase::Paging if reads && range.direct.verifies => {
+        match range.stage() {
+            // The checksums of a direct read lie on the same member.
+            Stage::DirectPaging | Stage::Direct if reads => {
                 MemberSet::EMPTY.with(range.direct.member)
             }
-            Phase::Direct if reads => MemberSet::EMPTY.with(range.direct.member),
-            Phase::Reading if reads => {
+            Stage::Reading { .. } if reads => {
                 let slots = self.groups[id.index()].slots();
                 let members = range.reads.awaited.iter();
                 members

@@ -53,15 +53,15 @@ use crate::{
     outbox::Outbox,
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
-    ranges::Ranges,
     read_policies::ReadPolicy,
     regions::Regions,
     requests::Requests,
     role::Role,
     slow::Slow,
+    stripe::Ranges,
     system_io::{MetadataBuffer, Purpose},
     waits::{WaitFor, Waits},
-    workspace::Workspace,
+    workspace::{Scratch, Workspace},
     zeroing::Zeroing,
 };
 use alloc::vec::Vec;
@@ -129,6 +129,14 @@ struct Settings {
     mutation: Mutation,
 }
 
+impl Settings {
+    /// Returns the scratch space. `clients` is the number of stripe ranges for requests.
+    fn scratch(&self, shape: Shape, geometry: &Geometry, clients: u32) -> Scratch {
+        let blocks = self.limits.range_blocks;
+        Scratch::new(self.scratch, blocks, shape, geometry, clients)
+    }
+}
+
 /// One array. Inputs are `submit`, `complete_member`, `complete_compute`, `handle_timeout` and
 /// `command`; after each, drain `poll_output`. A plain value: a clone continues on its own.
 #[derive(Clone, Debug)]
@@ -158,6 +166,7 @@ pub struct Engine {
     requests: Requests,
     ranges: Ranges,
     groups: Vec<Group>,
+    scratch: Scratch,
     workspace: Workspace,
     waits: Waits,
     locks: Locks,
@@ -187,32 +196,7 @@ pub struct Engine {
 impl Engine {
     /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
     pub fn scratch_blocks(&self) -> u32 {
-        (self.ranges.count() - self.first_with_scratch())
-            * self.scratch_rows()
-            * self.settings.limits.range_blocks
-            + self.grow.buffer_blocks()
-    }
-
-    /// Returns the first stripe range with scratch space. With one slot in each group, only jobs
-    /// need it.
-    pub(crate) fn first_with_scratch(&self) -> u32 {
-        match self.shape.slots {
-            1 => self.client_ranges(),
-            _ => 0,
-        }
-    }
-
-    /// Returns the rows of a stripe range's scratch space: every chunk, and the parity it should
-    /// have.
-    pub(crate) fn scratch_rows(&self) -> u32 {
-        match self.shape.slots {
-            1 => 1,
-            slots => {
-                let parity = self.geometry.parity_chunks();
-                let older = self.geometry.older().map_or(0, Geometry::parity_chunks);
-                u32::from(slots) + u32::from(parity.max(older))
-            }
-        }
+        self.scratch.blocks(self.ranges.count()) + self.grow.buffer_blocks()
     }
 
     /// Returns the most member I/Os that one member can have in flight. An array below must take as

@@ -26,10 +26,10 @@ use crate::{
     opening::Opening,
     outbox::Outbox,
     plan::Shape,
-    ranges::Ranges,
     regions::Regions,
     requests::Requests,
     slow::Slow,
+    stripe::Ranges,
     system_io::{MetadataBuffer, Place, Purpose},
     waits::Waits,
     workspace::Workspace,
@@ -287,6 +287,9 @@ impl Engine {
     ) -> Self {
         let (shape, count) = (Shape::whole(&config.geometry), ranges.count());
         let workspace = areas.workspace(&config, shape, count);
+        let settings = areas.settings(&config, &workspace);
+        let clients = count - JOB_RANGES;
+        let scratch = settings.scratch(shape, &config.geometry, clients);
         // Without checksums, a journal logs all writes if it logs any.
         let older = config.geometry.older();
         let all_logged =
@@ -294,7 +297,6 @@ impl Engine {
         let extends = config.persistence.as_ref();
         let extends = extends.and_then(|persistence| persistence.extends);
         Self {
-            settings: areas.settings(&config, &workspace),
             members: Members::new(&config, state.lost),
             faults: Faults::new(config.faults, config.geometry.members()),
             slow: Slow::new(config.faults, config.geometry.members()),
@@ -335,6 +337,8 @@ impl Engine {
             reads_chosen: 0,
             shape,
             now,
+            settings,
+            scratch,
             workspace,
             hedges,
             ranges,

@@ -6,8 +6,8 @@ use crate::{
     engine::{Closing, jobs::resync},
     jobs::Place,
     plan::Ask,
-    ranges::{Phase, RowState},
     regions::Sweep,
+    stripe::{RowState, Stage},
     system_io::Purpose,
     waits::WaitFor,
 };
@@ -138,20 +138,31 @@ impl Engine {
         regions.expected.clear_all();
         for range in self.ranges.iter() {
             // Past its commit, or about to reach it.
-            let writes = match range.phase() {
-                Phase::Free
-                | Phase::Starting
-                | Phase::Direct
-                | Phase::Locking
-                | Phase::Preparing
-                | Phase::Paging
-                | Phase::Reading
-                | Phase::Computing(_)
-                | Phase::Acknowledging
-                | Phase::Merged => false,
+            let writes = match range.stage() {
+                Stage::Free
+                | Stage::Starting
+                | Stage::Direct
+                | Stage::DirectPaging
+                | Stage::Verifying
+                | Stage::Merged
+                | Stage::Locking
+                | Stage::Preparing
+                | Stage::Paging
+                | Stage::Reading { .. }
+                | Stage::Computing(_)
+                | Stage::Checksumming { .. }
+                | Stage::Keeping { .. }
+                | Stage::Acknowledging(_) => false,
                 // Its checksums follow.
-                Phase::Flushing => range.rows.state == RowState::Placed,
-                Phase::Committing | Phase::Logging | Phase::Writing => !early,
+                Stage::Flushing(_) => range.rows.state == RowState::Placed,
+                Stage::Begin
+                | Stage::Agree
+                | Stage::Summed
+                | Stage::Queued
+                | Stage::Logging { .. }
+                | Stage::Logged { .. }
+                | Stage::Kept { .. }
+                | Stage::Placing(_) => !early,
             };
             if writes {
                 let region = regions.of(range.group);
@@ -287,19 +298,30 @@ impl Engine {
             .any(|region| self.regions.written.bits.get(region));
         if held && !self.metadata.is_broken() {
             if self.ranges.iter().any(|range| {
-                let planned = match range.phase() {
-                    Phase::Paging | Phase::Reading | Phase::Computing(_) | Phase::Flushing => {
-                        range.is_locked()
-                    }
-                    Phase::Committing | Phase::Logging | Phase::Writing | Phase::Acknowledging => {
-                        true
-                    }
-                    Phase::Free
-                    | Phase::Starting
-                    | Phase::Direct
-                    | Phase::Locking
-                    | Phase::Preparing
-                    | Phase::Merged => false,
+                let planned = match range.stage() {
+                    Stage::DirectPaging
+                    | Stage::Verifying
+                    | Stage::Paging
+                    | Stage::Reading { .. }
+                    | Stage::Computing(_)
+                    | Stage::Checksumming { .. }
+                    | Stage::Keeping { .. }
+                    | Stage::Flushing(_) => range.is_locked(),
+                    Stage::Begin
+                    | Stage::Agree
+                    | Stage::Summed
+                    | Stage::Queued
+                    | Stage::Logging { .. }
+                    | Stage::Logged { .. }
+                    | Stage::Kept { .. }
+                    | Stage::Placing(_)
+                    | Stage::Acknowledging(_) => true,
+                    Stage::Free
+                    | Stage::Starting
+                    | Stage::Direct
+                    | Stage::Merged
+                    | Stage::Locking
+                    | Stage::Preparing => false,
                 };
                 planned && given_back.contains(&self.regions.of(range.group))
             }) {

@@ -11,9 +11,9 @@ use crate::{
     index,
     output::{Busy, Output},
     plan::Ask,
-    ranges::{Owner, Phase},
     requests::RequestSlot,
     slots::SlotSet,
+    stripe::{Owner, Past, Stage},
 };
 use spindles_block::{BlockIndex, BufferId, Operation, Reply, Request, RequestError};
 
@@ -183,7 +183,7 @@ impl Engine {
             blocks_max
         };
         let id = self.ranges.next_free();
-        let (slot_index, member, offset) = if self.mirrors(id) {
+        let (slot_index, member, offset) = if self.ranges[id].shape.mirrors() {
             self.locate_copy(id, location.group, location.block_in_chunk, blocks)
         } else {
             (location.data_index, location.member, location.offset)
@@ -210,7 +210,7 @@ impl Engine {
         slot.pending += 1;
         self.ranges.take();
         let range = &mut self.ranges[id];
-        range.move_to(Phase::Direct);
+        range.move_to(Stage::Direct);
         range.owner = Owner::Request(request);
         range.ask = ask;
         range.group = location.group;
@@ -231,14 +231,13 @@ impl Engine {
     #[inline(never)]
     fn begin_direct(&mut self, id: RangeId, slot: u8, offset: BlockIndex, block: BlockIndex) {
         let range = &mut self.ranges[id];
-        range.direct.verifies = true;
         range.preferred = slot;
         range.direct.offset = offset;
         range.direct.block = block;
         if self.pin_pages(id) {
             return self.read_direct(id);
         }
-        self.ranges[id].move_to(Phase::Paging);
+        self.ranges[id].move_to(Stage::DirectPaging);
     }
 
     /// Begins a read that goes straight to a member. The pages of its checksums are pinned.
@@ -251,7 +250,7 @@ impl Engine {
         let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
-        range.move_to(Phase::Direct);
+        range.move_to(Stage::Direct);
         range.reads.issued = now;
         range.pending = 1;
         let (slot, member, offset) = (range.preferred, range.direct.member, range.direct.offset);
@@ -267,7 +266,7 @@ impl Engine {
         let id = self.ranges.take();
         let location = self.geometry.locate(self.requests[request].next);
         self.take_group(id, location.group);
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let group = &self.groups[id.index()];
         let slot = &mut self.requests[request];
         let chunk = group.blocks;
@@ -317,7 +316,7 @@ impl Engine {
         slot.pending += 1;
 
         let range = &mut self.ranges[id];
-        range.move_to(Phase::Starting);
+        range.move_to(Stage::Starting);
         range.owner = Owner::Request(request);
         range.ask = ask;
         range.group = location.group;
@@ -377,7 +376,7 @@ impl Engine {
         let id = self.ranges.take();
         self.requests[request].pending += 1;
         let range = &mut self.ranges[id];
-        range.move_to(Phase::Flushing);
+        range.move_to(Stage::Flushing(Past::NOTHING));
         range.owner = Owner::Request(request);
         range.ask = Ask::Write;
         self.flush_members(id, self.flushes.is_all_durable());

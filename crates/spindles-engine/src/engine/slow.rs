@@ -74,7 +74,7 @@ impl Engine {
         let slow = slots
             .filter(|(_, place)| self.slow.members().contains(place.member))
             .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot));
-        let computes = !self.shape(id).copies;
+        let computes = !self.ranges[id].shape.copies;
         if self.slow.probes(computes) {
             return (SlotSet::EMPTY, slow);
         }

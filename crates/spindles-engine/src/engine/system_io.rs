@@ -4,7 +4,7 @@ use crate::{
     Engine, JOURNAL_DEVICE, PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index,
     output::{IoPurpose, OutReason, Output},
     plan::{Ask, Strategy},
-    ranges::Phase,
+    stripe::{Past, Stage, Way},
     system_io::{MetadataRead, Purpose, Read},
 };
 use spindles_block::{
@@ -112,16 +112,19 @@ impl Engine {
         }
         let id = RangeId((io.id.0 & !REPLACEMENT) >> SLOT_BITS);
         let range = &self.ranges[id];
-        match (range.phase(), range.ask) {
-            (Phase::Direct, _) => return IoPurpose::Data,
-            (Phase::Flushing, _) if range.blocks == 0 => return IoPurpose::Flush,
-            (Phase::Logging, _) => return IoPurpose::Log,
+        let way = range.stage().way();
+        match (range.stage(), range.ask) {
+            (Stage::Direct, _) => return IoPurpose::Data,
+            (Stage::Flushing(Past::NOTHING), _) => return IoPurpose::Flush,
+            (Stage::Logging { .. }, _) => return IoPurpose::Log,
             _ if range.rows.settling.is_under_way() || range.plan.strategy == Strategy::Settle => {
                 return IoPurpose::Settle;
             }
             (_, Ask::Scrub) => return IoPurpose::Repair,
             (_, Ask::Rebuild | Ask::Replace) => return IoPurpose::Fill,
-            (Phase::Flushing, _) if range.log.segment.is_some() => return IoPurpose::RestFlush,
+            (Stage::Flushing(_), _) if matches!(way, Way::Logged { .. }) => {
+                return IoPurpose::RestFlush;
+            }
             (_, Ask::Read | Ask::Write | Ask::Settle) => {}
         }
         let mut parity = range

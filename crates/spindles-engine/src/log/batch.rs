@@ -5,8 +5,8 @@ use crate::{
     RangeId,
     checksums::RowSums,
     index,
-    ranges::StripeRange,
     slots::SlotSet,
+    stripe::StripeRange,
     system_io::{MetadataBuffer, Place},
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
@@ -44,8 +44,8 @@ impl Record {
             group: stripe.group,
             low: stripe.low,
             blocks: stripe.blocks,
-            slots: stripe.log.slots,
-            data: stripe.log.data,
+            slots: stripe.written.slots,
+            data: stripe.written.data,
             summed: stripe.rows.new_checksums,
             checksums,
             row_sums,

@@ -1,7 +1,7 @@
 //! The log with scripted members: what each input leads to, and what a crash leaves.
 
 use super::*;
-use crate::{checksums::RowSums, index, plan::Shape, ranges::StripeRange, slots::SlotSet};
+use crate::{checksums::RowSums, index, plan::Shape, slots::SlotSet, stripe::StripeRange};
 use core::fmt::Write as _;
 use spindles_block::BufferId;
 use spindles_format::{JournalHeader, JournalKind, RowSum};
@@ -70,13 +70,13 @@ impl Rig {
         let mut stripe = StripeRange::free(Shape::whole(&self.geometry));
         stripe.group = GroupIndex(group);
         (stripe.low, stripe.blocks) = (low, blocks);
-        stripe.log.slots = SlotSet::one(0).or(SlotSet::one(2));
-        stripe.log.data = if zeros {
+        stripe.written.slots = SlotSet::one(0).or(SlotSet::one(2));
+        stripe.written.data = if zeros {
             SlotSet::one(2)
         } else {
-            stripe.log.slots
+            stripe.written.slots
         };
-        stripe.rows.new_checksums = stripe.log.data;
+        stripe.rows.new_checksums = stripe.written.data;
         let record = Record::new(id, &stripe, id.index() * 64, RowSums::Alike(RowSum(5)));
         self.log.queue(record);
     }

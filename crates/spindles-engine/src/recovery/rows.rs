@@ -12,9 +12,8 @@ pub(crate) enum Settling {
     Reconstructing { disproved: u32, proved: bool },
     /// All data is known; computing its parity.
     Encoding { proved: bool },
-    /// The contents are known; writing the blocks that differ. `changed`: some block or checksum
-    /// changes.
-    Agreeing { changed: bool },
+    /// The contents are known; writing the blocks that differ.
+    Agreeing,
     /// Making the changes durable.
     Flushing,
     /// The rows are settled.

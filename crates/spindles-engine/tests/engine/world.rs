@@ -70,6 +70,8 @@ pub(crate) struct World {
     cached: BTreeMap<(u8, u64), [u8; BLOCK]>,
     /// The member I/O as text, when the test wants to see it.
     pub(crate) trace: Option<Vec<String>>,
+    /// The last plan of each stripe range.
+    pub(crate) plans: BTreeMap<u32, String>,
     /// True to complete operations in the order in which they began.
     pub(crate) in_order: bool,
     next_buffer: u32,
@@ -305,6 +307,7 @@ impl Setup {
             refusing: BTreeSet::new(),
             without_space: BTreeSet::new(),
             trace: None,
+            plans: BTreeMap::new(),
             in_order: false,
             next_buffer: CLIENT,
             now: Instant(0),
@@ -450,6 +453,9 @@ impl World {
             match output {
                 Output::Member(io) => {
                     self.note(|_| describe(&io));
+                    if let Some((range, plan)) = self.engine.printed_plan(io.id) {
+                        self.plans.insert(range, plan);
+                    }
                     if io.buffer.buffer == METADATA && io.operation != Operation::Read {
                         // Copied at once, as drivers do: the engine may change them later.
                         let at = usize::try_from(io.buffer.first_block).unwrap() * BLOCK;

@@ -69,7 +69,7 @@ impl Engine {
         row_sum: RowSum,
     ) -> bool {
         let entry = self.entry(id, slot, row);
-        let parity = !self.shape(id).copies && slot >= self.shape(id).data;
+        let parity = !self.ranges[id].shape.copies && slot >= self.ranges[id].shape.data;
         let differs = !entry.is_of(sum) || parity && entry.row_sum != row_sum;
         if differs {
             self.set_entry(id, slot, row, sum, row_sum);

@@ -15,9 +15,9 @@ use crate::{
     checksums::{ChecksumsOf, RowSums, entries::Entry},
     index,
     output::{Event, Output},
-    plan::{Ask, Work},
-    ranges::{Owner, Phase, RowState},
+    plan::{Ask, Step},
     slots::SlotSet,
+    stripe::{Owner, RowState, Stage},
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, Operand};
@@ -64,25 +64,28 @@ impl Engine {
         let range = &mut self.ranges[id];
         range.sources = 1;
         range.targets = 0;
-        range.move_to(Phase::Computing(Work::Verify));
+        range.move_to(Stage::Verifying);
         self.output(Output::Compute(spindles_block::StepId(id.0)));
+    }
+
+    /// Uses the blocks that were read straight from a member if they fit their checksums.
+    pub(crate) fn verified_direct(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
+        let sums = self.workspace.checksums_start(id);
+        let sums = &self.workspace.checksums()[sums..sums + index(range.blocks)];
+        let pages = self.pages.as_ref().expect("something was summed up");
+        let first = range.direct.offset;
+        let blind = self.mutated(Mutation::SkipVerify);
+        if blind || pages.agree(&self.metadata_buffer, (id.0, 0), first, sums) {
+            return self.finish_direct(id);
+        }
+        self.direct_disagrees(id);
     }
 
     /// Uses the blocks that were read if they fit their checksums.
     pub(crate) fn verified(&mut self, id: RangeId) {
         let range = &self.ranges[id];
         let blind = self.mutated(Mutation::SkipVerify);
-        if range.direct.verifies {
-            let sums = self.workspace.checksums_start(id);
-            let sums = &self.workspace.checksums()[sums..sums + index(range.blocks)];
-            let pages = self.pages.as_ref().expect("something was summed up");
-            let first = range.direct.offset;
-            let good = blind || pages.agree(&self.metadata_buffer, (id.0, 0), first, sums);
-            if good {
-                return self.finish_direct(id);
-            }
-            return self.direct_disagrees(id);
-        }
         if range.rows.settling.is_under_way() {
             return self.settling_verified(id);
         }
@@ -95,7 +98,7 @@ impl Engine {
             if !self.may_use_old_contents(id) {
                 return self.leave_old_contents(id);
             }
-            return self.work(id, None);
+            return self.next_step(id, Some(Step::Verify));
         }
         let range = &mut self.ranges[id];
         if !range.is_locked() {
@@ -103,7 +106,7 @@ impl Engine {
             self.unpin_pages(id);
             return self.plan_range(id);
         }
-        if self.halve(id) {
+        if self.ranges[id].halve() {
             return self.plan_range(id);
         }
         if !rotten.and(self.ranges[id].rows.old_contents).is_empty() {
@@ -117,7 +120,7 @@ impl Engine {
     /// Notes that these slots of the current row hold other bytes than were written.
     pub(crate) fn found_rotten(&mut self, id: RangeId, rotten: SlotSet) {
         for slot in rotten.iter() {
-            self.chunk_is_rotten(id, slot);
+            self.ranges[id].chunk_is_rotten(slot);
             if self.has_lost_checksums(id, slot) {
                 let rows = &mut self.ranges[id].rows;
                 rows.checksum_lost = rows.checksum_lost.with(slot);
@@ -173,9 +176,8 @@ impl Engine {
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
         range.reset();
-        range.direct.verifies = false;
         range.seen.unlocked_read_failed = unlocked_read_failed;
-        range.move_to(Phase::Starting);
+        range.move_to(Stage::Starting);
         let group = range.group;
         self.geometry
             .group_into(group, &mut self.groups[id.index()]);
@@ -201,12 +203,6 @@ impl Engine {
         if range.owner == Owner::Replay {
             return self.replay_paged(id);
         }
-        if range.direct.verifies {
-            if self.members.missing().contains(range.direct.member) {
-                return self.direct_disagrees(id);
-            }
-            return self.read_direct(id);
-        }
         if range.rows.state == RowState::Looking {
             return self.looked_at_rows(id);
         }
@@ -215,6 +211,15 @@ impl Engine {
             return self.carry_out_plan(id);
         }
         self.plan_range(id);
+    }
+
+    /// Continues a read that goes straight to a member. Its pages are pinned now.
+    pub(crate) fn paged_direct(&mut self, id: RangeId) {
+        let member = self.ranges[id].direct.member;
+        if self.members.missing().contains(member) {
+            return self.direct_disagrees(id);
+        }
+        self.read_direct(id);
     }
 
     /// Pins all pages that a stripe range needs. Returns false if the stripe range must wait. It
@@ -228,16 +233,6 @@ impl Engine {
     pub(crate) fn unpin_pages(&mut self, id: RangeId) {
         if let Some(pages) = &mut self.pages {
             pages.unpin_all(id.0);
-        }
-    }
-
-    /// Returns the slots whose checksums describe the writes of a stripe range: a single slot
-    /// suffices for copies.
-    pub(crate) fn slots_to_checksum(&self, id: RangeId, data: SlotSet) -> SlotSet {
-        if self.shape(id).copies {
-            data.lowest(1)
-        } else {
-            data
         }
     }
 
@@ -255,10 +250,10 @@ impl Engine {
         if !self.has_checksums() || range.rows.settling.is_under_way() {
             return;
         }
-        let (shape, of_zeros) = (self.shape(id), self.checksum_of_zeros());
+        let (shape, of_zeros) = (self.ranges[id].shape, self.checksum_of_zeros());
         let staged = self.grow.is_staged(self.ranges[id].group);
         for slot in writes.iter() {
-            let of_data = self.ranges[id].log.data.contains(slot);
+            let of_data = self.ranges[id].written.data.contains(slot);
             let sums = of_data.then(|| self.written_checksums(id, slot));
             // A copied block keeps its entry: the page goes to the new device.
             let copied = ask == Ask::Replace && reads.contains(slot);

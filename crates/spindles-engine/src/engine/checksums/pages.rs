@@ -6,7 +6,7 @@ use crate::{
     checksums::pages::{Deferred, Flush, NONE, Pinned, State, WRITES_MAX, start},
     index,
     output::{OutReason, Output},
-    ranges::RowState,
+    stripe::{RowState, Stage},
     system_io::{Place, Purpose},
 };
 use spindles_block::{MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation};
@@ -50,7 +50,7 @@ impl Engine {
             return pages.want(0, member, first, blocks);
         }
         let range = &self.ranges[RangeId(holder)];
-        if range.direct.verifies {
+        if matches!(range.stage(), Stage::Direct | Stage::DirectPaging) {
             return pages.want(0, range.direct.member, range.direct.offset, range.blocks);
         }
         let slots = self.groups[index(holder)].slots();

@@ -8,7 +8,7 @@ use crate::{
     Engine, Mutation, RangeId,
     checksums::row_sums::{ChecksumsOf, RowSums},
     index,
-    plan::{Strategy, Work},
+    plan::{Step, Strategy},
     slots::SlotSet,
 };
 use core::ops::Range;
@@ -66,10 +66,10 @@ impl Engine {
         })
     }
 
-    /// Computes the checksums of recovered or computed blocks in these slots.
-    pub(crate) fn checksum_made(&mut self, id: RangeId, slots: SlotSet) {
+    /// Computes the checksums of recovered or computed blocks in these slots, as this step.
+    pub(crate) fn checksum_made(&mut self, id: RangeId, step: Step, slots: SlotSet) {
         self.ranges[id].rows.made_checksums = slots;
-        self.work_step(id, Work::Prove);
+        self.take_step(id, step);
     }
 
     /// Uses recovered data of the current rows if it is proved: by the row sum, or by the checksum
@@ -78,19 +78,19 @@ impl Engine {
         let blocks = self.ranges[id].blocks;
         if !self.ranges[id].rows.old_contents.is_empty() {
             if (0..blocks).all(|row| self.proves_old(id, row)) {
-                return self.work(id, Some(Work::Recover));
+                return self.next_step(id, Some(Step::Prove));
             }
             return self.leave_old_contents(id);
         }
         let proved = (0..blocks).all(|row| self.is_proved(id, row));
         if proved || self.mutated(Mutation::TrustRecovered) {
-            return self.work(id, Some(Work::Recover));
+            return self.next_step(id, Some(Step::Prove));
         }
-        if self.halve(id) {
+        if self.ranges[id].halve() {
             return self.plan_range(id);
         }
         // A parity that was used for the recovery is not the parity of this row.
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let range = &mut self.ranges[id];
         let used = range.plan.reads.lowest(u32::from(shape.data));
         range.rows.unreadable = range.rows.unreadable.or(used.and(shape.redundant()));
@@ -127,7 +127,7 @@ impl Engine {
 
     /// Begins the row sums of a write, with the data that stays unchanged.
     pub(crate) fn begin_row_sums(&mut self, id: RangeId) {
-        if !self.writes_row_sums(id) {
+        if !self.ranges[id].writes_row_sums(self.has_checksums()) {
             return;
         }
         let range = &self.ranges[id];
@@ -160,7 +160,7 @@ impl Engine {
 
     /// Ends the row sums of a write, with the new data.
     pub(crate) fn end_row_sums(&mut self, id: RangeId) {
-        if !self.writes_row_sums(id) {
+        if !self.ranges[id].writes_row_sums(self.has_checksums()) {
             return;
         }
         let range = &self.ranges[id];
@@ -188,25 +188,13 @@ impl Engine {
         start..start + index(self.ranges[id].blocks)
     }
 
-    /// Returns true if a stripe range writes parity other than that of zeros.
-    fn writes_row_sums(&self, id: RangeId) -> bool {
-        let computes = self.ranges[id].plan.strategy != Strategy::Direct;
-        self.has_checksums() && computes && self.writes_parity(id)
-    }
-
-    fn writes_parity(&self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        let parity = range.plan.writes.and(range.shape.redundant());
-        !range.shape.copies && !parity.is_empty()
-    }
-
     /// Returns the row sums that a stripe range writes with its parity.
     pub(crate) fn row_sums(&self, id: RangeId) -> RowSums {
-        if self.writes_row_sums(id) {
+        if self.ranges[id].writes_row_sums(self.has_checksums()) {
             RowSums::At(self.row_sums_range(id))
-        } else if self.has_checksums() && self.writes_parity(id) {
+        } else if self.has_checksums() && self.ranges[id].writes_parity() {
             let of_zeros = stored_checksum(self.checksum_of_zeros());
-            RowSums::Alike(RowSum::of_zeros(self.shape(id).data, of_zeros))
+            RowSums::Alike(RowSum::of_zeros(self.ranges[id].shape.data, of_zeros))
         } else {
             RowSums::Alike(RowSum::NONE)
         }

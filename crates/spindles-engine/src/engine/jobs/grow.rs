@@ -573,6 +573,8 @@ impl Engine {
         self.regions.set_parts(part, older);
         self.shape = Shape::whole(&self.geometry);
         self.ranges.set_shape(self.shape);
+        let clients = self.client_ranges();
+        self.scratch = (self.settings).scratch(self.shape, &self.geometry, clients);
         let blocks = self.geometry.blocks();
         self.output(Output::Event(Event::Grown { blocks }));
     }

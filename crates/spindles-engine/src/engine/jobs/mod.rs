@@ -14,8 +14,8 @@ use crate::{
     jobs::{JobStatus, Place, Stage, Walk},
     output::CommandError,
     plan::Ask,
-    ranges::{Owner, Phase},
     slots::SlotSet,
+    stripe::{Owner, Stage as RangeStage},
 };
 use alloc::vec::Vec;
 use spindles_block::Instant;
@@ -239,7 +239,7 @@ impl Engine {
         let bytes = u64::from(end - low) * u64::from(self.settings.block_size.bytes());
         self.jobs.throttle.gone(now, bytes);
         let range = &mut self.ranges[id];
-        range.move_to(Phase::Starting);
+        range.move_to(RangeStage::Starting);
         range.owner = Owner::Job(u8::try_from(row).expect("few jobs"));
         range.ask = JOBS[row].ask;
         range.group = group;
@@ -281,7 +281,7 @@ impl Engine {
             .ranges
             .for_jobs()
             .filter(|range| {
-                range.phase() != Phase::Free
+                range.stage() != RangeStage::Free
                     && matches!(range.owner, Owner::Job(owner) if usize::from(owner) == row)
             })
             .map(|range| Place {

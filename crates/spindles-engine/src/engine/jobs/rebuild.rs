@@ -339,7 +339,7 @@ impl Engine {
     /// Returns true if members that were not out prove a row in which old contents stand in.
     pub(crate) fn proves_old(&self, id: RangeId, row: u32) -> bool {
         let old = self.ranges[id].rows.old_contents;
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let present = shape.all().minus(self.missing_slots(id));
         let witnesses = present.minus(old).and(self.ranges[id].rows.unreadable);
         if shape.copies {
@@ -398,7 +398,7 @@ impl Engine {
         }
         let rows = &mut self.ranges[id].rows;
         rows.unreadable = rows.unreadable.or(filled);
-        let left = u64::from(self.lost_here(id).count() * blocks);
+        let left = u64::from(self.ranges[id].lost_here(self.missing_slots(id)).count() * blocks);
         self.scrub.also_left(left);
         self.choose_direct();
         self.write_area(AreaKind::BAD_BLOCKS);

@@ -16,9 +16,8 @@ use crate::{
         scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubState, ScrubStatus},
     },
     output::{CommandError, Event, Output},
-    plan::{Ask, Strategy},
-    ranges::Owner,
-    slots::SlotSet,
+    plan::Ask,
+    stripe::Owner,
 };
 use spindles_block::{BlockIndex, ComputeResult, RequestError};
 use spindles_format::ErrorCounts;
@@ -207,13 +206,6 @@ impl Engine {
         })
     }
 
-    /// Returns true if a stripe range rewrites places from settled redundancy.
-    #[inline]
-    pub(crate) fn repairs(&self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        range.ask == Ask::Scrub && range.plan.strategy != Strategy::Settle
-    }
-
     /// Returns the kinds of repair that a scrub, or a rewrite, may do.
     #[cold]
     fn repair(&self, id: RangeId) -> Repair {
@@ -228,40 +220,20 @@ impl Engine {
     /// Returns true if a stripe range writes nothing, even if it finds a flaw.
     #[inline]
     pub(crate) fn only_looks(&self, id: RangeId) -> bool {
-        self.repairs(id) && self.repair(id) == Repair::Nothing
-    }
-
-    /// Reads a scrub's stripe range in shorter pieces, to find the unreadable blocks. Returns false
-    /// if there are none, or no shorter pieces.
-    pub(crate) fn narrow(&mut self, id: RangeId) -> bool {
-        let missing = self.missing_slots(id);
-        let lost = self.ranges[id].rows.unreadable.minus(missing);
-        !lost.is_empty() && self.halve(id)
-    }
-
-    /// Narrows the current rows to a leading part. Returns false if there is only one row.
-    pub(crate) fn halve(&mut self, id: RangeId) -> bool {
-        let range = &mut self.ranges[id];
-        let blocks = range.blocks;
-        if blocks > 1 {
-            // The largest power of two below.
-            range.blocks = 1 << (u32::BITS - 1 - (blocks - 1).leading_zeros());
-            range.forget_findings();
-        }
-        blocks > 1
+        self.ranges[id].repairs() && self.repair(id) == Repair::Nothing
     }
 
     /// Handles a scrub's stripe range whose blocks do not fit together.
     pub(crate) fn scrub_disagrees(&mut self, id: RangeId, result: ComputeResult) {
-        if self.halve(id) {
+        if self.ranges[id].halve() {
             return self.plan_range(id);
         }
         let readable = self.ranges[id].plan.reads;
-        let data = u32::from(self.shape(id).data);
+        let data = u32::from(self.ranges[id].shape.data);
         match result {
             ComputeResult::Located(place) => {
                 let slot = readable.iter().nth(usize::from(place)).expect("a source");
-                self.chunk_is_rotten(id, slot);
+                self.ranges[id].chunk_is_rotten(slot);
             }
             ComputeResult::Mismatch if self.repair(id) == Repair::TrustData => {
                 let overruled = readable.minus(readable.lowest(data));
@@ -279,17 +251,9 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// Counts a chunk of the current rows as unreadable from here on. It was read, and is known to
-    /// hold wrong bytes.
-    pub(crate) fn chunk_is_rotten(&mut self, id: RangeId, slot: u8) {
-        let range = &mut self.ranges[id];
-        range.rows.rotten = range.rows.rotten.with(slot);
-        range.rows.unreadable = range.rows.unreadable.with(slot);
-    }
-
     /// Finishes rows of a scrub that can't be reconstructed, because too much is lost.
     pub(crate) fn scrub_gives_up(&mut self, id: RangeId) {
-        let lost = self.lost_here(id);
+        let lost = self.ranges[id].lost_here(self.missing_slots(id));
         if lost.is_empty() {
             // Members are lost, not places on them.
             let error = RequestError::BeyondTolerance;
@@ -300,21 +264,11 @@ impl Engine {
         self.finish_rows(id);
     }
 
-    /// Returns the slots of present members with a flaw in the current rows.
-    pub(crate) fn lost_here(&self, id: RangeId) -> SlotSet {
-        let range = &self.ranges[id];
-        range
-            .rows
-            .unreadable
-            .minus(range.rows.overruled)
-            .minus(self.missing_slots(id))
-    }
-
     /// Reports the flaws in the current rows, and their fates.
     pub(crate) fn tell_repairs(&mut self, id: RangeId, wrote: bool) {
         let range = self.ranges[id];
         let wrote = wrote && range.error.is_none() && !self.metadata.is_broken();
-        for slot in self.lost_here(id).iter() {
+        for slot in self.ranges[id].lost_here(self.missing_slots(id)).iter() {
             let fate = match wrote {
                 false => Fate::Left,
                 true if range.rows.refused.contains(slot) => Fate::Refused,
@@ -353,7 +307,7 @@ impl Engine {
 
     /// Returns the first block of the array in the current rows of a slot; `None` for parity.
     fn array_block(&self, id: RangeId, slot: u8) -> Option<BlockIndex> {
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let data = if shape.copies {
             Some(0)
         } else {
@@ -426,7 +380,7 @@ impl Engine {
                 found.disagreements += u64::from(blocks);
             }
         }
-        let (shape, group) = (self.shape(id), &self.groups[id.index()]);
+        let (shape, group) = (self.ranges[id].shape, &self.groups[id.index()]);
         self.output(Output::Event(Event::Disagreement {
             block: group.first_block.plus(low),
             blocks,

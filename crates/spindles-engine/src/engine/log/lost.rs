@@ -4,7 +4,7 @@
 //! then have their latest logged contents, so no block is older than it was after the crash.
 
 use crate::{
-    Engine, JOURNAL_DEVICE, Mutation, RangeId, ranges::Owner, recovery::log_index::LogIndex,
+    Engine, JOURNAL_DEVICE, Mutation, RangeId, recovery::log_index::LogIndex, stripe::Owner,
 };
 use spindles_block::MemberError;
 

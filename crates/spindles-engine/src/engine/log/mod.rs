@@ -20,8 +20,8 @@ use crate::{
     log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogWrite, Next, Record},
     output::{Event, OutReason, Output},
     plan::Ask,
-    ranges::{Owner, Phase, StripeRange},
     status::JournalStatus,
+    stripe::{Owner, Stage, StripeRange},
     system_io::Purpose,
 };
 use spindles_block::{
@@ -50,7 +50,7 @@ impl Engine {
             let last = self.log.last_unlogged(range.group);
             self.flushes.is_durable(last)
         };
-        range.log.segment.is_some() && !is_durable() && self.write_kind(id).0
+        range.is_logged() && !is_durable() && self.write_kind(id).0
     }
 
     /// Returns where the log lies, for display.
@@ -72,11 +72,11 @@ impl Engine {
     pub(crate) fn queue_for_log(&mut self, id: RangeId) {
         let replays = self.ranges[id].owner == Owner::Replay;
         if self.writes_nothing() || replays && self.mutated(Mutation::PlaceInferred) {
-            self.ranges[id].move_to(Phase::Committing);
+            self.ranges[id].move_to(Stage::Begin);
             self.waits.is_ready(id);
             return;
         }
-        self.ranges[id].move_to(Phase::Logging);
+        self.ranges[id].move_to(Stage::Queued);
         let checksums = self.checksums_range(id, ChecksumsOf::New, 0).start;
         let row_sums = self.row_sums(id);
         let record = Record::new(id, &self.ranges[id], checksums, row_sums);
@@ -85,19 +85,17 @@ impl Engine {
 
     /// Notes that a stripe range begins to write to its places.
     pub(crate) fn writing_begins(&mut self, id: RangeId) {
-        let range = &mut self.ranges[id];
-        if self.log.exists() && range.log.segment.is_none() {
+        if self.log.exists() && !self.ranges[id].is_logged() {
             self.log.bypass_begins();
-            range.log.bypassed = true;
         }
     }
 
     /// Notes that a stripe range has written everything to its places.
     pub(crate) fn writing_ended(&mut self, id: RangeId) {
-        let range = &mut self.ranges[id];
+        let range = &self.ranges[id];
         let writes = range.ask == Ask::Write;
-        let logged = range.log.segment.is_some() && !self.log.is_on_device();
-        let was_unlogged = core::mem::take(&mut range.log.bypassed);
+        let logged = range.is_logged() && !self.log.is_on_device();
+        let was_unlogged = self.log.exists() && !range.is_logged();
         let (group, parity) = (range.group, !range.shape.copies);
         let write = if writes && !logged {
             self.flushes.write_ended()
@@ -116,7 +114,7 @@ impl Engine {
 
     /// Notes that the writes of a stripe range have ended.
     pub(crate) fn log_done(&mut self, id: RangeId) {
-        if let Some(segment) = self.ranges[id].log.segment.take() {
+        if let Some(segment) = self.ranges[id].leaves_log() {
             let survives = self.geometry.survives(self.members.missing());
             if !survives || self.ranges[id].error.is_some() {
                 self.leave_to_opening(id);
@@ -144,7 +142,7 @@ impl Engine {
     /// Wakes the stripe ranges that wait to be logged: nothing can be written from now on.
     pub(crate) fn log_abandons(&mut self) {
         while let Some(id) = self.log.abandon_next() {
-            self.ranges[id].move_to(Phase::Committing);
+            self.ranges[id].move_to(Stage::Begin);
             self.waits.is_ready(id);
         }
         self.zeroing_goes_on();
@@ -237,7 +235,7 @@ impl Engine {
         let (segment, records) = self.log.batch();
         for record in records {
             let range = &mut self.ranges[record.range()];
-            range.log.segment = Some(segment);
+            range.move_to(Stage::Logging { segment });
             range.pending = record.writes();
         }
         while let Some(write) = self.log.next_write(&self.groups, &self.metadata_buffer) {
@@ -257,17 +255,19 @@ impl Engine {
         if in_use == waiting.len() + index(self.ranges.answered_count()) {
             return false; // All others wait too, or were logged before.
         }
-        let of_write = |range: &&StripeRange| {
-            range.ask == Ask::Write && range.log.segment.is_none() && !range.shape.copies
+        let of_write = |range: &&StripeRange| range.ask == Ask::Write && !range.shape.copies;
+        let computes = |range: &StripeRange| {
+            let stage = range.stage();
+            matches!(stage, Stage::Computing(_) | Stage::Checksumming { .. })
         };
-        let computes = |range: &StripeRange| matches!(range.phase(), Phase::Computing(_));
         if self.ranges.iter().filter(of_write).any(computes) {
             return true;
         }
         let reads_more = |id: RangeId| {
             let owner = self.ranges[id].owner;
-            let reads =
-                |range: &StripeRange| range.phase() == Phase::Reading && range.owner == owner;
+            let reads = |range: &StripeRange| {
+                matches!(range.stage(), Stage::Reading { .. }) && range.owner == owner
+            };
             self.ranges.iter().filter(of_write).any(reads)
         };
         waiting.all(reads_more)
@@ -314,7 +314,7 @@ impl Engine {
         blocks: u32,
         buffer: BufferSlice,
     ) {
-        if self.mirrors(id) {
+        if self.ranges[id].shape.mirrors() {
             let member = self.groups[id.index()].slots()[usize::from(slot)].member;
             self.members.load_mut(member).in_flight += 1;
         }
@@ -338,7 +338,7 @@ impl Engine {
             BatchEvent::FlushDevice => self.flush_device(JOURNAL_DEVICE, Purpose::JournalCommit),
             BatchEvent::Committed => {
                 while let Some(id) = self.log.next_committed() {
-                    self.ranges[id].move_to(Phase::Committing);
+                    self.ranges[id].is_committed();
                     self.waits.is_ready(id);
                 }
                 self.begin_batch();
@@ -346,7 +346,7 @@ impl Engine {
             BatchEvent::Lost => {
                 // A new log on the members takes them when all blocks logged before are in place.
                 while let Some(id) = self.log.next_lost() {
-                    self.ranges[id].log.segment = None;
+                    self.ranges[id].move_to(Stage::Queued);
                 }
                 if self.writes_nothing() {
                     return self.log_abandons();

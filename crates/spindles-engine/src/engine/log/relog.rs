@@ -26,9 +26,9 @@ use crate::{
         relog::{Proving, RELOGGED},
         replay::Stage,
     },
-    plan::Work,
-    ranges::Phase,
+    plan::{Step, Steps},
     slots::SlotSet,
+    stripe::Stage as RangeStage,
 };
 use spindles_block::Operation;
 use spindles_format::RowSum;
@@ -75,7 +75,12 @@ impl Engine {
     /// Begins to prove the current rows, which are of a record that is not whole.
     pub(super) fn prove_record(&mut self, id: RangeId) {
         self.replay().proving = Proving::Log;
-        self.ranges[id].plan.reads = self.rest_of_rows(id);
+        let rest = self.rest_of_rows(id);
+        let plan = &mut self.ranges[id].plan;
+        plan.reads = rest;
+        plan.steps = [Step::Recover, Step::Prove, Step::Encode, Step::Log]
+            .into_iter()
+            .fold(plan.steps, Steps::with);
         if !self.has_checksums() || self.pin_pages(id) {
             self.read_log(id);
         }
@@ -86,7 +91,7 @@ impl Engine {
         let missing = self.slots_of(id, self.members.lost());
         let replay = self.opening.replay().expect("a replay is under way");
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
-        self.shape(id).all_data().minus(wrote).minus(missing)
+        self.ranges[id].shape.all_data().minus(wrote).minus(missing)
     }
 
     /// Reads the rest of the rows. The slots of the record that are whole in the log are known.
@@ -99,7 +104,7 @@ impl Engine {
         range.rows.unreadable = SlotSet::EMPTY;
         range.rows.read_checksums = SlotSet::EMPTY;
         range.plan.reads = rest;
-        range.move_to(Phase::Reading);
+        range.move_to(RangeStage::Reading { failed: false });
         range.pending = rest.count();
         if rest.is_empty() {
             return self.record_io_done(id);
@@ -133,7 +138,7 @@ impl Engine {
             return self.checksum_record(id, logged);
         }
         self.replay().proving = Proving::Recovering { logged };
-        self.work_step(id, Work::Recover);
+        self.take_step(id, Step::Recover);
     }
 
     fn checksum_record(&mut self, id: RangeId, logged: SlotSet) {
@@ -142,18 +147,18 @@ impl Engine {
             return self.encode_record(id);
         }
         self.replay().proving = Proving::Checksumming { logged };
-        let data = self.shape(id).all_data();
-        self.checksum_made(id, data);
+        let data = self.ranges[id].shape.all_data();
+        self.checksum_made(id, Step::Prove, data);
     }
 
     /// Handles the result of a computation for rows of a record that is not whole.
-    pub(super) fn record_computed(&mut self, id: RangeId, work: Work) {
-        match (self.replay().proving, work) {
-            (Proving::Recovering { logged }, Work::Recover) => self.checksum_record(id, logged),
-            (Proving::Checksumming { logged }, Work::Prove) => self.judge_record(id, logged),
-            (Proving::Encoding, Work::Encode) => self.checksum_to_log(id),
-            (Proving::Logging, Work::Checksum) => self.log_record(id),
-            (step, work) => panic!("{work:?} came back in step {step:?}"),
+    pub(super) fn record_computed(&mut self, id: RangeId, step: Step) {
+        match (self.replay().proving, step) {
+            (Proving::Recovering { logged }, Step::Recover) => self.checksum_record(id, logged),
+            (Proving::Checksumming { logged }, Step::Prove) => self.judge_record(id, logged),
+            (Proving::Encoding, Step::Encode) => self.checksum_to_log(id),
+            (Proving::Logging, Step::Checksum) => self.log_record(id),
+            (proving, step) => panic!("{step:?} came back while {proving:?}"),
         }
     }
 
@@ -207,7 +212,7 @@ impl Engine {
         let range = &mut self.ranges[id];
         range.plan.recover = SlotSet::EMPTY;
         range.plan.encode = range.shape.redundant().minus(missing);
-        self.work_step(id, Work::Encode);
+        self.take_step(id, Step::Encode);
     }
 
     /// Drops a record whose contents nothing proves. It was never acknowledged, or more is lost
@@ -227,12 +232,12 @@ impl Engine {
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
         let range = &mut self.ranges[id];
         let wrote = wrote.minus(missing);
-        range.log.slots = wrote;
-        range.log.data = wrote;
+        range.written.slots = wrote;
+        range.written.data = wrote;
         range.rows.new_checksums = wrote;
         range.plan.writes = wrote;
         range.plan.writes_always = wrote;
-        self.work_step(id, Work::Checksum);
+        self.take_step(id, Step::Checksum);
     }
 
     fn log_record(&mut self, id: RangeId) {
@@ -246,7 +251,6 @@ impl Engine {
 
     /// Places the record, which is durable in the log.
     pub(crate) fn record_logged(&mut self, id: RangeId) {
-        self.ranges[id].log.segment = None;
         self.replay().proving = Proving::Log;
         let range = self.ranges[id];
         let mut writes = range.plan.writes.minus(self.missing_slots(id));

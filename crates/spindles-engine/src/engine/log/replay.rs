@@ -31,10 +31,10 @@ use crate::{
         replay::{Replay, Stage},
     },
     output::{Event, OutReason, Output},
-    plan::{Ask, Plan, Strategy, Work},
-    ranges::{Owner, Phase},
+    plan::{Ask, Plan, Step, Steps, Strategy},
     recovery::log_index::LogIndex,
     slots::SlotSet,
+    stripe::{Owner, Stage as RangeStage, Way},
     system_io::Purpose,
 };
 use alloc::{collections::BTreeSet, vec::Vec};
@@ -261,18 +261,22 @@ impl Engine {
         range.touched = SlotSet::EMPTY;
         (range.low, range.blocks, range.end) = (low, blocks, low + blocks);
         range.rows.zeros = zeros;
-        range.log.data = data.minus(missing);
+        range.written.data = data.minus(missing);
         // Slots that the log lacks count as writes too, to correct their checksums.
         let writes = data.or(zeros).or(lacks).minus(missing);
         range.plan = Plan {
             strategy: Strategy::Reconstruct,
+            steps: Steps::NONE
+                .with(Step::Read)
+                .with(Step::Checksum)
+                .with(Step::Write),
             reads: SlotSet::EMPTY,
             recover: SlotSet::EMPTY,
             encode: SlotSet::EMPTY,
             writes,
             writes_always: writes,
         };
-        range.move_to(Phase::Paging);
+        range.move_to(RangeStage::Paging);
         if self.replay_is(Stage::Proving) {
             return self.prove_record(id);
         }
@@ -306,8 +310,8 @@ impl Engine {
     /// Reads the logged blocks of the current rows.
     pub(super) fn read_log(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
-        let (data, low, blocks) = (range.log.data, range.low, range.blocks);
-        range.move_to(Phase::Reading);
+        let (data, low, blocks) = (range.written.data, range.low, range.blocks);
+        range.move_to(RangeStage::Reading { failed: false });
         range.pending = data.count();
         if data.is_empty() {
             return self.log_read(id);
@@ -326,7 +330,7 @@ impl Engine {
     pub(crate) fn replay_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
         let member = self.groups[id.index()].slots()[usize::from(slot)].member;
         let range = &mut self.ranges[id];
-        let writing = range.phase() == Phase::Writing;
+        let writing = range.stage().is_placing();
         if let Err(error) = result {
             range.rows.unreadable = range.rows.unreadable.with(slot);
             let gone = error == MemberError::Gone;
@@ -360,18 +364,18 @@ impl Engine {
     /// Continues when the logged blocks of the current rows are read, as far as possible.
     fn log_read(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
-        range.rows.new_checksums = range.log.data.minus(range.rows.unreadable);
+        range.rows.new_checksums = range.written.data.minus(range.rows.unreadable);
         if range.rows.new_checksums.is_empty() {
             return self.log_checksummed(id);
         }
-        self.work_step(id, Work::Checksum);
+        self.take_step(id, Step::Checksum);
     }
 
     /// Handles the result of a computation of the replay's stripe range.
-    pub(crate) fn replay_computed(&mut self, id: RangeId, work: Work) {
-        match (self.replay().proving, work) {
-            (Proving::Log, Work::Checksum) => self.log_checksummed(id),
-            (_, work) => self.record_computed(id, work),
+    pub(crate) fn replay_computed(&mut self, id: RangeId, step: Step) {
+        match (self.replay().proving, step) {
+            (Proving::Log, Step::Checksum) => self.log_checksummed(id),
+            (_, step) => self.record_computed(id, step),
         }
     }
 
@@ -387,7 +391,11 @@ impl Engine {
         };
         let whole = range.rows.new_checksums.iter().filter(is_whole);
         let whole = whole.fold(SlotSet::EMPTY, SlotSet::with);
-        let lacks = range.log.data.minus(whole).minus(self.missing_slots(id));
+        let lacks = range
+            .written
+            .data
+            .minus(whole)
+            .minus(self.missing_slots(id));
         if self.replay_is(Stage::Checking) {
             if !lacks.is_empty() {
                 return self.record_is_broken();
@@ -451,7 +459,7 @@ impl Engine {
         let missing = self.missing_slots(id);
         let range = &mut self.ranges[id];
         let writes = range.plan.writes.minus(missing);
-        range.move_to(Phase::Writing);
+        range.move_to(RangeStage::Placing(Way::Unlogged));
         range.pending = writes.count();
         if writes.is_empty() {
             return self.rows_placed();
@@ -487,7 +495,7 @@ impl Engine {
     /// Removes blocks of rows from the list of lost ones, in memory.
     fn unlist(&mut self, id: RangeId, slots: SlotSet) {
         if self.bad.any_lost() {
-            for slot in slots.and(self.shape(id).all_data()).iter() {
+            for slot in slots.and(self.ranges[id].shape.all_data()).iter() {
                 let blocks = self.array_blocks(id, slot);
                 self.bad.remove(BadBlockKind::Lost, &blocks);
             }
@@ -592,7 +600,7 @@ impl Engine {
         let replay = self.opening.replayed();
         self.unpin_pages(replay.range);
         let range = &mut self.ranges[replay.range];
-        range.move_to(Phase::Free);
+        range.move_to(RangeStage::Free);
         range.owner = Owner::Nobody;
         range.rows.zeros = SlotSet::EMPTY;
         self.ranges.give_back_of_job(replay.range);

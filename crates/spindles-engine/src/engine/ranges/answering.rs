@@ -4,7 +4,11 @@
 //! The client's data is copied to scratch space first: with the answer, the client may reuse its
 //! buffer.
 
-use crate::{Engine, Mutation, RangeId, plan::Ask, ranges::Owner};
+use crate::{
+    Engine, Mutation, RangeId,
+    plan::{Ask, Step},
+    stripe::{Owner, Stage},
+};
 use core::ops::Range;
 use spindles_layout::GroupIndex;
 
@@ -16,9 +20,8 @@ impl Engine {
         let Owner::Request(request) = range.owner else {
             return false;
         };
-        let logged = range.log.segment.is_some() && range.ask == Ask::Write && !range.shape.copies;
-        let settles = range.rows.settling.is_under_way();
-        if !logged || settles || request == self.own_request() || self.writes_zeros(id) {
+        let logged = range.is_logged() && range.ask == Ask::Write && !range.shape.copies;
+        if !logged || request == self.own_request() || self.writes_zeros(id) {
             return false;
         }
         let last = range.low + range.blocks == range.end;
@@ -34,20 +37,32 @@ impl Engine {
             && !self.rests_on_caches(id)
     }
 
+    /// Copies the data of a logged stripe range to scratch space, to answer the client.
+    pub(super) fn keep_data(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
+        let segment = range.stage().segment().expect("it is logged");
+        self.compute(id, Step::Keep, Stage::Keeping { segment });
+    }
+
     /// Answers a stripe range whose data is in scratch space, unless something came in between.
     pub(super) fn answer_logged(&mut self, id: RangeId) {
+        let segment = self.ranges[id].stage().segment().expect("it is logged");
         if !self.may_answer(id) {
-            return self.commit(id);
+            let range = &mut self.ranges[id];
+            range.plan.steps = range.plan.steps.without(Step::Keep);
+            range.move_to(Stage::Logged { segment });
+            return self.write_logged(id);
         }
         let range = &mut self.ranges[id];
         let Owner::Request(request) = range.owner else {
             panic!("what is answered belongs to a request");
         };
         let merged = core::mem::replace(&mut range.merged, RangeId::NONE);
+        range.move_to(Stage::Kept { segment });
         self.ranges.note_answered(id);
         self.request_part_done(request, None);
         self.finish_merged(merged, None);
-        self.commit(id);
+        self.write_kept(id);
     }
 
     /// Returns true if answered rows may not be in their places yet, so that a reader must wait.

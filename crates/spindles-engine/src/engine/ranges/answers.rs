@@ -4,9 +4,9 @@
 use crate::{
     Engine, RangeId,
     output::OutReason,
-    plan::{Ask, Work},
-    ranges::{Owner, Phase},
+    plan::{Ask, Step},
     slots::SlotSet,
+    stripe::{Owner, Stage},
 };
 use spindles_block::{MemberError, MemberIndex, MemberResult, RequestError};
 
@@ -17,7 +17,7 @@ impl Engine {
         let range = &mut self.ranges[id];
         assert!(range.pending > 0, "a member I/O came back twice");
         range.pending -= 1;
-        if range.phase() == Phase::Direct {
+        if range.stage() == Stage::Direct {
             if range.shape.mirrors() {
                 self.members.load_mut(range.direct.member).in_flight -= 1;
             }
@@ -27,7 +27,7 @@ impl Engine {
                     if ask == Ask::Read {
                         self.read_took(member, issued);
                     }
-                    if self.ranges[id].direct.verifies {
+                    if self.has_checksums() {
                         return self.verify_direct(id);
                     }
                     self.finish_direct(id);
@@ -42,20 +42,20 @@ impl Engine {
     #[inline(never)]
     fn planned_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
         let range = &self.ranges[id];
-        let (phase, owner, done) = (range.phase(), range.owner, range.pending == 0);
-        if phase != Phase::Flushing && range.shape.mirrors() {
+        let (stage, owner, done) = (range.stage(), range.owner, range.pending == 0);
+        if !matches!(stage, Stage::Flushing(_)) && range.shape.mirrors() {
             let member = self.member_of_io(id, slot);
             self.members.load_mut(member).in_flight -= 1;
         }
-        match (phase, owner) {
-            (Phase::Logging, _) => {
+        match (stage, owner) {
+            (Stage::Logging { .. }, _) => {
                 return self.batch_io_done(self.member_of_io(id, slot), result);
             }
             (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
             _ => {}
         }
         let range = &mut self.ranges[id];
-        if phase == Phase::Reading && range.ask == Ask::Read {
+        if matches!(stage, Stage::Reading { .. }) && range.ask == Ask::Read {
             range.reads.awaited = range.reads.awaited.minus(SlotSet::one(slot));
             let issued = range.reads.issued;
             self.read_took(self.member_of_io(id, slot), issued);
@@ -70,8 +70,8 @@ impl Engine {
 
     /// Returns the member that an I/O of a stripe range is on. For a flush `slot` is the member.
     fn member_of_io(&self, id: RangeId, slot: u8) -> MemberIndex {
-        match self.ranges[id].phase() {
-            Phase::Flushing => MemberIndex(slot),
+        match self.ranges[id].stage() {
+            Stage::Flushing(_) => MemberIndex(slot),
             _ => self.groups[id.index()].slots()[usize::from(slot)].member,
         }
     }
@@ -79,32 +79,30 @@ impl Engine {
     /// Continues a stripe range whose member I/O is all back.
     pub(crate) fn range_ios_done(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
-        match range.phase() {
-            Phase::Reading if range.seen.read_failed => {
-                range.seen.read_failed = false;
+        match range.stage() {
+            Stage::Reading { failed: true } => {
                 if range.rows.settling.is_under_way() {
                     // Decide each row from its own readable blocks.
-                    self.halve(id);
+                    self.ranges[id].halve();
                 } else if range.ask == Ask::Scrub {
-                    self.narrow(id);
+                    let missing = self.missing_slots(id);
+                    self.ranges[id].narrow(missing);
                 }
                 self.plan_range(id);
             }
-            Phase::Reading if self.pages.is_some() => {
-                self.work_step(id, Work::Verify);
-            }
-            Phase::Reading => self.work(id, None),
-            Phase::Writing => self.written(id),
-            Phase::Flushing => self.flush_of_range_ended(id),
-            phase => panic!("a member I/O came back in phase {phase:?}"),
+            Stage::Reading { failed: false } => self.next_step(id, Some(Step::Read)),
+            Stage::Placing(_) => self.written(id),
+            Stage::Flushing(_) => self.flush_of_range_ended(id),
+            stage => panic!("a member I/O came back in stage {stage:?}"),
         }
     }
 
     fn column_io_failed(&mut self, id: RangeId, slot: u8, member: MemberIndex, error: MemberError) {
-        if self.ranges[id].phase() == Phase::Reading {
+        if matches!(self.ranges[id].stage(), Stage::Reading { .. }) {
+            self.ranges[id].read_fails();
             return self.read_failed(id, slot, member, error);
         }
-        if self.repairs(id) && self.rewrite_refused(id, slot, error) {
+        if self.ranges[id].repairs() && self.rewrite_refused(id, slot, error) {
             return;
         }
         if !self.put_out(member, OutReason::Error(error)) {
@@ -114,7 +112,6 @@ impl Engine {
 
     fn read_failed(&mut self, id: RangeId, slot: u8, member: MemberIndex, error: MemberError) {
         let range = &mut self.ranges[id];
-        range.seen.read_failed = true;
         range.rows.unreadable = range.rows.unreadable.with(slot);
         range.seen.corrupt |= error == MemberError::Corrupt;
         match error {
@@ -129,7 +126,7 @@ impl Engine {
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
         range.reset();
-        range.move_to(Phase::Starting);
+        range.move_to(Stage::Starting);
         let (ask, member, group) = (range.ask, range.direct.member, range.group);
         if ask == Ask::Write {
             self.put_out(member, OutReason::Error(error));
@@ -138,7 +135,6 @@ impl Engine {
         }
         self.take_group(id, group);
         self.read_failed(id, slot, member, error);
-        self.ranges[id].seen.read_failed = false;
         self.plan_range(id);
     }
 }

@@ -24,8 +24,8 @@ use crate::{
     Engine, Mutation, RangeId,
     checksums::entries::is_known,
     plan::{Ask, Plan},
-    ranges::{Owner, Phase, RowState, StripeRange},
     slots::SlotSet,
+    stripe::{Owner, RowState, Stage, StripeRange},
 };
 use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE};
 
@@ -92,7 +92,7 @@ impl Engine {
     pub(super) fn look_at_rows(&mut self, id: RangeId) {
         self.ranges[id].rows.state = RowState::Looking;
         if !self.pin_pages(id) {
-            self.ranges[id].move_to(Phase::Paging);
+            self.ranges[id].move_to(Stage::Paging);
             return;
         }
         self.looked_at_rows(id);
@@ -160,14 +160,14 @@ impl Engine {
 
     /// Plans zeros for the data that a stripe range does not touch, except for bad blocks.
     pub(super) fn fill_blank_rows(&mut self, id: RangeId, plan: &mut Plan) {
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let untouched = shape.all_data().minus(self.ranges[id].touched);
         let refused = if self.bad.any_unread() {
             self.bad_slots(id).and(untouched)
         } else {
             SlotSet::EMPTY
         };
-        plan.writes = plan.writes.minus(refused);
+        plan.set_writes(plan.writes.minus(refused));
         plan.writes_always = plan.writes;
         self.ranges[id].rows.zeros = untouched;
     }
@@ -183,7 +183,7 @@ impl Engine {
     /// Returns true if the checksums of a write follow after the write is durable: for the first
     /// write to its rows, unless the members log the write.
     pub(super) fn checksums_follow(&self, id: RangeId) -> bool {
-        let logged = self.ranges[id].log.segment.is_some() && !self.log.is_on_device();
+        let logged = self.ranges[id].is_logged() && !self.log.is_on_device();
         !logged && self.logs_first_write(id)
     }
 
@@ -194,7 +194,7 @@ impl Engine {
         if range.rows.state != RowState::Placed || range.error.is_some() {
             return false;
         }
-        let writes = range.log.slots.minus(self.missing_slots(id));
+        let writes = range.written.slots.minus(self.missing_slots(id));
         self.ranges[id].rows.state = RowState::Written;
         self.keep_checksums(id, writes);
         true

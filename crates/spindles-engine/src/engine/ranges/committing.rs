@@ -1,10 +1,11 @@
-//! `Committing` to `Writing`: from the commit point on, a member that fails goes out.
+//! From the commit point until the blocks go to their places: one function for each stage. From
+//! here on, a member that fails goes out.
 
 use crate::{
     Engine, Mutation, RangeId,
-    plan::{Ask, Strategy, Work},
-    ranges::{Owner, Phase, RowState},
+    plan::{Ask, Step, Strategy},
     slots::SlotSet,
+    stripe::{Owner, Past, RowState, Rows, Stage, Way, WritePath},
     waits::WaitFor,
 };
 use spindles_block::{Operation, RequestError};
@@ -26,56 +27,118 @@ impl SlotWrites {
 }
 
 impl Engine {
-    /// Commits a stripe range: from here on a member that fails goes out.
-    pub(crate) fn commit(&mut self, id: RangeId) {
-        let plan = self.ranges[id].plan;
-        if plan.writes.is_empty() || self.only_looks(id) {
-            return self.scrubbed(id, false);
+    /// Brings a stripe range to the commit point. From here on a member that fails goes out.
+    pub(super) fn reach_commit(&mut self, id: RangeId) {
+        self.ranges[id].move_to(Stage::Begin);
+        self.begin_write(id);
+    }
+
+    /// Brings a stripe range to the commit point, with contents that settle its rows.
+    pub(crate) fn agree(&mut self, id: RangeId) {
+        self.ranges[id].move_to(Stage::Agree);
+        self.write_settled_rows(id);
+    }
+
+    /// `Begin`: decides how the new blocks get to their places.
+    #[inline(never)]
+    pub(super) fn begin_write(&mut self, id: RangeId) {
+        if self.may_write(id) {
+            match self.write_path(id) {
+                WritePath::Places => self.write_places(id),
+                path => {
+                    self.plan_write(id, path);
+                    self.next_write_step(id, Step::Commit);
+                }
+            }
         }
-        // No reader relies on a device being filled yet, and a repair writes the contents that the
-        // place should already have: no row is in doubt meanwhile.
-        let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
-        if let Some(reason) = self.commit_waits_for(id, harmless) {
-            self.ranges[id].move_to(Phase::Committing);
-            self.waits.wait(id, reason);
-            return;
+    }
+
+    /// `Agree`: settled contents are not logged, and have the checksums that they agree with.
+    pub(super) fn write_settled_rows(&mut self, id: RangeId) {
+        if self.may_write(id) {
+            self.next_write_step(id, Step::Commit);
         }
-        // Members may have gone out since the plan was made; the blocks computed for other members
-        // are valid.
-        let writes = plan.writes.minus(self.missing_slots(id));
+    }
+
+    /// `Summed`: members may have gone out since, so that the write needs the log after all.
+    pub(super) fn write_summed(&mut self, id: RangeId) {
+        if self.may_write(id) {
+            let path = self.write_path(id);
+            if path == WritePath::Log {
+                self.plan_write(id, path);
+                return self.next_write_step(id, Step::Commit);
+            }
+            self.write_places(id);
+        }
+    }
+
+    /// `Logged`: the client may be answered now.
+    pub(super) fn write_logged(&mut self, id: RangeId) {
+        if self.may_write(id) {
+            let answers = self.may_answer(id);
+            let plan = &mut self.ranges[id].plan;
+            plan.steps = plan.steps.with_if(Step::Keep, answers);
+            self.next_write_step(id, Step::Log);
+        }
+    }
+
+    /// `Kept`: the client is answered.
+    pub(super) fn write_kept(&mut self, id: RangeId) {
+        if self.may_write(id) {
+            self.next_write_step(id, Step::Keep);
+        }
+    }
+
+    /// Takes the step of a stripe range's plan that follows `done`, from the commit on.
+    fn next_write_step(&mut self, id: RangeId, done: Step) {
+        let steps = self.ranges[id].plan.steps;
+        match steps.after(Some(done)) {
+            Some(step @ Step::Checksum) => {
+                let logs = steps.contains(Step::Log);
+                self.compute(id, step, Stage::Checksumming { logs });
+            }
+            Some(Step::Log) => self.queue_for_log(id),
+            Some(Step::Keep) => self.keep_data(id),
+            _ => self.write_places(id),
+        }
+    }
+
+    /// Returns the slots that a stripe range writes. Members may have gone out since the plan was
+    /// made; the blocks computed for other members are valid.
+    fn slots_to_write(&self, id: RangeId) -> SlotSet {
+        self.ranges[id].plan.writes.minus(self.missing_slots(id))
+    }
+
+    /// Returns true if a stripe range can write now. Otherwise it waits, or ends without a write.
+    fn may_write(&mut self, id: RangeId) -> bool {
         let given_up = self.writes_nothing();
-        if given_up || writes.is_empty() {
-            // Settling rows with one copy left, or without their parity, needs no write.
-            let asked = !self.ranges[id].rows.settling.is_under_way();
-            if given_up || asked && self.ranges[id].ask == Ask::Write {
-                self.ranges[id].error = Some(RequestError::BeyondTolerance);
+        if !given_up {
+            if let Some(reason) = self.commit_waits_for(id) {
+                self.waits.wait(id, reason);
+                return false;
             }
-            return self.acknowledge(id);
+            if !self.slots_to_write(id).is_empty() {
+                return true;
+            }
         }
-        let range = &self.ranges[id];
-        if range.log.segment.is_none() {
-            if self.must_log(id) {
-                return self.begin_log(id, writes);
-            }
-            if self.has_checksums()
-                && !range.rows.has_new_checksums
-                && !range.rows.settling.is_under_way()
-            {
-                return self.checksum_writes(id, writes);
-            }
-        } else if self.may_answer(id) {
-            return self.work_step(id, Work::Keep);
+        // Settling rows with one copy left, or without their parity, needs no write.
+        let range = &mut self.ranges[id];
+        let asked = range.stage().way() != Way::Settled;
+        if given_up || asked && range.ask == Ask::Write {
+            range.error = Some(RequestError::BeyondTolerance);
         }
-        self.write_places(id, writes, harmless);
+        self.acknowledge(id);
+        false
     }
 
     /// Returns what must be durable before a stripe range commits; `None` if nothing.
-    fn commit_waits_for(&mut self, id: RangeId, harmless: bool) -> Option<WaitFor> {
-        if harmless || self.writes_nothing() {
+    fn commit_waits_for(&mut self, id: RangeId) -> Option<WaitFor> {
+        let range = &self.ranges[id];
+        if range.is_harmless() {
             return None;
         }
         // Logged blocks go to their places, even if the journal fails.
-        let logged = self.ranges[id].log.segment.is_some();
+        let logged = range.is_logged();
         // The loss of a member must be durable first: the journals lack its part.
         let unrecorded =
             (logged || self.journals()) && self.metadata.may_count_on(self.members.missing());
@@ -86,21 +149,26 @@ impl Engine {
         (!self.may_write_region(id)).then_some(WaitFor::Region)
     }
 
-    /// Writes slots of a stripe range to their places. If `harmless`, no row is in doubt meanwhile.
-    fn write_places(&mut self, id: RangeId, mut writes: SlotSet, harmless: bool) {
-        let kept = writes;
+    /// Writes slots of a stripe range to their places.
+    #[inline(never)]
+    fn write_places(&mut self, id: RangeId) {
+        let kept = self.slots_to_write(id);
+        let mut writes = kept;
         let to_replacement = self.replaced_slots(id).and(writes);
         if self.ranges[id].ask == Ask::Replace {
             if to_replacement.is_empty() {
-                return self.finish_rows(id); // The replacement ended meanwhile.
+                // The replacement ended meanwhile.
+                self.ranges[id].move_to(Stage::Acknowledging(Past::NOTHING));
+                return self.finish_rows(id);
             }
             writes = SlotSet::EMPTY;
         }
         let blank = self.ranges[id].rows.state == RowState::Blank;
         let follows = blank && self.checksums_follow(id);
+        let harmless = self.ranges[id].is_harmless();
         self.writing_begins(id);
         let range = &mut self.ranges[id];
-        range.move_to(Phase::Writing);
+        range.move_to(Stage::Placing(range.stage().way()));
         range.rows.placing = !harmless;
         range.pending = writes.count() + to_replacement.count();
         if follows {
@@ -109,8 +177,10 @@ impl Engine {
             self.keep_checksums(id, kept);
         }
         let operations = self.slot_writes(id);
+        let copied = self.ranges[id].shape.copies;
+        let copied = copied.then(|| self.write_source(id, 0));
         for slot in writes.iter() {
-            let source = self.write_source(id, slot);
+            let source = copied.unwrap_or_else(|| self.write_source(id, slot));
             self.slot_io(id, slot, operations.of(slot), source);
         }
         for slot in to_replacement.iter() {
@@ -119,26 +189,44 @@ impl Engine {
         }
     }
 
-    /// Returns true if a stripe range must log its writes: a part of a row, or a whole row that a
-    /// crash could leave in a state that the row itself does not show.
-    fn must_log(&self, id: RangeId) -> bool {
+    /// Returns how the new blocks of a stripe range get to their places.
+    #[expect(
+        clippy::inline_always,
+        reason = "most writes need no more than the first comparison"
+    )]
+    #[inline(always)]
+    fn write_path(&self, id: RangeId) -> WritePath {
         let range = &self.ranges[id];
-        let writes = range.ask == Ask::Write && !range.rows.settling.is_under_way();
-        if !writes || range.shape.copies || !self.journals() || self.grow.is_moving() {
-            return false;
+        let writes = range.ask == Ask::Write && !range.shape.copies;
+        if writes && self.journals() && !self.grow.is_moving() {
+            return self.rows_to_write(id).path(self.has_checksums());
         }
-        let whole = range.touched == range.shape.all_data();
-        let whole = whole || self.mutated(Mutation::PartsUnlogged);
-        let mut lost = self.members.lost();
-        if !self.mutated(Mutation::UnloggedEarly) {
-            lost = lost.union(self.metadata.lost_durable());
+        WritePath::unlogged(self.has_checksums())
+    }
+
+    /// Returns the rows of a client's write, as its path depends on them.
+    fn rows_to_write(&self, id: RangeId) -> Rows {
+        let range = &self.ranges[id];
+        let touched = if self.mutated(Mutation::PartsUnlogged) {
+            range.shape.all_data()
+        } else {
+            range.touched
+        };
+        let mut rows = Rows::of(range.shape, touched);
+        if rows.is_whole() {
+            let mut lost = self.members.lost();
+            if !self.mutated(Mutation::UnloggedEarly) {
+                lost = lost.union(self.metadata.lost_durable());
+            }
+            if !self.mutated(Mutation::DegradedUnlogged) {
+                rows.lack(self.slots_of(id, lost));
+            }
+            let live = self.log.may_hold(range.group) && !self.mutated(Mutation::WholeOverLive);
+            let listed = self.bad.any() && self.writes_bad_blocks(id);
+            let first = range.rows.state == RowState::Blank && self.logs_first_write(id);
+            rows.held(live, listed, first);
         }
-        let degraded = !self.slots_of(id, lost).is_empty();
-        let degraded = degraded && !self.mutated(Mutation::DegradedUnlogged);
-        let live = self.log.may_hold(range.group) && !self.mutated(Mutation::WholeOverLive);
-        let listed = self.bad.any() && self.writes_bad_blocks(id);
-        let first = range.rows.state == RowState::Blank && self.logs_first_write(id);
-        !self.has_checksums() || !whole || degraded || live || listed || first
+        rows
     }
 
     /// Returns true if more members are lost than the level survives.
@@ -153,47 +241,45 @@ impl Engine {
         self.metadata.is_broken() || (!self.shape.copies && failed())
     }
 
-    /// Begins to log a write by computing its checksums.
-    fn begin_log(&mut self, id: RangeId, writes: SlotSet) {
-        self.ranges[id].rows.has_new_checksums = false;
-        self.note_writes(id, writes);
-        if self.mutated(Mutation::FilledUnlogged) {
+    /// Adds the steps of a path to a plan, and begins the row sums.
+    fn plan_write(&mut self, id: RangeId, path: WritePath) {
+        let plan = &mut self.ranges[id].plan;
+        let steps = plan.steps.without(Step::Checksum).without(Step::Log);
+        plan.steps = steps.or(path.steps());
+        self.note_writes(id, self.slots_to_write(id));
+        if path == WritePath::Log && self.mutated(Mutation::FilledUnlogged) {
             let filled = self.slots_of(id, self.members.lost());
             let range = &mut self.ranges[id];
-            range.log.slots = range.log.slots.minus(filled);
+            range.written.slots = range.written.slots.minus(filled);
         }
-        self.checksum_new(id);
-    }
-
-    /// Begins to compute the checksums of a write that is not logged.
-    fn checksum_writes(&mut self, id: RangeId, writes: SlotSet) {
-        self.ranges[id].rows.has_new_checksums = true;
-        self.note_writes(id, writes);
-        self.checksum_new(id);
-    }
-
-    fn checksum_new(&mut self, id: RangeId) {
         if self.has_checksums() {
             self.begin_row_sums(id);
         }
-        if self.ranges[id].rows.new_checksums.is_empty() {
-            return self.checksums_ready(id);
+        let range = &mut self.ranges[id];
+        if range.rows.new_checksums.is_empty() {
+            range.plan.steps = range.plan.steps.without(Step::Checksum);
+            self.checksums_known(id);
         }
-        self.work_step(id, Work::Checksum);
     }
 
     /// Continues when the checksums of a write are computed.
-    pub(super) fn checksums_ready(&mut self, id: RangeId) {
+    pub(super) fn checksums_ready(&mut self, id: RangeId, logs: bool) {
+        self.checksums_known(id);
+        if logs {
+            return self.next_write_step(id, Step::Checksum);
+        }
+        self.ranges[id].move_to(Stage::Summed);
+        self.write_summed(id);
+    }
+
+    fn checksums_known(&mut self, id: RangeId) {
         if self.has_checksums() {
             self.end_row_sums(id);
         }
-        if self.ranges[id].rows.has_new_checksums {
-            return self.commit(id);
+        let range = &self.ranges[id];
+        if range.plan.steps.contains(Step::Log) && self.mutated(Mutation::EntriesEarly) {
+            self.keep_checksums(id, range.written.slots);
         }
-        if self.mutated(Mutation::EntriesEarly) {
-            self.keep_checksums(id, self.ranges[id].log.slots);
-        }
-        self.queue_for_log(id);
     }
 
     /// Records the slots to write, and among them the slots with data other than zeros. A row sum
@@ -211,10 +297,10 @@ impl Engine {
         };
         let data = summed.iter().filter(is_data);
         let data = data.fold(SlotSet::EMPTY, SlotSet::with);
-        let new_checksums = self.slots_to_checksum(id, data);
+        let new_checksums = self.ranges[id].slots_to_checksum(data);
         let range = &mut self.ranges[id];
-        range.log.slots = writes;
-        range.log.data = data.and(writes);
+        range.written.slots = writes;
+        range.written.data = data.and(writes);
         range.rows.new_checksums = new_checksums;
     }
 
@@ -224,7 +310,7 @@ impl Engine {
         // Logged blocks are durable in the log. Blocks with checksums become durable by a later
         // flush.
         let range = &self.ranges[id];
-        let later = || range.log.segment.is_some() || self.is_durable_by_flush(id);
+        let later = || range.is_logged() || self.is_durable_by_flush(id);
         let settles = range.rows.settling.is_under_way();
         let parity_of_zeros = range.plan.strategy == Strategy::Direct;
         SlotWrites {
@@ -243,9 +329,10 @@ impl Engine {
     /// may be lost, other writes if blocks have checksums, which are written before the flush.
     pub(super) fn is_durable_by_flush(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
-        let flushed = match range.log.segment {
-            Some(_) => self.log.is_on_device(),
-            None => self.has_checksums(),
+        let flushed = if range.is_logged() {
+            self.log.is_on_device()
+        } else {
+            self.has_checksums()
         };
         flushed && range.ask == Ask::Write && self.write_kind(id).0
     }
@@ -256,9 +343,9 @@ impl Engine {
             // The contents that a client read must survive a power loss, even if the member that
             // was read is lost as well: the other copies agree durably before the reply.
             let settles =
-                self.shape(id).copies && self.ranges[id].plan.strategy == Strategy::Settle;
+                self.ranges[id].shape.copies && self.ranges[id].plan.strategy == Strategy::Settle;
             // A reported repair is durable.
-            return (settles || self.repairs(id), None);
+            return (settles || self.ranges[id].repairs(), None);
         }
         let Owner::Request(request) = self.ranges[id].owner else {
             return (false, None);

@@ -1,63 +1,82 @@
-//! `Computing`: the computations in the plan of a stripe range.
+//! Takes the steps of a plan up to the commit, and carries out computations.
 
 use crate::{
     Engine, RangeId, index,
     output::Output,
-    plan::{Strategy, Work},
-    ranges::{Owner, Phase},
+    plan::Step,
     slots::SlotSet,
+    stripe::{Owner, Stage},
 };
-use spindles_block::{BufferSlice, Computation, Compute, ComputeResult, Operand, StepId};
+use spindles_block::{BufferSlice, Computation, ComputeResult, Operand, StepId};
 
 impl Engine {
-    /// Begins the computation after `done`, or commits.
-    pub(crate) fn work(&mut self, id: RangeId, done: Option<Work>) {
-        let Some(work) = self.ranges[id].plan.work_after(done) else {
-            return self.commit(id);
-        };
-        self.work_step(id, work);
+    /// Takes the step of a stripe range's plan that follows `done`, up to the commit. Without a
+    /// commit the rows are done.
+    pub(crate) fn next_step(&mut self, id: RangeId, done: Option<Step>) {
+        match self.ranges[id].plan.steps.after(done) {
+            Some(Step::Read) => self.read_planned(id),
+            Some(Step::Prove) => {
+                let range = &self.ranges[id];
+                let recovered = range.plan.recover.and(range.shape.all_data());
+                self.checksum_made(id, Step::Prove, recovered);
+            }
+            Some(Step::Commit) if !self.only_looks(id) => self.reach_commit(id),
+            None | Some(Step::Commit) => self.scrubbed(id, false),
+            Some(step) => self.take_step(id, step),
+        }
     }
 
-    /// Begins a computation.
-    pub(crate) fn work_step(&mut self, id: RangeId, work: Work) {
+    /// Begins a computation before the commit.
+    pub(crate) fn take_step(&mut self, id: RangeId, step: Step) {
+        self.compute(id, step, Stage::Computing(step));
+    }
+
+    /// Begins a computation, in this stage.
+    pub(super) fn compute(&mut self, id: RangeId, step: Step, stage: Stage) {
         let base = self.workspace.operands_start(id);
         let mut cursor = base;
-        self.put_sources(id, work, &mut cursor);
+        self.put_sources(id, step, &mut cursor);
         let sources = count(cursor - base);
         self.ranges[id].sources = sources;
-        self.put_targets(id, work, &mut cursor);
+        self.put_targets(id, step, &mut cursor);
         let range = &mut self.ranges[id];
+        assert!(
+            range.plan.steps.contains(step),
+            "{step:?} is not in the plan"
+        );
         range.targets = count(cursor - base) - sources;
-        range.move_to(Phase::Computing(work));
+        range.move_to(stage);
         self.output(Output::Compute(StepId(id.0)));
     }
 
     /// Adds the operands that a computation reads.
-    fn put_sources(&mut self, id: RangeId, work: Work, cursor: &mut usize) {
+    fn put_sources(&mut self, id: RangeId, step: Step, cursor: &mut usize) {
         let (plan, touched) = (self.ranges[id].plan, self.ranges[id].touched);
-        let shape = self.shape(id);
-        match work {
-            Work::Locate => self.put(id, cursor, plan.reads, Self::read_place),
-            Work::Verify => {
+        let shape = self.ranges[id].shape;
+        match step {
+            Step::Locate => self.put(id, cursor, plan.reads, Self::read_place),
+            Step::Verify => {
                 let rows = &mut self.ranges[id].rows;
                 let read = plan.reads.minus(rows.zeros);
                 (rows.read_checksums, rows.made_checksums) = (read, SlotSet::EMPTY);
                 self.put(id, cursor, read, Self::read_place);
             }
-            Work::Recover => {
+            Step::Recover => {
                 let read = plan.reads.lowest(u32::from(shape.data));
                 self.put(id, cursor, read, Self::read_place);
             }
-            Work::Update => {
+            Step::Update => {
                 for slot in touched.iter() {
                     self.operand(id, cursor, slot, self.row(id, slot));
                     self.operand(id, cursor, slot, self.client(id, slot));
                 }
             }
-            Work::Encode => self.put(id, cursor, shape.all_data(), Self::new_place),
-            Work::Fill => self.put(id, cursor, self.filled(id), |_, _, _| BufferSlice::ZEROS),
-            Work::Keep => self.put(id, cursor, touched, Self::client),
-            Work::Compare => {
+            Step::Encode => self.put(id, cursor, shape.all_data(), Self::new_place),
+            Step::Fill => self.put(id, cursor, self.ranges[id].filled(), |_, _, _| {
+                BufferSlice::ZEROS
+            }),
+            Step::Keep => self.put(id, cursor, touched, Self::client),
+            Step::Compare => {
                 for slot in plan.writes.minus(plan.writes_always).iter() {
                     let (is, should_be) = if shape.copies {
                         let truth = plan.reads.first().expect("a copy was read");
@@ -69,7 +88,7 @@ impl Engine {
                     self.operand(id, cursor, slot, should_be);
                 }
             }
-            Work::Prove => {
+            Step::Prove | Step::Witness => {
                 let made = self.ranges[id].rows.made_checksums;
                 self.put(id, cursor, made, |engine, id, slot| {
                     if shape.all_data().contains(slot) {
@@ -79,32 +98,26 @@ impl Engine {
                     }
                 });
             }
-            Work::Checksum => {
+            Step::Checksum => {
                 let new = self.ranges[id].rows.new_checksums;
                 self.put(id, cursor, new, Self::write_source);
+            }
+            Step::Read | Step::Commit | Step::Log | Step::Write | Step::Flush => {
+                panic!("{step:?} computes nothing")
             }
         }
     }
 
     /// Adds the operands that a computation writes.
-    fn put_targets(&mut self, id: RangeId, work: Work, cursor: &mut usize) {
+    fn put_targets(&mut self, id: RangeId, step: Step, cursor: &mut usize) {
         let (plan, touched) = (self.ranges[id].plan, self.ranges[id].touched);
-        match work {
-            Work::Recover => self.put(id, cursor, plan.recover, Self::read_place),
-            Work::Update => self.put(id, cursor, plan.reads.minus(touched), Self::row),
-            Work::Encode => self.put(id, cursor, plan.encode, Self::parity_place),
-            Work::Fill => self.put(id, cursor, self.filled(id), Self::client),
-            Work::Keep => self.put(id, cursor, touched, Self::row),
-            Work::Locate | Work::Verify | Work::Compare | Work::Prove | Work::Checksum => {}
-        }
-    }
-
-    /// Returns the slots of a read that are zeros, and are not read.
-    fn filled(&self, id: RangeId) -> SlotSet {
-        let range = &self.ranges[id];
-        match range.plan.strategy {
-            Strategy::Zeros => range.touched,
-            _ => range.touched.and(range.rows.zeros),
+        match step {
+            Step::Recover => self.put(id, cursor, plan.recover, Self::read_place),
+            Step::Update => self.put(id, cursor, plan.reads.minus(touched), Self::row),
+            Step::Encode => self.put(id, cursor, plan.encode, Self::parity_place),
+            Step::Fill => self.put(id, cursor, self.ranges[id].filled(), Self::client),
+            Step::Keep => self.put(id, cursor, touched, Self::row),
+            _ => {}
         }
     }
 
@@ -135,8 +148,8 @@ impl Engine {
     /// Returns the computation that `Output::Compute(id)` asks for.
     pub fn step(&self, id: StepId) -> Computation<'_> {
         let range = &self.ranges[RangeId(id.0)];
-        let Phase::Computing(work) = range.phase() else {
-            panic!("a step is asked for in phase {:?}", range.phase());
+        let Some(step) = range.stage().step() else {
+            panic!("a step is asked for in stage {:?}", range.stage());
         };
         let start = self.workspace.operands_start(RangeId(id.0));
         let (sources, rest) = self
@@ -144,14 +157,7 @@ impl Engine {
             .operands(start)
             .split_at(usize::from(range.sources));
         Computation {
-            compute: match work {
-                Work::Recover | Work::Encode => Compute::Solve,
-                Work::Update => Compute::Update,
-                Work::Fill | Work::Keep => Compute::Copy,
-                Work::Compare => Compute::Compare,
-                Work::Locate => Compute::Locate,
-                Work::Checksum | Work::Verify | Work::Prove => Compute::Checksum,
-            },
+            compute: step.compute().expect("a step that computes"),
             data_chunks: range.shape.data,
             parity_chunks: range.shape.parity(),
             blocks: range.blocks,
@@ -164,20 +170,13 @@ impl Engine {
     /// of the first source, then of the second, and so on.
     pub fn checksums_mut(&mut self, id: StepId) -> &mut [u32] {
         let range = &self.ranges[RangeId(id.0)];
-        assert!(
-            matches!(
-                range.phase(),
-                Phase::Computing(Work::Checksum | Work::Verify | Work::Prove)
-            ),
-            "checksums of a range that computes none"
-        );
         let count = usize::from(range.sources) * index(range.blocks);
-        let first = match range.phase() {
-            Phase::Computing(Work::Prove) => range.rows.read_checksums.count(),
-            Phase::Computing(Work::Checksum) => {
-                range.rows.read_checksums.count() + range.rows.made_checksums.count()
-            }
-            _ => 0,
+        let rows = &range.rows;
+        let first = match range.stage().step() {
+            Some(Step::Verify) => 0,
+            Some(Step::Prove | Step::Witness) => rows.read_checksums.count(),
+            Some(Step::Checksum) => rows.read_checksums.count() + rows.made_checksums.count(),
+            _ => panic!("checksums of a range that computes none"),
         };
         let first = index(first * range.blocks);
         let start = self.workspace.checksums_start(RangeId(id.0)) + first;
@@ -191,41 +190,43 @@ impl Engine {
 
     /// Handles the result of a computation of a stripe range.
     pub(crate) fn range_computed(&mut self, id: RangeId, result: ComputeResult) {
-        let proves = self.has_checksums();
         let range = &mut self.ranges[id];
-        let Phase::Computing(work) = range.phase() else {
-            panic!("a computation came back in phase {:?}", range.phase());
+        let stage = range.stage();
+        let Some(step) = stage.step() else {
+            panic!("a computation came back in stage {stage:?}");
         };
         if range.owner == Owner::Replay {
-            return self.replay_computed(id, work);
+            return self.replay_computed(id, step);
         }
         let settles = range.rows.settling.is_under_way() && !range.shape.copies;
-        let recovers = range.plan.recover.and(range.shape.all_data());
-        match work {
-            Work::Checksum => return self.checksums_ready(id),
-            Work::Keep => return self.answer_logged(id),
-            Work::Fill if range.plan.strategy != Strategy::Zeros => return self.read_planned(id),
-            Work::Verify => return self.verified(id),
-            Work::Recover | Work::Encode | Work::Prove if settles => {
-                return self.settling_computed(id, work);
+        match (stage, step) {
+            (Stage::Checksumming { logs }, _) => {
+                self.checksums_ready(id, logs);
             }
-            Work::Recover if proves && !recovers.is_empty() => {
-                return self.checksum_made(id, recovers);
+            (_, Step::Keep) => self.answer_logged(id),
+            (Stage::Verifying, _) => self.verified_direct(id),
+            (_, Step::Verify) => self.verified(id),
+            (_, Step::Recover | Step::Encode | Step::Prove | Step::Witness) if settles => {
+                self.settling_computed(id, step);
             }
-            Work::Prove => return self.recovered(id),
-            _ => {}
-        }
-        if work == Work::Locate && result != ComputeResult::Done {
-            return self.scrub_disagrees(id, result);
-        }
-        if work == Work::Compare {
-            match result {
-                ComputeResult::Done => range.plan.writes = range.plan.writes_always,
-                ComputeResult::Mismatch => range.seen.mismatch = true,
-                ComputeResult::Located(_) => panic!("nothing was to be located"),
+            (_, Step::Prove) => self.recovered(id),
+            (_, Step::Locate) if result != ComputeResult::Done => {
+                self.scrub_disagrees(id, result);
             }
+            (_, Step::Compare) => self.compared(id, result),
+            (_, step) => self.next_step(id, Some(step)),
         }
-        self.work(id, Some(work));
+    }
+
+    /// Continues when the blocks that were read are compared with the correct ones.
+    fn compared(&mut self, id: RangeId, result: ComputeResult) {
+        let range = &mut self.ranges[id];
+        match result {
+            ComputeResult::Done => range.plan.set_writes(range.plan.writes_always),
+            ComputeResult::Mismatch => range.seen.mismatch = true,
+            ComputeResult::Located(_) => panic!("nothing was to be located"),
+        }
+        self.next_step(id, Some(Step::Compare));
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::{
     Engine, Mutation, RangeId,
     bad_blocks::Change,
-    plan::{Ask, Strategy},
-    ranges::{Owner, Phase, RowState},
+    plan::{Ask, Step, Strategy},
+    stripe::{Owner, Past, RowState, Stage, Way},
     waits::WaitFor,
 };
 use spindles_block::RequestError;
@@ -12,28 +12,32 @@ use spindles_block::RequestError;
 impl Engine {
     pub(super) fn written(&mut self, id: RangeId) {
         self.writing_ended(id);
-        let parity = u32::from(self.shape(id).slots - self.shape(id).data);
+        let parity = u32::from(self.ranges[id].shape.slots - self.ranges[id].shape.data);
         let range = &self.ranges[id];
         let not_held = self.slots_not_held(id, range.low + range.blocks);
-        if !self.shape(id).copies && not_held.count() > parity {
+        if !self.ranges[id].shape.copies && not_held.count() > parity {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
         }
-        if self.ranges[id].rows.settling.is_under_way() {
+        let way = self.ranges[id].stage().way();
+        if way == Way::Settled {
             return self.acknowledge(id);
         }
         let was_bad = self.bad.any() && self.wrote_bad_blocks(id);
         let placed = self.ranges[id].rows.state == RowState::Placed;
-        self.ranges[id].seen.was_bad = was_bad;
-        if placed || was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id) {
-            return self.flush_for(id);
+        let flushes = placed || was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id);
+        let past = Past { way, was_bad };
+        if !flushes {
+            return self.acknowledge_past(id, past);
         }
-        self.acknowledge(id);
+        let steps = &mut self.ranges[id].plan.steps;
+        *steps = steps.with(Step::Flush);
+        self.flush_for(id, past);
     }
 
     /// Finishes the current rows, which were written if `wrote`. A scrub or a repair reports its
     /// findings.
     pub(super) fn scrubbed(&mut self, id: RangeId, wrote: bool) {
-        if self.repairs(id) {
+        if self.ranges[id].repairs() {
             self.tell_repairs(id, wrote);
         }
         self.finish_rows(id);
@@ -41,8 +45,11 @@ impl Engine {
 
     /// Acknowledges the current rows. If they skipped a member, its loss must be durable first.
     pub(crate) fn acknowledge(&mut self, id: RangeId) {
-        let range = &mut self.ranges[id];
-        range.move_to(Phase::Acknowledging);
+        self.acknowledge_past(id, self.ranges[id].stage().past());
+    }
+
+    fn acknowledge_past(&mut self, id: RangeId, past: Past) {
+        self.ranges[id].move_to(Stage::Acknowledging(past));
         if self.metadata.busy() {
             self.waits.wait(id, WaitFor::Superblocks);
             return;
@@ -51,10 +58,11 @@ impl Engine {
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
-        if self.ranges[id].seen.was_bad && self.ranges[id].error.is_none() {
+        if past.was_bad && self.ranges[id].error.is_none() {
             let change = self.take_from_bad_blocks(id);
+            let was_bad = change == Change::Wait;
             let range = &mut self.ranges[id];
-            range.seen.was_bad = change == Change::Wait;
+            range.move_to(Stage::Acknowledging(Past { was_bad, ..past }));
             if change == Change::Full && range.ask == Ask::Write {
                 range.error = Some(RequestError::BeyondTolerance);
             }
@@ -101,7 +109,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn finish_direct(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
-        range.move_to(Phase::Free);
+        range.move_to(Stage::Free);
         let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
@@ -116,7 +124,7 @@ impl Engine {
     pub(crate) fn finish(&mut self, id: RangeId) {
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
-        range.move_to(Phase::Free);
+        range.move_to(Stage::Free);
         let (owner, error, mismatch) = (range.owner, range.error, range.seen.mismatch);
         let around = range.reads.around;
         if range.locked {
@@ -152,11 +160,11 @@ impl Engine {
         while id != RangeId::NONE {
             let range = &mut self.ranges[id];
             assert_eq!(
-                range.phase(),
-                Phase::Merged,
+                range.stage(),
+                Stage::Merged,
                 "only merged ranges are in the list"
             );
-            range.move_to(Phase::Free);
+            range.move_to(Stage::Free);
             let (owner, next) = (range.owner, range.merged);
             let Owner::Request(request) = owner else {
                 panic!("a merged range belongs to a request");

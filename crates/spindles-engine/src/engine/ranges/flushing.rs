@@ -1,13 +1,17 @@
 //! Flushes of all members for stripe ranges: those of clients, and those before certain answers.
 
-use crate::{Engine, RangeId, SLOT_BITS, output::Output, ranges::Phase};
+use crate::{
+    Engine, RangeId, SLOT_BITS,
+    output::Output,
+    stripe::{Past, Stage},
+};
 use spindles_block::{BlockIndex, BufferSlice, MemberIo, MemberIoId, Operation, RequestError};
 
 impl Engine {
     /// Flushes all members before a stripe range that wrote is answered.
     #[cold]
-    pub(crate) fn flush_for(&mut self, id: RangeId) {
-        self.ranges[id].move_to(Phase::Flushing);
+    pub(crate) fn flush_for(&mut self, id: RangeId, past: Past) {
+        self.ranges[id].move_to(Stage::Flushing(past));
         self.flush_of_range(id);
     }
 

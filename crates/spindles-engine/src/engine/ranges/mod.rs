@@ -1,7 +1,8 @@
-//! The executor: carries out the plan of a stripe range, step by step.
+//! The executor: takes the steps of a stripe range's plan (`plan.rs`), from stage to stage
+//! (`stripe/stage.rs`).
 //!
 //! ```text
-//!  Starting ──▶ Locking ──▶ Reading ──▶ Computing ──▶ Committing ──▶ Writing ──▶ Acknowledging
+//!  Starting ──▶ Locking ──▶ Reading ──▶ Computing ──▶ Begin ──▶ Placing ──▶ Acknowledging
 //!      │        (Preparing)   │  ▲
 //!      └────────lock-free─────┘  └── a read failed: another plan without that slot
 //! ```
@@ -9,20 +10,57 @@
 //! If blocks have checksums, `Paging` comes before the reads and waits for the pages with the
 //! checksums. Read blocks are verified before use (`checksums/`).
 //!
-//! If writes are logged, `Committing` is followed by `Logging`, and again by `Committing` when the
-//! new blocks are durable in the journal (`journal/`).
-//!
-//! The request is answered then, and its stripe range continues on its own (`answering`). Readers
-//! of the same rows wait until the whole stripe range is in place.
-//!
 //! Writes that wait for the same rows of one stripe are merged into the first of them. An error
 //! before the commit leads to another plan; an error after it puts the member out, and the stripe
 //! range continues.
 //!
-//! `Preparing` waits until the region is ready to be written. `Committing` waits until it is
-//! durable that the array and the region are dirty, `Acknowledging` until it is durable which
-//! members are out. Rarely, `Flushing` comes between `Writing` and `Acknowledging`: if something
-//! that the stripe range did not write must be durable before its answer.
+//! The stages between `Computing` and `Acknowledging`, for each kind of work. *Flush* says when
+//! `Flushing` comes between `Placing` and `Acknowledging`.
+//!
+//! ```text
+//! work                        waits for   stages                                      flush
+//! read                        -           none: the rows are done                     -
+//! write, bare                 all         Begin                                       listed
+//! write, with checksums:
+//!   whole rows, copies        all         Begin, Checksumming, Summed                 durable,
+//!                                                                                     first,
+//!                                                                                     listed
+//!   part of rows, no log      all         Begin, Checksumming, Summed                 the same
+//!   a member is lost since    all         Begin, Checksumming, Summed, as logged      as logged
+//! write, logged               all         Begin, Checksumming, Queued, Logging,       caches,
+//!                                         Logged                                      listed
+//!   answered early            all         Logged, Keeping, Kept                       -
+//!   the log's device is lost  -           Logging, Queued, as logged by the members   as logged
+//!   the log has ended         -           Queued, Begin: gives up                     -
+//! rows in doubt:
+//!   copies, no checksums      all         Begin, with FUA                             -
+//!   parity, no checksums      all         Begin                                       -
+//!   with checksums            all         Agree                                       see below
+//! rebuild                     -           Begin, (Checksumming, Summed)               listed
+//! replace                     -           the same, to the new device only            listed
+//! repair, by a scrub or read  -           the same, with FUA                          listed
+//! replay                      members     none                                        at its end
+//! replay of a broken record   members     Queued, Logging, Logged                     at its end
+//! ```
+//!
+//! - *All*: array and region are dirty durably. If the blocks are logged, superblocks also record
+//!   which members are out. This is checked again at `Summed`, `Logged` and `Kept`.
+//! - *Members*: superblocks record which members are out.
+//! - *Durable*: the client asked for it. *Listed*: blocks are in the bad-block list. *First*: the
+//!   rows were never written, and their checksums follow the blocks. *Caches*: a durable write
+//!   rests on blocks that may be in caches only, or on the log's own device.
+//! - Without a slot left to write, or if nothing can be written, all stages lead to
+//!   `Acknowledging`, for a client's write with an error.
+//! - A write is logged if it replaces a part of its rows, or the rows alone do not show how far it
+//!   got (`stripe/commit.rs`). Without parity nothing is logged.
+//! - Settled rows are acknowledged, then flushed if something changed, and acknowledged again. Then
+//!   they are planned again, for the work that met them.
+//!
+//! The request is answered at `Kept`, and its stripe range continues on its own (`answering`).
+//! Readers of the same rows wait until the whole stripe range is in place.
+//!
+//! `Preparing` waits until the region is ready to be written, `Acknowledging` until it is durable
+//! which members are out.
 
 mod answering;
 mod answers;
@@ -36,8 +74,8 @@ mod planning;
 
 use crate::{
     Engine, RangeId,
-    ranges::{Owner, Phase},
     slots::SlotSet,
+    stripe::{Owner, Stage},
 };
 
 impl Engine {
@@ -60,20 +98,45 @@ impl Engine {
 
     /// Continues a stripe range that waited in `ready`.
     pub(crate) fn run(&mut self, id: RangeId) {
-        match self.ranges[id].phase() {
-            Phase::Locking => {
+        match self.ranges[id].stage() {
+            Stage::Locking => {
                 self.ranges[id].locked = true;
                 self.merge_waiting(id);
                 self.plan_range(id);
             }
-            Phase::Preparing => self.plan_range(id),
-            Phase::Paging => self.paged(id),
-            Phase::Committing if self.ranges[id].owner == Owner::Replay => {
+            Stage::Preparing => self.plan_range(id),
+            Stage::Paging => self.paged(id),
+            Stage::DirectPaging => self.paged_direct(id),
+            Stage::Begin | Stage::Logged { .. } if self.ranges[id].owner == Owner::Replay => {
                 self.record_logged(id);
             }
-            Phase::Committing => self.commit(id),
-            Phase::Acknowledging => self.acknowledge(id),
-            phase => panic!("a range in phase {phase:?} is not ready"),
+            Stage::Begin => self.begin_write(id),
+            Stage::Agree => self.write_settled_rows(id),
+            Stage::Summed => self.write_summed(id),
+            Stage::Logged { .. } => self.write_logged(id),
+            Stage::Kept { .. } => self.write_kept(id),
+            Stage::Acknowledging(_) => self.acknowledge(id),
+            stage => panic!("a range in stage {stage:?} is not ready"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{REPLACEMENT, SLOT_BITS, SYSTEM_IO};
+    use spindles_block::MemberIoId;
+    use std::string::{String, ToString};
+
+    impl Engine {
+        /// Returns the stripe range of an I/O, and its plan as text. `None` for other I/O.
+        pub fn printed_plan(&self, io: MemberIoId) -> Option<(u32, String)> {
+            let id = RangeId(io.0 >> SLOT_BITS);
+            if io.0 & (SYSTEM_IO | REPLACEMENT) != 0 || self.ranges[id].stage() == Stage::Direct {
+                return None;
+            }
+            let plan = &self.ranges[id].plan;
+            Some((id.0, plan.describe(&self.groups[id.index()]).to_string()))
         }
     }
 }

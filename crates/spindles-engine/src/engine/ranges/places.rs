@@ -4,8 +4,8 @@ use crate::{
     Engine, Mutation, RangeId, SLOT_BITS,
     output::Output,
     plan::{Ask, Shape, Strategy},
-    ranges::Owner,
     slots::SlotSet,
+    stripe::Owner,
 };
 use spindles_block::{
     BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberSet, Operation,
@@ -76,12 +76,6 @@ impl Engine {
         load.last_end = offset.plus(u64::from(blocks));
     }
 
-    /// Returns the shape of the stripe range's group.
-    #[inline]
-    pub(crate) fn shape(&self, id: RangeId) -> Shape {
-        self.ranges[id].shape
-    }
-
     /// Fills in the group of a stripe range.
     pub(crate) fn take_group(&mut self, id: RangeId, group: GroupIndex) {
         let filled = &mut self.groups[id.index()];
@@ -103,7 +97,7 @@ impl Engine {
     #[inline(never)]
     fn slots_on(&self, id: RangeId, members: MemberSet) -> SlotSet {
         let slots = self.groups[id.index()].slots();
-        (0..self.shape(id).slots)
+        (0..self.ranges[id].shape.slots)
             .filter(|&slot| members.contains(slots[usize::from(slot)].member))
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
@@ -128,7 +122,7 @@ impl Engine {
     fn slots_lost(&self, id: RangeId, end: u32) -> SlotSet {
         let group = &self.groups[id.index()];
         let slots = group.slots();
-        (0..self.shape(id).slots)
+        (0..self.ranges[id].shape.slots)
             .filter(|&slot| !self.holds(slots[usize::from(slot)].member, group.index, end))
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
@@ -140,16 +134,15 @@ impl Engine {
         } else {
             id.0
         };
-        let row = (id - self.first_with_scratch()) * self.scratch_rows() + u32::from(row);
-        BufferSlice {
-            buffer: self.settings.scratch,
-            first_block: row * self.settings.limits.range_blocks,
-        }
+        self.scratch.row(id, row)
     }
 
     /// Returns the place for parity `slot` as it should be, next to the parity that was read.
     pub(super) fn witness_row(&self, id: RangeId, slot: u8) -> BufferSlice {
-        self.row(id, slot + (self.shape(id).slots - self.shape(id).data))
+        self.row(
+            id,
+            slot + (self.ranges[id].shape.slots - self.ranges[id].shape.data),
+        )
     }
 
     /// Returns the place of the client's data for data slot `slot` of the stripe range.
@@ -183,7 +176,7 @@ impl Engine {
             return self.row(id, slot);
         }
         if range.ask == Ask::Read {
-            if self.shape(id).copies {
+            if self.ranges[id].shape.copies {
                 // The copy that counts.
                 if range.plan.reads.first() == Some(slot) {
                     return self.client(id, 0);
@@ -215,7 +208,7 @@ impl Engine {
 
     pub(crate) fn write_source(&self, id: RangeId, slot: u8) -> BufferSlice {
         let range = &self.ranges[id];
-        if self.shape(id).copies {
+        if self.ranges[id].shape.copies {
             return match (range.ask, range.plan.reads.first()) {
                 (Ask::Write, _) | (_, None) => self.client(id, 0),
                 (
@@ -224,7 +217,7 @@ impl Engine {
                 ) => self.read_place(id, truth),
             };
         }
-        if slot < self.shape(id).data {
+        if slot < self.ranges[id].shape.data {
             return self.new_place(id, slot);
         }
         match range.plan.strategy {

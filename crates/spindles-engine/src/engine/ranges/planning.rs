@@ -2,10 +2,10 @@
 
 use crate::{
     Engine, Mutation, RangeId,
-    plan::{Ask, Contents, Health, Plan, Strategy, Work, plan},
-    ranges::{Owner, Phase, RowState, StripeRange},
+    plan::{Ask, Contents, Health, Plan, Step, Strategy, plan},
     recovery::rows::Settling,
     slots::SlotSet,
+    stripe::{Owner, RowState, Stage, StripeRange},
     waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
@@ -63,7 +63,7 @@ impl Engine {
             if !view.in_order && self.awaits_record(id) {
                 return;
             }
-            if self.must_settle(id) {
+            if self.has_checksums() && !self.ranges[id].replaces_all() {
                 return self.begin_settling(id);
             }
         }
@@ -130,7 +130,10 @@ impl Engine {
 
     /// Counts slots of slow members as unreadable, as far as the others suffice.
     fn avoid_slow(&mut self, id: RangeId, view: &mut View) {
-        let (all, data) = (self.shape(id).all(), u32::from(self.shape(id).data));
+        let (all, data) = (
+            self.ranges[id].shape.all(),
+            u32::from(self.ranges[id].shape.data),
+        );
         let suffices = |slots: SlotSet| slots.count() >= data;
         let stalled = self.stalled_slots(id);
         if suffices(all.minus(view.unreadable).minus(stalled)) {
@@ -155,12 +158,13 @@ impl Engine {
             end,
             ..
         } = self.ranges[id];
-        let readable = if self.shape(id).copies || view.contents == Contents::Zeros {
+        let readable = if self.ranges[id].shape.copies || view.contents == Contents::Zeros {
             view.settled
         } else {
             view.settled && touched.and(view.unreadable).is_empty()
         };
-        let shared = self.shape(id).slots > 1 || self.has_checksums() || self.replace.copies();
+        let shared =
+            self.ranges[id].shape.slots > 1 || self.has_checksums() || self.replace.copies();
         let apart = ask == Ask::Read
             && readable
             && !self.ranges[id].seen.unlocked_read_failed
@@ -182,7 +186,7 @@ impl Engine {
             || ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked);
         if !unlocked && !locked {
             if !self.locks.acquire(id, group, low, end) {
-                self.ranges[id].move_to(Phase::Locking);
+                self.ranges[id].move_to(Stage::Locking);
                 self.ranges[id].rows.state = RowState::Unknown;
                 return true;
             }
@@ -191,7 +195,7 @@ impl Engine {
         if !self.regions.are_stored() || self.region_is_open(id) {
             return false;
         }
-        self.ranges[id].move_to(Phase::Preparing);
+        self.ranges[id].move_to(Stage::Preparing);
         // Meanwhile the region may be released, and written for the first time again.
         self.ranges[id].rows.state = RowState::Unknown;
         self.waits.wait(id, WaitFor::Region);
@@ -214,16 +218,17 @@ impl Engine {
             settled: view.settled,
             contents: view.contents,
             trust_unsettled: self.settings.trust_unsettled,
+            checksums: self.has_checksums(),
         };
-        let preferred = if ask == Ask::Read && self.shape(id).copies {
+        let preferred = if ask == Ask::Read && self.ranges[id].shape.copies {
             let probed = view.probed.minus(view.unreadable).first();
             probed.unwrap_or_else(|| self.choose_copy(id, view.unreadable))
         } else {
             0
         };
         let gives_up = self.mutated(Mutation::NoRecovery) && view.unreadable != view.not_held;
-        let planned = plan(self.shape(id), health, ask, touched, preferred);
-        let Some(plan) = planned.filter(|_| !gives_up) else {
+        let mut planned = plan(self.ranges[id].shape, health, ask, touched, preferred);
+        let Some(plan) = planned.as_mut().filter(|_| !gives_up) else {
             return self.go_without_plan(id, view);
         };
         let old_contents = self.ranges[id].rows.old_contents;
@@ -242,7 +247,7 @@ impl Engine {
         let places = !(self.ranges[id].rows.unreadable)
             .minus(view.not_held)
             .is_empty();
-        if places && self.halve(id) {
+        if places && self.ranges[id].halve() {
             // Members may have bad blocks in different rows: compute each row from its own readable
             // blocks.
             return self.plan_range(id);
@@ -256,7 +261,7 @@ impl Engine {
         if ask == Ask::Rebuild && self.goes_without(id) {
             return;
         }
-        if self.may_lose_rotten(id, view.unreadable) {
+        if self.ranges[id].may_lose_rotten(view.unreadable, self.bad_slots(id)) {
             return self.lose_rotten(id);
         }
         let error = if self.ranges[id].seen.corrupt {
@@ -269,14 +274,15 @@ impl Engine {
     }
 
     /// Begins a plan, when the pages with its checksums are in memory.
-    fn adopt_plan(&mut self, id: RangeId, view: &View, mut plan: Plan, preferred: u8) {
+    fn adopt_plan(&mut self, id: RangeId, view: &View, plan: &mut Plan, preferred: u8) {
         if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
             // The parity of zeros is zeros, for every linear code.
             plan.strategy = Strategy::Direct;
             plan.encode = SlotSet::EMPTY;
+            plan.steps = plan.steps.without(Step::Encode);
         }
         if view.fills {
-            self.fill_blank_rows(id, &mut plan);
+            self.fill_blank_rows(id, plan);
         }
         let scratch_max = self.settings.limits.range_blocks;
         let range = &mut self.ranges[id];
@@ -289,7 +295,7 @@ impl Engine {
             }
             return self.plan_range(id);
         }
-        range.plan = plan;
+        range.plan = *plan;
         range.preferred = preferred;
         let group = range.group;
         if !plan.recover.and(view.around).is_empty() {
@@ -299,34 +305,37 @@ impl Engine {
         // The checksums of staged blocks lie behind them.
         let paged = self.has_checksums() && touches && !self.grow.is_staged(group);
         if paged && !self.pin_pages(id) {
-            self.ranges[id].move_to(Phase::Paging);
+            self.ranges[id].move_to(Stage::Paging);
             return;
         }
         self.carry_out_plan(id);
     }
 
-    /// Begins the reads of a stripe range's plan, after filling in slots that are zeros according
-    /// to the log.
+    /// Takes the steps of a stripe range's plan. The pages with its checksums are pinned.
     pub(crate) fn carry_out_plan(&mut self, id: RangeId) {
         if self.may_be_blank(id) {
             return self.look_at_rows(id);
         }
-        let range = &self.ranges[id];
+        let range = &mut self.ranges[id];
         let fills = range.ask == Ask::Read && !range.rows.settling.is_under_way();
         if fills && !range.touched.and(range.rows.zeros).is_empty() {
-            return self.work_step(id, Work::Fill);
+            range.plan.steps = range.plan.steps.with(Step::Fill);
         }
-        self.read_planned(id);
+        match range.plan.steps.first() {
+            Some(Step::Read) => self.read_planned(id),
+            _ => self.next_step(id, None),
+        }
     }
 
     /// Begins the reads of a stripe range's plan.
-    pub(crate) fn read_planned(&mut self, id: RangeId) {
+    #[inline(never)]
+    pub(super) fn read_planned(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         let reads = range.plan.reads.minus(range.rows.zeros);
         if reads.is_empty() {
-            return self.work(id, None);
+            return self.next_step(id, Some(Step::Verify));
         }
-        range.move_to(Phase::Reading);
+        range.move_to(Stage::Reading { failed: false });
         range.pending = reads.count();
         range.reads.awaited = reads;
         range.reads.issued = self.now;
@@ -334,12 +343,6 @@ impl Engine {
             let place = self.read_place(id, slot);
             self.slot_io(id, slot, Operation::Read, place);
         }
-    }
-
-    /// Returns true if there are copies to choose from.
-    #[inline]
-    pub(crate) fn mirrors(&self, id: RangeId) -> bool {
-        self.shape(id).mirrors()
     }
 
     /// Returns the slot, member and place of the copy to read; those of slot 0 if no copy is
@@ -368,8 +371,8 @@ impl Engine {
     fn choose_copy(&mut self, id: RangeId, unreadable: SlotSet) -> u8 {
         let low = u64::from(self.ranges[id].low);
         let slots = self.groups[id.index()].slots();
-        let chosen = self
-            .shape(id)
+        let chosen = self.ranges[id]
+            .shape
             .all()
             .minus(unreadable)
             .iter()
@@ -392,7 +395,7 @@ impl Engine {
     /// parity is written once. Stops at the first stripe range that can't be merged, so that no
     /// write is overtaken.
     pub(super) fn merge_waiting(&mut self, id: RangeId) {
-        if self.shape(id).copies || self.ranges[id].ask != Ask::Write {
+        if self.ranges[id].shape.copies || self.ranges[id].ask != Ask::Write {
             return;
         }
         let mut last = id;
@@ -411,7 +414,7 @@ impl Engine {
             at = self.locks.withdraw(next);
             self.ranges[id].touched = touched;
             self.ranges[last].merged = next;
-            self.ranges[next].move_to(Phase::Merged);
+            self.ranges[next].move_to(Stage::Merged);
             last = next;
         }
     }

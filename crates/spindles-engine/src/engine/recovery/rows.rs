@@ -25,13 +25,13 @@ use crate::{
     checksums::{ChecksumsOf, entries::Entry},
     index,
     output::{Event, Output},
-    plan::{Ask, Plan, Strategy, Work},
-    ranges::Phase,
+    plan::{Ask, Plan, Step, Steps, Strategy},
     recovery::{
         decide::{BlockEvidence, Verdict, decide_copies, decide_row, proves},
         rows::Settling,
     },
     slots::SlotSet,
+    stripe::{Past, Stage, Way},
     waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MEMBERS_MAX, MemberSet, RequestError};
@@ -49,14 +49,6 @@ enum Outcome {
 }
 
 impl Engine {
-    /// Returns true if rows of a region in doubt must be settled before the stripe range continues.
-    /// A write of whole rows replaces everything, so it need not settle them.
-    pub(crate) fn must_settle(&self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        let whole = range.shape.copies || range.touched == range.shape.all_data();
-        self.has_checksums() && !(range.ask == Ask::Write && whole)
-    }
-
     /// Returns true if a stripe range is answered only with contents that are proved, or on which
     /// all redundancy agrees. The array is open read-only.
     #[inline]
@@ -76,33 +68,24 @@ impl Engine {
             self.ranges[id].rows.settling = Settling::Done;
             return self.plan_range(id);
         }
-        if self.halve(id) {
+        if self.ranges[id].halve() {
             return self.plan_range(id);
         }
         self.ranges[id].error.get_or_insert(RequestError::InDoubt);
         self.finish(id);
     }
 
-    /// Returns true if all of the current rows was read.
-    fn lacks_nothing(&self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        range.rows.read_checksums == range.shape.all()
-    }
-
     /// Returns true if rows in doubt can't be settled yet. Members that are out, but not durably,
     /// may be present at the next opening, and may hold other contents than the rest. The stripe
     /// range then waits, or has ended with an error.
     pub(crate) fn awaits_record(&mut self, id: RangeId) -> bool {
-        let range = &self.ranges[id];
-        let whole = range.shape.copies || range.touched == range.shape.all_data();
-        let replaces = range.ask == Ask::Write && whole;
-        if replaces || !self.counts_on_others(id) {
+        if self.ranges[id].replaces_all() || !self.counts_on_others(id) {
             return false;
         }
         if self.writes_nothing() {
             self.settling_fails(id);
         } else {
-            self.ranges[id].move_to(Phase::Preparing);
+            self.ranges[id].move_to(Stage::Preparing);
             self.waits.wait(id, WaitFor::Superblocks);
         }
         true
@@ -121,28 +104,13 @@ impl Engine {
         self.metadata.may_count_on(out)
     }
 
-    /// Returns true if a write that can't be planned should give up rotten blocks as lost, and then
-    /// be done. Only if:
-    ///
-    /// - each unreadable slot is rotten or in the bad-block list: other unreadable blocks may
-    ///   become readable later;
-    /// - this is the first attempt: blocks that rot right after settling would rot again.
-    pub(crate) fn may_lose_rotten(&self, id: RangeId, unreadable: SlotSet) -> bool {
-        let range = &self.ranges[id];
-        let rotten = unreadable.and(range.rows.rotten);
-        let others = unreadable.minus(rotten).minus(self.bad_slots(id));
-        let rots = !rotten.is_empty() && others.is_empty();
-        let once = range.rows.settling == Settling::No;
-        rots && once && range.ask == Ask::Write && !range.shape.copies
-    }
-
     /// Gives up rotten blocks as lost, and puts zeros in their place. The zeros are not logged, so
     /// the log must hold nothing of these rows that a replay would put there again.
     pub(crate) fn lose_rotten(&mut self, id: RangeId) {
         let logged = self.log.may_hold(self.ranges[id].group);
         let waits = self.log.is_undecided() || logged && self.restart_log();
         if waits && !self.writes_nothing() {
-            self.ranges[id].move_to(Phase::Preparing);
+            self.ranges[id].move_to(Stage::Preparing);
             self.waits.wait(id, WaitFor::Superblocks);
             return;
         }
@@ -153,7 +121,7 @@ impl Engine {
     pub(crate) fn begin_settling(&mut self, id: RangeId) {
         if !self.bad_blocks_are_stored() {
             // Lost blocks must be durable in the list before anything is written in their place.
-            self.ranges[id].move_to(Phase::Preparing);
+            self.ranges[id].move_to(Stage::Preparing);
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
@@ -177,6 +145,7 @@ impl Engine {
         range.rows.zeros = SlotSet::EMPTY;
         range.plan = Plan {
             strategy: Strategy::Settle,
+            steps: Steps::NONE.with(Step::Read).with(Step::Verify),
             reads,
             recover: SlotSet::EMPTY,
             encode: SlotSet::EMPTY,
@@ -184,7 +153,7 @@ impl Engine {
             writes_always: SlotSet::EMPTY,
         };
         if !self.grow.is_staged(self.ranges[id].group) && !self.pin_pages(id) {
-            self.ranges[id].move_to(Phase::Paging);
+            self.ranges[id].move_to(Stage::Paging);
             return;
         }
         self.carry_out_plan(id);
@@ -236,7 +205,7 @@ impl Engine {
                 return self.begin_settling(id);
             }
         }
-        if self.shape(id).copies {
+        if self.ranges[id].shape.copies {
             self.settle_copies(id);
         } else {
             self.settle_first_rows(id);
@@ -245,7 +214,7 @@ impl Engine {
 
     /// Chooses one copy of each block, and writes it to the other members.
     fn settle_copies(&mut self, id: RangeId) {
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let choice = |row| {
             let evidence = self.evidence(id, row);
             let copies = &evidence[..usize::from(shape.slots)];
@@ -276,18 +245,22 @@ impl Engine {
         let range = &mut self.ranges[id];
         range.blocks = alike;
         range.plan.reads = SlotSet::one(truth);
-        self.agree(id, differ.and(there), changed);
+        self.settle_with(id, differ.and(there), changed);
     }
 
-    /// Writes these slots. The rows are settled then.
-    fn agree(&mut self, id: RangeId, writes: SlotSet, changed: bool) {
+    /// Writes these slots. The rows are settled then. If `changed`, a block or a checksum changes.
+    fn settle_with(&mut self, id: RangeId, writes: SlotSet, changed: bool) {
         let range = &mut self.ranges[id];
-        range.rows.settling = Settling::Agreeing { changed };
+        range.rows.settling = Settling::Agreeing;
+        range.plan.steps = Steps::NONE.with_if(Step::Flush, changed);
         range.plan.recover = SlotSet::EMPTY;
         range.plan.encode = SlotSet::EMPTY;
-        range.plan.writes = writes;
+        range.plan.set_writes(writes);
         range.plan.writes_always = writes;
-        self.commit(id);
+        if writes.is_empty() {
+            return self.finish_rows(id);
+        }
+        self.agree(id);
     }
 
     /// Decides the leading rows that have the same outcome.
@@ -301,10 +274,10 @@ impl Engine {
         let alike = u32::try_from(alike.count()).expect("rows of a range");
         if alike < blocks {
             self.ranges[id].blocks = alike;
-            return self.work_step(id, Work::Verify);
+            return self.take_step(id, Step::Verify);
         }
         match first {
-            Outcome::Nothing => self.agree(id, SlotSet::EMPTY, false),
+            Outcome::Nothing => self.settle_with(id, SlotSet::EMPTY, false),
             Outcome::Decided(Verdict::AsRead { proved }) => self.encode_settled(id, proved),
             Outcome::Decided(Verdict::Try { erased, sources }) => {
                 self.reconstruct(id, disproved, erased, sources, true);
@@ -314,7 +287,7 @@ impl Engine {
     }
 
     fn outcome(&self, id: RangeId, row: u32, disproved: u32) -> Outcome {
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let evidence = self.evidence(id, row);
         let evidence = &evidence[..usize::from(shape.slots)];
         let verdict = decide_row(shape, evidence, index(disproved));
@@ -351,12 +324,13 @@ impl Engine {
         range.rows.settling = Settling::Reconstructing { disproved, proved };
         range.plan.reads = sources;
         range.plan.recover = erased;
-        self.work_step(id, Work::Recover);
+        range.plan.steps = Steps::NONE.with(Step::Recover).with(Step::Prove);
+        self.take_step(id, Step::Recover);
     }
 
     /// Gives up data that nothing proves: lists it as lost, and writes zeros when that is durable.
     fn settle_lost(&mut self, id: RangeId, gone: SlotSet) {
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let parity = self.ranges[id].rows.read_checksums.and(shape.redundant());
         if self.settings.trust_unsettled && parity.count() >= gone.count() {
             let sources = shape.all_data().minus(gone).or(parity.lowest(gone.count()));
@@ -393,14 +367,14 @@ impl Engine {
     }
 
     /// Handles the result of a computation for rows with parity.
-    pub(crate) fn settling_computed(&mut self, id: RangeId, work: Work) {
+    pub(crate) fn settling_computed(&mut self, id: RangeId, step: Step) {
         let range = &self.ranges[id];
-        match (range.rows.settling, work) {
-            (Settling::Reconstructing { .. }, Work::Recover) => {
+        match (range.rows.settling, step) {
+            (Settling::Reconstructing { .. }, Step::Recover) => {
                 let erased = range.plan.recover;
-                self.checksum_made(id, erased);
+                self.checksum_made(id, Step::Prove, erased);
             }
-            (Settling::Reconstructing { disproved, proved }, Work::Prove) => {
+            (Settling::Reconstructing { disproved, proved }, Step::Prove) => {
                 let blocks = range.blocks;
                 let is_proved = |row| !proved || self.is_reconstructed(id, row);
                 if (0..blocks).all(is_proved) || self.mutated(Mutation::TrustRecovered) {
@@ -415,12 +389,12 @@ impl Engine {
                 let last = self.mutated(Mutation::TryOnce);
                 self.read_again(id, if last { u32::MAX } else { disproved + 1 });
             }
-            (Settling::Encoding { .. }, Work::Encode) => {
+            (Settling::Encoding { .. }, Step::Encode) => {
                 let made = range.rows.made_checksums.or(range.plan.encode);
-                self.checksum_made(id, made);
+                self.checksum_made(id, Step::Witness, made);
             }
-            (Settling::Encoding { proved }, Work::Prove) => self.write_settled(id, proved),
-            (step, work) => panic!("{work:?} came back in step {step:?}"),
+            (Settling::Encoding { proved }, Step::Witness) => self.write_settled(id, proved),
+            (settling, step) => panic!("{step:?} came back while {settling:?}"),
         }
     }
 
@@ -430,12 +404,13 @@ impl Engine {
         range.rows.settling = Settling::Reading { disproved };
         range.plan.reads = range.rows.read_checksums.minus(range.rows.zeros);
         range.plan.recover = SlotSet::EMPTY;
+        range.plan.steps = Steps::NONE.with(Step::Read).with(Step::Verify);
         self.carry_out_plan(id);
     }
 
     /// Returns true if the row sum of a parity of the row is that of the data now.
     fn is_reconstructed(&self, id: RangeId, row: u32) -> bool {
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let evidence = self.evidence(id, row);
         let evidence = &evidence[..usize::from(shape.slots)];
         let used = self.ranges[id].plan.reads.and(shape.redundant());
@@ -452,20 +427,21 @@ impl Engine {
 
     /// Computes parity from the data of the rows, all of which is known and at hand.
     fn encode_settled(&mut self, id: RangeId, proved: bool) {
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let parity = shape.redundant().minus(self.missing_slots(id));
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Encoding { proved };
         range.plan.encode = parity;
+        range.plan.steps = Steps::NONE.with(Step::Encode).with(Step::Witness);
         if parity.is_empty() {
             return self.write_settled(id, proved);
         }
-        self.work_step(id, Work::Encode);
+        self.take_step(id, Step::Encode);
     }
 
     /// Writes the blocks that differ from the data and the parity that belongs to it.
     fn write_settled(&mut self, id: RangeId, proved: bool) {
-        let shape = self.shape(id);
+        let shape = self.ranges[id].shape;
         let there = shape.all().minus(self.missing_slots(id));
         let range = &self.ranges[id];
         let (made, read, blocks) = (
@@ -507,13 +483,13 @@ impl Engine {
                 }
             }
         }
-        if wants_proof && writes.is_empty() && self.lacks_nothing(id) {
+        if wants_proof && writes.is_empty() && self.ranges[id].lacks_nothing() {
             return self.write_settled(id, true); // All redundancy agrees.
         }
         if wants_proof {
             return self.stays_in_doubt(id);
         }
-        self.agree(id, writes, changed || !writes.is_empty());
+        self.settle_with(id, writes, changed || !writes.is_empty());
     }
 
     /// Continues when all writes of the current rows are done.
@@ -522,14 +498,20 @@ impl Engine {
         if range.error.is_some() {
             return self.finish(id);
         }
-        let changed = range.rows.settling == (Settling::Agreeing { changed: true });
-        if changed {
-            let range = &mut self.ranges[id];
+        let agrees = range.rows.settling == Settling::Agreeing;
+        if agrees && range.plan.steps.contains(Step::Flush) {
             // Contents that are read from now on must stay true, and parts of the rows may be
             // logged.
             range.seen.mismatch = true;
             range.rows.settling = Settling::Flushing;
-            return self.flush_for(id);
+            let way = Way::Settled;
+            return self.flush_for(
+                id,
+                Past {
+                    way,
+                    was_bad: false,
+                },
+            );
         }
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Done;
