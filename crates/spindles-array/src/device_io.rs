@@ -23,7 +23,7 @@ pub(crate) struct DeviceIo {
 }
 
 impl DeviceIo {
-    /// Splits a write into one for each of its pieces. Returns any other operation as it is.
+    /// Splits a write into one for each of its pieces. Without pieces, returns the operation.
     pub(crate) fn parts(self, pieces: &[Piece]) -> impl Iterator<Item = Self> {
         let one = pieces.is_empty().then_some(self);
         let mut rest = self;

@@ -76,13 +76,31 @@ struct PieceLists {
 }
 
 impl PieceLists {
-    /// Lists the pieces of a write. Returns the number of the list too, for `end`.
-    fn begin(&mut self, buffers: &Buffers, pieces: &[Piece]) -> (usize, Pieces) {
-        let list = self.free.pop().unwrap_or_else(|| {
-            self.all.push(PieceList::with_capacity(PIECES_MAX));
-            self.all.len() - 1
-        });
-        (list, self.all[list].fill(buffers, pieces))
+    /// Adds lists for this many writes at a time.
+    fn add(&mut self, writes: usize) {
+        self.free.extend(self.all.len()..self.all.len() + writes);
+        let lists = (0..writes).map(|_| PieceList::with_capacity(PIECES_MAX));
+        self.all.extend(lists);
+    }
+
+    /// Returns the memory of an operation. Lists its pieces, if it has any, and returns the number
+    /// of the list too, for `end`.
+    fn lend(
+        &mut self,
+        buffers: &Buffers,
+        io: &DeviceIo,
+        pieces: &[Piece],
+    ) -> (Memory, Option<usize>, Option<Pieces>) {
+        if pieces.is_empty() {
+            let to_fill = io.operation == Operation::Read;
+            return (buffers.memory(io.buffer, io.blocks, to_fill), None, None);
+        }
+        if self.free.is_empty() {
+            self.add(1); // A closed device kept one.
+        }
+        let list = self.free.pop().expect("just added");
+        let pieces = self.all[list].fill(buffers, pieces);
+        (Memory::NONE, Some(list), Some(pieces))
     }
 
     fn end(&mut self, list: Option<usize>) {
@@ -449,6 +467,11 @@ impl Members {
         self.overlay.as_ref().is_some_and(Overlay::is_full)
     }
 
+    /// Prepares for one more array, with this many writes of several pieces at a time.
+    pub(crate) fn prepare_pieces(&mut self, writes: usize) {
+        self.lists.add(writes);
+    }
+
     /// Starts an operation. `pieces` is the memory of a write with several pieces, at most
     /// `PIECES_MAX`. Returns the result if the device is synchronous; otherwise `next_done` returns
     /// it later.
@@ -557,14 +580,7 @@ impl Members {
             }
             Reach::File(_) | Reach::Later(_) => {}
         }
-        let to_fill = io.operation == Operation::Read;
-        let (memory, list, pieces) = if pieces.is_empty() {
-            let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);
-            (memory, None, None)
-        } else {
-            let (list, pieces) = self.lists.begin(&self.buffers, pieces);
-            (Memory::NONE, Some(list), Some(pieces))
-        };
+        let (memory, list, pieces) = self.lists.lend(&self.buffers, &io, pieces);
         let at = Started {
             tag,
             device: index,

@@ -31,6 +31,7 @@ impl World {
     /// `None` if this kernel does not have the queue.
     fn open(name: &str, options: &OpenOptions) -> Option<Self> {
         let mut members = Members::new(options).unwrap();
+        members.prepare_pieces(1);
         let buffer = members.allocate(2 * BLOCKS);
         let blocks = members.buffers.buffer_mut(buffer).chunks_exact_mut(BLOCK);
         for (block, bytes) in (0..BLOCKS).zip(blocks) {

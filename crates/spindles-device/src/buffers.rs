@@ -105,7 +105,7 @@ impl Memory {
 }
 
 /// Several pieces of memory that one write takes one after another, for the kernel or a thread of
-/// the pool. They are a list, which stays as it is until the write is done.
+/// the pool: a list, unchanged until the write is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces {
     first: NonNull<libc::iovec>,
@@ -115,12 +115,12 @@ pub struct Pieces {
 // SAFETY: as `Memory`; the list is only read.
 unsafe impl Send for Pieces {}
 
-/// What is left of pieces of which the first bytes are written.
+/// The rest of pieces after some bytes of them are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rest {
     /// Whole pieces.
     Whole(Pieces),
-    /// The rest of a piece: its address and its length in bytes. Other pieces may follow.
+    /// The rest of one piece: its address and its length in bytes.
     Part(NonNull<u8>, u64),
 }
 

@@ -153,7 +153,7 @@ impl Transfer {
         }
     }
 
-    /// Takes the memory of a write from these pieces, if any. They are as long as the write.
+    /// Takes the memory of a write from these pieces, if any.
     #[must_use]
     pub fn with_pieces(mut self, pieces: Option<Pieces>) -> Self {
         if pieces.is_some() {
@@ -395,18 +395,17 @@ mod tests {
             (24, After::Done(Ok(()))),
         ] {
             let length = |place: &libc::iovec| (place.iov_base.addr() - begin, place.iov_len);
-            let call = match transfer.pieces() {
-                Some(pieces) => pieces.list().iter().map(length).collect(),
-                None => {
-                    let start = transfer.start().as_ptr().addr() - begin;
-                    vec![(start, usize::try_from(transfer.length()).unwrap())]
-                }
+            let call = if let Some(pieces) = transfer.pieces() {
+                pieces.list().iter().map(length).collect()
+            } else {
+                let start = transfer.start().as_ptr().addr() - begin;
+                vec![(start, usize::try_from(transfer.length()).unwrap())]
             };
             printed.push((transfer.offset() - 4096, call));
             assert_eq!(transfer.call(), Call::Write { durable: true });
             assert_eq!(transfer.advance(Ok(moved), &file, &mut abilities), after);
         }
-        let block = |block| block * 512;
+        let block = |block: usize| block * 512;
         let expected = [
             (0, vec![(block(9), 1024), (0, 512), (block(4), 1536)]),
             (512, vec![(block(10), 512)]),

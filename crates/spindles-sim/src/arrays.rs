@@ -209,8 +209,8 @@ impl Arrays {
         (compute, result)
     }
 
-    /// Returns the memory of a member I/O. Copies the metadata that an engine is about to write: the
-    /// engine may change it meanwhile.
+    /// Returns the memory of a member I/O. Copies the metadata that an engine is about to write:
+    /// the engine may change it meanwhile.
     pub(crate) fn take_pieces(&mut self, array: usize, io: &MemberIo) -> Vec<Piece> {
         let pieces: Vec<Piece> = self.engine(array).pieces(io).collect();
         let metadata = Memory::metadata_of(array);

@@ -686,7 +686,6 @@ impl World {
             pieces,
             disk,
             first_sector,
-            bytes,
             data: data.map(|bytes| WriteData {
                 first: first_sector,
                 bytes,
@@ -735,9 +734,8 @@ impl World {
             let disk = io.disk;
             self.show(&Seen::DiskRead { disk, clients });
         }
-        let DiskIo {
-            array, disk, bytes, ..
-        } = io;
+        let DiskIo { array, disk, .. } = io;
+        let bytes = index(io.io.blocks) * self.stack.block_bytes;
         let operation = io.io.operation;
         let result = if io.lost {
             Err(MemberError::Gone)
@@ -788,12 +786,12 @@ impl World {
         let disk = io.disk;
         match io.io.operation {
             Operation::Read => {
-                let mut read = vec![0; io.bytes];
+                let mut read = vec![0; index(io.io.blocks) * self.stack.block_bytes];
                 let result = self.disk(disk).read(io.first_sector, &mut read);
                 if result.is_ok() {
                     self.arrays
                         .memory_mut()
-                        .bytes_mut(io.io.buffer, io.bytes)
+                        .bytes_mut(io.io.buffer, read.len())
                         .copy_from_slice(&read);
                 }
                 result

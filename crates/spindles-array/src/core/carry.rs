@@ -256,6 +256,9 @@ impl Carry {
         self.members.provide(scratch, engine.scratch_blocks());
         let block_bytes = usize::try_from(engine.block_size().bytes()).expect("64 bits");
         let metadata_blocks = engine.metadata().len() / block_bytes;
+        if engine.pieces_blocks_max() > 0 {
+            self.members.prepare_pieces(members.len());
+        }
         self.members
             .provide(metadata, u32::try_from(metadata_blocks).expect("few"));
         self.arrays.push(Array {
@@ -303,8 +306,8 @@ impl Carry {
         }
     }
 
-    /// Puts the pieces of a write to a member together, which is an array: its requests have one
-    /// piece of memory. A member has one such write at a time.
+    /// Puts the pieces of a write to an inner array together, because a request has one piece of
+    /// memory. A member has one such write at a time.
     fn put_together(&mut self, index: ArrayIndex, member: MemberIndex) -> BufferSlice {
         let array = &self.arrays[index.index()];
         let whole = BufferSlice {

@@ -45,8 +45,7 @@ impl Payload {
     }
 
     /// Returns the places of the data of a request of `bytes` bytes without its first `skipped`.
-    /// The request begins `from_bytes` within the pieces. They are only addresses until they are
-    /// accessed.
+    /// The request begins `from_bytes` within the pieces.
     pub(super) fn places(
         &self,
         from_bytes: u64,

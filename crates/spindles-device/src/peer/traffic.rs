@@ -262,7 +262,9 @@ impl Traffic {
             }
             let head_bytes = Request::encoded_bytes(self.terms.headers);
             let mut places = [const { NO_PLACE }; PLACES];
-            let count = self.places_to_send(head_bytes, &mut places);
+            let (requests, sent_bytes) = (&self.requests, self.sent_bytes);
+            let count =
+                places_to_send(requests, &self.to_send, sent_bytes, head_bytes, &mut places);
             // SAFETY: the heads are ours and don't move until this returns. Payloads are memory
             // that the driver lends until the operation is done, or the zeros, which live as long
             // as the target. The kernel only reads this memory.
@@ -277,32 +279,6 @@ impl Traffic {
             self.note_sent(moved, head_bytes);
         }
         Ok(false)
-    }
-
-    /// Fills in the places of the bytes to send, as many as there is room for. Returns their
-    /// number.
-    fn places_to_send(&self, head_bytes: usize, places: &mut [libc::iovec; PLACES]) -> usize {
-        let mut skipped = self.sent_bytes;
-        let of_request = |&slot: &usize| {
-            let asking = self.requests.get(slot);
-            let head = &asking.head[skipped.min(head_bytes)..head_bytes];
-            let head = (!head.is_empty()).then(|| libc::iovec {
-                iov_base: head.as_ptr().cast_mut().cast(),
-                iov_len: head.len(),
-            });
-            let skipped = std::mem::take(&mut skipped).saturating_sub(head_bytes);
-            let data = asking.payload.as_ref().map(|payload| {
-                payload.places(asking.from_bytes, index(asking.awaited.bytes), skipped)
-            });
-            head.into_iter().chain(data.into_iter().flatten())
-        };
-        let all = self.to_send.iter().flat_map(of_request);
-        let mut count = 0;
-        for (place, bytes) in places.iter_mut().zip(all) {
-            *place = bytes;
-            count += 1;
-        }
-        count
     }
 
     /// Counts `moved` more bytes of the queued requests as sent.
@@ -558,3 +534,36 @@ const NO_PLACE: libc::iovec = libc::iovec {
     iov_base: std::ptr::null_mut(),
     iov_len: 0,
 };
+
+/// Fills in the places of the bytes of requests `to_send` after the first `sent_bytes`, as many
+/// as there is room for. Returns their number.
+fn places_to_send(
+    requests: &Slots<Asking>,
+    to_send: &VecDeque<usize>,
+    sent_bytes: usize,
+    head_bytes: usize,
+    places: &mut [libc::iovec; PLACES],
+) -> usize {
+    let mut skipped = sent_bytes;
+    let of_request = |&slot: &usize| {
+        let asking = requests.get(slot);
+        let head = &asking.head[skipped.min(head_bytes)..head_bytes];
+        let head = (!head.is_empty()).then(|| libc::iovec {
+            iov_base: head.as_ptr().cast_mut().cast(),
+            iov_len: head.len(),
+        });
+        let skipped = std::mem::take(&mut skipped).saturating_sub(head_bytes);
+        let data = asking
+            .payload
+            .as_ref()
+            .map(|payload| payload.places(asking.from_bytes, index(asking.awaited.bytes), skipped));
+        head.into_iter().chain(data.into_iter().flatten())
+    };
+    let all = to_send.iter().flat_map(of_request);
+    let mut count = 0;
+    for (place, bytes) in places.iter_mut().zip(all) {
+        *place = bytes;
+        count += 1;
+    }
+    count
+}

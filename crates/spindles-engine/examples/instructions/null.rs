@@ -331,7 +331,7 @@ impl Null {
         {
             bytes.fill(0);
         }
-        // Batches of the log are not kept: this driver never reads them, and storing them is work of
-        // the members, not of the engine.
+        // Batches of the log are not kept: this driver never reads them, and storing them is work
+        // of the members, not of the engine.
     }
 }

@@ -7,11 +7,11 @@ use crate::{
     index,
     ranges::StripeRange,
     slots::SlotSet,
-    system_io::{MetadataBuffer, Place},
+    system_io::{MetadataBuffer, Place, Purpose},
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::ops::Range;
-use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberSet, Piece};
+use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberSet, Operation, Piece};
 use spindles_format::{JournalBatch, JournalEntry, JournalKind, JournalWriter, RowSum};
 use spindles_layout::{Group, GroupIndex};
 
@@ -119,19 +119,6 @@ impl<'a> Context<'a> {
             row_sums,
         }
     }
-}
-
-/// One write of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogWrite {
-    /// The member whose journal it goes to, and the device with this journal.
-    pub(crate) member: MemberIndex,
-    pub(crate) device: MemberIndex,
-    pub(crate) block: BlockIndex,
-    pub(crate) blocks: u32,
-    pub(crate) fua: bool,
-    /// `PIECES` if blocks of records follow the header.
-    pub(crate) buffer: BufferSlice,
 }
 
 /// A piece of the memory that a batch writes to a member.
@@ -398,7 +385,7 @@ impl Batches {
         &mut self,
         placement: &Placement,
         buffer: &MetadataBuffer,
-    ) -> Option<LogWrite> {
+    ) -> Option<MemberIo> {
         let Position { header, headers } = self.position;
         let batch = self.under_way.as_mut()?;
         let member = batch.unissued.first()?;
@@ -407,12 +394,12 @@ impl Batches {
         let fua = !batch.flushed.contains(member);
         let (device, start) = placement.place(member);
         let blocks = self.blocks_on(member);
-        Some(LogWrite {
-            member,
-            device,
+        Some(MemberIo {
+            id: Purpose::JournalBatch.id(member),
+            member: device,
+            operation: Operation::Write { fua },
             block: start.plus(u64::from(header)),
             blocks,
-            fua,
             buffer: if blocks > headers.blocks {
                 BufferSlice::PIECES
             } else {
@@ -421,8 +408,8 @@ impl Batches {
         })
     }
 
-    /// Returns the memory of a member's write, in the order of the ring: the header, then the blocks
-    /// of each record.
+    /// Returns the memory of a member's write, in the order of the ring: the header, then the
+    /// blocks of each record.
     pub(super) fn pieces(
         &self,
         member: MemberIndex,

@@ -53,17 +53,17 @@ use crate::{
     RangeId,
     config::{Limits, Persistence},
     metadata::superblock_blocks,
-    system_io::{MetadataBuffer, Place},
+    system_io::{MetadataBuffer, Place, Purpose},
 };
 pub use batch::PIECES_MAX;
-pub(crate) use batch::{BatchEvent, Context, LogPiece, LogWrite, Record};
+pub(crate) use batch::{BatchEvent, Context, LogPiece, Record};
 use batch::{Batches, Position};
 pub use placement::JOURNAL_DEVICE;
 use placement::Placement;
 use ring::Ring;
 pub(crate) use scan::ScanRead;
 use scan::{Scanner, Sought};
-use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberIo, MemberSet, Operation};
 use spindles_format::{
     DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalDevice, JournalRecord, JournalWriter,
     Uuid,
@@ -532,7 +532,7 @@ impl Log {
     }
 
     /// Returns the next write of the batch; `None` after the last.
-    pub(crate) fn next_write(&mut self, buffer: &MetadataBuffer) -> Option<LogWrite> {
+    pub(crate) fn next_write(&mut self, buffer: &MetadataBuffer) -> Option<MemberIo> {
         self.batches.next_write(&self.placement, buffer)
     }
 
@@ -594,19 +594,19 @@ impl Log {
     }
 
     /// Encodes the next block of the stamp. `None` if the superblocks may continue.
-    pub(crate) fn next_stamp(&mut self, buffer: &mut MetadataBuffer) -> Option<LogWrite> {
+    pub(crate) fn next_stamp(&mut self, buffer: &mut MetadataBuffer) -> Option<MemberIo> {
         match self.stamp.next(self.placement.is_lost()) {
             stamp::Next::Stamp => {
                 let device = self.stamp.device().expect("it is stamped");
                 let (block, blocks) = self.stamp.place(self.block_size)?;
                 let page = self.stamp.page();
                 buffer.bytes_mut(page, 0).copy_from_slice(&device.encode());
-                Some(LogWrite {
+                Some(MemberIo {
+                    id: Purpose::JournalStamp.id(JOURNAL_DEVICE),
                     member: JOURNAL_DEVICE,
-                    device: JOURNAL_DEVICE,
+                    operation: Operation::Write { fua: true },
                     block,
                     blocks,
-                    fua: true,
                     buffer: buffer.slice(page, 0),
                 })
             }
@@ -620,12 +620,12 @@ impl Log {
                 };
                 self.batches.encode_empty(&batch, self.headers, buffer);
                 let (device, block) = self.placement.place(member);
-                Some(LogWrite {
-                    member,
-                    device,
+                Some(MemberIo {
+                    id: Purpose::JournalStamp.id(member),
+                    member: device,
+                    operation: Operation::Write { fua: true },
                     block,
                     blocks: self.headers.blocks,
-                    fua: true,
                     buffer: buffer.slice(self.headers, member.0),
                 })
             }

@@ -90,10 +90,11 @@ impl Rig {
     }
 
     /// Returns the writes of a batch, each with its pieces.
-    fn writes(&mut self) -> Vec<(LogWrite, Vec<LogPiece>)> {
+    fn writes(&mut self) -> Vec<(MemberIo, Vec<LogPiece>)> {
         let mut writes = Vec::new();
         while let Some(write) = self.log.next_write(&self.buffer) {
-            let pieces = self.log.pieces(write.member, &self.groups, &self.buffer);
+            let member = Purpose::of(write.id).1;
+            let pieces = self.log.pieces(member, &self.groups, &self.buffer);
             let pieces: Vec<LogPiece> = pieces.collect();
             let is_one = write.buffer != BufferSlice::PIECES;
             assert_eq!(is_one, pieces.len() == 1, "{write:?}");
@@ -181,19 +182,19 @@ impl Rig {
 
 /// Prints a write: the device, its block and the number of blocks, whose header it has, the stripe
 /// range and the slot of each piece after it, and whether it has FUA.
-fn print(write: &LogWrite, pieces: &[LogPiece]) -> String {
+fn print(write: &MemberIo, pieces: &[LogPiece]) -> String {
     let device = |device: MemberIndex| match device {
         JOURNAL_DEVICE => "d".into(),
         MemberIndex(member) => std::format!("{member}"),
     };
-    let (on, member) = (device(write.device), device(write.member));
+    let (on, member) = (device(write.member), device(Purpose::of(write.id).1));
     let mut out = std::format!("{on}@{}+{} header {member}", write.block.0, write.blocks);
     for piece in pieces {
         if let LogPiece::Blocks { range, slot, .. } = piece {
             write!(out, " {}.{slot}", range.0).expect("a string");
         }
     }
-    if write.fua {
+    if write.operation == (Operation::Write { fua: true }) {
         out.push_str(" fua");
     }
     out
@@ -480,8 +481,9 @@ impl World {
             assert_eq!(bytes.len(), index(write.blocks) * BLOCK);
             let member = usize::from(write.member.0);
             let at = usize::try_from(write.block.0).expect("few") * BLOCK;
-            self.durable_at_once += u32::from(write.fua);
-            self.flushed += u32::from(!write.fua);
+            let fua = write.operation == Operation::Write { fua: true };
+            self.durable_at_once += u32::from(fua);
+            self.flushed += u32::from(!fua);
             // It may tear: each block lands or not.
             let blocks = (at..).step_by(BLOCK).zip(bytes.chunks_exact(BLOCK));
             self.number += 1;
@@ -492,7 +494,7 @@ impl World {
                 at,
                 bytes: bytes.to_vec(),
             }));
-            let durable = write.fua.then_some(write_number);
+            let durable = fua.then_some(write_number);
             self.answers.push((member, Answer::Write(durable)));
         }
     }

@@ -21,7 +21,6 @@ pub(crate) struct DiskIo {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) disk: usize,
     pub(crate) first_sector: u64,
-    pub(crate) bytes: usize,
     /// The data of a write, as it was when submitted.
     pub(crate) data: Option<WriteData>,
     /// The writes that a flush covers.

@@ -17,14 +17,14 @@ use crate::{
     Engine, Mutation, RangeId,
     checksums::ChecksumsOf,
     index,
-    log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogPiece, LogWrite, Next, Record},
+    log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogPiece, Next, Record},
     output::{Event, OutReason, Output},
     plan::Ask,
     ranges::{Owner, Phase, StripeRange},
     status::JournalStatus,
     system_io::Purpose,
 };
-use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberResult, Operation, Piece};
+use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberResult, Piece};
 use spindles_format::{DeviceRecord, Uuid};
 
 impl Engine {
@@ -237,7 +237,7 @@ impl Engine {
             self.ranges[record.range()].log.segment = Some(segment);
         }
         while let Some(write) = self.log.next_write(&self.metadata_buffer) {
-            self.write_to_log(write, Purpose::JournalBatch);
+            self.output(Output::Member(write));
         }
     }
 
@@ -269,20 +269,6 @@ impl Engine {
         waiting.all(reads_more)
     }
 
-    /// Issues a write of the log.
-    fn write_to_log(&mut self, write: LogWrite, purpose: Purpose) {
-        let LogWrite {
-            member,
-            device,
-            block,
-            blocks,
-            fua,
-            buffer,
-        } = write;
-        let write = Operation::Write { fua };
-        self.system_io_on(device, purpose, member, write, block, blocks, buffer);
-    }
-
     /// Returns the memory of a member I/O: one piece, or those that a write takes one after
     /// another, at most `PIECES_MAX`. They belong to the driver until the result.
     pub fn pieces(&self, io: &MemberIo) -> impl Iterator<Item = Piece> {
@@ -307,7 +293,7 @@ impl Engine {
         one.into_iter().chain(several.into_iter().flatten())
     }
 
-    /// Returns the longest write with several pieces, in blocks. 0 if there are none.
+    /// Returns the longest write with several pieces, in blocks. 0 without a log.
     pub fn pieces_blocks_max(&self) -> u32 {
         self.log.write_blocks_max()
     }
@@ -381,7 +367,7 @@ impl Engine {
     /// Writes the next block of the stamp, or continues with the superblocks.
     fn stamp_next(&mut self) {
         match self.log.next_stamp(&mut self.metadata_buffer) {
-            Some(write) => self.write_to_log(write, Purpose::JournalStamp),
+            Some(write) => self.output(Output::Member(write)),
             None => self.begin_update(),
         }
     }
