@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "an allocator is unsafe to implement")]
 
-use crate::common::place;
+use crate::common::{Devices, place};
+use spindles_admin::assemble::AssembleOptions;
+use spindles_admin::create::CreateOptions;
 use spindles_admin::plain::{self, PlainOptions};
 use spindles_array::Target;
 use spindles_block::{BlockIndex, Operation, Request};
@@ -99,6 +101,40 @@ fn check(array: &str, io: IoChoice, device: &str) {
     let requests = if device == "file" { 300 } else { 2000 };
     assert_eq!(allocations(target.as_mut(), requests), 0, "{expression}");
     target.close().unwrap();
+}
+
+/// Writes of parts of rows go to the log of the members, in several pieces of memory.
+#[test]
+fn logged_writes_allocate_nothing() {
+    for io in [IoChoice::Uring, IoChoice::Threads] {
+        let devices = Devices::new(&["a", "b", "c"], 64 << 20);
+        devices.create("raid5(a,b,c)", &CreateOptions::new("a"));
+        let options = AssembleOptions {
+            open: OpenOptions {
+                io,
+                ..OpenOptions::default()
+            },
+            ..AssembleOptions::default()
+        };
+        let mut target = devices.assemble(&["a", "b", "c"], &options).unwrap().target;
+        let buffer = target.allocate(1);
+        let mut write = |block| {
+            let request = Request {
+                token: block,
+                operation: Operation::Write { fua: false },
+                block: BlockIndex(block),
+                blocks: 1,
+                buffer: place(buffer),
+            };
+            target.submit(request).unwrap();
+            assert_eq!(target.poll(true).unwrap().result, Ok(()));
+        };
+        (0..64).for_each(&mut write);
+        let before = ALLOCATIONS.with(Cell::get);
+        (0..64).rev().for_each(&mut write);
+        assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "{io:?}");
+        target.close().unwrap();
+    }
 }
 
 #[test]

@@ -19,6 +19,9 @@ mod overlay;
 #[cfg(test)]
 #[path = "../tests/peer_tests.rs"]
 mod peer_tests;
+#[cfg(test)]
+#[path = "../tests/piece_tests.rs"]
+mod piece_tests;
 pub mod positions;
 pub mod progress;
 pub mod room;

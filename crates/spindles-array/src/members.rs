@@ -4,15 +4,17 @@ use crate::device_io::{DeviceIndex, DeviceIo};
 use crate::overlay::Overlay;
 use spindles_block::{
     BlockSize, BufferId, BufferSlice, Instant as Moment, MemberError, MemberResult, Operation,
+    Piece,
 };
 use spindles_device::backends::{self, Inline, Medium, Opened};
-use spindles_device::buffers::Buffers;
+use spindles_device::buffers::{Buffers, Memory, PieceList, Pieces};
 use spindles_device::holes::Holes;
 use spindles_device::later::{Job, LOOKOUTS, Later};
 use spindles_device::locks::Held;
 use spindles_device::queues::{self, Chosen, Wait, Watch, WatchId};
 use spindles_device::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use spindles_device::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
+use spindles_engine::PIECES_MAX;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -62,6 +64,48 @@ struct Started {
     device: DeviceIndex,
     operation: Operation,
     at: Moment,
+    /// The list of its pieces; `None` if it has one piece of memory.
+    list: Option<usize>,
+}
+
+/// The lists of pieces of the writes in flight.
+#[derive(Debug, Default)]
+struct PieceLists {
+    all: Vec<PieceList>,
+    free: Vec<usize>,
+}
+
+impl PieceLists {
+    /// Adds lists for this many writes at a time.
+    fn add(&mut self, writes: usize) {
+        self.free.extend(self.all.len()..self.all.len() + writes);
+        let lists = (0..writes).map(|_| PieceList::with_capacity(PIECES_MAX));
+        self.all.extend(lists);
+    }
+
+    /// Returns the memory of an operation. Lists its pieces, if it has any, and returns the number
+    /// of the list too, for `end`.
+    fn lend(
+        &mut self,
+        buffers: &Buffers,
+        io: &DeviceIo,
+        pieces: &[Piece],
+    ) -> (Memory, Option<usize>, Option<Pieces>) {
+        if pieces.is_empty() {
+            let to_fill = io.operation == Operation::Read;
+            return (buffers.memory(io.buffer, io.blocks, to_fill), None, None);
+        }
+        if self.free.is_empty() {
+            self.add(1); // A closed device kept one.
+        }
+        let list = self.free.pop().expect("just added");
+        let pieces = self.all[list].fill(buffers, pieces);
+        (Memory::NONE, Some(list), Some(pieces))
+    }
+
+    fn end(&mut self, list: Option<usize>) {
+        self.free.extend(list);
+    }
 }
 
 /// Initial capacity for operations in flight; only the largest arrays exceed it.
@@ -125,9 +169,10 @@ impl Flushes {
 /// All devices of a target, their buffers and their queue.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// Dropped before the buffers: the queue waits until the kernel no longer uses them.
+    /// Dropped before the buffers and lists: the queue waits until the kernel no longer uses them.
     queue: Option<Chosen>,
     pub(crate) buffers: Buffers,
+    lists: PieceLists,
     devices: Vec<Device>,
     /// Operations in flight, and the free indices among them.
     started: Vec<Started>,
@@ -156,6 +201,7 @@ impl Members {
         Ok(Self {
             queue: None,
             buffers,
+            lists: PieceLists::default(),
             devices: Vec::new(),
             started: Vec::with_capacity(STARTED_MAX),
             free: Vec::with_capacity(STARTED_MAX),
@@ -421,20 +467,27 @@ impl Members {
         self.overlay.as_ref().is_some_and(Overlay::is_full)
     }
 
-    /// Starts an operation. Returns the result if the device is synchronous; otherwise `next_done`
-    /// returns it later.
+    /// Prepares for one more array, with this many writes of several pieces at a time.
+    pub(crate) fn prepare_pieces(&mut self, writes: usize) {
+        self.lists.add(writes);
+    }
+
+    /// Starts an operation. `pieces` is the memory of a write with several pieces, at most
+    /// `PIECES_MAX`. Returns the result if the device is synchronous; otherwise `next_done` returns
+    /// it later.
     #[inline]
     pub(crate) fn start(
         &mut self,
         tag: Tag,
         device: DeviceIndex,
         io: &DeviceIo,
+        pieces: &[Piece],
         now: Moment,
     ) -> Option<MemberResult> {
         if self.devices[device.index()].is_protected {
-            return self.start_overlaid(tag, device, io, now);
+            return self.start_overlaid(tag, device, io, pieces, now);
         }
-        self.start_below(tag, device, io, now)
+        self.start_below(tag, device, io, pieces, now)
     }
 
     /// Starts an operation on a protected device.
@@ -443,6 +496,7 @@ impl Members {
         tag: Tag,
         device: DeviceIndex,
         io: &DeviceIo,
+        pieces: &[Piece],
         now: Moment,
     ) -> Option<MemberResult> {
         if self.is_gone(device) {
@@ -450,14 +504,15 @@ impl Members {
         }
         let overlay = self.overlay.as_mut().expect("a device is protected");
         if io.operation != Operation::Read {
-            let result = overlay.write(device, io, &self.buffers);
+            let mut parts = io.parts(pieces);
+            let result = parts.try_for_each(|part| overlay.write(device, &part, &self.buffers));
             if let Err(error) = result {
                 self.count_error(device, error);
             }
             return Some(result);
         }
         if overlay.is_empty() {
-            return self.start_below(tag, device, io, now);
+            return self.start_below(tag, device, io, &[], now);
         }
         let mut rest = *io;
         loop {
@@ -471,7 +526,7 @@ impl Members {
                 ..rest
             };
             rest.advance(run);
-            match self.start_below(tag, device, &first, now) {
+            match self.start_below(tag, device, &first, &[], now) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Some(Err(error)),
                 None => {
@@ -489,6 +544,7 @@ impl Members {
         tag: Tag,
         device: DeviceIndex,
         io: &DeviceIo,
+        pieces: &[Piece],
         now: Moment,
     ) -> Option<MemberResult> {
         let index = device;
@@ -509,46 +565,49 @@ impl Members {
             };
             io.operation = operation;
         }
+        match &mut device.reach {
+            Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
+            Reach::Inline(inline) => {
+                let result = execute(
+                    inline.as_mut(),
+                    &mut self.buffers,
+                    device.start_bytes,
+                    io,
+                    pieces,
+                );
+                device.counters.errors += u64::from(result.is_err());
+                return Some(result);
+            }
+            Reach::File(_) | Reach::Later(_) => {}
+        }
+        let (memory, list, pieces) = self.lists.lend(&self.buffers, &io, pieces);
         let at = Started {
             tag,
             device: index,
             operation: io.operation,
             at: now,
+            list,
         };
-        let inline = match &mut device.reach {
-            Reach::Inline(inline) => inline,
-            Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
-            Reach::File(file) => {
-                let to_fill = io.operation == Operation::Read;
-                let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);
-                let tag = keep(&mut self.started, &mut self.free, at);
-                let transfer = Transfer::new(tag, *file, io.operation, offset_bytes, bytes, memory);
-                device.begin(now);
-                if is_flush {
-                    self.flushes.started(whole, tag);
-                }
-                let chosen = self.queue.as_mut().expect("opened for the file");
-                chosen.queue.start(transfer);
-                return None;
+        let tag = keep(&mut self.started, &mut self.free, at);
+        device.begin(now);
+        if let Reach::Later(later) = &mut device.reach {
+            later.start(Job {
+                tag,
+                operation: io.operation,
+                offset_bytes,
+                bytes,
+                memory,
+                pieces,
+            });
+        } else if let Reach::File(file) = device.reach {
+            let transfer = Transfer::new(tag, file, io.operation, offset_bytes, bytes, memory);
+            if is_flush {
+                self.flushes.started(whole, tag);
             }
-            Reach::Later(later) => {
-                let to_fill = io.operation == Operation::Read;
-                later.start(Job {
-                    tag: keep(&mut self.started, &mut self.free, at),
-                    operation: io.operation,
-                    offset_bytes,
-                    bytes,
-                    memory: self.buffers.memory(io.buffer, io.blocks, to_fill),
-                });
-                device.begin(now);
-                return None;
-            }
-        };
-        let result = execute(inline.as_mut(), &mut self.buffers, &io, offset_bytes, bytes);
-        if result.is_err() {
-            device.counters.errors += 1;
+            let chosen = self.queue.as_mut().expect("opened for the file");
+            chosen.queue.start(transfer.with_pieces(pieces));
         }
-        Some(result)
+        None
     }
 
     /// Submits started operations without waiting for them.
@@ -568,7 +627,7 @@ impl Members {
                 return Some((tag, result));
             };
             let result = match result {
-                Ok(()) => self.start_overlaid(tag, device, &rest, now),
+                Ok(()) => self.start_overlaid(tag, device, &rest, &[], now),
                 Err(error) => Some(Err(error)),
             };
             if let Some(result) = result {
@@ -588,6 +647,7 @@ impl Members {
         let number = u32::try_from(number).expect("as it was given");
         let started = self.started[usize::try_from(number).expect("64 bits")];
         self.free.push(number);
+        self.lists.end(started.list);
         self.devices[started.device.index()].end(&started, now);
         if started.operation == Operation::Flush {
             self.flushes.end(Tag(number.into()), result);
@@ -747,20 +807,27 @@ impl Members {
     }
 }
 
-/// Executes an operation of `bytes` at `offset_bytes` on a synchronous device.
+/// Executes an operation on a synchronous device. `start_bytes`: where the device begins in it.
 #[inline]
 fn execute(
     device: &mut dyn Inline,
     buffers: &mut Buffers,
-    io: &DeviceIo,
-    offset_bytes: u64,
-    bytes: u64,
+    start_bytes: u64,
+    io: DeviceIo,
+    pieces: &[Piece],
 ) -> MemberResult {
+    let block_bytes = u64::from(buffers.block_size().bytes());
+    let offset = |io: &DeviceIo| start_bytes + io.block.0 * block_bytes;
     match io.operation {
-        Operation::Read => device.read(offset_bytes, buffers.slice_mut(io.buffer, io.blocks)),
-        Operation::Write { .. } => device.write(offset_bytes, buffers.slice(io.buffer, io.blocks)),
+        Operation::Read => device.read(offset(&io), buffers.slice_mut(io.buffer, io.blocks)),
+        Operation::Write { .. } => io.parts(pieces).try_for_each(|part| {
+            let bytes = buffers.slice(part.buffer, part.blocks);
+            device.write(offset(&part), bytes)
+        }),
         Operation::Flush => device.flush(),
-        Operation::Discard | Operation::WriteZeroes { .. } => device.zero(offset_bytes, bytes),
+        Operation::Discard | Operation::WriteZeroes { .. } => {
+            device.zero(offset(&io), u64::from(io.blocks) * block_bytes)
+        }
     }
 }
 

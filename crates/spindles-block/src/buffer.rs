@@ -9,6 +9,8 @@ impl BufferId {
     pub const ZEROS: Self = Self(u32::MAX);
     /// No buffer: requests and member I/O that carry no data.
     pub const NONE: Self = Self(u32::MAX - 1);
+    /// Several pieces of memory, which the engine lists for the write that has them.
+    pub const PIECES: Self = Self(u32::MAX - 2);
 }
 
 /// A position in a buffer. The length is given separately.
@@ -32,15 +34,30 @@ impl BufferSlice {
         first_block: 0,
     };
 
+    /// For writes whose data lies in several pieces.
+    pub const PIECES: Self = Self {
+        buffer: BufferId::PIECES,
+        first_block: 0,
+    };
+
     /// Returns the position `blocks` further on in the same buffer.
     #[must_use]
     pub fn plus(self, blocks: u32) -> Self {
         match self.buffer {
-            BufferId::ZEROS | BufferId::NONE => self,
+            BufferId::ZEROS | BufferId::NONE | BufferId::PIECES => self,
             buffer => Self {
                 buffer,
                 first_block: self.first_block + blocks,
             },
         }
     }
+}
+
+/// A part of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Piece {
+    /// Its position.
+    pub buffer: BufferSlice,
+    /// Its length.
+    pub blocks: u32,
 }

@@ -79,7 +79,8 @@ pub struct MemberIo {
     pub block: BlockIndex,
     /// The number of blocks; 0 for a flush only.
     pub blocks: u32,
-    /// The data, `blocks` long.
+    /// The data, `blocks` long. `BufferSlice::PIECES` if it lies in several pieces, one after
+    /// another: `Engine::pieces` lists them. Only writes have several.
     pub buffer: BufferSlice,
 }
 

@@ -11,7 +11,7 @@ mod io;
 mod member_set;
 mod size;
 
-pub use buffer::{BufferId, BufferSlice};
+pub use buffer::{BufferId, BufferSlice, Piece};
 pub use error::{MemberError, RequestError};
 pub use index::{BlockIndex, BlockSize, Instant, MemberIndex};
 pub use io::{

@@ -12,7 +12,7 @@
 )]
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use spindles_block::{BlockSize, BufferId, BufferSlice};
+use spindles_block::{BlockSize, BufferId, BufferSlice, Piece};
 use std::{io, ptr, ptr::NonNull, slice};
 
 /// Size of the buffer of zeros: as long as the longest operation.
@@ -98,10 +98,105 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     /// For operations without data.
-    pub(crate) const NONE: Self = Self {
+    pub const NONE: Self = Self {
         start: NonNull::dangling(),
         buffer: BufferId::NONE,
     };
+}
+
+/// Several pieces of memory that one write takes one after another, for the kernel or a thread of
+/// the pool: a list, unchanged until the write is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces {
+    first: NonNull<libc::iovec>,
+    count: usize,
+}
+
+// SAFETY: as `Memory`; the list is only read.
+unsafe impl Send for Pieces {}
+
+/// The rest of pieces after some bytes of them are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rest {
+    /// Whole pieces.
+    Whole(Pieces),
+    /// The rest of one piece: its address and its length in bytes.
+    Part(NonNull<u8>, u64),
+}
+
+impl Pieces {
+    /// Returns the pieces, each with its length.
+    pub(crate) fn list(&self) -> &[libc::iovec] {
+        // SAFETY: the list is in its place, and unchanged, until the write is done.
+        unsafe { slice::from_raw_parts(self.first.as_ptr(), self.count) }
+    }
+
+    /// Returns what is left after `done` bytes.
+    pub(crate) fn rest(self, done: u64) -> Rest {
+        let mut left = usize::try_from(done).expect("64 bits");
+        for (at, piece) in self.list().iter().enumerate() {
+            if left == 0 {
+                return Rest::Whole(Self {
+                    first: NonNull::from(piece),
+                    count: self.count - at,
+                });
+            }
+            if left < piece.iov_len {
+                let start = piece.iov_base.cast::<u8>().wrapping_add(left);
+                let start = NonNull::new(start).expect("memory does not wrap around");
+                let bytes = piece.iov_len - left;
+                return Rest::Part(start, u64::try_from(bytes).expect("64 bits"));
+            }
+            left -= piece.iov_len;
+        }
+        panic!("nothing is left after {done} bytes");
+    }
+
+    /// Returns the places of `bytes` bytes from byte `from` on.
+    pub(crate) fn places(&self, from: usize, bytes: usize) -> impl Iterator<Item = libc::iovec> {
+        let (mut skipped, mut left) = (from, bytes);
+        self.list().iter().filter_map(move |piece| {
+            let before = skipped.min(piece.iov_len);
+            skipped -= before;
+            let length = (piece.iov_len - before).min(left);
+            left -= length;
+            (length > 0).then(|| libc::iovec {
+                iov_base: piece.iov_base.cast::<u8>().wrapping_add(before).cast(),
+                iov_len: length,
+            })
+        })
+    }
+}
+
+/// The list of pieces of one write at a time.
+#[derive(Debug)]
+pub struct PieceList(Vec<libc::iovec>);
+
+// SAFETY: as `Memory`.
+unsafe impl Send for PieceList {}
+
+impl PieceList {
+    /// Returns a list with room for this many pieces.
+    #[must_use]
+    pub fn with_capacity(pieces_max: usize) -> Self {
+        Self(Vec::with_capacity(pieces_max))
+    }
+
+    /// Lists the pieces of a write. The list stays as it is until the write is done.
+    pub fn fill(&mut self, buffers: &Buffers, pieces: &[Piece]) -> Pieces {
+        self.0.clear();
+        self.0.extend(pieces.iter().map(|piece| {
+            let (start, bytes) = buffers.place(piece.buffer, piece.blocks);
+            libc::iovec {
+                iov_base: start.as_ptr().cast(),
+                iov_len: bytes,
+            }
+        }));
+        Pieces {
+            first: NonNull::from(&self.0[..]).cast(),
+            count: self.0.len(),
+        }
+    }
 }
 
 /// All buffers of a target.
@@ -124,6 +219,12 @@ impl Buffers {
             regions: Vec::new(),
             zeros: Region::zeros(ZEROS_BYTES)?,
         })
+    }
+
+    /// Returns the size of blocks.
+    #[must_use]
+    pub fn block_size(&self) -> BlockSize {
+        self.block_size
     }
 
     /// Adds a buffer of zeros.

@@ -1,7 +1,7 @@
 //! Asynchronous devices: they provide descriptors for the kernel's queue to wait on.
 
 use crate::at_rest::AtRest;
-use crate::buffers::Memory;
+use crate::buffers::{Memory, Pieces};
 use crate::queues::Readiness;
 use crate::transfer::Tag;
 use spindles_block::{MemberResult, Operation};
@@ -26,6 +26,8 @@ pub struct Job {
     pub bytes: u64,
     /// Belongs to the device until the operation is done.
     pub memory: Memory,
+    /// The memory of a write with several pieces, in place of `memory`.
+    pub pieces: Option<Pieces>,
 }
 
 /// A device that takes operations and returns their results later. Only `prepare` and `at_rest` may

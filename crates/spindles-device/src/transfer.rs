@@ -1,13 +1,14 @@
 //! One operation on one file as a chain of system calls: which call comes next, and what its result
 //! means. Both queues run these.
 
-use crate::buffers::Memory;
+use crate::buffers::{Memory, Pieces, Rest};
 use crate::positioned::Retries;
 use crate::waiting::waits_for_space;
 use rustix::fs::{FileType, SeekFrom, fstat, seek};
 use rustix::io::Errno;
 use spindles_block::{MemberError, MemberResult, Operation};
 use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
 
 /// A file of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,8 @@ pub struct Transfer {
     /// The file.
     pub file: FileIndex,
     pub(crate) memory: Memory,
+    /// The memory of a write with several pieces, in place of `memory`.
+    pieces: Option<Pieces>,
     /// The operation.
     pub operation: Operation,
     offset_bytes: u64,
@@ -140,6 +143,7 @@ impl Transfer {
             tag,
             file,
             memory,
+            pieces: None,
             operation,
             offset_bytes,
             bytes,
@@ -147,6 +151,20 @@ impl Transfer {
             call,
             retries: Retries::default(),
         }
+    }
+
+    /// Takes the memory of a write from these pieces, if any.
+    #[must_use]
+    pub fn with_pieces(mut self, pieces: Option<Pieces>) -> Self {
+        if pieces.is_some() {
+            let writes = matches!(self.operation, Operation::Write { .. });
+            assert!(
+                writes && self.bytes <= CALL_BYTES_MAX,
+                "one call writes all"
+            );
+        }
+        self.pieces = pieces;
+        self
     }
 
     /// Adapts the transfer to what its file supports. Only a discard punches a hole: zeros keep
@@ -177,13 +195,40 @@ impl Transfer {
         self.done_bytes
     }
 
+    /// Returns the pieces that the next call writes; `None` if it has one piece of memory. After a
+    /// call that ended within a piece, the next call writes the rest of that piece.
+    pub(crate) fn pieces(&self) -> Option<Pieces> {
+        match self.pieces?.rest(self.done_bytes) {
+            Rest::Whole(pieces) => Some(pieces),
+            Rest::Part(..) => None,
+        }
+    }
+
+    /// Returns the address of the memory of the next call, if that has one piece. It is only an
+    /// address until it is accessed.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        if let Some(pieces) = self.pieces
+            && let Rest::Part(start, _) = pieces.rest(self.done_bytes)
+        {
+            return start;
+        }
+        let done = usize::try_from(self.done_bytes).expect("64 bits");
+        let start = self.memory.start.as_ptr().wrapping_add(done);
+        NonNull::new(start).expect("memory does not wrap around")
+    }
+
     /// Returns the length of the next call, in bytes.
     pub(crate) fn length(&self) -> u64 {
-        let bytes_max = match self.call {
-            Call::WriteZeros => ZEROS_BYTES_MAX,
+        let left = self.bytes - self.done_bytes;
+        let bytes_max = match (self.call, self.pieces) {
+            (Call::WriteZeros, _) => ZEROS_BYTES_MAX,
+            (_, Some(pieces)) if left > 0 => match pieces.rest(self.done_bytes) {
+                Rest::Whole(_) => CALL_BYTES_MAX,
+                Rest::Part(_, bytes) => bytes,
+            },
             _ => CALL_BYTES_MAX,
         };
-        (self.bytes - self.done_bytes).min(bytes_max)
+        left.min(bytes_max)
     }
 
     /// Takes the call's result: the bytes it moved, or its error.
@@ -281,6 +326,8 @@ impl Transfer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffers::{Buffers, PieceList};
+    use spindles_block::{BlockSize, BufferSlice, Piece};
     use std::fs::File;
 
     fn null() -> OpenFile {
@@ -317,6 +364,57 @@ mod tests {
             }
         }
         assert_eq!(printed.join("; "), expected, "{operation:?}");
+    }
+
+    /// After a short call, the next one writes the rest of its piece, then one the other pieces.
+    #[test]
+    fn a_write_of_several_pieces_continues_within_them() {
+        let mut buffers = Buffers::new(BlockSize::B512).unwrap();
+        let buffer = buffers.allocate(16).unwrap();
+        let piece = |first_block, blocks| Piece {
+            buffer: BufferSlice {
+                buffer,
+                first_block,
+            },
+            blocks,
+        };
+        let mut list = PieceList::with_capacity(3);
+        let pieces = list.fill(&buffers, &[piece(9, 2), piece(0, 1), piece(4, 3)]);
+        let fua = Operation::Write { fua: true };
+        let transfer = Transfer::new(Tag(1), FileIndex(0), fua, 4096, 6 * 512, Memory::NONE);
+        let mut transfer = transfer.with_pieces(Some(pieces));
+        let (file, mut abilities) = (null(), Abilities::ALL);
+        let begin = buffers.buffer(buffer).as_ptr().addr();
+        let mut printed = Vec::new();
+        for (moved, after) in [
+            (512, After::Again),
+            (100, After::Again),
+            (412, After::Again),
+            (512 + 512, After::Again),
+            (1000, After::Again),
+            (24, After::Done(Ok(()))),
+        ] {
+            let length = |place: &libc::iovec| (place.iov_base.addr() - begin, place.iov_len);
+            let call = if let Some(pieces) = transfer.pieces() {
+                pieces.list().iter().map(length).collect()
+            } else {
+                let start = transfer.start().as_ptr().addr() - begin;
+                vec![(start, usize::try_from(transfer.length()).unwrap())]
+            };
+            printed.push((transfer.offset() - 4096, call));
+            assert_eq!(transfer.call(), Call::Write { durable: true });
+            assert_eq!(transfer.advance(Ok(moved), &file, &mut abilities), after);
+        }
+        let block = |block: usize| block * 512;
+        let expected = [
+            (0, vec![(block(9), 1024), (0, 512), (block(4), 1536)]),
+            (512, vec![(block(10), 512)]),
+            (612, vec![(block(10) + 100, 412)]),
+            (1024, vec![(0, 512), (block(4), 1536)]),
+            (2048, vec![(block(5), 1024)]),
+            (3048, vec![(block(6) + 488, 24)]),
+        ];
+        assert_eq!(printed, expected);
     }
 
     /// A call that is put off is repeated, but not forever, even if bytes moved before.

@@ -29,8 +29,12 @@ pub struct Limits {
     /// Maximum bytes of each member in dirty regions, which a resync may have to read after a
     /// crash. Beyond this limit no region is marked ahead of writes.
     pub dirty_bytes: u64,
+    /// The longest write to a journal with FUA, in bytes. Longer ones are followed by a flush.
+    pub fua_bytes_max: u32,
 }
 
+/// The kernel splits longer writes, and a device without FUA is flushed after each part.
+const FUA_BYTES_MAX: u32 = 1 << 20;
 /// Bytes that a disk reads in half a minute.
 const DIRTY_BYTES: u64 = 30 * (100 << 20);
 
@@ -45,6 +49,7 @@ impl Limits {
             range_blocks: (64 * 1024) / block_size.bytes(),
             checksum_pages: 2048,
             dirty_bytes: DIRTY_BYTES,
+            fua_bytes_max: FUA_BYTES_MAX,
         }
     }
 }

@@ -114,7 +114,7 @@ pub(crate) use ids::{PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index}
 pub use inspection::MetadataFinding;
 pub use jobs::scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubStatus};
 pub use jobs::{JOB_RATE, JobStatus};
-pub use log::JOURNAL_DEVICE;
+pub use log::{JOURNAL_DEVICE, PIECES_MAX};
 pub use member::{ArrayState, Member};
 pub use membership::{Change, Growing, Membership, Plan};
 pub use mutation::Mutation;

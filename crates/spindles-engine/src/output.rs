@@ -31,7 +31,7 @@ pub enum Output {
 /// The purpose of a member I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoPurpose {
-    /// Serves no request: metadata, the journal's headers, flushes that others build on.
+    /// Serves no request: metadata, batches of the journal, flushes that others build on.
     Own(Purpose),
     /// Reads or writes data, or copies of it, for a request.
     Data,
@@ -43,8 +43,6 @@ pub enum IoPurpose {
     WriteFlush,
     /// Makes the rest of rows durable before the answer of a durable write that is in the log.
     RestFlush,
-    /// Writes blocks to the journal.
-    Log,
     /// Brings places that a crash left in doubt to agreement.
     Settle,
     /// Repairs a block, or looks for one to repair.

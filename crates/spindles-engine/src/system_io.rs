@@ -36,9 +36,9 @@ pub enum Purpose {
     JournalStart,
     /// Stamps the device of the journal.
     JournalStamp,
-    /// Writes the header of a batch.
-    JournalHeader,
-    /// Makes a batch durable.
+    /// Writes a batch to a journal: its header, and the blocks after it.
+    JournalBatch,
+    /// Makes a batch durable that was too long for FUA.
     JournalCommit,
     /// Makes the writes logged in a journal segment durable in place.
     JournalRelease,
@@ -83,7 +83,7 @@ impl Purpose {
         Self::RebuildFlush,
         Self::JournalStart,
         Self::JournalStamp,
-        Self::JournalHeader,
+        Self::JournalBatch,
         Self::JournalCommit,
         Self::JournalRelease,
         Self::JournalScan,

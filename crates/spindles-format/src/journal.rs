@@ -128,6 +128,18 @@ impl<'out> JournalWriter<'out> {
         (Self::room_bytes() - ENTRY_BYTES) / 12
     }
 
+    /// The most entries that fit into a header.
+    #[must_use]
+    pub const fn entries_max() -> usize {
+        Self::room_bytes() / ENTRY_BYTES
+    }
+
+    /// The most blocks that the entries of a header can list the checksums of.
+    #[must_use]
+    pub const fn listed_blocks_max() -> usize {
+        (Self::room_bytes() - ENTRY_BYTES) / 4
+    }
+
     /// The number of bytes for entries.
     #[must_use]
     pub const fn room_bytes() -> usize {

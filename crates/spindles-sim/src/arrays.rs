@@ -3,7 +3,7 @@
 use crate::memory::Memory;
 use spindles_block::{
     BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberIo, MemberIoId, MemberResult,
-    Operation, Reply, Request, StepId,
+    Operation, Piece, Reply, Request, StepId,
 };
 use spindles_engine::{Command, CommandError, Engine, Output};
 use std::collections::{BTreeMap, VecDeque};
@@ -114,6 +114,9 @@ impl Arrays {
         let scratch = usize::try_from(engine.scratch_blocks()).expect("small");
         *self.memory.whole(Memory::scratch_of(array)) = vec![0; scratch * block_bytes];
         *self.memory.whole(Memory::metadata_of(array)) = vec![0; engine.metadata().len()];
+        let members = usize::from(engine.geometry().members());
+        let together = usize::try_from(engine.pieces_blocks_max()).expect("small") * members;
+        *self.memory.whole(Memory::together_of(array)) = vec![0; together * block_bytes];
         self.engines[array] = Some(engine);
     }
 
@@ -206,25 +209,44 @@ impl Arrays {
         (compute, result)
     }
 
-    /// Copies the metadata that an engine is about to write: the engine may change it meanwhile.
-    pub(crate) fn take_metadata(&mut self, array: usize, io: &MemberIo) {
-        if io.buffer.buffer != Memory::metadata_of(array) || !io.operation.is_write() {
-            return;
+    /// Returns the memory of a member I/O. Copies the metadata that an engine is about to write:
+    /// the engine may change it meanwhile.
+    pub(crate) fn take_pieces(&mut self, array: usize, io: &MemberIo) -> Vec<Piece> {
+        let pieces: Vec<Piece> = self.engine(array).pieces(io).collect();
+        let metadata = Memory::metadata_of(array);
+        let is_metadata = |piece: &&Piece| piece.buffer.buffer == metadata;
+        for piece in pieces.iter().filter(is_metadata) {
+            if io.operation.is_write() {
+                let engine = self.engines[array].as_ref().expect("the array is open");
+                let bytes = engine.metadata_of(piece.buffer, piece.blocks);
+                self.memory
+                    .bytes_mut(piece.buffer, bytes.len())
+                    .copy_from_slice(bytes);
+            }
         }
-        let bytes = self.engine(array).metadata_of(io).to_vec();
-        self.memory
-            .bytes_mut(io.buffer, bytes.len())
-            .copy_from_slice(&bytes);
+        pieces
     }
 
-    /// Turns a member I/O of one array into a request to the array below.
-    pub(crate) fn hand_down(&mut self, below: usize, io: MemberIo) {
+    /// Turns a member I/O of one array into a request to the array below. Several pieces of memory
+    /// are put together first.
+    pub(crate) fn hand_down(&mut self, array: usize, below: usize, io: MemberIo, pieces: &[Piece]) {
+        let mut buffer = io.buffer;
+        if buffer == BufferSlice::PIECES {
+            let bytes = self.memory.bytes_of(pieces);
+            buffer = BufferSlice {
+                buffer: Memory::together_of(array),
+                first_block: u32::from(io.member.0) * self.engine(array).pieces_blocks_max(),
+            };
+            self.memory
+                .bytes_mut(buffer, bytes.len())
+                .copy_from_slice(&bytes);
+        }
         let request = Request {
             token: u64::from(io.id.0),
             operation: io.operation,
             block: io.block,
             blocks: io.blocks,
-            buffer: io.buffer,
+            buffer,
         };
         self.handed[below].insert(request.token, io.operation);
         self.push(Input::Submit(below, request));

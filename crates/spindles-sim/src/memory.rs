@@ -1,6 +1,6 @@
 //! The driver's buffers, and the computations on them that the engines request.
 
-use spindles_block::{BufferId, BufferSlice, Computation, Compute, ComputeResult, Operand};
+use spindles_block::{BufferId, BufferSlice, Computation, Compute, ComputeResult, Operand, Piece};
 use spindles_parity::Located;
 
 /// Returns an index from a small number.
@@ -8,7 +8,7 @@ pub(crate) fn index(value: u32) -> usize {
     usize::try_from(value).expect("small")
 }
 
-/// The buffers: two of each array, one of the simulator's own, then the clients'.
+/// The buffers: three of each array, one of the simulator's own, then the clients'.
 #[derive(Debug)]
 pub(crate) struct Memory {
     buffers: Vec<Vec<u8>>,
@@ -19,23 +19,28 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(arrays: usize, clients: u32, block_bytes: usize) -> Self {
         Self {
-            buffers: vec![Vec::new(); 2 * arrays + 1 + index(clients)],
+            buffers: vec![Vec::new(); 3 * arrays + 1 + index(clients)],
             arrays,
             block_bytes,
         }
     }
 
     pub(crate) fn scratch_of(array: usize) -> BufferId {
-        BufferId(u32::try_from(2 * array).expect("few"))
+        BufferId(u32::try_from(3 * array).expect("few"))
     }
 
     pub(crate) fn metadata_of(array: usize) -> BufferId {
-        BufferId(u32::try_from(2 * array + 1).expect("few"))
+        BufferId(u32::try_from(3 * array + 1).expect("few"))
+    }
+
+    /// Returns the buffer in which the pieces of writes to arrays in an array are put together.
+    pub(crate) fn together_of(array: usize) -> BufferId {
+        BufferId(u32::try_from(3 * array + 2).expect("few"))
     }
 
     /// Returns the buffer of the simulator's own requests.
     pub(crate) fn own(&self) -> BufferId {
-        BufferId(u32::try_from(2 * self.arrays).expect("few"))
+        BufferId(u32::try_from(3 * self.arrays).expect("few"))
     }
 
     /// Returns the first buffer of the clients.
@@ -61,6 +66,13 @@ impl Memory {
         }
         let at = index(slice.first_block) * self.block_bytes;
         self.buffers[index(slice.buffer.0)][at..at + bytes].to_vec()
+    }
+
+    /// Returns the bytes of pieces, one after another.
+    pub(crate) fn bytes_of(&self, pieces: &[Piece]) -> Vec<u8> {
+        let bytes =
+            |piece: &Piece| self.bytes(piece.buffer, index(piece.blocks) * self.block_bytes);
+        pieces.iter().flat_map(bytes).collect()
     }
 
     /// Same as `bytes`, but mutable.

@@ -462,6 +462,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         range_blocks: options.limit_column_blocks,
         checksum_pages: options.checksum_pages,
         dirty_bytes: options.dirty_bytes,
+        fua_bytes_max: options.fua_bytes_max,
     };
     let (scratch, metadata) = (Memory::scratch_of(array), Memory::metadata_of(array));
     let mut plain = plain_config(&this.geometry, assembly, limits, scratch, metadata);

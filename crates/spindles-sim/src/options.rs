@@ -234,6 +234,8 @@ pub struct Options {
     pub checksum_pages: u32,
     /// Bytes of dirty regions on each disk, above which no region is marked ahead of writes.
     pub dirty_bytes: u64,
+    /// Bytes of the longest write to a journal with FUA.
+    pub fua_bytes_max: u32,
     /// Members of every array whose disks write zeros without moving bytes.
     pub zeroes_without_moving_bytes: MemberSet,
     /// Members of every array whose disks allocate space only for written blocks.

@@ -44,7 +44,7 @@ pub enum OutputFault {
     RebuildUnflushed,
     /// Client writes skip a device that is being filled.
     RebuildSkipsWrites,
-    /// The journal is not flushed before the commit.
+    /// A batch is not durable in the journal before the commit: no FUA, no flush.
     SkipJournalFlush,
     /// Space of the journal is used again before the blocks logged there are durable in place.
     ReuseJournalUnflushed,
@@ -221,7 +221,7 @@ impl OutputFault {
             Self::SkipFua => matches!(purpose, IoPurpose::Data | IoPurpose::Parity),
             Self::SettleInCache => purpose == IoPurpose::Settle,
             Self::RepairInCache => purpose == IoPurpose::Repair,
-            Self::SkipJournalFlush => purpose == IoPurpose::Own(Purpose::JournalHeader),
+            Self::SkipJournalFlush => purpose == IoPurpose::Own(Purpose::JournalBatch),
             _ => false,
         }
     }

@@ -96,6 +96,7 @@ impl Options {
             },
             checksum_pages: *Random::new(seed, "checksum pages").choose(&[0, 8, 1000]),
             dirty_bytes: *Random::new(seed, "dirty").choose(&[0, 64 << 10, 1 << 30]),
+            fua_bytes_max: *Random::new(seed, "fua").choose(&[0, 8 << 10, 1 << 20, 1 << 20]),
             zeroes_without_moving_bytes: MemberSet::from_bits(
                 *Random::new(seed, "zeroes").choose(&[0, u64::MAX, u64::MAX]),
             ),

@@ -17,7 +17,7 @@ use crate::truth::Truth;
 use crate::truth::rule::Rule;
 use spindles_block::{
     BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult,
-    MemberSet, Operation, Reply, Request, RequestError,
+    MemberSet, Operation, Piece, Reply, Request, RequestError,
 };
 use spindles_engine::{Command, Event, JOURNAL_DEVICE, Member, OutReason, Output};
 
@@ -432,7 +432,7 @@ impl World {
         let Some(io) = sent else {
             return self.arrays.push(Input::Member(array, id, Ok(())));
         };
-        self.arrays.take_metadata(array, &io);
+        let pieces = self.arrays.take_pieces(array, &io);
         if array == self.stack.top() && io.operation == Operation::Read {
             self.arrays.count_read();
         }
@@ -444,10 +444,12 @@ impl World {
         } else {
             match self.stack.arrays[array].members[usize::from(io.member.0)] {
                 Below::Disk(disk) => disk,
-                Below::Array(below) => return self.arrays.hand_down(below, io),
+                Below::Array(below) => {
+                    return self.arrays.hand_down(array, below, io, &pieces);
+                }
             }
         };
-        self.start_io(array, disk, io);
+        self.start_io(array, disk, io, pieces);
     }
 
     /// Records blocks that a crash destroyed, if the loss is legal. Loss is legal if members are
@@ -628,7 +630,7 @@ impl World {
 
     // ---- disks -------------------------------------------------------------------------------
 
-    fn start_io(&mut self, array: usize, disk: usize, io: MemberIo) {
+    fn start_io(&mut self, array: usize, disk: usize, io: MemberIo, pieces: Vec<Piece>) {
         let now = self.clock.now();
         let MemberIo {
             operation, blocks, ..
@@ -656,7 +658,7 @@ impl World {
                 && self.arrays.engine(array).is_out(member)
         };
         let data = match operation {
-            Operation::Write { .. } => Some(self.arrays.memory().bytes(io.buffer, bytes)),
+            Operation::Write { .. } => Some(self.arrays.memory().bytes_of(&pieces)),
             Operation::Discard | Operation::WriteZeroes { .. } => Some(vec![0; bytes]),
             Operation::Read | Operation::Flush => None,
         };
@@ -681,9 +683,9 @@ impl World {
         let io = DiskIo {
             array,
             io,
+            pieces,
             disk,
             first_sector,
-            bytes,
             data: data.map(|bytes| WriteData {
                 first: first_sector,
                 bytes,
@@ -732,9 +734,8 @@ impl World {
             let disk = io.disk;
             self.show(&Seen::DiskRead { disk, clients });
         }
-        let DiskIo {
-            array, disk, bytes, ..
-        } = io;
+        let DiskIo { array, disk, .. } = io;
+        let bytes = index(io.io.blocks) * self.stack.block_bytes;
         let operation = io.io.operation;
         let result = if io.lost {
             Err(MemberError::Gone)
@@ -759,7 +760,7 @@ impl World {
             },
         );
         if let (Operation::Write { .. }, Some(data)) = (operation, &io.data) {
-            let buffer_changed = self.arrays.memory().bytes(io.io.buffer, bytes) != data.bytes;
+            let buffer_changed = self.arrays.memory().bytes_of(&io.pieces) != data.bytes;
             self.show(&Seen::DiskWrote {
                 disk,
                 buffer_changed,
@@ -785,12 +786,12 @@ impl World {
         let disk = io.disk;
         match io.io.operation {
             Operation::Read => {
-                let mut read = vec![0; io.bytes];
+                let mut read = vec![0; index(io.io.blocks) * self.stack.block_bytes];
                 let result = self.disk(disk).read(io.first_sector, &mut read);
                 if result.is_ok() {
                     self.arrays
                         .memory_mut()
-                        .bytes_mut(io.io.buffer, io.bytes)
+                        .bytes_mut(io.io.buffer, read.len())
                         .copy_from_slice(&read);
                 }
                 result

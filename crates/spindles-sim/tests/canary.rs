@@ -60,7 +60,7 @@ MarkUnflushed history 0+800 raid5 grow
 HedgeInPlace buffers 0+100 raid5 300-requests stall slow
 HedgeUnlimited hedges 0+100 raid5 300-requests stall slow
 KeepReplayed availability 0+400 raid5 checksums power 3-wide 25-requests calm
-EntriesEarly history 240+50 raid5 checksums power 3-wide 25-requests calm
+EntriesEarly history 470+50 raid5 checksums power 3-wide 25-requests calm
 SettleUnflushed liveness 0+200 raid5 checksums power 25-requests calm
 TrustAgreement redundancy 0+100 raid5 checksums power calm
 LinearRowSum history 0+200 raid5 checksums power calm
@@ -70,7 +70,7 @@ DegradedUnlogged liveness 0+50 raid5 checksums power dropout
 ForgetDoubt dirty_bits 0+50 raid5 checksums power dropout
 ClearBitRace dirty_bits 650+100 raid5 calm
 ClearBitUnsettled dirty_bits 0+1500 raid10 8-requests replace rebuild
-FilledUnlogged liveness 450+200 raid5 checksums power dropout rebuild
+FilledUnlogged liveness 850+200 raid5 checksums power dropout rebuild
 TryOnce liveness 0+50 raid6 checksums power rot_met
 SkipFailureRecord order 0+400 raid5 checksums power 3-wide dropout
 UnloggedEarly order 200+100 raid5 2-wide write-through checksums 60-requests 4-deep dropout rebuild

@@ -263,7 +263,7 @@ fn a_planted_fault_that_misses_corruption_is_found() {
 fn planted_faults_of_a_corrupt_log_are_found() {
     let bounds = Bounds {
         rot_share: 8,
-        states_max: 3_000,
+        states_max: 8_000,
         ..ROT
     };
     let name = format!("{ARRAY}: write durably 0+1, write durably 1+2");

@@ -6,13 +6,14 @@ use crate::compute;
 use crate::device_io::{DeviceIndex, DeviceIo};
 use crate::members::Members;
 use spindles_block::{
-    BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
-    MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,
+    BufferId, BufferSlice, Computation, Compute, ComputeResult, Instant, MemberError, MemberIndex,
+    MemberIo, MemberIoId, MemberResult, Operand, Operation, Piece, Reply, Request, RequestError,
+    StepId,
 };
 use spindles_device::queues::Wait;
 use spindles_device::transfer::Tag;
 use spindles_device::{Clock, OpenError, OpenOptions};
-use spindles_engine::{Command, CommandError, Config, Engine, Event, Output};
+use spindles_engine::{Command, CommandError, Config, Engine, Event, Output, PIECES_MAX};
 use spindles_format::Uuid;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -57,6 +58,9 @@ pub(crate) struct Array {
     /// True if that device failed while the array was open.
     journal_is_out: bool,
     metadata: BufferId,
+    /// Where the pieces of a write to an array in it are put together, for each member; `None`
+    /// without such members.
+    together: Option<BufferId>,
     /// The outer array, and the position in it. Without an outer array, replies go to the client.
     parent: Option<(ArrayIndex, MemberIndex)>,
     /// Requests of the outer array that wait for room in the engine.
@@ -133,6 +137,8 @@ pub(crate) struct Carry {
     inputs: VecDeque<Input>,
     /// Checksums of one step, until they are copied to an engine.
     checksums: Vec<u32>,
+    /// The pieces of memory of one write.
+    pieces: Vec<Piece>,
     clock: Clock,
     now: Instant,
     inputs_since: u32,
@@ -171,6 +177,7 @@ impl Carry {
             lost_members: false,
             inputs: VecDeque::new(),
             checksums: Vec::new(),
+            pieces: Vec::with_capacity(PIECES_MAX),
             clock,
             now: clock.now(),
             inputs_since: 0,
@@ -249,6 +256,9 @@ impl Carry {
         self.members.provide(scratch, engine.scratch_blocks());
         let block_bytes = usize::try_from(engine.block_size().bytes()).expect("64 bits");
         let metadata_blocks = engine.metadata().len() / block_bytes;
+        if engine.pieces_blocks_max() > 0 {
+            self.members.prepare_pieces(members.len());
+        }
         self.members
             .provide(metadata, u32::try_from(metadata_blocks).expect("few"));
         self.arrays.push(Array {
@@ -258,6 +268,7 @@ impl Carry {
             journal,
             journal_is_out: false,
             metadata,
+            together: None,
             parent: None,
             inbox: VecDeque::new(),
             closed: None,
@@ -278,7 +289,46 @@ impl Carry {
             assert!(child.parent.is_none(), "a member of one array only");
             child.parent = Some((around, member));
             child.inbox.reserve(usize::try_from(room).expect("64 bits"));
+            self.provide_together(around);
         }
+    }
+
+    /// Reserves the memory in which the pieces of writes to arrays in an array are put together.
+    fn provide_together(&mut self, array: ArrayIndex) {
+        let Array {
+            engine, together, ..
+        } = &mut self.arrays[array.index()];
+        let blocks = u32::from(engine.geometry().members()) * engine.pieces_blocks_max();
+        if together.is_none() && blocks > 0 {
+            let buffer = self.members.reserve();
+            self.members.provide(buffer, blocks);
+            *together = Some(buffer);
+        }
+    }
+
+    /// Puts the pieces of a write to an inner array together, because a request has one piece of
+    /// memory. A member has one such write at a time.
+    fn put_together(&mut self, index: ArrayIndex, member: MemberIndex) -> BufferSlice {
+        let array = &self.arrays[index.index()];
+        let whole = BufferSlice {
+            buffer: array.together.expect("a member is an array"),
+            first_block: u32::from(member.0) * array.engine.pieces_blocks_max(),
+        };
+        let mut target = whole;
+        for piece in &self.pieces {
+            let operand = |slice| Operand { index: 0, slice };
+            let step = Computation {
+                compute: Compute::Copy,
+                data_chunks: 1,
+                parity_chunks: 0,
+                blocks: piece.blocks,
+                sources: &[operand(piece.buffer)],
+                targets: &[operand(target)],
+            };
+            compute::run(&mut self.members.buffers, &step);
+            target = target.plus(piece.blocks);
+        }
+        whole
     }
 
     /// Puts a node in a place of an array.
@@ -346,9 +396,8 @@ impl Carry {
                     blocks: request.blocks,
                     buffer: request.buffer,
                 };
-                let started = self
-                    .members
-                    .start(tag(CLIENT, device, slot), device, &io, self.now);
+                let tag = tag(CLIENT, device, slot);
+                let started = self.members.start(tag, device, &io, &[], self.now);
                 if let Some(result) = started {
                     self.client_done(slot, result);
                 }
@@ -574,13 +623,20 @@ impl Carry {
 
     fn member_io(&mut self, index: ArrayIndex, io: &MemberIo) {
         let array = &self.arrays[index.index()];
-        if io.buffer.buffer == array.metadata {
+        self.pieces.clear();
+        if io.buffer == BufferSlice::PIECES {
+            self.pieces.extend(array.engine.pieces(io));
+        }
+        let (buffer, blocks) = (io.buffer, io.blocks);
+        let one = Piece { buffer, blocks };
+        let pieces = std::iter::once(&one).chain(&self.pieces);
+        for piece in pieces.filter(|piece| piece.buffer.buffer == array.metadata) {
             // The kernel gets its own copy, aligned and registered, so the engine may go on at
             // once.
-            let bytes = array.engine.metadata_of(io);
+            let bytes = array.engine.metadata_of(piece.buffer, piece.blocks);
             self.members
                 .buffers
-                .slice_mut(io.buffer, io.blocks)
+                .slice_mut(piece.buffer, piece.blocks)
                 .copy_from_slice(bytes);
         }
         let node = match array.members.get(usize::from(io.member.0)) {
@@ -603,18 +659,24 @@ impl Carry {
                     buffer: io.buffer,
                 };
                 let tag = tag(index.0, device, io.id.0);
-                if let Some(result) = self.members.start(tag, device, &operation, self.now) {
+                let started = (self.members).start(tag, device, &operation, &self.pieces, self.now);
+                if let Some(result) = started {
                     self.inputs.push_back(Input::Member(index, io.id, result));
                 }
             }
             Some(Node::Array(child)) => {
                 let reads = io.operation == Operation::Read;
+                let buffer = if self.pieces.is_empty() {
+                    io.buffer
+                } else {
+                    self.put_together(index, io.member)
+                };
                 let request = Request {
                     token: u64::from(io.id.0) | u64::from(reads) << 32,
                     operation: io.operation,
                     block: io.block,
                     blocks: io.blocks,
-                    buffer: io.buffer,
+                    buffer,
                 };
                 self.arrays[child.index()].inbox.push_back(request);
                 self.inputs.push_back(Input::Deliver(child));

@@ -1,6 +1,6 @@
 //! Operations, the requests that they consist of, and their places in memory.
 
-use crate::buffers::Memory;
+use crate::buffers::{Memory, Pieces};
 use crate::later::Job;
 use spindles_block::MemberError;
 use spindles_nbd::CommandFlags;
@@ -26,6 +26,48 @@ pub(super) struct Operating {
     pub(super) then_flushes: bool,
 }
 
+/// The data of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Payload {
+    /// One piece of memory, which begins with the data.
+    Memory(Memory),
+    /// The pieces of the operation's memory, from `from_bytes` on.
+    Pieces(Pieces),
+}
+
+impl Payload {
+    /// Returns the data of a write from byte `from_bytes` on.
+    pub(super) fn of(job: &Job, from_bytes: u64) -> Self {
+        match job.pieces {
+            None => Self::Memory(at_memory(job.memory, from_bytes)),
+            Some(pieces) => Self::Pieces(pieces),
+        }
+    }
+
+    /// Returns the places of the data of a request of `bytes` bytes without its first `skipped`.
+    /// The request begins `from_bytes` within the pieces.
+    pub(super) fn places(
+        &self,
+        from_bytes: u64,
+        bytes: usize,
+        skipped: usize,
+    ) -> impl Iterator<Item = libc::iovec> {
+        let left = bytes - skipped;
+        let memory = match self {
+            Self::Memory(memory) if left > 0 => Some(libc::iovec {
+                iov_base: memory.start.as_ptr().wrapping_add(skipped).cast(),
+                iov_len: left,
+            }),
+            _ => None,
+        };
+        let pieces = match self {
+            Self::Memory(_) => None,
+            Self::Pieces(pieces) => Some(pieces.places(index(from_bytes) + skipped, left)),
+        };
+        memory.into_iter().chain(pieces.into_iter().flatten())
+    }
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking {
@@ -35,7 +77,7 @@ pub(super) struct Asking {
     pub(super) flags: CommandFlags,
     /// Data that follows the head. `from_bytes` is where the request starts in the operation's
     /// memory.
-    pub(super) payload: Option<Memory>,
+    pub(super) payload: Option<Payload>,
     pub(super) from_bytes: u64,
     pub(super) head: [u8; HEAD_BYTES],
     /// Set once the socket took any byte of the request.

@@ -5,7 +5,9 @@
 
 use super::link::Terms;
 use super::reconnection::Pages;
-use super::requests::{Asking, HEAD_BYTES, Operating, Slots, at_memory, count, index, slot_of};
+use super::requests::{
+    Asking, HEAD_BYTES, Operating, Payload, Slots, at_memory, count, index, slot_of,
+};
 use super::socket::{Socket, ended, endless, is_passing};
 use crate::buffers::Memory;
 use crate::later::Job;
@@ -197,10 +199,10 @@ impl Traffic {
         let block = u64::from(self.terms.min_bytes);
         let mut most = self.terms.bytes_max(command);
         let payload = match (command, job.operation) {
-            (Command::Write, Operation::Write { .. }) => Some(at_memory(job.memory, from_bytes)),
+            (Command::Write, Operation::Write { .. }) => Some(Payload::of(&job, from_bytes)),
             (Command::Write, _) => {
                 most = most.min(ZEROS_BYTES_MAX / block * block);
-                Some(self.zeros)
+                Some(Payload::Memory(self.zeros))
             }
             _ => None,
         };
@@ -260,28 +262,9 @@ impl Traffic {
             }
             let head_bytes = Request::encoded_bytes(self.terms.headers);
             let mut places = [const { NO_PLACE }; PLACES];
-            let mut count = 0;
-            let mut skipped = self.sent_bytes;
-            for &slot in self.to_send.iter().take(PLACES / 2) {
-                let asking = self.requests.get(slot);
-                let head = &asking.head[skipped.min(head_bytes)..head_bytes];
-                skipped = skipped.saturating_sub(head_bytes);
-                if !head.is_empty() {
-                    places[count] = libc::iovec {
-                        iov_base: head.as_ptr().cast_mut().cast(),
-                        iov_len: head.len(),
-                    };
-                    count += 1;
-                }
-                if let Some(memory) = asking.payload {
-                    places[count] = libc::iovec {
-                        iov_base: memory.start.as_ptr().wrapping_add(skipped).cast(),
-                        iov_len: index(asking.awaited.bytes) - skipped,
-                    };
-                    count += 1;
-                }
-                skipped = 0;
-            }
+            let (requests, sent_bytes) = (&self.requests, self.sent_bytes);
+            let count =
+                places_to_send(requests, &self.to_send, sent_bytes, head_bytes, &mut places);
             // SAFETY: the heads are ours and don't move until this returns. Payloads are memory
             // that the driver lends until the operation is done, or the zeros, which live as long
             // as the target. The kernel only reads this memory.
@@ -528,12 +511,17 @@ impl Traffic {
             let part = &mut bytes[index(from - slot)..index(to - slot)];
             match job.operation {
                 Operation::Write { .. } => {
-                    let memory = at_memory(job.memory, from - job.offset_bytes);
-                    // SAFETY: the driver lends the memory of the operation until it learns that the
-                    // operation is done.
-                    unsafe {
-                        part.as_mut_ptr()
-                            .copy_from(memory.start.as_ptr(), part.len());
+                    let before = from - job.offset_bytes;
+                    let mut at = 0;
+                    for place in Payload::of(&job, before).places(before, part.len(), 0) {
+                        let part = &mut part[at..at + place.iov_len];
+                        // SAFETY: the driver lends the memory of the operation until it learns that
+                        // the operation is done.
+                        unsafe {
+                            let from = place.iov_base.cast_const().cast();
+                            part.as_mut_ptr().copy_from(from, part.len());
+                        }
+                        at += place.iov_len;
                     }
                 }
                 _ => part.fill(0),
@@ -546,3 +534,36 @@ const NO_PLACE: libc::iovec = libc::iovec {
     iov_base: std::ptr::null_mut(),
     iov_len: 0,
 };
+
+/// Fills in the places of the bytes of requests `to_send` after the first `sent_bytes`, as many
+/// as there is room for. Returns their number.
+fn places_to_send(
+    requests: &Slots<Asking>,
+    to_send: &VecDeque<usize>,
+    sent_bytes: usize,
+    head_bytes: usize,
+    places: &mut [libc::iovec; PLACES],
+) -> usize {
+    let mut skipped = sent_bytes;
+    let of_request = |&slot: &usize| {
+        let asking = requests.get(slot);
+        let head = &asking.head[skipped.min(head_bytes)..head_bytes];
+        let head = (!head.is_empty()).then(|| libc::iovec {
+            iov_base: head.as_ptr().cast_mut().cast(),
+            iov_len: head.len(),
+        });
+        let skipped = std::mem::take(&mut skipped).saturating_sub(head_bytes);
+        let data = asking
+            .payload
+            .as_ref()
+            .map(|payload| payload.places(asking.from_bytes, index(asking.awaited.bytes), skipped));
+        head.into_iter().chain(data.into_iter().flatten())
+    };
+    let all = to_send.iter().flat_map(of_request);
+    let mut count = 0;
+    for (place, bytes) in places.iter_mut().zip(all) {
+        *place = bytes;
+        count += 1;
+    }
+    count
+}

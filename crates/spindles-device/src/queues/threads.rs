@@ -6,7 +6,7 @@
 )]
 
 use super::queue::{Queue, Readiness, Wait, Watch, WatchId};
-use crate::buffers::Memory;
+use crate::buffers::{Memory, Pieces};
 use crate::positioned::RETRY_DELAY;
 use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -240,28 +240,27 @@ impl Shared {
         let descriptor = file.as_raw_fd();
         let offset = i64::try_from(transfer.offset()).expect("devices end before 2^63");
         let length = usize::try_from(transfer.length()).expect("64 bits");
-        let done = usize::try_from(transfer.done()).expect("64 bits");
         let vector = |start: NonNull<u8>| libc::iovec {
             iov_base: start.as_ptr().cast(),
             iov_len: length,
         };
         match transfer.call() {
             Call::Read => {
-                // SAFETY: the driver lends `bytes` bytes of memory until the transfer ends; the
-                // first `done` of them are read.
-                let moved = unsafe {
-                    let start = transfer.memory.start.add(done);
-                    libc::pread(descriptor, start.as_ptr().cast(), length, offset)
-                };
+                let start = transfer.start().as_ptr();
+                // SAFETY: the driver lends the memory until the transfer ends; `length` bytes of it
+                // are still to be read.
+                let moved = unsafe { libc::pread(descriptor, start.cast(), length, offset) };
                 moved_or_errno(moved)
             }
             Call::Write { durable } => {
                 let flags = if durable { libc::RWF_DSYNC } else { 0 };
+                let pieces = transfer.pieces();
+                let one = [vector(transfer.start())];
+                let list = pieces.as_ref().map_or(&one[..], Pieces::list);
+                let count = i32::try_from(list.len()).expect("few");
                 // SAFETY: as above; the memory is only read.
-                let moved = unsafe {
-                    let vector = vector(transfer.memory.start.add(done));
-                    libc::pwritev2(descriptor, &raw const vector, 1, offset, flags)
-                };
+                let moved =
+                    unsafe { libc::pwritev2(descriptor, list.as_ptr(), count, offset, flags) };
                 moved_or_errno(moved)
             }
             Call::WriteZeros => {

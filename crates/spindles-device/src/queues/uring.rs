@@ -153,9 +153,15 @@ impl Uring {
         let file = Fixed(u32::from(transfer.file.0));
         let offset = transfer.offset();
         let length = u32::try_from(transfer.length()).expect("one call moves less than 4 GiB");
-        let done = usize::try_from(transfer.done()).expect("64 bits");
-        // This needs no `unsafe`: it is only an address until the kernel gets it.
-        let start = transfer.memory.start.as_ptr().wrapping_add(done);
+        if let (Call::Write { durable }, Some(pieces)) = (transfer.call(), transfer.pieces()) {
+            let list = pieces.list();
+            let count = u32::try_from(list.len()).expect("few");
+            return opcode::Writev::new(file, list.as_ptr(), count)
+                .offset(offset)
+                .rw_flags(write_flags(durable))
+                .build();
+        }
+        let start = transfer.start().as_ptr();
         let is_registered =
             |piece: &usize| matches!(self.registrations[*piece], Registration::Done);
         let registered = self.piece(transfer).filter(is_registered);

@@ -310,6 +310,11 @@ impl Null {
         if let Some(asked) = &mut self.asked {
             asked.push(*io);
         }
+        if io.buffer.buffer == BufferId::PIECES {
+            self.engine.pieces(io).for_each(|piece| {
+                black_box(piece);
+            });
+        }
         let member = &mut self.metadata[usize::from(io.member.0)];
         let at = bytes_of(io.block.0);
         let Some(bytes) = member.get_mut(at..at + bytes_of(io.blocks.into())) else {
@@ -320,13 +325,13 @@ impl Null {
                 read.bytes.copy_from_slice(bytes);
             }
         } else if io.buffer.buffer == METADATA {
-            bytes.copy_from_slice(self.engine.metadata_of(io));
+            bytes.copy_from_slice(self.engine.metadata_of(io.buffer, io.blocks));
         } else if io.buffer.buffer == BufferId::ZEROS
             || !matches!(io.operation, Operation::Write { .. })
         {
             bytes.fill(0);
         }
-        // Log blocks are not kept: this driver never reads them, and storing them is work of the
-        // members, not of the engine.
+        // Batches of the log are not kept: this driver never reads them, and storing them is work
+        // of the members, not of the engine.
     }
 }

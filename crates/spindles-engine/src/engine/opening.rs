@@ -139,7 +139,14 @@ impl Areas {
         let regions = Regions::new(part, older, state.stored, !state.clean, bitmaps, requests);
         let may_log = config.consistency.write_hole == WriteHole::Closed;
         let logs = may_log && geometry.parity_chunks() > 0;
-        let log = Log::new(persistence, logs, block_size, ranges, &mut buffer);
+        let log = Log::new(
+            persistence,
+            logs,
+            block_size,
+            &config.limits,
+            ranges,
+            &mut buffer,
+        );
         let pages = persistence.and_then(|persistence| {
             let pages = config.limits.checksum_pages;
             Pages::new(

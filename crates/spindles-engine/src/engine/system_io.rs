@@ -116,7 +116,6 @@ impl Engine {
         match (range.stage(), range.ask) {
             (Stage::Direct, _) => return IoPurpose::Data,
             (Stage::Flushing(Past::NOTHING), _) => return IoPurpose::Flush,
-            (Stage::Logging { .. }, _) => return IoPurpose::Log,
             _ if range.rows.settling.is_under_way() || range.plan.strategy == Strategy::Settle => {
                 return IoPurpose::Settle;
             }
@@ -170,7 +169,7 @@ impl Engine {
             Purpose::BadBlocks => self.area_written(AreaKind::BAD_BLOCKS, member, result),
             Purpose::Zeroing => self.zeroed(member, result),
             Purpose::JournalStamp => self.log_stamped(result),
-            Purpose::JournalHeader | Purpose::JournalCommit => self.batch_io_done(member, result),
+            Purpose::JournalBatch | Purpose::JournalCommit => self.batch_io_done(member, result),
             Purpose::JournalScan => self.journal_read(member, result),
             Purpose::GrowChecksums => self.staged_checksums_done(member, result),
             Purpose::Inspection => self.inspected(member, result),
@@ -219,9 +218,9 @@ impl Engine {
         &self.metadata_buffer.bytes
     }
 
-    /// Returns the bytes of one metadata write.
-    pub fn metadata_of(&self, io: &MemberIo) -> &[u8] {
-        &self.metadata()[self.metadata_range(io.buffer, io.blocks)]
+    /// Returns the bytes of one metadata write, or of one piece of a write.
+    pub fn metadata_of(&self, buffer: BufferSlice, blocks: u32) -> &[u8] {
+        &self.metadata()[self.metadata_range(buffer, blocks)]
     }
 
     /// Returns where to put the bytes of the metadata read `id`; `None` for any other I/O. The

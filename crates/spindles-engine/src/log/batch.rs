@@ -7,11 +7,11 @@ use crate::{
     index,
     slots::SlotSet,
     stripe::StripeRange,
-    system_io::{MetadataBuffer, Place},
+    system_io::{MetadataBuffer, Place, Purpose},
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::ops::Range;
-use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberSet};
+use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberSet, Operation, Piece};
 use spindles_format::{JournalBatch, JournalEntry, JournalKind, JournalWriter, RowSum};
 use spindles_layout::{Group, GroupIndex};
 
@@ -55,11 +55,6 @@ impl Record {
     /// Returns the stripe range.
     pub(crate) fn range(&self) -> RangeId {
         self.range
-    }
-
-    /// Returns the number of writes of its blocks.
-    pub(crate) fn writes(&self) -> u32 {
-        self.slots.and(self.data).count()
     }
 
     pub(super) fn group(&self) -> GroupIndex {
@@ -126,34 +121,27 @@ impl<'a> Context<'a> {
     }
 }
 
-/// One write of a batch.
+/// A piece of the memory that a batch writes to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogWrite {
-    /// Writes the new blocks of a slot.
+pub(crate) enum LogPiece {
+    Header(Piece),
+    /// The new blocks of a slot of a stripe range.
     Blocks {
         range: RangeId,
         slot: u8,
-        device: MemberIndex,
-        block: BlockIndex,
         blocks: u32,
-    },
-    /// Writes the header of a member.
-    Header {
-        member: MemberIndex,
-        device: MemberIndex,
-        block: BlockIndex,
-        blocks: u32,
-        fua: bool,
-        buffer: BufferSlice,
     },
 }
+
+/// The most pieces of one write: the header, and a piece for each entry.
+pub const PIECES_MAX: usize = 1 + JournalWriter::entries_max();
 
 /// What the result of an I/O of a batch leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchEvent {
     /// More I/O is under way.
     Waits,
-    /// The writes ended: flush these members, which hold blocks.
+    /// The writes ended: flush these members, to which long ones went.
     Flush(MemberSet),
     /// The writes ended: flush the log's own device.
     FlushDevice,
@@ -171,23 +159,17 @@ struct Load {
     blocks: u32,
 }
 
-/// The writes of a batch that are still to be issued: blocks, record by record, then headers.
-#[derive(Clone, Copy, Debug)]
-struct Unissued {
-    record: usize,
-    slots: SlotSet,
-    headers: MemberSet,
-}
-
 /// The state of the batch being written.
 ///
 /// ```text
 ///  writing ──last write──▶ flushing ──last flush──▶ committed, or lost
-///     └──────only headers, or the device is lost────────▶
+///     └──────all with FUA, or the device is lost────────▶
 /// ```
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
-    /// Members that get blocks besides the header; they are flushed.
+    /// Members whose write is still to be issued.
+    unissued: MemberSet,
+    /// Members whose write is too long for FUA; they are flushed.
     flushed: MemberSet,
     /// Writes, then flushes, that are not back.
     pending: u32,
@@ -206,12 +188,14 @@ pub(super) struct Position {
 pub(super) struct Batches {
     waiting: VecDeque<Record>,
     records: Vec<Record>,
+    /// The part of the chosen batch on each member.
     loads: Vec<Load>,
-    /// Members that get a header.
+    /// Members with a part of the chosen batch.
     members: MemberSet,
     position: Position,
+    /// The longest write with FUA, in blocks.
+    fua_blocks_max: u32,
     under_way: Option<UnderWay>,
-    unissued: Unissued,
     /// The filled bytes of each member's header, in its buffer.
     filled: Vec<usize>,
     /// The row sums of the header's next entry.
@@ -219,20 +203,17 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// Creates the queue, with room for `ranges` records, of an array of `members` members.
-    pub(super) fn new(members: u8, ranges: u32, headers: Place) -> Self {
+    /// Creates the queue, with room for `ranges` records, of an array of `members` members. Writes
+    /// of up to `fua_blocks_max` blocks get FUA.
+    pub(super) fn new(members: u8, ranges: u32, headers: Place, fua_blocks_max: u32) -> Self {
         Self {
             waiting: VecDeque::with_capacity(index(ranges)),
             records: Vec::with_capacity(index(ranges)),
             loads: vec![Load::default(); usize::from(members)],
             members: MemberSet::EMPTY,
             position: Position { header: 0, headers },
+            fua_blocks_max,
             under_way: None,
-            unissued: Unissued {
-                record: 0,
-                slots: SlotSet::EMPTY,
-                headers: MemberSet::EMPTY,
-            },
             filled: vec![0; usize::from(members)],
             row_sums: Vec::with_capacity(JournalWriter::blocks_max()),
         }
@@ -313,11 +294,12 @@ impl Batches {
     }
 
     /// Encodes the headers of the chosen batch, and begins to issue its writes. `batch` is the part
-    /// that all headers share.
+    /// that all headers share. `on_device` says that they go to a device of the log's own.
     pub(super) fn begin(
         &mut self,
         batch: JournalBatch,
         position: Position,
+        on_device: bool,
         context: &Context,
         buffer: &mut MetadataBuffer,
     ) {
@@ -325,21 +307,34 @@ impl Batches {
             let batch = JournalBatch { member, ..batch };
             self.encode_header(&batch, position, context, buffer);
         }
-        self.loads.fill(Load::default());
         self.position = position;
-        self.unissued = Unissued {
-            record: 0,
-            slots: SlotSet::EMPTY,
-            headers: self.members,
-        };
-        if let Some(first) = self.records.first() {
-            self.unissued.slots = first.slots.and(first.data);
-        }
         self.under_way = Some(UnderWay {
-            flushed: MemberSet::EMPTY,
+            unissued: self.members,
+            flushed: self.too_long_for_fua(on_device),
             pending: 0,
             flushing: false,
         });
+    }
+
+    /// Returns the members whose write is too long for FUA. All writes to a device of the log's own
+    /// count together: one flush makes them durable.
+    fn too_long_for_fua(&self, on_device: bool) -> MemberSet {
+        let blocks = |member: MemberIndex| self.blocks_on(member);
+        if on_device {
+            let all: u32 = self.members.iter().map(blocks).sum();
+            return if all > self.fua_blocks_max {
+                self.members
+            } else {
+                MemberSet::EMPTY
+            };
+        }
+        let is_long = |member: &MemberIndex| blocks(*member) > self.fua_blocks_max;
+        self.members.iter().filter(is_long).collect()
+    }
+
+    /// Returns the length of a member's part of the batch, in blocks.
+    fn blocks_on(&self, member: MemberIndex) -> u32 {
+        self.position.headers.blocks + self.loads[usize::from(member.0)].blocks
     }
 
     fn encode_header(
@@ -389,47 +384,54 @@ impl Batches {
     pub(super) fn next_write(
         &mut self,
         placement: &Placement,
+        buffer: &MetadataBuffer,
+    ) -> Option<MemberIo> {
+        let Position { header, headers } = self.position;
+        let batch = self.under_way.as_mut()?;
+        let member = batch.unissued.first()?;
+        batch.unissued = batch.unissued.without(member);
+        batch.pending += 1;
+        let fua = !batch.flushed.contains(member);
+        let (device, start) = placement.place(member);
+        let blocks = self.blocks_on(member);
+        Some(MemberIo {
+            id: Purpose::JournalBatch.id(member),
+            member: device,
+            operation: Operation::Write { fua },
+            block: start.plus(u64::from(header)),
+            blocks,
+            buffer: if blocks > headers.blocks {
+                BufferSlice::PIECES
+            } else {
+                buffer.slice(headers, member.0)
+            },
+        })
+    }
+
+    /// Returns the memory of a member's write, in the order of the ring: the header, then the
+    /// blocks of each record.
+    pub(super) fn pieces(
+        &self,
+        member: MemberIndex,
         groups: &[Group],
         buffer: &MetadataBuffer,
-    ) -> Option<LogWrite> {
-        let batch = self.under_way.as_mut()?;
-        let Position { header, headers } = self.position;
-        while let Some(record) = self.records.get(self.unissued.record) {
-            if let Some(slot) = self.unissued.slots.first() {
-                self.unissued.slots = self.unissued.slots.minus(SlotSet::one(slot));
-                let member = groups[record.range.index()].slots()[usize::from(slot)].member;
-                let load = &mut self.loads[usize::from(member.0)];
-                let place = header + headers.blocks + load.blocks;
-                load.blocks += record.blocks;
-                batch.pending += 1;
-                batch.flushed = batch.flushed.with(member);
-                let (device, start) = placement.place(member);
-                return Some(LogWrite::Blocks {
-                    range: record.range,
-                    slot,
-                    device,
-                    block: start.plus(u64::from(place)),
-                    blocks: record.blocks,
-                });
-            }
-            self.unissued.record += 1;
-            let next = self.records.get(self.unissued.record);
-            self.unissued.slots = next.map_or(SlotSet::EMPTY, |next| next.slots.and(next.data));
-        }
-        let member = self.unissued.headers.first()?;
-        self.unissued.headers = self.unissued.headers.without(member);
-        batch.pending += 1;
-        let (device, start) = placement.place(member);
-        Some(LogWrite::Header {
-            member,
-            device,
-            block: start.plus(u64::from(header)),
-            blocks: headers.blocks,
-            // A header without blocks is written with FUA: that does not flush the rest of the
-            // member's cache.
-            fua: !batch.flushed.contains(member),
+    ) -> impl Iterator<Item = LogPiece> {
+        let headers = self.position.headers;
+        let header = LogPiece::Header(Piece {
             buffer: buffer.slice(headers, member.0),
-        })
+            blocks: headers.blocks,
+        });
+        let of_record = move |record: &Record| {
+            let slots = groups[record.range.index()].slots();
+            let is_here = |slot: &u8| slots[usize::from(*slot)].member == member;
+            let slot = record.slots.and(record.data).iter().find(is_here)?;
+            Some(LogPiece::Blocks {
+                range: record.range,
+                slot,
+                blocks: record.blocks,
+            })
+        };
+        core::iter::once(header).chain(self.records.iter().filter_map(of_record))
     }
 
     /// Handles the end of a write or a flush of the batch. Missing members are not flushed.

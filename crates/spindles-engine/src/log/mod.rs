@@ -1,16 +1,16 @@
 //! The redo log of an array: a ring of two segments in the journal of each member, or on a device
 //! of its own.
 //!
-//! Stripe ranges queue records. The records that wait together form one *batch*: one header for
-//! each member, and the blocks of the records. One batch is under way at a time.
+//! Stripe ranges queue records. The records that wait together form one *batch*: on each member a
+//! header, and the blocks of the records after it. One batch is under way at a time.
 //!
 //! ```text
 //! batch     input                           batch     effect
-//! none      records wait, others don't join writing   blocks, then headers; FUA for a header alone
+//! none      records wait, others don't join writing   one write a member, with FUA if it is short
 //! none      the segment is full             none      waits until the other segment is free
 //! writing   a write returns, more to come   writing   -
-//! writing   the last write returns          flushing  a flush of the members with blocks
-//! writing   the last of headers alone       none      committed
+//! writing   the last write, all with FUA    none      committed
+//! writing   the last write, some without    flushing  a flush of the members with long writes
 //! flushing  the last flush returns          none      committed
 //! any       its last I/O, device lost       none      records wait again, in their order
 //! ```
@@ -51,18 +51,19 @@ mod tests;
 
 use crate::{
     RangeId,
-    config::Persistence,
+    config::{Limits, Persistence},
     metadata::superblock_blocks,
-    system_io::{MetadataBuffer, Place},
+    system_io::{MetadataBuffer, Place, Purpose},
 };
-pub(crate) use batch::{BatchEvent, Context, LogWrite, Record};
+pub use batch::PIECES_MAX;
+pub(crate) use batch::{BatchEvent, Context, LogPiece, Record};
 use batch::{Batches, Position};
 pub use placement::JOURNAL_DEVICE;
 use placement::Placement;
 use ring::Ring;
 pub(crate) use scan::ScanRead;
 use scan::{Scanner, Sought};
-use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberIo, MemberSet, Operation};
 use spindles_format::{
     DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalDevice, JournalRecord, JournalWriter,
     Uuid,
@@ -155,6 +156,7 @@ impl Log {
         persistence: Option<&Persistence>,
         wants: bool,
         block_size: BlockSize,
+        limits: &Limits,
         ranges: u32,
         buffer: &mut MetadataBuffer,
     ) -> Self {
@@ -171,6 +173,7 @@ impl Log {
             record.tail = 0;
         }
         let headers = buffer.reserve(members, header_blocks);
+        let fua_blocks_max = limits.fua_bytes_max / block_size.bytes();
         let page = match persistence.journal_device {
             Some(_) => buffer.reserve(1, superblock_blocks(block_size)),
             None => buffer.reserve(0, 0),
@@ -182,7 +185,7 @@ impl Log {
             record,
             headers,
             ring: Ring::new(),
-            batches: Batches::new(members, ranges, headers),
+            batches: Batches::new(members, ranges, headers, fua_blocks_max),
             stamp: Stamp::new(persistence.journal_device, page),
             ..Self::absent(placement, block_size, buffer)
         }
@@ -200,7 +203,7 @@ impl Log {
             placement,
             headers: nowhere,
             ring: Ring::absent(),
-            batches: Batches::new(0, 0, nowhere),
+            batches: Batches::new(0, 0, nowhere, 0),
             stamp: Stamp::new(None, nowhere),
             unlogged: 0,
             wants_batch: false,
@@ -507,7 +510,9 @@ impl Log {
             place: position.header,
         };
         let blocks = self.headers.blocks + self.batches.blocks();
-        self.batches.begin(batch, position, context, buffer);
+        let on_device = self.placement.is_device();
+        self.batches
+            .begin(batch, position, on_device, context, buffer);
         for record in self.batches.records() {
             self.ring.logs(record.group());
         }
@@ -527,12 +532,29 @@ impl Log {
     }
 
     /// Returns the next write of the batch; `None` after the last.
-    pub(crate) fn next_write(
-        &mut self,
+    pub(crate) fn next_write(&mut self, buffer: &MetadataBuffer) -> Option<MemberIo> {
+        self.batches.next_write(&self.placement, buffer)
+    }
+
+    /// Returns the memory of the batch's write to the journal of a member, in the order of the
+    /// ring.
+    pub(crate) fn pieces(
+        &self,
+        member: MemberIndex,
         groups: &[Group],
         buffer: &MetadataBuffer,
-    ) -> Option<LogWrite> {
-        self.batches.next_write(&self.placement, groups, buffer)
+    ) -> impl Iterator<Item = LogPiece> {
+        self.batches.pieces(member, groups, buffer)
+    }
+
+    /// Returns the longest write of a batch, in blocks. 0 without a log.
+    pub(crate) fn write_blocks_max(&self) -> u32 {
+        let listed = u32::try_from(JournalWriter::listed_blocks_max()).expect("few");
+        if self.exists() {
+            self.headers.blocks + listed
+        } else {
+            0
+        }
     }
 
     /// Handles the end of a write or a flush of the batch. An error was handled before: it put the
@@ -572,19 +594,19 @@ impl Log {
     }
 
     /// Encodes the next block of the stamp. `None` if the superblocks may continue.
-    pub(crate) fn next_stamp(&mut self, buffer: &mut MetadataBuffer) -> Option<LogWrite> {
+    pub(crate) fn next_stamp(&mut self, buffer: &mut MetadataBuffer) -> Option<MemberIo> {
         match self.stamp.next(self.placement.is_lost()) {
             stamp::Next::Stamp => {
                 let device = self.stamp.device().expect("it is stamped");
                 let (block, blocks) = self.stamp.place(self.block_size)?;
                 let page = self.stamp.page();
                 buffer.bytes_mut(page, 0).copy_from_slice(&device.encode());
-                Some(LogWrite::Header {
+                Some(MemberIo {
+                    id: Purpose::JournalStamp.id(JOURNAL_DEVICE),
                     member: JOURNAL_DEVICE,
-                    device: JOURNAL_DEVICE,
+                    operation: Operation::Write { fua: true },
                     block,
                     blocks,
-                    fua: true,
                     buffer: buffer.slice(page, 0),
                 })
             }
@@ -598,12 +620,12 @@ impl Log {
                 };
                 self.batches.encode_empty(&batch, self.headers, buffer);
                 let (device, block) = self.placement.place(member);
-                Some(LogWrite::Header {
-                    member,
-                    device,
+                Some(MemberIo {
+                    id: Purpose::JournalStamp.id(member),
+                    member: device,
+                    operation: Operation::Write { fua: true },
                     block,
                     blocks: self.headers.blocks,
-                    fua: true,
                     buffer: buffer.slice(self.headers, member.0),
                 })
             }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{checksums::RowSums, index, plan::Shape, slots::SlotSet, stripe::StripeRange};
 use core::fmt::Write as _;
-use spindles_block::BufferId;
+use spindles_block::{BufferId, BufferSlice};
 use spindles_format::{JournalHeader, JournalKind, RowSum};
 use spindles_layout::{Geometry, Level, Spec};
 use std::{collections::BTreeMap, string::String, vec, vec::Vec};
@@ -13,6 +13,8 @@ const MEMBERS: u8 = 3;
 /// Room for a header and eight blocks.
 const SEGMENT_BLOCKS: u32 = 16;
 const RANGES: u32 = 8;
+/// Room for a header and four blocks.
+const FUA_BLOCKS_MAX: u32 = 12;
 
 /// A log with the groups, checksums and buffers that it uses.
 struct Rig {
@@ -42,7 +44,7 @@ impl Rig {
             state: State::Off,
             headers,
             ring: Ring::new(),
-            batches: Batches::new(MEMBERS, RANGES, headers),
+            batches: Batches::new(MEMBERS, RANGES, headers, FUA_BLOCKS_MAX),
             stamp: Stamp::new(device, page),
             ..Log::absent(placement, BlockSize::B512, &mut buffer)
         };
@@ -87,10 +89,16 @@ impl Rig {
         self.log.append(&context, &mut self.buffer)
     }
 
-    fn writes(&mut self) -> Vec<LogWrite> {
+    /// Returns the writes of a batch, each with its pieces.
+    fn writes(&mut self) -> Vec<(MemberIo, Vec<LogPiece>)> {
         let mut writes = Vec::new();
-        while let Some(write) = self.log.next_write(&self.groups, &self.buffer) {
-            writes.push(write);
+        while let Some(write) = self.log.next_write(&self.buffer) {
+            let member = Purpose::of(write.id).1;
+            let pieces = self.log.pieces(member, &self.groups, &self.buffer);
+            let pieces: Vec<LogPiece> = pieces.collect();
+            let is_one = write.buffer != BufferSlice::PIECES;
+            assert_eq!(is_one, pieces.len() == 1, "{write:?}");
+            writes.push((write, pieces));
         }
         writes
     }
@@ -118,7 +126,7 @@ impl Rig {
             "stamp" => return std::format!("{}", self.log.begin_stamp(0, MemberSet::all(MEMBERS))),
             "stamped" => {
                 let write = self.log.next_stamp(&mut self.buffer);
-                return write.map_or_else(|| "done".into(), |write| print(&write));
+                return write.map_or_else(|| "done".into(), |write| print(&write, &[]));
             }
             "queue" | "zeros" => {
                 let range = number(1);
@@ -141,7 +149,8 @@ impl Rig {
                     write!(out, "{:?}; ", self.log.next(|| true)).expect("a string");
                 }
                 let writes = self.writes();
-                let writes: Vec<String> = writes.iter().map(print).collect();
+                let writes = writes.iter().map(|(write, pieces)| print(write, pieces));
+                let writes: Vec<String> = writes.collect();
                 out.push_str(&writes.join(", "));
             }
             "done" => {
@@ -171,39 +180,24 @@ impl Rig {
     }
 }
 
-/// Prints a write: the device, its block, the number of blocks, and what it writes.
-fn print(write: &LogWrite) -> String {
-    let device = |device: &MemberIndex| match *device {
+/// Prints a write: the device, its block and the number of blocks, whose header it has, the stripe
+/// range and the slot of each piece after it, and whether it has FUA.
+fn print(write: &MemberIo, pieces: &[LogPiece]) -> String {
+    let device = |device: MemberIndex| match device {
         JOURNAL_DEVICE => "d".into(),
         MemberIndex(member) => std::format!("{member}"),
     };
-    match write {
-        LogWrite::Blocks {
-            range,
-            slot,
-            device: on,
-            block,
-            blocks,
-        } => {
-            std::format!("{}@{}+{blocks} {}.{slot}", device(on), block.0, range.0)
-        }
-        LogWrite::Header {
-            member,
-            device: on,
-            block,
-            blocks,
-            fua,
-            ..
-        } => {
-            let fua = if *fua { " fua" } else { "" };
-            std::format!(
-                "{}@{}+{blocks} header {}{fua}",
-                device(on),
-                block.0,
-                device(member)
-            )
+    let (on, member) = (device(write.member), device(Purpose::of(write.id).1));
+    let mut out = std::format!("{on}@{}+{} header {member}", write.block.0, write.blocks);
+    for piece in pieces {
+        if let LogPiece::Blocks { range, slot, .. } = piece {
+            write!(out, " {}.{slot}", range.0).expect("a string");
         }
     }
+    if write.operation == (Operation::Write { fua: true }) {
+        out.push_str(" fua");
+    }
+    out
 }
 
 /// Checks the effects of inputs, and the state of the log after them. Each line: an input, its
@@ -261,30 +255,20 @@ fn batches_of_waiting_records_fill_the_segments_in_turn() {
 append          | not due        | On
 queue 0 0 2     |                | On
 queue 1 4 3     |                | On
-append          | 0@8+2 0.0, 2@8+2 0.2, 2@10+3 1.0, 1@8+3 1.2, 0@0+8 header 0, 1@0+8 header 1,
-2@0+8 header 2 | On
+append          | 0@0+10 header 0 0.0 fua, 1@0+11 header 1 1.2 fua, 2@0+13 header 2 0.2 1.0 | On
 queue 2 0 1     |                | On
 append          | not due        | On
 done            | Waits          | On
 done            | Waits          | On
-done            | Waits          | On
-done            | Waits          | On
-done            | Waits          | On
-done            | Waits          | On
-done            | flush 111      | On
-done            | Waits          | On
-done            | Waits          | On
+done            | flush 100      | On
 done            | committed 1 0  | On
-append          | Nothing; 1@24+1 2.0, 0@24+1 2.2, 0@16+8 header 0, 1@16+8 header 1 | On
+append          | Nothing; 0@16+9 header 0 2.2 fua, 1@16+9 header 1 2.0 fua | On
 placed 0        |                | On
 next            | Nothing        | On
 placed 0        |                | On
 next-failed     | Nothing        | On
 next            | FlushToRelease | On
 done            | Waits          | On
-done            | Waits          | On
-done            | Waits          | On
-done 1          | flush 001      | On
 done 1          | committed 2    | On
 queue 0 0 1     |                | On
 append          | waits          | On
@@ -292,11 +276,35 @@ release-flushed |                | On
 append          | waits          | On
 recorded        | new false      | On
 placed 1        |                | On
-append          | FlushToRelease; 0@8+1 0.0, 2@8+1 0.2, 0@0+8 header 0, 2@0+8 header 2 | On",
+append          | FlushToRelease; 0@0+9 header 0 0.0 fua, 2@0+9 header 2 0.2 fua | On",
     );
 }
 
-/// The header alone needs no flush. A record without blocks has no part in the ring.
+/// Only members to which more goes than FUA is for are flushed, and not those that went out.
+#[test]
+fn long_writes_are_flushed() {
+    let mut rig = Rig::new(false);
+    check(&mut rig, STARTED);
+    check(
+        &mut rig,
+        "
+queue 0 0 5     |                | On
+queue 1 0 3     |                | On
+append          | 0@0+13 header 0 0.0, 1@0+11 header 1 1.2 fua, 2@0+16 header 2 0.2 1.0 | On
+done            | Waits          | On
+done            | Waits          | On
+done            | flush 101      | On
+done            | Waits          | On
+done            | committed 1 0  | On
+queue 2 0 5     |                | On
+append          | Nothing; 0@16+13 header 0 2.2, 1@16+13 header 1 2.0 | On
+done            | Waits          | On
+done 1          | flush 001      | On
+done 1          | committed 2    | On",
+    );
+}
+
+/// A record without blocks has no part in the ring.
 #[test]
 fn zeros_are_logged_with_a_durable_header() {
     let mut rig = Rig::new(false);
@@ -305,10 +313,8 @@ fn zeros_are_logged_with_a_durable_header() {
         &mut rig,
         "
 zeros 0 0 2     |                | On
-append          | 2@8+2 0.2, 0@0+8 header 0 fua, 2@0+8 header 2 | On
+append          | 0@0+8 header 0 fua, 2@0+10 header 2 0.2 fua | On
 done            | Waits          | On
-done            | Waits          | On
-done            | flush 100      | On
 done            | committed 0    | On
 restart         | true           | Draining
 next            | Nothing        | Draining
@@ -336,10 +342,8 @@ stamped         | d@192+8 header 2 fua | Recording
 stamped         | done           | Recording
 recorded        | new true       | On
 queue 0 0 1     |                | On
-append          | FlushToRelease; d@152+1 0.0, d@216+1 0.2, d@144+8 header 0, d@208+8 header 2 | On
+append          | FlushToRelease; d@144+9 header 0 0.0, d@208+9 header 2 0.2 | On
 queue 1 0 1     |                | On
-done            | Waits          | On
-done            | Waits          | On
 done            | Waits          | On
 done            | FlushDevice    | On
 failed          | Device         | Draining
@@ -353,17 +357,25 @@ start-flushed   |                | Recording
 append          | not due        | Recording
 recorded        | new true       | On
 failed          | Member         | On
-append          | 0@8+1 0.0, 2@8+1 0.2, 2@9+1 1.0, 1@8+1 1.2, 0@0+8 header 0, 1@0+8 header 1,
-2@0+8 header 2 | On",
+append          | 0@0+9 header 0 0.0 fua, 1@0+9 header 1 1.2 fua, 2@0+10 header 2 0.2 1.0 fua | On",
     );
 }
 
-/// A write that may be in a member's cache only.
+/// A block that may be in a member's cache only, with the number of its write.
 #[derive(Clone, Debug)]
 struct Cached {
     member: usize,
+    write: u32,
     at: usize,
     bytes: Vec<u8>,
+}
+
+/// An answer of a member.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    /// Of a write; with FUA the write of this number is durable.
+    Write(Option<u32>),
+    Flush,
 }
 
 /// The members' journals, what is written to them, and the records that must survive.
@@ -371,8 +383,13 @@ struct World {
     rig: Rig,
     durable: Vec<Vec<u8>>,
     cached: Vec<Cached>,
-    /// Writes and flushes of the batch that have not answered. `None` is a flush of a member.
-    answers: Vec<(usize, Option<Cached>)>,
+    /// Writes and flushes of the batch that have not answered, with their members.
+    answers: Vec<(usize, Answer)>,
+    /// The number of the last write.
+    number: u32,
+    /// Writes with FUA, and without.
+    durable_at_once: u32,
+    flushed: u32,
     /// Superblocks: the tail that is durable.
     tail: u64,
     /// Records: group, rows and contents, by stripe range, with the segment once appended.
@@ -402,6 +419,9 @@ impl World {
             durable: vec![vec![0; 2 * BLOCK * index(SEGMENT_BLOCKS)]; usize::from(MEMBERS)],
             cached: Vec::new(),
             answers: Vec::new(),
+            number: 0,
+            durable_at_once: 0,
+            flushed: 0,
             records: BTreeMap::new(),
             seed: 1,
             committed: 0,
@@ -447,31 +467,35 @@ impl World {
             let kept = self.records.get_mut(&record.range().0).expect("queued");
             (kept.segment, kept.sequence) = (segment, sequence);
         }
-        for write in self.rig.writes() {
-            let (member, block, bytes, fua) = match write {
-                LogWrite::Blocks {
-                    range,
-                    device,
-                    block,
-                    blocks,
-                    ..
-                } => {
-                    let byte = self.records[&range.0].byte;
-                    (device, block, vec![byte; index(blocks) * BLOCK], false)
+        for (write, pieces) in self.rig.writes() {
+            let bytes = pieces.iter().flat_map(|piece| match piece {
+                LogPiece::Header(_) => {
+                    let bytes = self.rig.buffer.bytes(self.rig.log.headers, write.member.0);
+                    bytes.to_vec()
                 }
-                LogWrite::Header {
-                    member, block, fua, ..
-                } => {
-                    let bytes = self.rig.buffer.bytes(self.rig.log.headers, member.0);
-                    (member, block, bytes.to_vec(), fua)
+                LogPiece::Blocks { range, blocks, .. } => {
+                    vec![self.records[&range.0].byte; index(*blocks) * BLOCK]
                 }
-            };
-            assert!(!fua, "each has blocks");
-            let member = usize::from(member.0);
-            let at = usize::try_from(block.0).expect("few") * BLOCK;
-            let cached = Cached { member, at, bytes };
-            self.cached.push(cached.clone());
-            self.answers.push((member, Some(cached)));
+            });
+            let bytes: Vec<u8> = bytes.collect();
+            assert_eq!(bytes.len(), index(write.blocks) * BLOCK);
+            let member = usize::from(write.member.0);
+            let at = usize::try_from(write.block.0).expect("few") * BLOCK;
+            let fua = write.operation == Operation::Write { fua: true };
+            self.durable_at_once += u32::from(fua);
+            self.flushed += u32::from(!fua);
+            // It may tear: each block lands or not.
+            let blocks = (at..).step_by(BLOCK).zip(bytes.chunks_exact(BLOCK));
+            self.number += 1;
+            let write_number = self.number;
+            self.cached.extend(blocks.map(|(at, bytes)| Cached {
+                member,
+                write: write_number,
+                at,
+                bytes: bytes.to_vec(),
+            }));
+            let durable = fua.then_some(write_number);
+            self.answers.push((member, Answer::Write(durable)));
         }
     }
 
@@ -480,21 +504,19 @@ impl World {
             return;
         }
         let at = self.below(self.answers.len());
-        let (member, write) = self.answers.remove(at);
-        if write.is_none() {
-            let (flushed, rest) = self
-                .cached
-                .drain(..)
-                .partition(|write| write.member == member);
-            self.cached = rest;
-            for write in flushed {
-                land(&mut self.durable, &write);
-            }
+        let (member, answer) = self.answers.remove(at);
+        let is_durable = |cached: &mut Cached| match answer {
+            Answer::Write(number) => number == Some(cached.write),
+            Answer::Flush => cached.member == member,
+        };
+        for cached in self.cached.extract_if(.., is_durable) {
+            land(&mut self.durable, &cached);
         }
         match self.rig.log.io_done(MemberSet::EMPTY, false) {
             BatchEvent::Waits => {}
             BatchEvent::Flush(members) => {
-                let flushes = members.iter().map(|member| (usize::from(member.0), None));
+                let flushes = members.iter();
+                let flushes = flushes.map(|member| (usize::from(member.0), Answer::Flush));
                 self.answers.extend(flushes);
             }
             BatchEvent::Committed => {
@@ -537,14 +559,13 @@ impl World {
     fn check(&mut self) {
         for _ in 0..8 {
             let mut bytes = self.durable.clone();
-            let lands = self.below(1 << 20);
-            for (at, write) in self.cached.iter().enumerate() {
-                if lands >> at & 1 == 1 {
-                    land(&mut bytes, write);
+            for at in 0..self.cached.len() {
+                if self.below(2) == 1 {
+                    land(&mut bytes, &self.cached[at]);
                 }
             }
             for kept in self.records.values().filter(|kept| kept.committed) {
-                assert_eq!(self.found(kept, &bytes), 2, "{kept:?} in {lands:b}");
+                assert_eq!(self.found(kept, &bytes), 2, "{kept:?}");
             }
         }
     }
@@ -600,6 +621,8 @@ fn a_crash_at_any_write_leaves_committed_records_whole() {
         world.check();
     }
     assert!(world.committed > 200, "{}", world.committed);
+    let writes = (world.durable_at_once, world.flushed);
+    assert!(writes.0 > 100 && writes.1 > 20, "{writes:?}");
     assert!(
         world.tail >> 32 == 4 && world.tail & 0xffff_ffff > 50,
         "{:x}",

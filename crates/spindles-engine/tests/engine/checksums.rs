@@ -424,15 +424,15 @@ fn what_belongs_together_is_logged_as_one_batch() {
         let setup = logging("raid5", 4, 16, seed);
         let (mut world, _) = filled(&setup);
         world.write(20, &[7; BLOCK]).unwrap(); // This starts the log.
-        // Headers of the log have eight blocks.
-        let headers = |world: &mut World| {
+        // A header of eight blocks, and two blocks of each stripe.
+        let batches = |world: &mut World| {
             let trace = world.trace.take().unwrap();
-            let is_header = |io: &&String| io.starts_with("write ") && io.ends_with("+8");
-            trace.iter().filter(is_header).count()
+            let is_batch = |io: &&String| io.starts_with("write-fua ") && io.ends_with("+12");
+            trace.iter().filter(is_batch).count()
         };
         world.trace = Some(Vec::new());
         world.write_and_no_more(22, &[8; 4 * BLOCK]);
-        assert_eq!(headers(&mut world), 2, "seed {seed}");
+        assert_eq!(batches(&mut world), 2, "seed {seed}");
         assert_eq!(world.read(22, 4).unwrap(), [8; 4 * BLOCK]);
     }
 }

@@ -3,7 +3,8 @@
 
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, Computation, Compute, ComputeResult, Instant,
-    MemberError, MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, StepId,
+    MemberError, MemberIndex, MemberIo, MemberSet, Operation, Piece, Reply, Request, RequestError,
+    StepId,
 };
 use spindles_engine::{
     Command, CommandError, Config, Engine, Event, Extent, FaultLimits, Limits, Member, OpenError,
@@ -38,7 +39,8 @@ impl Rng {
 }
 
 enum Pending {
-    Member(MemberIo),
+    /// With its memory.
+    Member(MemberIo, Vec<Piece>),
     Compute(StepId),
 }
 
@@ -108,6 +110,8 @@ pub(crate) struct Setup {
     pub(crate) checksum_pages: Option<u32>,
     /// Bytes of each member in dirty regions, beyond which no region is marked ahead of writes.
     pub(crate) dirty_bytes: u64,
+    /// Bytes of the longest write to a journal with FUA.
+    pub(crate) fua_bytes_max: u32,
     /// True if members write zeros without moving bytes.
     pub(crate) zeroes: bool,
     pub(crate) seed: u64,
@@ -172,6 +176,7 @@ impl Setup {
             errors_max: 0,
             checksum_pages: None,
             dirty_bytes: 0,
+            fua_bytes_max: 1 << 20,
             zeroes: false,
             seed: 1,
         }
@@ -281,6 +286,7 @@ impl Setup {
                     range_blocks: self.range_blocks,
                     checksum_pages: self.checksum_pages.unwrap_or(0),
                     dirty_bytes: self.dirty_bytes,
+                    fua_bytes_max: self.fua_bytes_max,
                 },
                 scratch: SCRATCH,
                 metadata: METADATA,
@@ -456,14 +462,17 @@ impl World {
                     if let Some((range, plan)) = self.engine.printed_plan(io.id) {
                         self.plans.insert(range, plan);
                     }
-                    if io.buffer.buffer == METADATA && io.operation != Operation::Read {
-                        // Copied at once, as drivers do: the engine may change them later.
-                        let at = usize::try_from(io.buffer.first_block).unwrap() * BLOCK;
-                        let bytes = self.engine.metadata_of(&io);
-                        let buffer = self.buffers.get_mut(&METADATA.0).unwrap();
-                        buffer[at..at + bytes.len()].copy_from_slice(bytes);
+                    let pieces: Vec<Piece> = self.engine.pieces(&io).collect();
+                    for piece in &pieces {
+                        if piece.buffer.buffer == METADATA && io.operation != Operation::Read {
+                            // Copied at once, as drivers do: the engine may change them later.
+                            let at = usize::try_from(piece.buffer.first_block).unwrap() * BLOCK;
+                            let bytes = self.engine.metadata_of(piece.buffer, piece.blocks);
+                            let buffer = self.buffers.get_mut(&METADATA.0).unwrap();
+                            buffer[at..at + bytes.len()].copy_from_slice(bytes);
+                        }
                     }
-                    self.pending.push(Pending::Member(io));
+                    self.pending.push(Pending::Member(io, pieces));
                 }
                 Output::Compute(step) => {
                     self.note(|engine| describe_step(&engine.step(step)));
@@ -515,7 +524,7 @@ impl World {
     /// Returns the member of the next operation in order, if that is a read.
     pub(crate) fn next_member(&self) -> Option<MemberIndex> {
         match self.pending.first() {
-            Some(Pending::Member(io)) if io.operation == Operation::Read => Some(io.member),
+            Some(Pending::Member(io, _)) if io.operation == Operation::Read => Some(io.member),
             _ => None,
         }
     }
@@ -543,8 +552,8 @@ impl World {
             self.pending.swap_remove(at)
         };
         match pending {
-            Pending::Member(io) => {
-                let result = self.carry_out(&io);
+            Pending::Member(io, pieces) => {
+                let result = self.carry_out(&io, &pieces);
                 if let Some(read) = self.engine.metadata_read(io.id).filter(|_| result.is_ok()) {
                     let at = usize::try_from(read.buffer.first_block).unwrap() * BLOCK;
                     let buffer = &self.buffers[&METADATA.0];
@@ -583,7 +592,7 @@ impl World {
         })
     }
 
-    fn carry_out(&mut self, io: &MemberIo) -> Result<(), MemberError> {
+    fn carry_out(&mut self, io: &MemberIo, pieces: &[Piece]) -> Result<(), MemberError> {
         if self.gone.contains(io.member) {
             return Err(MemberError::Gone);
         }
@@ -620,8 +629,13 @@ impl World {
                     &member[range.clone()],
                     fua,
                 );
-                let bytes = read_slice(&self.buffers, io.buffer, length);
-                member[range].copy_from_slice(&bytes);
+                let mut at = range.start;
+                for piece in pieces {
+                    let length = usize::try_from(piece.blocks).unwrap() * BLOCK;
+                    let bytes = read_slice(&self.buffers, piece.buffer, length);
+                    member[at..at + length].copy_from_slice(&bytes);
+                    at += length;
+                }
                 self.medium
                     .retain(|(at, block)| *at != io.member.0 || !blocks.contains(block));
             }

@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::stack::Stack;
 use journal::JournalDisk;
 use replacement::ReplacementDisk;
-use spindles_block::{Instant, MemberIndex, MemberIo};
+use spindles_block::{Instant, MemberIndex, MemberIo, Piece};
 use std::collections::BTreeSet;
 
 /// An operation on a disk, in flight.
@@ -17,9 +17,10 @@ use std::collections::BTreeSet;
 pub(crate) struct DiskIo {
     pub(crate) array: usize,
     pub(crate) io: MemberIo,
+    /// Its memory.
+    pub(crate) pieces: Vec<Piece>,
     pub(crate) disk: usize,
     pub(crate) first_sector: u64,
-    pub(crate) bytes: usize,
     /// The data of a write, as it was when submitted.
     pub(crate) data: Option<WriteData>,
     /// The writes that a flush covers.

@@ -216,6 +216,7 @@ impl Explorer<'_> {
             range_blocks: CHUNK_BLOCKS,
             checksum_pages: 0,
             dirty_bytes: 0,
+            fua_bytes_max: u32::MAX,
         };
         let device = journal.then(|| self.journal_device(&media));
         let mut config = plain_config(&self.scenario.geometry, assembly, limits, SCRATCH, METADATA);

@@ -7,7 +7,7 @@ use super::store::{Content, POISON, Store, ZEROS, mix};
 use crate::planted::Planted;
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, Compute, Instant, MemberError, MemberIndex, MemberIo,
-    MemberSet, Operation, Reply, Request,
+    MemberSet, Operation, Piece, Reply, Request,
 };
 use spindles_engine::{Command, Config, Engine, Event, JOURNAL_DEVICE, OpenError, Output};
 use spindles_format::{DeviceRecord, Uuid};
@@ -28,6 +28,8 @@ pub(super) struct Flight {
     pub(super) io: MemberIo,
     /// The data of a write.
     pub(super) write: Option<Write>,
+    /// The memory of a write.
+    pieces: Vec<Piece>,
     covered: u32,
 }
 
@@ -224,7 +226,12 @@ impl Machine {
     /// Completes an operation on a member. Returns an error if its buffer changed since it was
     /// submitted.
     pub(super) fn complete(&mut self, store: &mut Store, flight: usize) -> Result<(), String> {
-        let Flight { io, write, covered } = self.flights.remove(flight).expect("it is in flight");
+        let Flight {
+            io,
+            write,
+            pieces,
+            covered,
+        } = self.flights.remove(flight).expect("it is in flight");
         let disk = self.disk(io.member);
         let mut result = Ok(());
         if self.is_gone(io.member) {
@@ -240,10 +247,18 @@ impl Machine {
             }
         }
         if let (Operation::Write { .. }, Some(write)) = (io.operation, &write) {
-            let same = match io.buffer.buffer {
-                METADATA | BufferId::ZEROS => true, // Copied when it was sent.
-                _ => self.buffers[self.place(io.buffer, io.blocks)] == *write.atoms,
-            };
+            let mut at = 0;
+            let same = pieces.iter().all(|piece| {
+                let begin = at;
+                at += usize::from(atoms(u64::from(piece.blocks)));
+                match piece.buffer.buffer {
+                    METADATA | BufferId::ZEROS => true, // Copied when it was sent.
+                    _ => {
+                        let place = self.place(piece.buffer, piece.blocks);
+                        self.buffers[place] == write.atoms[begin..at]
+                    }
+                }
+            });
             if !same {
                 return Err(format!("the buffer changed while member {disk} wrote it"));
             }
@@ -265,15 +280,25 @@ impl Machine {
         }
     }
 
-    /// Returns the data of a write.
-    fn carried(&self, store: &mut Store, io: &MemberIo) -> Rc<[Content]> {
-        match (io.operation, io.buffer.buffer) {
-            (Operation::Write { .. }, METADATA) => store.atoms(self.engine.metadata_of(io)),
-            (Operation::Write { .. }, buffer) if buffer != BufferId::ZEROS => {
-                self.buffers[self.place(io.buffer, io.blocks)].into()
+    /// Returns the data of a write, whose memory is `pieces`.
+    fn carried(&self, store: &mut Store, io: &MemberIo, pieces: &[Piece]) -> Rc<[Content]> {
+        let mut all = Vec::new();
+        for &Piece { buffer, blocks } in pieces {
+            match (io.operation, buffer.buffer) {
+                (Operation::Write { .. }, METADATA) => {
+                    let bytes = self.engine.metadata_of(buffer, blocks);
+                    all.extend_from_slice(&store.atoms(bytes));
+                }
+                (Operation::Write { .. }, id) if id != BufferId::ZEROS => {
+                    all.extend_from_slice(&self.buffers[self.place(buffer, blocks)]);
+                }
+                _ => {
+                    let atoms = usize::from(atoms(u64::from(blocks)));
+                    all.extend(std::iter::repeat_n(ZEROS, atoms));
+                }
             }
-            _ => std::iter::repeat_n(ZEROS, usize::from(atoms(u64::from(io.blocks)))).collect(),
         }
+        all.into()
     }
 
     /// Carries out the engine's outputs: begins operations on members, and computes.
@@ -290,13 +315,19 @@ impl Machine {
                             answers.push_back(id);
                             continue;
                         };
+                        let pieces: Vec<Piece> = self.engine.pieces(&io).collect();
                         let write = io.operation.is_write().then(|| Write {
                             disk: self.disk(io.member),
                             first: atoms(io.block.0),
-                            atoms: self.carried(store, &io),
+                            atoms: self.carried(store, &io, &pieces),
                         });
                         let covered = self.media.flush_begins();
-                        self.flights.push_back(Flight { io, write, covered });
+                        self.flights.push_back(Flight {
+                            io,
+                            write,
+                            pieces,
+                            covered,
+                        });
                     }
                     Output::Compute(step) => steps.push_back(step),
                     Output::Reply(reply) => self.replies.push(reply),

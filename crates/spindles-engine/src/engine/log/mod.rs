@@ -3,7 +3,7 @@
 //! first of them goes to its place (`docs/reference/format.md`).
 //!
 //! ```text
-//!  stripe range:  commit ──▶ queued ──▶ writing ──▶ flushing ──▶ in place ──▶ acknowledged
+//!  stripe range:  commit ──▶ queued ──▶ writing ──▶ durable ──▶ in place ──▶ acknowledged
 //! ```
 //!
 //! Work that does not change the contents of the array (settling, repairing) is not logged:
@@ -14,19 +14,17 @@ mod relog;
 mod replay;
 
 use crate::{
-    Engine, Mutation, RangeId, SLOT_BITS,
+    Engine, Mutation, RangeId,
     checksums::ChecksumsOf,
     index,
-    log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogWrite, Next, Record},
+    log::{Append, BatchEvent, Context, Failure, JOURNAL_DEVICE, LogPiece, Next, Record},
     output::{Event, OutReason, Output},
     plan::Ask,
     status::JournalStatus,
     stripe::{Owner, Stage, StripeRange},
     system_io::Purpose,
 };
-use spindles_block::{
-    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, Operation,
-};
+use spindles_block::{BufferSlice, MemberIndex, MemberIo, MemberResult, Piece};
 use spindles_format::{DeviceRecord, Uuid};
 
 impl Engine {
@@ -234,12 +232,10 @@ impl Engine {
         }
         let (segment, records) = self.log.batch();
         for record in records {
-            let range = &mut self.ranges[record.range()];
-            range.move_to(Stage::Logging { segment });
-            range.pending = record.writes();
+            self.ranges[record.range()].move_to(Stage::Logging { segment });
         }
-        while let Some(write) = self.log.next_write(&self.groups, &self.metadata_buffer) {
-            self.write_to_log(write, Purpose::JournalHeader);
+        while let Some(write) = self.log.next_write(&self.metadata_buffer) {
+            self.output(Output::Member(write));
         }
     }
 
@@ -273,59 +269,33 @@ impl Engine {
         waiting.all(reads_more)
     }
 
-    /// Issues a write of the log, which has this purpose if it is a header.
-    fn write_to_log(&mut self, write: LogWrite, purpose: Purpose) {
-        match write {
-            LogWrite::Blocks {
-                range,
-                slot,
-                device,
-                block,
-                blocks,
-            } => {
-                let source = self.write_source(range, slot);
-                let write = Operation::Write { fua: false };
-                self.log_io(range, slot, device, write, block, blocks, source);
-            }
-            LogWrite::Header {
-                member,
-                device,
-                block,
-                blocks,
-                fua,
-                buffer,
-            } => {
-                let write = Operation::Write { fua };
-                self.system_io_on(device, purpose, member, write, block, blocks, buffer);
-            }
-        }
+    /// Returns the memory of a member I/O: one piece, or those that a write takes one after
+    /// another, at most `PIECES_MAX`. They belong to the driver until the result.
+    pub fn pieces(&self, io: &MemberIo) -> impl Iterator<Item = Piece> {
+        let (buffer, blocks) = (io.buffer, io.blocks);
+        let is_one = buffer != BufferSlice::PIECES;
+        let one = is_one.then_some(Piece { buffer, blocks });
+        let several = (!is_one).then(|| {
+            let (_, member) = Purpose::of(io.id);
+            let pieces = self.log.pieces(member, &self.groups, &self.metadata_buffer);
+            pieces.map(|piece| match piece {
+                LogPiece::Header(header) => header,
+                LogPiece::Blocks {
+                    range,
+                    slot,
+                    blocks,
+                } => Piece {
+                    buffer: self.write_source(range, slot),
+                    blocks,
+                },
+            })
+        });
+        one.into_iter().chain(several.into_iter().flatten())
     }
 
-    /// Issues an I/O of a stripe range on the device that holds the journal of its member. `block`
-    /// is counted from the start of the device.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
-    fn log_io(
-        &mut self,
-        id: RangeId,
-        slot: u8,
-        device: MemberIndex,
-        operation: Operation,
-        block: BlockIndex,
-        blocks: u32,
-        buffer: BufferSlice,
-    ) {
-        if self.ranges[id].shape.mirrors() {
-            let member = self.groups[id.index()].slots()[usize::from(slot)].member;
-            self.members.load_mut(member).in_flight += 1;
-        }
-        self.output(Output::Member(MemberIo {
-            id: MemberIoId(id.0 << SLOT_BITS | u32::from(slot)),
-            member: device,
-            operation,
-            block,
-            blocks,
-            buffer,
-        }));
+    /// Returns the longest write with several pieces, in blocks. 0 without a log.
+    pub fn pieces_blocks_max(&self) -> u32 {
+        self.log.write_blocks_max()
     }
 
     /// Handles the result of a write of a batch, or of its flush.
@@ -397,7 +367,7 @@ impl Engine {
     /// Writes the next block of the stamp, or continues with the superblocks.
     fn stamp_next(&mut self) {
         match self.log.next_stamp(&mut self.metadata_buffer) {
-            Some(write) => self.write_to_log(write, Purpose::JournalStamp),
+            Some(write) => self.output(Output::Member(write)),
             None => self.begin_update(),
         }
     }

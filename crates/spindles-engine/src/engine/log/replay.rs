@@ -24,7 +24,7 @@
 //! first block goes to its place, so that the repetition decides the same.
 
 use crate::{
-    Engine, Mutation, RangeId,
+    Engine, Mutation, RangeId, SLOT_BITS,
     log::{
         ScanRead,
         relog::Proving,
@@ -38,7 +38,9 @@ use crate::{
     system_io::Purpose,
 };
 use alloc::{collections::BTreeSet, vec::Vec};
-use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_block::{
+    MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
+};
 use spindles_format::{AreaKind, BadBlockKind, JournalEntry, JournalKind, JournalSums};
 use spindles_layout::{Geometry, Group, GroupIndex};
 
@@ -321,8 +323,19 @@ impl Engine {
             let part = replay.log.part(&replay.runs[replay.next], slot);
             let (device, start) = self.log.place(part.member);
             let block = start.plus(u64::from(part.entry.place + low - part.entry.low));
-            let place = self.row(id, slot);
-            self.log_io(id, slot, device, Operation::Read, block, blocks, place);
+            let member = part.member;
+            if self.ranges[id].shape.mirrors() {
+                self.members.load_mut(member).in_flight += 1;
+            }
+            let buffer = self.row(id, slot);
+            self.output(Output::Member(MemberIo {
+                id: MemberIoId(id.0 << SLOT_BITS | u32::from(slot)),
+                member: device,
+                operation: Operation::Read,
+                block,
+                blocks,
+                buffer,
+            }));
         }
     }
 

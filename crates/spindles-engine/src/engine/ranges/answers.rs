@@ -47,12 +47,8 @@ impl Engine {
             let member = self.member_of_io(id, slot);
             self.members.load_mut(member).in_flight -= 1;
         }
-        match (stage, owner) {
-            (Stage::Logging { .. }, _) => {
-                return self.batch_io_done(self.member_of_io(id, slot), result);
-            }
-            (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
-            _ => {}
+        if owner == Owner::Replay {
+            return self.replay_io_done(id, slot, result);
         }
         let range = &mut self.ranges[id];
         if matches!(stage, Stage::Reading { .. }) && range.ask == Ask::Read {
