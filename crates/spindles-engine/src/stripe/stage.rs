@@ -355,21 +355,30 @@ impl Stage {
 mod tests {
     use super::*;
     use crate::stripe::StripeRange;
-    use std::{format, string::String, vec::Vec};
+    use std::{format, string::String, vec, vec::Vec};
 
     /// Checks the moves from every stage against the table in the document.
     #[test]
     fn the_drawn_stages_are_those_of_a_stripe_range() {
         let name = |kind: Kind| match kind {
-            Kind::DirectPaging => String::from("direct, paging"),
+            Kind::DirectPaging => String::from("direct paging"),
             kind => format!("{kind:?}").to_lowercase(),
         };
-        let row = |from: Kind| {
-            let next = Kind::ALL.into_iter().filter(|&to| from.next().contains(to));
-            let next: Vec<String> = next.map(name).collect();
-            format!("| {} | {} |", name(from), next.join(" · "))
+        let names = |kinds: Kinds| {
+            let kinds = Kind::ALL.into_iter().filter(|&kind| kinds.contains(kind));
+            kinds.map(name).collect::<Vec<String>>()
         };
-        let rows: Vec<String> = Kind::ALL.map(row).into();
+        let row = |from: Kind| {
+            let Kinds(next) = from.next();
+            let planned = next & PLANNED.0 == PLANNED.0;
+            let mut others = names(Kinds(if planned { next & !PLANNED.0 } else { next }));
+            if planned {
+                others.insert(0, String::from("*planned*"));
+            }
+            format!("| {} | {} |", name(from), others.join(", "))
+        };
+        let mut rows = vec![format!("| *planned* | {} |", names(PLANNED).join(", "))];
+        rows.extend(Kind::ALL.map(row));
         let document = include_str!("../../../../docs/design/states.md");
         let table = document
             .lines()
