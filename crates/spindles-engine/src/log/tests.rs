@@ -280,7 +280,7 @@ append          | FlushToRelease; 0@0+9 header 0 0.0 fua, 2@0+9 header 2 0.2 fua
     );
 }
 
-/// Only members to which more goes than FUA is for are flushed, and not those that went out.
+/// Only members with writes too long for FUA are flushed. Members that went out are not.
 #[test]
 fn long_writes_are_flushed() {
     let mut rig = Rig::new(false);

@@ -269,8 +269,8 @@ impl Engine {
         waiting.all(reads_more)
     }
 
-    /// Returns the memory of a member I/O: one piece, or those that a write takes one after
-    /// another, at most `PIECES_MAX`. They belong to the driver until the result.
+    /// Returns the pieces of memory of a member I/O, in order: one, or up to `PIECES_MAX` for a
+    /// write to the log. They belong to the driver until the result.
     pub fn pieces(&self, io: &MemberIo) -> impl Iterator<Item = Piece> {
         let (buffer, blocks) = (io.buffer, io.blocks);
         let is_one = buffer != BufferSlice::PIECES;
