@@ -266,6 +266,15 @@ mod tests {
     use crate::alarms::Watch;
     use std::sync::Mutex;
 
+    /// Writes an executable file in a child process. A test that forks at this moment could inherit
+    /// a descriptor of ours, and the kernel runs no file that is open for writing.
+    fn write_program(path: &Path, text: &str) {
+        let source = path.with_extension("text");
+        std::fs::write(&source, text).expect("it is written");
+        let installed = Command::new("install").arg(source).arg(path).status();
+        assert!(installed.expect("install runs").success());
+    }
+
     /// Returns the complaints of a hook that runs for `count` alarms.
     fn complaints(program: &str, run_max: Duration, count: usize) -> Vec<String> {
         complaints_until(program, run_max, None, count)
@@ -318,9 +327,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (script, begun) = (folder.path().join("hook"), folder.path().join("begun"));
         let text = format!("#!/bin/sh\necho >> {}\nsleep 60\n", begun.display());
-        std::fs::write(&script, text).expect("it is written");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&script, mode).expect("it may be run");
+        write_program(&script, &text);
         let script = script.to_str().expect("UTF-8");
         let ends = Instant::now() + Duration::from_millis(500);
         let messages = complaints_until(script, RUN_MAX, Some(ends), 3);
@@ -373,9 +380,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (script, pid) = (folder.path().join("hook"), folder.path().join("pid"));
         let text = format!("#!/bin/sh\nsleep 60 &\necho $! > {}\nwait\n", pid.display());
-        std::fs::write(&script, text).expect("it is written");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&script, mode).expect("it may be run");
+        write_program(&script, &text);
         let script = script.to_str().expect("UTF-8");
         let messages = complaints(script, Duration::from_millis(300), 1);
         assert!(
