@@ -18,7 +18,7 @@ use spindles_device::identity::share_bytes;
 use spindles_device::probe::Probe;
 use spindles_device::queues::{Watch, WatchId};
 use spindles_device::seen::Examined;
-use spindles_device::{ArrayFacts, TargetFacts};
+use spindles_device::{ArrayFacts, Clock, TargetFacts};
 use spindles_device::{CloseError, Counters, OpenError};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -178,6 +178,10 @@ impl Target for Driver {
 
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
         self.core.carry.members_mut().buffers.buffer_mut(buffer)
+    }
+
+    fn clock(&self) -> Clock {
+        self.core.carry.clock().clone()
     }
 
     fn now(&self) -> Instant {

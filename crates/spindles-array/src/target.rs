@@ -6,7 +6,7 @@ use crate::managed::Managed;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Reply, Request};
 use spindles_device::counters::Counters;
 use spindles_device::queues::{Watch, WatchId};
-use spindles_device::{OpenError, TargetFacts};
+use spindles_device::{Clock, OpenError, TargetFacts};
 use spindles_engine::{Command, CommandError};
 
 impl std::fmt::Debug for dyn Target {
@@ -32,6 +32,9 @@ pub trait Target: Managed {
 
     /// Returns the bytes of a buffer, for changes.
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8];
+
+    /// Returns the clock of its devices.
+    fn clock(&self) -> Clock;
 
     /// Returns the last reading of its clock, at no cost.
     fn now(&self) -> Instant;

@@ -1,27 +1,37 @@
-//! The one real clock.
+//! The clocks: a real one, and virtual ones.
 
 use spindles_block::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time;
 
-/// Nanoseconds since its creation; never goes back.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    start: time::Instant,
+/// A clock that never goes back. Times of two real clocks can be compared.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// Nanoseconds since the process first read a real clock.
+    #[default]
+    Real,
+    /// Nanoseconds of modelled devices, which only they advance.
+    Virtual(Arc<AtomicU64>),
 }
 
-impl Clock {
-    /// Starts a clock at 0.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            start: time::Instant::now(),
-        }
-    }
+/// The time 0 of the real clock.
+static START: LazyLock<time::Instant> = LazyLock::new(time::Instant::now);
 
+impl Clock {
     /// Returns the time of the clock.
     #[must_use]
     pub fn now(&self) -> Instant {
-        Instant(u64::try_from(self.start.elapsed().as_nanos()).expect("584 years"))
+        Instant(match self {
+            Self::Real => u64::try_from(START.elapsed().as_nanos()).expect("584 years"),
+            Self::Virtual(now_ns) => now_ns.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Returns true if the time is virtual.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        matches!(self, Self::Virtual(_))
     }
 }
 
@@ -56,12 +66,6 @@ pub fn thread_time() -> Instant {
     let seconds = u64::try_from(time.tv_sec).expect("not negative");
     let nanoseconds = u64::try_from(time.tv_nsec).expect("not negative");
     Instant(seconds * 1_000_000_000 + nanoseconds)
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ impl Carry {
     pub(crate) fn new(options: &OpenOptions) -> Result<Self, OpenError> {
         let requests_max = options.requests_max.max(1);
         let capacity = usize::try_from(requests_max).expect("64 bits");
-        let clock = Clock::new();
+        let clock = Clock::Real;
         Ok(Self {
             members: Members::new(options)?,
             arrays: Vec::new(),
@@ -178,8 +178,8 @@ impl Carry {
             inputs: VecDeque::new(),
             checksums: Vec::new(),
             pieces: Vec::with_capacity(PIECES_MAX),
-            clock,
             now: clock.now(),
+            clock,
             inputs_since: 0,
             tokens: vec![0; capacity],
             free: (0..requests_max).rev().collect(),
@@ -493,6 +493,11 @@ impl Carry {
             result: Err(error),
             exchanged: None,
         });
+    }
+
+    /// The clock of the devices.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// The last reading of the clock.

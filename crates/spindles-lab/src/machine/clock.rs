@@ -2,6 +2,7 @@
 
 use crate::machine::kernel_text::read;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use spindles_block::Instant;
 use spindles_measure::ThreadUse;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -57,6 +58,11 @@ impl ThreadTime {
             run_delay_ns: delay.map(|(now, before)| now.saturating_sub(before)),
         }
     }
+}
+
+/// Returns the time of the real clock.
+pub(crate) fn now() -> Instant {
+    spindles_device::Clock::Real.now()
 }
 
 /// Returns milliseconds since 1970, UTC.

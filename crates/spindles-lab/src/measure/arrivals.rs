@@ -1,16 +1,18 @@
 //! Operations that arrive at a rate, whether or not earlier ones were answered. Computes when each
 //! is due. The one submitting thread waits here for the next arrival and for replies at once.
 
+use crate::machine::clock::duration_ns;
 use crate::measure::schedule::Draw;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
 use spindles_array::Target;
-use spindles_device::{Readiness, Watch, WatchId};
+use spindles_block::Instant;
+use spindles_device::{Clock, Readiness, Watch, WatchId};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The only descriptor that is watched.
 const TIMER: WatchId = WatchId(0);
@@ -24,18 +26,20 @@ pub(crate) struct Arrivals {
     random: Draw,
     mean_s: f64,
     next: Instant,
+    clock: Clock,
     timer: OwnedFd,
     /// True while the target watches the timer.
     is_watched: bool,
 }
 
 impl Arrivals {
-    pub(crate) fn new(seed: u64, per_s: u64) -> io::Result<Self> {
+    pub(crate) fn new(seed: u64, per_s: u64, clock: &Clock) -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Self {
             random: Draw::new(seed, 5, 0),
             mean_s: 1.0 / float(per_s),
-            next: Instant::now(),
+            next: clock.now(),
+            clock: clock.clone(),
             timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
             is_watched: false,
         })
@@ -43,7 +47,7 @@ impl Arrivals {
 
     /// Returns true if the next operation is due.
     pub(crate) fn has_come(&self) -> bool {
-        self.next <= Instant::now()
+        self.next <= self.clock.now()
     }
 
     /// Returns the time of this arrival and draws the next: a Poisson process, as of many
@@ -51,14 +55,15 @@ impl Arrivals {
     pub(crate) fn pass(&mut self) -> Instant {
         let due = self.next;
         let unit = float((self.random.number() >> 11) + 1) / float(1 << 53);
-        self.next += Duration::from_secs_f64(-unit.ln() * self.mean_s);
+        let gap = Duration::from_secs_f64(-unit.ln() * self.mean_s);
+        self.next = self.next.plus_ns(duration_ns(gap));
         due
     }
 
     /// Waits until the next operation is due, or an operation in flight makes progress.
     pub(crate) fn wait(&mut self, target: &mut dyn Target) -> Result<(), String> {
         self.look(target); // The timer may have expired during another wait.
-        let rest = self.next.saturating_duration_since(Instant::now());
+        let rest = Duration::from_nanos(self.next.ns_since(self.clock.now()));
         self.set(rest.min(WAIT_MAX))?;
         if !self.is_watched {
             let watch = Watch {

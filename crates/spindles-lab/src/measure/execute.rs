@@ -14,14 +14,14 @@ use crate::measure::measurement::{self, Measurement, Window};
 use crate::measure::recorder::{Clock, Collector, Recorder};
 use crate::measure::schedule::Draw;
 use spindles_array::{Areas, Target};
-use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
+use spindles_block::{BlockIndex, BufferSlice, Instant, Operation, Reply, Request, RequestError};
 use spindles_device::TargetFacts;
 use spindles_measure::{MemberUse, Phase, Requests, Run, Traffic};
 use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Counted, Issue, Next, Plan};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How to run a plan.
 pub(crate) struct Orders<'a> {
@@ -72,17 +72,18 @@ pub(crate) fn run(
     let seen = watched.now();
     let thread = ThreadTime::now();
     let before = Clocks::now();
-    let began = Instant::now();
+    let time = executor.target.clock();
+    let began = time.now();
     let collector = Collector::default();
-    let clock = Clock::start(orders.duration.map(clock::duration_ns));
+    let clock = Clock::start(began, orders.duration.map(clock::duration_ns));
     executor.recorder = Some(Recorder::new(clock, &collector));
-    executor.arrivals = arrivals(plan, orders)?;
+    executor.arrivals = arrivals(plan, orders, &time)?;
     let carried_out = executor.carry_out(&mut *plan.start(), None, 0, orders.goes_on);
     executor.end_arrivals()?;
     carried_out?;
     let mut recorder = executor.recorder.take().expect("set above");
     recorder.hand_over();
-    let stopped = clock.until.unwrap_or_else(Instant::now);
+    let stopped = clock.until.unwrap_or_else(|| time.now());
     let flush_ns = if plan.kind.writes {
         Some(executor.flush()?)
     } else {
@@ -92,7 +93,7 @@ pub(crate) fn run(
     // durable.
     let ended = match clock.until {
         Some(_) => stopped,
-        None => Instant::now(),
+        None => time.now(),
     };
     let window = Window {
         began,
@@ -140,10 +141,14 @@ fn phases(run: &Run, flush_ns: Option<u64>, is_timed: bool) -> Vec<Phase> {
 }
 
 /// Starts the timer of operations that arrive at a rate; `None` if they do not.
-fn arrivals(plan: &Plan, orders: &Orders<'_>) -> Result<Option<Arrivals>, Failure> {
+fn arrivals(
+    plan: &Plan,
+    orders: &Orders<'_>,
+    clock: &spindles_device::Clock,
+) -> Result<Option<Arrivals>, Failure> {
     let arrivals = orders
         .arrivals_per_s
-        .map(|per_s| Arrivals::new(plan.seed, per_s));
+        .map(|per_s| Arrivals::new(plan.seed, per_s, clock));
     arrivals
         .transpose()
         .map_err(|error| Failure::Failed(format!("a timer: {error}")))
@@ -214,10 +219,10 @@ fn counted(plan: &Plan, run: &Run) -> u64 {
 fn replay(plan: &Plan, operations: u64) -> u64 {
     let mut workload = plan.start();
     let mut buffer = vec![0; usize::try_from(plan.chunk_bytes).expect("a chunk fits memory")];
-    let mut sent = vec![Instant::now(); index(plan.actors())];
+    let mut sent = vec![clock::now(); index(plan.actors())];
     let mut in_flight: VecDeque<Issue> = VecDeque::with_capacity(index(plan.actors()));
     let collector = Collector::default();
-    let mut recorder = Recorder::new(Clock::start(None), &collector);
+    let mut recorder = Recorder::new(Clock::start(clock::now(), None), &collector);
     let mut done = 0;
     let cpu = clock::thread_cpu_ns();
     while done < operations {
@@ -226,7 +231,7 @@ fn replay(plan: &Plan, operations: u64) -> u64 {
                 if let Some(integer) = issue.touch {
                     touch(&mut buffer, integer);
                 }
-                sent[index(issue.actor)] = Instant::now();
+                sent[index(issue.actor)] = clock::now();
                 in_flight.push_back(issue);
             }
             Next::Wait => {
@@ -235,7 +240,7 @@ fn replay(plan: &Plan, operations: u64) -> u64 {
                     &mut recorder,
                     &issue,
                     sent[index(issue.actor)],
-                    Instant::now(),
+                    clock::now(),
                 );
                 done += 1;
                 workload.complete(issue.id);
@@ -298,6 +303,7 @@ struct Executor<'a> {
     /// Set during the timed window.
     recorder: Option<Recorder<'a>>,
     arrivals: Option<Arrivals>,
+    clock: spindles_device::Clock,
 }
 
 /// Replies between two calls of `goes_on`.
@@ -332,7 +338,8 @@ impl<'a> Executor<'a> {
         }
         let blocks = chunk_bytes / block_bytes;
         let mut random = Draw::new(plan.seed, 1, 0);
-        let now = Instant::now();
+        let clock = target.clock();
+        let now = clock.now();
         let areas = Areas::new(target, plan.actors_per_stream, blocks);
         let actors = (0..index(plan.actors_per_stream))
             .map(|number| {
@@ -358,6 +365,7 @@ impl<'a> Executor<'a> {
             in_flight: 0,
             recorder: None,
             arrivals: None,
+            clock,
         })
     }
 
@@ -399,7 +407,7 @@ impl<'a> Executor<'a> {
         loop {
             let mut is_full = false;
             let until = self.recorder.as_ref().and_then(Recorder::until);
-            if until.is_some_and(|until| Instant::now() >= until) {
+            if until.is_some_and(|until| self.clock.now() >= until) {
                 left = 0;
             }
             while self.stalled.is_empty() && left > 0 && self.has_arrived() {
@@ -487,7 +495,7 @@ impl<'a> Executor<'a> {
         }
         actor.issue = Some(issue);
         actor.blocks_left = issue.bytes / self.block_bytes;
-        actor.sent = Instant::now();
+        actor.sent = self.clock.now();
         actor.due = due;
         self.submit(number);
     }
@@ -553,7 +561,7 @@ impl<'a> Executor<'a> {
             return Ok(None);
         }
         actor.issue = None;
-        let (sent, due, ended) = (actor.sent, actor.due, Instant::now());
+        let (sent, due, ended) = (actor.sent, actor.due, self.clock.now());
         if let (Some(integer), Operation::Read) = (issue.touch, issue.operation) {
             let at = self.areas.bytes_of(number).start + index(integer) * 4;
             std::hint::black_box(self.target.buffer(self.areas.buffer())[at]);
@@ -583,7 +591,7 @@ impl<'a> Executor<'a> {
             blocks: 0,
             buffer: BufferSlice::NONE,
         };
-        let sent = Instant::now();
+        let sent = self.clock.now();
         self.target
             .submit(request)
             .expect("an idle target takes a request");
@@ -594,7 +602,7 @@ impl<'a> Executor<'a> {
             let (name, why) = (&facts.name, why(facts, error));
             return Err(Failure::Failed(format!("{name}: the flush failed: {why}")));
         }
-        Ok(clock::duration_ns(sent.elapsed()))
+        Ok(self.clock.now().ns_since(sent))
     }
 }
 
@@ -631,7 +639,10 @@ mod tests {
         fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
             self.target.buffer_mut(buffer)
         }
-        fn now(&self) -> spindles_block::Instant {
+        fn clock(&self) -> spindles_device::Clock {
+            self.target.clock()
+        }
+        fn now(&self) -> Instant {
             self.target.now()
         }
         fn submit(&mut self, request: Request) -> Result<(), Busy> {

@@ -1,15 +1,15 @@
 //! The figures of one piece of work, with the clocks around it, and how they become the record of a
 //! run with its doubts.
 
-use crate::machine::clock::{self, Clocks, MachineTicks, TICK_NS};
+use crate::machine::clock::{Clocks, MachineTicks, TICK_NS};
 use crate::machine::evidence::{Counters, MEMORY};
+use spindles_block::Instant;
 use spindles_device::TargetFacts;
 use spindles_measure::{
     CacheUse, Cpu, Doubt, Evidence, Io, MemberUse, Phase, Run, Series, Slot, Traffic,
 };
-use std::time::Instant;
 
-/// The timed window by the wall clock, and the CPU times at its begin and its end.
+/// The timed window by the clock of the target, and the CPU times at its begin and its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub began: Instant,
@@ -42,7 +42,7 @@ impl Measurement {
     /// Combines counts with their window. The warm-up does not count as time.
     pub(crate) fn new(run: Run, window: Window) -> Self {
         let warm_up_ns = run.series.as_ref().map_or(0, Series::warm_up_ns);
-        let elapsed_ns = clock::duration_ns(window.ended - window.began);
+        let elapsed_ns = window.ended.ns_since(window.began);
         let elapsed_ns = elapsed_ns.saturating_sub(warm_up_ns);
         let run = Run { elapsed_ns, ..run };
         Self { run, window }
@@ -54,8 +54,8 @@ impl Measurement {
         let began = began.expect("at least one");
         let phases = streams.iter().enumerate().map(|(number, one)| Phase {
             name: format!("stream {number}"),
-            begin_ns: clock::duration_ns(one.window.began - began),
-            elapsed_ns: clock::duration_ns(one.window.ended - one.window.began),
+            begin_ns: one.window.began.ns_since(began),
+            elapsed_ns: one.window.ended.ns_since(one.window.began),
             operations: one.run.operations,
             bytes: one.run.application.total(),
         });
@@ -66,7 +66,7 @@ impl Measurement {
         run.phases = phases;
         for one in streams {
             window.ended = window.ended.max(one.window.ended);
-            run.elapsed_ns = clock::duration_ns(window.ended - window.began);
+            run.elapsed_ns = window.ended.ns_since(window.began);
             run.operations += one.run.operations;
             run.counted += one.run.counted;
             run.application += one.run.application;

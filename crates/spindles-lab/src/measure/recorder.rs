@@ -1,13 +1,12 @@
 //! Counts the operations of a phase over time. Each actor counts by itself and regularly hands its
 //! counts over.
 
-use crate::machine::clock;
+use spindles_block::Instant;
 use spindles_measure::statistics::warm_up;
 use spindles_measure::{Histogram, Run, Series, Slot, Traffic};
 use spindles_workload::file::Class;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 /// Number of classes.
 const CLASSES: usize = Class::ALL.len();
@@ -33,13 +32,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Starts the clock. `duration_ns` limits an endless phase.
-    pub(crate) fn start(duration_ns: Option<u64>) -> Self {
-        let began = Instant::now();
+    /// Begins a phase. `duration_ns` limits an endless one.
+    pub(crate) fn start(began: Instant, duration_ns: Option<u64>) -> Self {
         match duration_ns {
             Some(duration_ns) => Self {
                 began,
-                until: Some(began + std::time::Duration::from_nanos(duration_ns)),
+                until: Some(began.plus_ns(duration_ns)),
                 slot_ns: (duration_ns / 60).max(1_000_000),
                 by_slot: true,
             },
@@ -215,12 +213,12 @@ impl<'a> Recorder<'a> {
         }
         let window = self.window.get_or_insert((began, ended));
         window.1 = ended;
-        let took_ns = clock::duration_ns(ended - began);
+        let took_ns = ended.ns_since(began);
         self.class_ns[class.index()] += took_ns;
         if !class.is_operation() {
             return;
         }
-        let at_ns = clock::duration_ns(ended - self.clock.began);
+        let at_ns = ended.ns_since(self.clock.began);
         if !(self.slot.0..self.slot.1).contains(&at_ns) {
             let slot_ns = self.hand_over();
             let begin_ns = at_ns / slot_ns * slot_ns;
@@ -238,16 +236,14 @@ impl<'a> Recorder<'a> {
     pub(crate) fn was_due(&mut self, class: Class, due: Instant, ended: Instant) {
         if self.clock.until.is_none_or(|until| ended <= until) {
             let histogram = &mut self.counts.response[class.index()];
-            let took = ended.saturating_duration_since(due);
-            histogram
-                .get_or_insert_default()
-                .record(clock::duration_ns(took));
+            let took_ns = ended.ns_since(due);
+            histogram.get_or_insert_default().record(took_ns);
         }
     }
 
     /// Records time spent waiting for another actor.
     pub(crate) fn waited(&mut self, began: Instant, ended: Instant) {
-        self.class_ns[CLASSES] += clock::duration_ns(ended - began);
+        self.class_ns[CLASSES] += ended.ns_since(began);
     }
 
     /// Returns its time by class.
@@ -343,16 +339,15 @@ fn float(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// A phase of ten hours with an operation that takes eight of them: its slots stay few, and no
     /// operation is lost.
     #[test]
     fn time_slots_grow_with_the_run() {
-        let clock = Clock::start(None);
+        let clock = Clock::start(Instant(7), None);
         let collector = Collector::default();
         let mut recorder = Recorder::new(clock, &collector);
-        let at = |ms: u64| clock.began + Duration::from_millis(ms);
+        let at = |ms: u64| clock.began.plus_ns(ms * 1_000_000);
         for second in 0..3600 {
             recorder.count(
                 Class::Read,

@@ -2,10 +2,12 @@
 //! stream begins with a ticket that the agent got over ssh; a connection without one is closed.
 
 use super::wire::{SAME, Ticket, in_words};
+use crate::machine::clock;
 use crate::measure::failure::Failure;
 use crate::measure::schedule::Draw;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::rand::{GetRandomFlags, getrandom};
+use spindles_block::Instant as Moment;
 use spindles_workload::network::BUFFER_BYTES;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -145,12 +147,12 @@ fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
 /// Moves `bytes` through a buffer, piece by piece, and calls `moved` after each.
 fn carry(
     bytes: u64,
-    moved: &mut dyn FnMut(Instant, usize),
+    moved: &mut dyn FnMut(Moment, usize),
     mut one: impl FnMut(&mut [u8]) -> Result<(), Trouble>,
 ) -> Result<(), Trouble> {
     let mut buffer = buffer();
     for piece in pieces(bytes) {
-        let began = Instant::now();
+        let began = clock::now();
         one(&mut buffer[..piece])?;
         moved(began, piece);
     }
@@ -162,7 +164,7 @@ pub(super) fn send(
     mut stream: &TcpStream,
     from: &mut Endpoint,
     bytes: u64,
-    moved: &mut dyn FnMut(Instant, usize),
+    moved: &mut dyn FnMut(Moment, usize),
 ) -> Result<(), Trouble> {
     carry(bytes, moved, |piece| {
         from.fill(piece)?;
@@ -175,7 +177,7 @@ pub(super) fn receive(
     mut stream: &TcpStream,
     into: &mut Endpoint,
     bytes: u64,
-    moved: &mut dyn FnMut(Instant, usize),
+    moved: &mut dyn FnMut(Moment, usize),
 ) -> Result<(), Trouble> {
     carry(bytes, moved, |piece| {
         stream.read_exact(piece).map_err(|error| broken(&error))?;

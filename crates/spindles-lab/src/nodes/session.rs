@@ -18,6 +18,7 @@ use super::wire::{Done, Outlet, Reply, Request, SAME, SoFar, Task, in_words, rec
 use crate::machine::clock;
 use crate::measure::failure::Failure;
 use crate::measure::recorder::Collector;
+use spindles_block::Instant as Moment;
 use std::fs;
 use std::io::Read;
 use std::os::linux::fs::MetadataExt as _;
@@ -84,7 +85,7 @@ impl Stage {
 enum Order {
     Prepare(Task),
     Arm(usize),
-    Start(Instant),
+    Start(Moment),
 }
 
 /// Events for the session's thread.
@@ -153,7 +154,7 @@ pub(super) fn serve(
     let site = Site {
         folder: shop.folder,
         devices: shop.devices,
-        base: Instant::now(),
+        base: clock::now(),
         link: shop.link.clone(),
         brake: &brake,
     };
@@ -377,7 +378,7 @@ impl Session<'_> {
     fn hear(&mut self, request: Request) -> Result<(), String> {
         let order = match request {
             Request::Ping => {
-                let now_ns = clock::duration_ns(self.site.base.elapsed());
+                let now_ns = clock::now().ns_since(self.site.base);
                 return self.say(&Reply::Pong { now_ns });
             }
             Request::Here => return Ok(()),
@@ -391,9 +392,9 @@ impl Session<'_> {
             }
             Request::Start { at_ns } => {
                 self.step(Transition::Start)?;
-                let at = self.site.base.checked_add(Duration::from_nanos(at_ns));
-                let soon =
-                    at.filter(|at| at.saturating_duration_since(Instant::now()) <= START_MAX);
+                let at = self.site.base.0.checked_add(at_ns).map(Moment);
+                let start_max_ns = clock::duration_ns(START_MAX);
+                let soon = at.filter(|at| at.ns_since(clock::now()) <= start_max_ns);
                 Order::Start(soon.ok_or_else(|| {
                     let most_s = START_MAX.as_secs();
                     format!("the controller's start time is more than {most_s} s away: {SAME}")

@@ -15,6 +15,7 @@ use crate::measure::files::{self, Course};
 use crate::measure::recorder::{Clock, Collector, Recorder, named_ns};
 use crate::measure::{fio as fios, measurement, tool};
 use crate::systems::scratch::Scratch;
+use spindles_block::Instant;
 use spindles_device::TcpCounters;
 use spindles_measure::{CacheUse, Evidence, Run, Traffic};
 use spindles_workload::file::{self, Class, FilePlan};
@@ -23,7 +24,7 @@ use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often a waiting task checks the brake.
 const LOOK: Duration = Duration::from_millis(50);
@@ -75,7 +76,7 @@ impl Brake {
     /// Waits until `at`. Fails with `Interrupted` if the brake is pulled.
     fn wait_until(&self, at: Instant) -> Result<(), Failure> {
         while !self.is_pulled() {
-            let rest = at.saturating_duration_since(Instant::now());
+            let rest = Duration::from_nanos(at.ns_since(clock::now()));
             if rest.is_zero() {
                 return Ok(());
             }
@@ -230,8 +231,8 @@ pub(super) fn carry_out(
     run.cpu_ns.machine = run.cpu_ns.machine.max(busy_ns);
     let link = link_after.zip(link_before);
     Ok(Done {
-        begin_ns: clock::duration_ns(window.0.saturating_duration_since(site.base)),
-        end_ns: clock::duration_ns(window.1.saturating_duration_since(site.base)),
+        begin_ns: window.0.ns_since(site.base),
+        end_ns: window.1.ns_since(site.base),
         run,
         link: link.map(|(after, before)| after.since(&before, &connections)),
     })
@@ -276,7 +277,7 @@ impl CopyJob {
         let (bytes, writes) = (self.task.bytes, self.task.writes);
         let mut moved = |began: Instant, piece: usize| {
             let (class, traffic) = moved(writes, piece);
-            recorder.count(class, began, Instant::now(), traffic);
+            recorder.count(class, began, clock::now(), traffic);
         };
         if writes {
             copies::send(&self.stream, &mut self.place, bytes, &mut moved)?;
@@ -315,13 +316,13 @@ impl Job for CopyJob {
 
     fn run(&mut self, _part: usize, course: &Course<'_>) -> Result<Ran, Failure> {
         (course.begin)()?;
-        let clock = Clock::start(None);
+        let clock = Clock::start(clock::now(), None);
         let cpu_ns = clock::thread_cpu_ns();
         let mut recorder = Recorder::new(clock, course.collector);
         self.transfer(&mut recorder)?;
-        let began = Instant::now();
+        let began = clock::now();
         self.await_complete()?;
-        let end = Instant::now();
+        let end = clock::now();
         (course.end)();
         let class = if self.task.fsync {
             Class::Fsync
@@ -374,9 +375,9 @@ impl Job for FilesJob {
         let settle_ns = if is_followed {
             0
         } else {
-            let settling = Instant::now();
+            let settling = clock::now();
             sync(&self.folder);
-            clock::duration_ns(settling.elapsed())
+            clock::now().ns_since(settling)
         };
         let window = (measured.window.began, measured.window.ended);
         let cache = CacheUse {
@@ -422,15 +423,14 @@ impl Job for FioJob {
         fios::make_ready(&self.work, &self.file).map_err(failed)?;
         (course.begin)()?;
         let said = fio::run(&arguments, course.interrupt)?;
-        let end = Instant::now();
+        let end = clock::now();
         (course.end)();
         fios::read(&said, &mut run).map_err(failed)?;
         if let Some(evidence) = &mut run.evidence {
             evidence.actors = self.work.in_flight();
         }
         // fio reports the duration of its I/O; it exits when the I/O ends.
-        let took = Duration::from_nanos(run.elapsed_ns);
-        let began = end.checked_sub(took).unwrap_or(end);
+        let began = Instant(end.0.saturating_sub(run.elapsed_ns));
         Ok(Ran {
             window: (began, end),
             run,

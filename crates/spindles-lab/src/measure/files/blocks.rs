@@ -14,7 +14,7 @@ use crate::measure::measurement::{Measurement, Window};
 use crate::measure::recorder::{Clock, Collector, Recorder};
 use crate::measure::schedule::Draw;
 use spindles_array::{Areas, Target};
-use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request};
+use spindles_block::{BlockIndex, BufferSlice, Instant, Operation, Reply, Request};
 use spindles_device::ThreadUsage;
 use spindles_measure::Evidence;
 use spindles_workload::file::{
@@ -22,7 +22,6 @@ use spindles_workload::file::{
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// An open target and the files that the phases so far left on it.
 pub(crate) struct Blocks<'t> {
@@ -70,7 +69,8 @@ impl<'t> Blocks<'t> {
         let collector = Collector::default();
         let usage = ThreadUsage::now();
         let (thread, before) = (ThreadTime::now(), Clocks::now());
-        let clock = Clock::start(duration_ns);
+        let time = self.target.clock();
+        let clock = Clock::start(time.now(), duration_ns);
         let mut played = Play {
             block_bytes,
             request_blocks_max: self.target.facts().request_blocks_max,
@@ -83,6 +83,7 @@ impl<'t> Blocks<'t> {
             stalled: VecDeque::new(),
             in_flight: 0,
             recorder: Recorder::new(clock, &collector),
+            clock: time,
             computed_ns: 0,
         };
         let ended = played.play(interrupt);
@@ -181,6 +182,7 @@ struct Play<'p> {
     stalled: VecDeque<u32>,
     in_flight: u32,
     recorder: Recorder<'p>,
+    clock: spindles_device::Clock,
     /// CPU time of the actors' own computations.
     computed_ns: u64,
 }
@@ -193,7 +195,7 @@ impl Play<'_> {
                 if interrupt.load(Ordering::Relaxed) {
                     return Err(Failure::Interrupted);
                 }
-                if until.is_none_or(|until| Instant::now() < until) {
+                if until.is_none_or(|until| self.clock.now() < until) {
                     self.go_on(actor, None)?;
                 }
             }
@@ -211,7 +213,7 @@ impl Play<'_> {
     /// Steps an actor until it has something in flight, waits, or is done.
     fn go_on(&mut self, actor: u32, mut answer: Option<Answer>) -> Result<(), Failure> {
         if let Some(since) = self.actors[index(actor)].waits.take() {
-            self.recorder.waited(since, Instant::now());
+            self.recorder.waited(since, self.clock.now());
         }
         loop {
             let next = self.workload.step(actor, answer.take());
@@ -221,7 +223,7 @@ impl Play<'_> {
             match next {
                 FileNext::Done => return Ok(()),
                 FileNext::Wait => {
-                    self.actors[index(actor)].waits = Some(Instant::now());
+                    self.actors[index(actor)].waits = Some(self.clock.now());
                     return Ok(());
                 }
                 FileNext::Do(issue) => {
@@ -240,7 +242,7 @@ impl Play<'_> {
         let mut doing = Doing {
             issue,
             answer: Answer::default(),
-            began: Instant::now(),
+            began: self.clock.now(),
             skew: 0,
             parts: VecDeque::new(),
             out: 0,
@@ -491,7 +493,7 @@ impl Play<'_> {
             self.submit(actor)?;
             if let Some(answer) = self.ended(actor) {
                 let until = self.recorder.until();
-                if until.is_none_or(|until| Instant::now() < until) {
+                if until.is_none_or(|until| self.clock.now() < until) {
                     self.go_on(actor, Some(answer))?;
                 }
             }
@@ -518,7 +520,7 @@ impl Play<'_> {
         if issue.timed {
             let bytes = moved(&issue, answer);
             self.recorder
-                .count(issue.class, doing.began, Instant::now(), bytes);
+                .count(issue.class, doing.began, self.clock.now(), bytes);
         }
         Some(answer)
     }
@@ -582,7 +584,8 @@ mod tests {
             ready: [0].into(),
             stalled: VecDeque::new(),
             in_flight: 0,
-            recorder: Recorder::new(Clock::start(None), &collector),
+            recorder: Recorder::new(Clock::start(clock::now(), None), &collector),
+            clock: spindles_device::Clock::Real,
             computed_ns: 0,
         };
         (play.play(&AtomicBool::new(false)), layout)

@@ -3,12 +3,13 @@
 
 use super::hands::{self, Hands};
 use super::measured::{counted_of, moved, usage_of};
-use crate::machine::clock::{Clocks, ThreadTime};
+use crate::machine::clock::{self, Clocks, ThreadTime};
 use crate::measure::failure::Failure;
 use crate::measure::measurement::{Measurement, Window};
 use crate::measure::recorder::{ClassNs, Clock, Collector, Recorder, named_ns};
 use rustix::fd::AsFd as _;
 use rustix::io::Errno;
+use spindles_block::Instant;
 use spindles_device::ThreadUsage;
 use spindles_measure::{Evidence, ThreadUse};
 use spindles_workload::file::{Answer, Class, FileIssue, FileNext, FilePlan, FileWorkload};
@@ -17,7 +18,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::thread::{ScopedJoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// State shared by the actors of a phase.
 struct Shared<'a> {
@@ -150,10 +151,12 @@ pub(crate) fn run(
             shared.stop();
         }
         before = Clocks::now();
-        let clock = start.clock.get_or_init(|| match Clock::start(duration_ns) {
-            started if course.with_warm_up => started.with_warm_up(),
-            started => started,
-        });
+        let clock = start
+            .clock
+            .get_or_init(|| match Clock::start(clock::now(), duration_ns) {
+                started if course.with_warm_up => started.with_warm_up(),
+                started => started,
+            });
         start.begin.wait();
         shared.await_end(&actors, clock, interrupt);
         left = actors
@@ -263,20 +266,21 @@ impl Shared<'_> {
         interrupt: &AtomicBool,
     ) {
         while actors.iter().any(|actor| !actor.is_finished()) {
-            let now = Instant::now();
+            let now = clock::now();
             let over = clock.until.is_some_and(|until| now >= until);
             if over || interrupt.load(Ordering::Relaxed) {
                 self.stop();
             }
             let rest = clock
                 .until
-                .map(|until| until.saturating_duration_since(now));
+                .map(|until| Duration::from_nanos(until.ns_since(now)));
             // Don't delay the end of short phases.
             let wait = rest
                 .filter(|rest| !rest.is_zero())
                 .unwrap_or(LOOK)
                 .min(LOOK);
-            let wait = wait.min((now - clock.began).max(Duration::from_millis(1)));
+            let since_begin = Duration::from_nanos(now.ns_since(clock.began));
+            let wait = wait.min(since_begin.max(Duration::from_millis(1)));
             std::thread::park_timeout(wait);
         }
     }
@@ -289,7 +293,7 @@ impl Shared<'_> {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), String> {
         let mut answer = None;
-        let mut began = Instant::now();
+        let mut began = clock::now();
         while !self.stops() {
             let (next, path) = self.step(actor, answer.take());
             match next {
@@ -299,7 +303,7 @@ impl Shared<'_> {
                     while !seat.woken.swap(false, Ordering::Acquire) && !self.stops() {
                         std::thread::park();
                     }
-                    let now = Instant::now();
+                    let now = clock::now();
                     recorder.waited(began, now);
                     began = now;
                 }
@@ -311,7 +315,7 @@ impl Shared<'_> {
                     if issue.class == Class::Seek {
                         continue; // Its time counts with the operation after it.
                     }
-                    let ended = Instant::now();
+                    let ended = clock::now();
                     if issue.timed {
                         recorder.count(issue.class, began, ended, moved(&issue, done));
                     }

@@ -16,7 +16,7 @@ use crate::measure::recorder::{Clock, Collector, Recorder};
 use measured::{counted_of, moved};
 use spindles_workload::file::{Action, Answer, FileIssue, FileNext, FilePlan};
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Measures the harness's own ceiling: the rate of a phase whose operations take no time. Repeats
 /// the phase until `duration` has passed. One thread plays all actors, so several threads may
@@ -24,19 +24,20 @@ use std::time::{Duration, Instant};
 pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 {
     let facts = &plan.phases()[phase];
     let collector = Collector::default();
-    let mut recorder = Recorder::new(Clock::start(None), &collector);
-    let mut elapsed = Duration::ZERO;
-    while elapsed < duration {
+    let mut recorder = Recorder::new(Clock::start(clock::now(), None), &collector);
+    let duration_ns = clock::duration_ns(duration);
+    let mut elapsed_ns = 0;
+    while elapsed_ns < duration_ns {
         let mut workload = plan.start(phase);
         let mut ready: VecDeque<(u32, Option<Answer>)> =
             (0..facts.actors).map(|actor| (actor, None)).collect();
-        let began = Instant::now();
+        let began = clock::now();
         let mut before = began;
         while let Some((actor, answer)) = ready.pop_front() {
             match workload.step(actor, answer) {
                 FileNext::Do(issue) => {
                     let answer = as_asked(&issue);
-                    let now = Instant::now();
+                    let now = clock::now();
                     if issue.timed {
                         recorder.count(issue.class, before, now, moved(&issue, answer));
                     }
@@ -48,19 +49,18 @@ pub(crate) fn ceiling(plan: &FilePlan, phase: usize, duration: Duration) -> u64 
             while let Some(woken) = workload.woken() {
                 ready.push_back((woken, None));
             }
-            if elapsed + (before - began) > duration {
+            if elapsed_ns + before.ns_since(began) > duration_ns {
                 break;
             }
         }
         if before == began {
             break; // The phase has no operations.
         }
-        elapsed += before - began;
+        elapsed_ns += before.ns_since(began);
     }
     recorder.hand_over();
-    let clock = Clock::start(None);
+    let clock = Clock::start(clock::now(), None);
     let all = collector.take_counted(&clock);
-    let elapsed_ns = clock::duration_ns(elapsed);
     clock::per_second(counted_of(facts.counted, &all), elapsed_ns)
 }
 

@@ -5,7 +5,6 @@ use super::super::under_test::UnderTest;
 use super::jobs::run_of;
 use crate::experiment::jobs::Job;
 use crate::experiment::{BlockWork, WorkloadSpec};
-use crate::machine::clock;
 use crate::measure::execute::{self, Orders};
 use crate::measure::failure::Failure;
 use crate::measure::measurement::Measurement;
@@ -16,7 +15,7 @@ use spindles_workload::{Plan, Streams};
 use std::cell::Cell;
 use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl UnderTest<'_> {
     /// Runs a workload on blocks.
@@ -71,19 +70,20 @@ impl UnderTest<'_> {
         let counts = |bytes: u64| bytes > 0 && bytes < plan.size_bytes;
         let progress = run_of(job).progress;
         let done = |target: &dyn Target| progress(target);
-        let first = Cell::new((Instant::now(), 0));
-        let last = Cell::new((Instant::now(), 0));
+        let clock = self.opened()?.clock();
+        let first = Cell::new((clock.now(), 0));
+        let last = Cell::new((clock.now(), 0));
         // The warm-up runs during the job as well.
         let orders = Orders {
             warmup_operations: self.experiment.warmup_operations,
-            ready: &|| first.set((Instant::now(), 0)),
+            ready: &|| first.set((clock.now(), 0)),
             goes_on: &|target| {
                 let bytes = done(target);
                 if let Some(bytes) = bytes.filter(|bytes| *bytes < plan.size_bytes) {
                     if first.get().1 == 0 {
-                        first.set((Instant::now(), bytes));
+                        first.set((clock.now(), bytes));
                     }
-                    last.set((Instant::now(), bytes));
+                    last.set((clock.now(), bytes));
                 }
                 bytes.is_some()
             },
@@ -95,15 +95,15 @@ impl UnderTest<'_> {
         let (first, last) = (first.get(), last.get());
         let mut share = JobShare {
             beside_bytes: last.1.saturating_sub(first.1),
-            beside_ns: clock::duration_ns(last.0.saturating_duration_since(first.0)),
+            beside_ns: last.0.ns_since(first.0),
             ..JobShare::default()
         };
-        let alone = Instant::now();
+        let alone = clock.now();
         let before = done(target).unwrap_or(0);
         while let Some(bytes) = done(target) {
             if counts(bytes) {
                 share.alone_bytes = bytes.saturating_sub(before);
-                share.alone_ns = clock::duration_ns(alone.elapsed());
+                share.alone_ns = clock.now().ns_since(alone);
             }
             go_on(interrupt).map_err(|_| Failure::Interrupted)?;
             if !target.work() {
