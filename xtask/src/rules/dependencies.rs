@@ -78,6 +78,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         &["block", "parity", "layout", "format", "engine", "workload"],
         &["rand_chacha", "rand_core"],
     ),
+    ("spindles-model", &["block"], &["serde", "thiserror", "toml"]),
     (
         "spindles-measure",
         &[],
@@ -126,7 +127,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         "spindles",
         &[
             "admin", "array", "block", "copy", "device", "dialects", "parity", "layout", "format",
-            "engine", "workload", "sim", "measure", "report", "lab", "lab-web", "serve",
+            "engine", "workload", "sim", "measure", "model", "report", "lab", "lab-web", "serve",
         ],
         &[
             "anyhow",

@@ -22,6 +22,7 @@ const CRATES: &[&str] = &[
     "spindles-device",
     "spindles-lab",
     "spindles-layout",
+    "spindles-model",
     "spindles-parity",
     "spindles-sim",
     "spindles-workload",

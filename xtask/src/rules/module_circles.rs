@@ -22,6 +22,7 @@ const CRATES: &[&str] = &[
     "spindles-format",
     "spindles-lab",
     "spindles-measure",
+    "spindles-model",
     "spindles-sim",
     "spindles-ublk",
 ];

@@ -1,0 +1,241 @@
+//! Parameters of a model: numbers and switches with their sources, and tables.
+
+use crate::draw::Draw;
+use crate::fault::{Fault, Problem};
+use crate::kinds::Kind;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The origin of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// Stated by the text that measured.
+    Stated,
+    /// From a maker's data sheet.
+    Sheet,
+    /// Measured by others.
+    Measured,
+    /// Extracted from the real drive.
+    Extracted,
+    /// Computed from other facts.
+    Computed,
+    /// Inferred; the source says from what.
+    Inferred,
+    /// Assumed: no source at hand.
+    Assumed,
+}
+
+/// A number with its bounds and its origin.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Number {
+    /// The nominal value.
+    pub value: f64,
+    /// The lower bound.
+    pub low: f64,
+    /// The upper bound.
+    pub high: f64,
+    /// How the value is known.
+    pub how: How,
+    /// Where the value is from.
+    pub source: String,
+}
+
+impl Number {
+    /// A number derived by a rule from other numbers: 15 % each way.
+    pub(crate) fn inferred(value: f64, rule: &str) -> Self {
+        let (a, b) = (value * 0.85, value * 1.15);
+        Self {
+            value,
+            low: a.min(b),
+            high: a.max(b),
+            how: How::Inferred,
+            source: rule.to_owned(),
+        }
+    }
+
+    /// A number read from a drive's folder.
+    pub(crate) fn extracted(value: f64, source: &str) -> Self {
+        Self {
+            value,
+            low: value,
+            high: value,
+            how: How::Extracted,
+            source: source.to_owned(),
+        }
+    }
+}
+
+/// A switch: a word, and the alternatives that a draw may take.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Switch {
+    /// The nominal word.
+    pub value: String,
+    /// The alternatives.
+    pub or: Vec<String>,
+    /// How the value is known.
+    pub how: How,
+    /// Where the value is from.
+    pub source: String,
+}
+
+/// A zone: neighbouring cylinders with the same number of sectors a track.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    /// The first cylinder.
+    pub first_cylinder: u32,
+    /// The last cylinder.
+    pub last_cylinder: u32,
+    /// The sectors that pass in one turn.
+    pub sectors_per_track: u32,
+    /// The sectors of a track that hold data.
+    pub used_sectors_per_track: u32,
+    /// The angle of the zone's first sector, in sectors.
+    pub first_angle_sectors: f64,
+    /// The skew of a track after the one before it, in sectors.
+    pub track_skew_sectors: f64,
+    /// The skew of a cylinder's first track after the last of the cylinder before, in sectors.
+    pub cylinder_skew_sectors: f64,
+}
+
+/// Sectors in a row: they lie at consecutive places of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Extent {
+    /// The first sector.
+    pub first_sector: u64,
+    /// The number of sectors.
+    pub sectors: u64,
+    /// The index of the zone.
+    pub zone: u32,
+    /// The place of the first sector in the zone.
+    pub place: u64,
+}
+
+/// All parameters of one modelled device.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    /// The name of the model.
+    pub name: String,
+    /// The kind of device.
+    pub kind: &'static Kind,
+    /// The year in which it was new, if known.
+    pub year: Option<u16>,
+    /// Numbers by key.
+    pub numbers: BTreeMap<String, Number>,
+    /// Switches by key.
+    pub switches: BTreeMap<String, Switch>,
+    /// Zones, if they are known one by one.
+    pub zones: Vec<Zone>,
+    /// The map of sectors, if known; else sectors fill all places in order.
+    pub extents: Vec<Extent>,
+    /// Points of the seek curve: cylinders and milliseconds, if known.
+    pub seek: Vec<(u32, f64)>,
+}
+
+impl Parameters {
+    /// Returns the values of all numbers in a draw, by key.
+    pub fn drawn(&self, draw: &Draw) -> BTreeMap<&str, f64> {
+        self.numbers
+            .iter()
+            .map(|(key, number)| (key.as_str(), draw.number(&self.name, key, number)))
+            .collect()
+    }
+
+    /// Fixes a switch: a draw then takes no alternative.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), Fault> {
+        let place = || format!("{}: {key}", self.name);
+        let Some(rule) = self.kind.switches.iter().find(|rule| rule.key == key) else {
+            let known = self.kind.switches.iter().map(|rule| rule.key);
+            let nearest = crate::fault::nearest(key, known);
+            return Err(Fault::new(place(), Problem::UnknownKey { nearest }));
+        };
+        if !rule.words.contains(&value) {
+            let problem = Problem::UnknownWord {
+                found: value.to_owned(),
+                known: rule.words.join(", "),
+            };
+            return Err(Fault::new(place(), problem));
+        }
+        let switch = Switch {
+            value: value.to_owned(),
+            or: Vec::new(),
+            how: How::Stated,
+            source: "set by the user".to_owned(),
+        };
+        self.switches.insert(key.to_owned(), switch);
+        Ok(())
+    }
+
+    /// The values of a draw, for the rows of kinds.
+    pub(crate) fn values<'a>(&'a self, draw: &'a Draw) -> Values<'a> {
+        Values {
+            parameters: self,
+            draw,
+        }
+    }
+}
+
+/// Parameters seen through a draw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values<'a> {
+    pub(crate) parameters: &'a Parameters,
+    draw: &'a Draw,
+}
+
+impl<'a> Values<'a> {
+    /// The value of a number; `None` if the parameters leave it out.
+    pub(crate) fn find(&self, key: &str) -> Option<f64> {
+        let number = self.parameters.numbers.get(key)?;
+        Some(self.draw.number(&self.parameters.name, key, number))
+    }
+
+    /// The value of a number that must be there.
+    pub(crate) fn number(&self, key: &'static str) -> Result<f64, Fault> {
+        self.find(key).ok_or_else(|| {
+            let place = format!("{}: {key}", self.parameters.name);
+            let expected = "a number with value, how and source";
+            Fault::new(place, Problem::Missing { expected })
+        })
+    }
+
+    /// The value of a number, or of the number that a rule infers.
+    pub(crate) fn or(&self, key: &str, rule: impl FnOnce() -> Number) -> f64 {
+        self.find(key)
+            .unwrap_or_else(|| self.draw.number(&self.parameters.name, key, &rule()))
+    }
+
+    /// The word of a switch, or its default.
+    pub(crate) fn word(&self, key: &str, default: &'a str) -> &'a str {
+        match self.parameters.switches.get(key) {
+            Some(switch) => self.draw.switch(&self.parameters.name, key, switch),
+            None => default,
+        }
+    }
+
+    /// Returns true if a switch is `"on"`.
+    pub(crate) fn is_on(&self, key: &str, default: bool) -> bool {
+        self.word(key, if default { "on" } else { "off" }) == "on"
+    }
+}
+
+/// Rounds milliseconds to nanoseconds; negative times become 0.
+pub(crate) fn ns(ms: f64) -> u64 {
+    whole(ms * 1e6)
+}
+
+/// Rounds to a whole number; negative numbers and NaN become 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, which is the intent"
+)]
+pub(crate) fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+/// Converts a count to a float; exact below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(crate) fn float(value: u64) -> f64 {
+    value as f64
+}
