@@ -37,6 +37,9 @@ impl Target for Shuffled {
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
         self.target.buffer_mut(buffer)
     }
+    fn wait_until(&mut self, until: spindles_block::Instant) {
+        self.target.wait_until(until);
+    }
     fn clock(&self) -> spindles_device::Clock {
         self.target.clock()
     }

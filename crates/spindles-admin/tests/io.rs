@@ -12,6 +12,7 @@ mod export;
 mod failing_devices;
 mod forbidden;
 mod in_use;
+mod modelled;
 mod old_copies;
 mod round_trip;
 mod sizes;

@@ -9,6 +9,7 @@ use spindles_format::block_checksum;
 use spindles_parity::{Code, Located};
 use std::ops::Range;
 use std::slice;
+use std::sync::OnceLock;
 
 /// Most chunks of any group, for a step that names each twice.
 const CHUNKS_MAX: usize = 64;
@@ -50,6 +51,13 @@ pub(crate) fn checksums<'a>(
             .chunks_exact(block_bytes);
         blocks.map(block_checksum)
     })
+}
+
+/// Returns the checksum of a block of zeros.
+pub(crate) fn checksum_of_zeros(block_bytes: u32) -> u32 {
+    static SUMS: [OnceLock<u32>; 2] = [const { OnceLock::new() }; 2];
+    let sum = &SUMS[usize::from(block_bytes == 512)];
+    *sum.get_or_init(|| block_checksum(&vec![0; usize::try_from(block_bytes).expect("64 bits")]))
 }
 
 fn code(step: &Computation<'_>) -> &'static Code {

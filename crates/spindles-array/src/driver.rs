@@ -21,6 +21,7 @@ use spindles_device::seen::Examined;
 use spindles_device::{ArrayFacts, Clock, TargetFacts};
 use spindles_device::{CloseError, Counters, OpenError};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
+use std::time::Duration;
 
 /// Longest request.
 const REQUEST_BYTES_MAX: u32 = 16 << 20;
@@ -257,6 +258,14 @@ impl Target for Driver {
         let busy = self.core.busy() || self.core.carry.members().watches();
         if busy && !self.core.carry.has_replies() {
             self.core.turn(true);
+        }
+    }
+
+    fn wait_until(&mut self, until: Instant) {
+        if !self.core.carry.has_replies() {
+            let left_ns = until.ns_since(self.core.carry.clock().now());
+            let left = Duration::from_nanos(left_ns);
+            self.core.turn_at_most(true, Some(left));
         }
     }
 

@@ -11,10 +11,12 @@ use spindles_device::buffers::{Buffers, Memory, PieceList, Pieces};
 use spindles_device::holes::Holes;
 use spindles_device::later::{Job, LOOKOUTS, Later};
 use spindles_device::locks::Held;
+use spindles_device::modelled::{Disk, Port, Stored};
 use spindles_device::queues::{self, Chosen, Wait, Watch, WatchId};
 use spindles_device::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
-use spindles_device::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
+use spindles_device::{Clock, DeviceCounters, DeviceFacts, OpenError, OpenOptions};
 use spindles_engine::PIECES_MAX;
+use spindles_model::Work;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,7 @@ enum Reach {
     Inline(Box<dyn Inline>),
     File(FileIndex),
     Later(Box<dyn Later>),
+    Modelled(Disk),
     /// Closed, but the owner may still poll one of the descriptors.
     Left(Box<dyn Later>),
     /// Closed.
@@ -184,6 +187,10 @@ pub(crate) struct Members {
     flushes: Flushes,
     /// The writes to protected devices.
     overlay: Option<Overlay>,
+    /// The way to modelled devices: then all are.
+    port: Option<Port>,
+    /// The buffers of metadata. Modelled devices store what is written from them.
+    metadata: Vec<BufferId>,
     /// Set after a file was removed, while the kernel may not have closed it yet.
     lets_go: bool,
     block_size: BlockSize,
@@ -209,6 +216,8 @@ impl Members {
             ready: VecDeque::new(),
             flushes: Flushes::default(),
             overlay: None,
+            port: None,
+            metadata: Vec::new(),
             lets_go: false,
             block_size,
             options: options.clone(),
@@ -239,6 +248,12 @@ impl Members {
                 block_bytes,
             });
         }
+        let is_modelled = matches!(opened.medium, Medium::Modelled(_));
+        if !self.devices.is_empty() && is_modelled != self.port.is_some() {
+            return Err(OpenError::ModelledAndReal {
+                device: name.to_owned(),
+            });
+        }
         let start_bytes = opened.part.as_ref().map_or(0, |part| part.start);
         let holes = match &opened.medium {
             Medium::File(file) if opened.facts.has_holes() && !self.options.read_only => {
@@ -266,6 +281,15 @@ impl Members {
                     source,
                 })?;
                 Reach::Later(later)
+            }
+            Medium::Modelled(disk) => {
+                let port = self.port.get_or_insert_with(|| disk.port());
+                if !port.reaches(&disk) {
+                    return Err(OpenError::ModelledAndReal {
+                        device: name.to_owned(),
+                    });
+                }
+                Reach::Modelled(disk)
             }
         };
         let index = u16::try_from(self.devices.len()).expect("few devices");
@@ -383,7 +407,9 @@ impl Members {
                 later.end();
                 Reach::Left(later)
             }
-            Reach::Inline(_) | Reach::Left(_) | Reach::Nothing => Reach::Nothing,
+            Reach::Inline(_) | Reach::Modelled(_) | Reach::Left(_) | Reach::Nothing => {
+                Reach::Nothing
+            }
         };
         device.held.clear();
         device.holes = None;
@@ -401,9 +427,26 @@ impl Members {
         matches!(reach, Reach::Left(_) | Reach::Nothing)
     }
 
+    /// Returns the clock of the devices; `None` for the real one.
+    pub(crate) fn clock(&self) -> Option<Clock> {
+        self.port.as_ref().map(Port::clock)
+    }
+
+    /// Notes that a buffer holds metadata.
+    pub(crate) fn holds_metadata(&mut self, buffer: BufferId) {
+        self.metadata.push(buffer);
+    }
+
+    /// Returns true if payload is zeros that no device stores, so that computing on it is idle.
+    pub(crate) fn is_payload_zero(&self) -> bool {
+        let port = self.port.as_ref();
+        port.is_some_and(|port| port.stored() == Stored::Metadata)
+    }
+
     /// Returns the name of the I/O queue, and the reason if it is not `io_uring`.
     pub(crate) fn io(&self) -> (&'static str, Option<String>) {
         match &self.queue {
+            None if self.port.is_some() => ("model", None),
             None => ("inline", None),
             Some(chosen) => (chosen.queue.name(), chosen.reason.clone()),
         }
@@ -578,7 +621,32 @@ impl Members {
                 device.counters.errors += u64::from(result.is_err());
                 return Some(result);
             }
+            Reach::Modelled(disk) => {
+                let stored = self.port.as_ref().map(Port::stored);
+                let is_stored =
+                    |buffer| stored == Some(Stored::All) || self.metadata.contains(&buffer);
+                move_contents(disk, &mut self.buffers, offset_bytes, io, pieces, is_stored);
+            }
             Reach::File(_) | Reach::Later(_) => {}
+        }
+        if let Reach::Modelled(disk) = &device.reach {
+            let at = Started {
+                tag,
+                device: index,
+                operation: io.operation,
+                at: now,
+                list: None,
+            };
+            let tag = keep(&mut self.started, &mut self.free, at);
+            let work = Work {
+                operation: io.operation,
+                offset_bytes,
+                length_bytes: bytes,
+            };
+            let port = self.port.as_mut().expect("opened for the disk");
+            port.start(disk, tag, work);
+            device.begin(now);
+            return None;
         }
         let (memory, list, pieces) = self.lists.lend(&self.buffers, &io, pieces);
         let at = Started {
@@ -641,18 +709,34 @@ impl Members {
         if let Some(done) = self.flushes.done.pop_front() {
             return Some(done);
         }
+        if let Some(port) = &mut self.port {
+            let (tag, result) = port.next_done()?;
+            return Some((self.ended(tag, now), result));
+        }
         let done = self.queue.as_mut()?.queue.next_done();
         let done = done.or_else(|| self.later().find_map(|later| later.next_done()));
-        let (Tag(number), result) = done?;
-        let number = u32::try_from(number).expect("as it was given");
-        let started = self.started[usize::try_from(number).expect("64 bits")];
-        self.free.push(number);
+        let (tag, result) = done?;
+        let is_flush = self.started_as(tag).operation == Operation::Flush;
+        let ended = self.ended(tag, now);
+        if is_flush {
+            self.flushes.end(tag, result);
+        }
+        Some((ended, result))
+    }
+
+    /// Returns the operation that a tag of the queue names.
+    fn started_as(&self, Tag(number): Tag) -> &Started {
+        &self.started[usize::try_from(number).expect("as it was given")]
+    }
+
+    /// Ends an operation. Returns its tag as it was given to `start`.
+    fn ended(&mut self, tag: Tag, now: Moment) -> Tag {
+        let started = *self.started_as(tag);
+        self.free
+            .push(u32::try_from(tag.0).expect("as it was given"));
         self.lists.end(started.list);
         self.devices[started.device.index()].end(&started, now);
-        if started.operation == Operation::Flush {
-            self.flushes.end(Tag(number.into()), result);
-        }
-        Some((started.tag, result))
+        started.tag
     }
 
     /// Counts an error that `next_done` returned for an operation of the device.
@@ -684,6 +768,9 @@ impl Members {
 
     /// Submits started operations, and collects completed ones.
     pub(crate) fn turn(&mut self, wait: Wait) {
+        if let Some(port) = &mut self.port {
+            return port.turn(wait);
+        }
         self.flushes.turn();
         self.advance();
         let wait = self.limited(wait);
@@ -797,6 +884,9 @@ impl Members {
 
     /// Returns true if an operation was started and `next_done` has not returned it yet.
     pub(crate) fn busy(&self) -> bool {
+        if let Some(port) = &self.port {
+            return port.in_flight() > 0;
+        }
         let queue = self.queue.as_ref();
         queue.is_some_and(|chosen| chosen.queue.in_flight() > 0)
             || !self.flushes.done.is_empty()
@@ -804,6 +894,39 @@ impl Members {
                 let reach = &self.devices[device.index()].reach;
                 matches!(reach, Reach::Later(later) if later.in_flight() > 0)
             })
+    }
+}
+
+/// Moves the bytes of an operation between the buffers and a modelled disk. Bytes in buffers that
+/// are not stored count as zeros.
+fn move_contents(
+    disk: &Disk,
+    buffers: &mut Buffers,
+    offset_bytes: u64,
+    io: DeviceIo,
+    pieces: &[Piece],
+    is_stored: impl Fn(BufferId) -> bool,
+) {
+    let block_bytes = u64::from(buffers.block_size().bytes());
+    match io.operation {
+        Operation::Read => {
+            let fills = is_stored(io.buffer.buffer);
+            disk.read(offset_bytes, buffers.slice_mut(io.buffer, io.blocks), fills);
+        }
+        Operation::Write { .. } => {
+            for part in io.parts(pieces) {
+                let offset_bytes = offset_bytes + (part.block.0 - io.block.0) * block_bytes;
+                if is_stored(part.buffer.buffer) {
+                    disk.write(offset_bytes, buffers.slice(part.buffer, part.blocks));
+                } else {
+                    disk.clear(offset_bytes, u64::from(part.blocks) * block_bytes);
+                }
+            }
+        }
+        Operation::Discard | Operation::WriteZeroes { .. } => {
+            disk.clear(offset_bytes, u64::from(io.blocks) * block_bytes);
+        }
+        Operation::Flush => {}
     }
 }
 

@@ -353,7 +353,9 @@ impl Stack {
         let buffer = match self.buffer {
             Some((buffer, room)) if room >= blocks => buffer,
             _ => {
-                let buffer = self.core.carry.members_mut().allocate(blocks.max(64));
+                let members = self.core.carry.members_mut();
+                let buffer = members.allocate(blocks.max(64));
+                members.holds_metadata(buffer);
                 self.buffer = Some((buffer, blocks.max(64)));
                 buffer
             }

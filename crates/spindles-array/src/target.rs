@@ -120,6 +120,9 @@ pub trait Target: Managed {
     /// Waits until a request makes progress, or a descriptor is ready.
     fn wait(&mut self) {}
 
+    /// Waits until a request makes progress, but no longer than until this time of its clock.
+    fn wait_until(&mut self, until: Instant);
+
     /// Returns the I/O counters of the member devices since the target was opened.
     fn counters(&self) -> Counters;
 

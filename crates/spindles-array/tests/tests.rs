@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 static FAULTY: BackendFacts = BackendFacts {
     name: "faulty",
-    outlives_process: false,
+    outlives_opening: false,
     whole_sectors_only: false,
     is_path: false,
 };

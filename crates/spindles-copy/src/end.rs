@@ -272,7 +272,7 @@ impl CopyEnd {
     /// Checks that the target holds no data that must not be overwritten.
     pub fn check_unoccupied(&mut self) -> Result<(), CopyError> {
         let devices = self.target().map(|target| &target.facts().devices);
-        let is_fresh = |device: &DeviceFacts| !device.backend.outlives_process;
+        let is_fresh = |device: &DeviceFacts| !device.backend.outlives_opening;
         let is_array = |target: &dyn Target| target.facts().array.is_some();
         let looked = if self.target().is_some_and(is_array) {
             self.first_sighting()

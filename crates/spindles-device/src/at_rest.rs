@@ -30,6 +30,10 @@ pub trait AtRest: Debug {
     fn sync(&self) -> io::Result<()>;
     /// Returns the regular file that it is or lies in, and the offset of its first byte there.
     fn in_file(&self) -> Option<(&File, u64)>;
+    /// Returns true if a range is zeros without a read; `None` if only its file can tell.
+    fn is_hole(&self, _from: u64, _to: u64) -> Option<bool> {
+        None
+    }
 }
 
 /// Part of a device.

@@ -73,6 +73,24 @@ pub enum OpenError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// There is no modelled disk of this name.
+    #[error(
+        "{device} is a modelled disk, which exists only while an experiment runs on it: give a \
+         file or a device"
+    )]
+    Modelled {
+        /// The device.
+        device: String,
+    },
+    /// A target has modelled and real devices.
+    #[error(
+        "{device} can't be in one array with the other devices: devices are all modelled, in one \
+         experiment, or all real"
+    )]
+    ModelledAndReal {
+        /// The device.
+        device: String,
+    },
     /// The process that opens files for a sandboxed server has ended or does not answer.
     #[error(
         "the helper with which the sandboxed server opens devices has ended or does not answer: \

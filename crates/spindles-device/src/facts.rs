@@ -79,9 +79,9 @@ pub struct ArrayFacts {
 pub struct BackendFacts {
     /// Its name in records.
     pub name: &'static str,
-    /// True if a device and its data outlive the process. Other devices start empty each time they
+    /// True if the data of a device outlives its opening. Other devices start empty each time they
     /// are opened.
-    pub outlives_process: bool,
+    pub outlives_opening: bool,
     /// True if a device can only be addressed in whole sectors. A file can also be accessed through
     /// the page cache.
     pub whole_sectors_only: bool,

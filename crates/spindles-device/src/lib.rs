@@ -18,6 +18,7 @@ pub mod identity;
 pub mod later;
 pub mod locks;
 mod loops;
+pub mod modelled;
 pub mod notice;
 mod options;
 mod own_descriptors;

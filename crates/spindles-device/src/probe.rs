@@ -6,6 +6,7 @@ use crate::backends;
 use crate::bad_pages::{BadPage, read_pages};
 use crate::files;
 use crate::locks::Held;
+use crate::modelled;
 use crate::peer::is_address;
 use crate::signatures::{self, Sighting};
 use crate::slices::device_of;
@@ -37,8 +38,8 @@ pub struct Probe {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// True if the device outlives the process.
-    pub outlives_process: bool,
+    /// True if its data outlives the opening.
+    pub outlives_opening: bool,
     /// `None` for a device in memory, which is new each time.
     device: Option<Box<dyn AtRest>>,
     /// `None` for a device that another process, or the caller, has open.
@@ -74,7 +75,7 @@ impl Probe {
         Ok(Self {
             name: facts.name.clone(),
             bytes: facts.bytes,
-            outlives_process: facts.backend.outlives_process,
+            outlives_opening: facts.backend.outlives_opening,
             device,
             facts: Some(facts),
             _held: held,
@@ -100,7 +101,7 @@ impl Probe {
         Ok(Self {
             name: name.to_owned(),
             bytes: device.bytes()?,
-            outlives_process: true,
+            outlives_opening: true,
             device: Some(device),
             facts: None,
             _held: Vec::new(),
@@ -122,7 +123,7 @@ impl Probe {
                 ..whole
             });
         }
-        if is_address(name) {
+        if is_address(name) || modelled::find(name).is_some() {
             return Self::glance_at_export(name).ok();
         }
         let may_carry = |mode| {
@@ -138,7 +139,7 @@ impl Probe {
         Some(Self {
             name: name.to_owned(),
             bytes,
-            outlives_process: true,
+            outlives_opening: true,
             device: Some(Box::new(file)),
             facts: None,
             _held: Vec::new(),
@@ -291,6 +292,9 @@ impl Probe {
         let Some(device) = &self.device else {
             return true;
         };
+        if let Some(is_hole) = device.is_hole(from_bytes, to_bytes) {
+            return is_hole;
+        }
         let Some((file, start)) = device.in_file() else {
             return false;
         };

@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-nbd", &[], &[]),
     (
         "spindles-device",
-        &["block", "format", "layout", "nbd"],
+        &["block", "format", "layout", "model", "nbd"],
         &[
             "crc-fast",
             "humantime",
@@ -34,7 +34,9 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "spindles-array",
-        &["block", "device", "engine", "format", "layout", "parity"],
+        &[
+            "block", "device", "engine", "format", "layout", "model", "parity",
+        ],
         &["thiserror"],
     ),
     (
@@ -78,7 +80,11 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         &["block", "parity", "layout", "format", "engine", "workload"],
         &["rand_chacha", "rand_core"],
     ),
-    ("spindles-model", &["block"], &["serde", "thiserror", "toml"]),
+    (
+        "spindles-model",
+        &["block"],
+        &["serde", "thiserror", "toml"],
+    ),
     (
         "spindles-measure",
         &[],

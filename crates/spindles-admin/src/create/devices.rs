@@ -43,7 +43,7 @@ impl Device {
             }
             probe => probe?,
         };
-        if !probe.outlives_process {
+        if !probe.outlives_opening {
             return Err(CreateError::DoesNotLast {
                 device: name.to_owned(),
             });

@@ -17,7 +17,7 @@ use spindles_layout::{Expression, MISSING};
 #[must_use]
 pub fn vanishes(expression: &Expression) -> bool {
     let mut devices = plain::devices(expression).into_iter();
-    devices.all(|device| !Backend::facts_of(device).outlives_process)
+    devices.all(|device| !Backend::facts_of(device).outlives_opening)
 }
 
 /// Creates the array and opens it: by default with superblocks, checksums and log. The devices must

@@ -214,7 +214,12 @@ impl Carry {
     /// Opens a device.
     pub(crate) fn add_device(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
         let busy_timeout = self.members.options().busy_timeout;
-        self.members.add(name, busy_timeout)
+        let device = self.members.add(name, busy_timeout)?;
+        if let Some(clock) = self.members.clock() {
+            self.clock = clock;
+            self.look_at_clock();
+        }
+        Ok(device)
     }
 
     /// Opens a device while arrays are in use. Their requests wait until this returns, so it
@@ -253,6 +258,7 @@ impl Carry {
         let inputs = usize::try_from(inputs).expect("64 bits") * (members.len() + 4);
         self.inputs.reserve(inputs);
         self.checksums.reserve(engine.checksums_max());
+        self.members.holds_metadata(metadata);
         self.members.provide(scratch, engine.scratch_blocks());
         let block_bytes = usize::try_from(engine.block_size().bytes()).expect("64 bits");
         let metadata_blocks = engine.metadata().len() / block_bytes;
@@ -613,6 +619,14 @@ impl Carry {
         let bytes = u64::from(step.blocks) * u64::from(block_bytes) * operands as u64;
         if bytes >= LONG_STEP_BYTES {
             self.members.hand_over();
+        }
+        if self.members.is_payload_zero() {
+            if step.compute == Compute::Checksum {
+                let zero = compute::checksum_of_zeros(block_bytes);
+                let engine = &mut self.arrays[index.index()].engine;
+                engine.checksums_mut(id).fill(zero);
+            }
+            return ComputeResult::Done;
         }
         if step.compute != Compute::Checksum {
             return compute::run(&mut self.members.buffers, &step);

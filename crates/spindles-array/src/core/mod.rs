@@ -17,6 +17,7 @@ use space::{Space, Waiting};
 use spares::Spares;
 use spindles_block::{Request, RequestError};
 use spindles_device::{OpenError, OpenOptions};
+use std::time::Duration;
 
 /// All arrays, devices and spares of this thread.
 #[derive(Debug)]
@@ -83,7 +84,13 @@ impl Core {
     /// Submits started operations, waits if asked to, and carries completed ones as far up as they
     /// go. Spares take the places of members that went out.
     pub(crate) fn turn(&mut self, wait: bool) {
-        self.carry.turn(wait, self.space.next_try());
+        self.turn_at_most(wait, None);
+    }
+
+    /// Does the same, and waits no longer than `at_most`.
+    pub(crate) fn turn_at_most(&mut self, wait: bool, at_most: Option<Duration>) {
+        let at_most = at_most.into_iter().chain(self.space.next_try()).min();
+        self.carry.turn(wait, at_most);
         for write in self.space.tried_again() {
             if !self.space.take(&mut self.carry, write.node, &write.request) {
                 self.lacks_space(write);

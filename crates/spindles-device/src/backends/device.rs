@@ -15,7 +15,7 @@ use rustix::io::Errno;
 pub(super) static BACKEND: Backend = Backend {
     facts: BackendFacts {
         name: "device",
-        outlives_process: true,
+        outlives_opening: true,
         whole_sectors_only: true,
         is_path: true,
     },

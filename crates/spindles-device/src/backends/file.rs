@@ -10,7 +10,7 @@ use std::fs::File;
 pub(super) static BACKEND: Backend = Backend {
     facts: BackendFacts {
         name: "file",
-        outlives_process: true,
+        outlives_opening: true,
         whole_sectors_only: false,
         is_path: true,
     },

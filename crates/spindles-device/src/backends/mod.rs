@@ -3,6 +3,7 @@
 mod device;
 mod file;
 mod mem;
+mod model;
 mod nbd;
 mod null;
 mod opening; // Not a row: shared by file and device.
@@ -11,6 +12,7 @@ mod slice;
 use crate::at_rest::{Access, AtRest, Part};
 use crate::later::Later;
 use crate::locks::Held;
+use crate::modelled::Disk;
 use crate::slices::device_of;
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::stat;
@@ -51,6 +53,7 @@ pub struct Backend {
 pub static BACKENDS: &[&Backend] = &[
     &slice::BACKEND,
     &mem::BACKEND,
+    &model::BACKEND,
     &null::BACKEND,
     &nbd::BACKEND,
     &device::BACKEND,
@@ -120,6 +123,7 @@ impl Opened {
             Medium::Inline(_) => None,
             Medium::File(file) => Some(Box::new(File::from(file)) as Box<dyn AtRest>),
             Medium::Later(later) => Some(later.at_rest()),
+            Medium::Modelled(disk) => Some(Box::new(disk) as Box<dyn AtRest>),
         };
         let device = whole.map(|whole| match self.part {
             None => whole,
@@ -138,6 +142,8 @@ pub enum Medium {
     File(OwnedFd),
     /// The device completes operations asynchronously by itself.
     Later(Box<dyn Later>),
+    /// In virtual time.
+    Modelled(Disk),
 }
 
 /// A device that executes everything immediately, without a system call or an allocation.

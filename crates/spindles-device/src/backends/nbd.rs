@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 pub(super) static BACKEND: Backend = Backend {
     facts: BackendFacts {
         name: "nbd",
-        outlives_process: true,
+        outlives_opening: true,
         whole_sectors_only: true,
         is_path: false,
     },

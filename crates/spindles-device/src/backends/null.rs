@@ -8,7 +8,7 @@ use spindles_block::{MemberResult, SizeBytes};
 pub(super) static BACKEND: Backend = Backend {
     facts: BackendFacts {
         name: "null",
-        outlives_process: false,
+        outlives_opening: false,
         whole_sectors_only: false,
         is_path: false,
     },

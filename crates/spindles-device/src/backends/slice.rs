@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 pub(super) static BACKEND: Backend = Backend {
     facts: BackendFacts {
         name: "slice",
-        outlives_process: true,
+        outlives_opening: true,
         whole_sectors_only: false,
         is_path: false,
     },
@@ -91,7 +91,7 @@ fn hold(
         (None, medium) => {
             let file = match medium {
                 Medium::File(file) => Some(duplicate(file)),
-                Medium::Inline(_) | Medium::Later(_) => None,
+                Medium::Inline(_) | Medium::Later(_) | Medium::Modelled(_) => None,
             };
             let file = file.transpose();
             let file = file.map_err(opening::refused(&slice.device, "hold"))?;

@@ -1,53 +1,35 @@
 //! Operations that arrive at a rate, whether or not earlier ones were answered. Computes when each
-//! is due. The one submitting thread waits here for the next arrival and for replies at once.
+//! is due.
 
 use crate::machine::clock::duration_ns;
 use crate::measure::schedule::Draw;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
 use spindles_array::Target;
 use spindles_block::Instant;
-use spindles_device::{Clock, Readiness, Watch, WatchId};
-use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-/// The only descriptor that is watched.
-const TIMER: WatchId = WatchId(0);
-/// Longest wait: after each wait the caller checks whether to go on.
-const WAIT_MAX: Duration = Duration::from_millis(50);
-/// Shortest wait: zero would stop the timer.
-const WAIT_MIN: Duration = Duration::from_nanos(1);
+/// Longest wait in nanoseconds: after each wait the caller checks whether to go on.
+const WAIT_MAX_NS: u64 = 50_000_000;
 
 /// The arrival times of operations.
 pub(crate) struct Arrivals {
     random: Draw,
     mean_s: f64,
     next: Instant,
-    clock: Clock,
-    timer: OwnedFd,
-    /// True while the target watches the timer.
-    is_watched: bool,
 }
 
 impl Arrivals {
-    pub(crate) fn new(seed: u64, per_s: u64, clock: &Clock) -> io::Result<Self> {
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Self {
+    /// Begins at `now`, with `per_s` operations per second on average.
+    pub(crate) fn new(seed: u64, per_s: u64, now: Instant) -> Self {
+        Self {
             random: Draw::new(seed, 5, 0),
             mean_s: 1.0 / float(per_s),
-            next: clock.now(),
-            clock: clock.clone(),
-            timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
-            is_watched: false,
-        })
+            next: now,
+        }
     }
 
     /// Returns true if the next operation is due.
-    pub(crate) fn has_come(&self) -> bool {
-        self.next <= self.clock.now()
+    pub(crate) fn has_come(&self, now: Instant) -> bool {
+        self.next <= now
     }
 
     /// Returns the time of this arrival and draws the next: a Poisson process, as of many
@@ -56,57 +38,14 @@ impl Arrivals {
         let due = self.next;
         let unit = float((self.random.number() >> 11) + 1) / float(1 << 53);
         let gap = Duration::from_secs_f64(-unit.ln() * self.mean_s);
-        self.next = self.next.plus_ns(duration_ns(gap));
+        self.next = due.plus_ns(duration_ns(gap));
         due
     }
 
     /// Waits until the next operation is due, or an operation in flight makes progress.
-    pub(crate) fn wait(&mut self, target: &mut dyn Target) -> Result<(), String> {
-        self.look(target); // The timer may have expired during another wait.
-        let rest = Duration::from_nanos(self.next.ns_since(self.clock.now()));
-        self.set(rest.min(WAIT_MAX))?;
-        if !self.is_watched {
-            let watch = Watch {
-                descriptor: self.timer.as_raw_fd(),
-                readiness: Readiness::Read,
-                id: TIMER,
-            };
-            target.watch(watch).map_err(|error| error.to_string())?;
-            self.is_watched = true;
-        }
-        target.wait();
-        self.look(target);
-        Ok(())
-    }
-
-    /// Collects the timer's readiness, if reported: the target watches a descriptor only once.
-    fn look(&mut self, target: &mut dyn Target) {
-        if target.next_ready() == Some(TIMER) {
-            self.is_watched = false;
-        }
-    }
-
-    /// Makes the target stop watching the timer, so that it can be closed. Call this only while no
-    /// operation is in flight.
-    pub(crate) fn end(&mut self, target: &mut dyn Target) -> Result<(), String> {
-        self.look(target);
-        while self.is_watched {
-            self.set(WAIT_MIN)?;
-            target.wait();
-            self.look(target);
-        }
-        Ok(())
-    }
-
-    /// Arms the timer to expire once after this time.
-    fn set(&self, time: Duration) -> Result<(), String> {
-        let value = Timespec::try_from(time.max(WAIT_MIN)).map_err(|error| error.to_string())?;
-        let time = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: value,
-        };
-        let set = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &time);
-        set.map(drop).map_err(|error| format!("a timer: {error}"))
+    pub(crate) fn wait(&self, target: &mut dyn Target) {
+        let latest = target.clock().now().plus_ns(WAIT_MAX_NS);
+        target.wait_until(self.next.min(latest));
     }
 }
 

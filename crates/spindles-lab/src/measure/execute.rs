@@ -77,9 +77,11 @@ pub(crate) fn run(
     let collector = Collector::default();
     let clock = Clock::start(began, orders.duration.map(clock::duration_ns));
     executor.recorder = Some(Recorder::new(clock, &collector));
-    executor.arrivals = arrivals(plan, orders, &time)?;
+    executor.arrivals = (orders.arrivals_per_s).map(|per_s| Arrivals::new(plan.seed, per_s, began));
     let carried_out = executor.carry_out(&mut *plan.start(), None, 0, orders.goes_on);
-    executor.end_arrivals()?;
+    if executor.arrivals.take().is_some() {
+        executor.drain();
+    }
     carried_out?;
     let mut recorder = executor.recorder.take().expect("set above");
     recorder.hand_over();
@@ -138,20 +140,6 @@ fn phases(run: &Run, flush_ns: Option<u64>, is_timed: bool) -> Vec<Phase> {
         ..Phase::default()
     }));
     phases
-}
-
-/// Starts the timer of operations that arrive at a rate; `None` if they do not.
-fn arrivals(
-    plan: &Plan,
-    orders: &Orders<'_>,
-    clock: &spindles_device::Clock,
-) -> Result<Option<Arrivals>, Failure> {
-    let arrivals = orders
-        .arrivals_per_s
-        .map(|per_s| Arrivals::new(plan.seed, per_s, clock));
-    arrivals
-        .transpose()
-        .map_err(|error| Failure::Failed(format!("a timer: {error}")))
 }
 
 /// Returns the counters of each device of a target since it was opened.
@@ -457,29 +445,22 @@ impl<'a> Executor<'a> {
 
     /// Returns true if the next operation is due.
     fn has_arrived(&self) -> bool {
-        self.arrivals.as_ref().is_none_or(Arrivals::has_come)
+        self.arrivals
+            .as_ref()
+            .is_none_or(|arrivals| arrivals.has_come(self.clock.now()))
     }
 
     /// Returns the next reply; `None` if another operation may be submitted first.
     fn await_reply(&mut self, is_blocked: bool) -> Result<Option<Reply>, Failure> {
-        let arrivals = self.arrivals.as_mut().filter(|_| !is_blocked);
+        let arrivals = self.arrivals.as_ref().filter(|_| !is_blocked);
         let Some(arrivals) = arrivals else {
             return Ok(self.target.poll(true));
         };
         if let Some(reply) = self.target.poll(false) {
             return Ok(Some(reply));
         }
-        arrivals.wait(self.target)?;
+        arrivals.wait(self.target);
         Ok(self.target.poll(false))
-    }
-
-    /// Ends the arrivals.
-    fn end_arrivals(&mut self) -> Result<(), Failure> {
-        let Some(mut arrivals) = self.arrivals.take() else {
-            return Ok(());
-        };
-        self.drain();
-        arrivals.end(self.target).map_err(Failure::Failed)
     }
 
     fn issue(&mut self, issue: Issue) {
@@ -638,6 +619,9 @@ mod tests {
         }
         fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
             self.target.buffer_mut(buffer)
+        }
+        fn wait_until(&mut self, until: spindles_block::Instant) {
+            self.target.wait_until(until);
         }
         fn clock(&self) -> spindles_device::Clock {
             self.target.clock()

@@ -97,6 +97,9 @@ mod tests {
         fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
             self.target.buffer_mut(buffer)
         }
+        fn wait_until(&mut self, until: spindles_block::Instant) {
+            self.target.wait_until(until);
+        }
         fn clock(&self) -> spindles_device::Clock {
             self.target.clock()
         }

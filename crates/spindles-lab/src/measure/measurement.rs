@@ -301,7 +301,7 @@ pub(crate) fn io_of_files() -> Io {
 pub(crate) fn io(facts: &TargetFacts) -> Io {
     let only = facts.devices.first();
     let backend = match only.map(|device| device.backend) {
-        Some(memory) if !memory.outlives_process => memory.name,
+        Some(memory) if !memory.outlives_opening => memory.name,
         _ => facts.io,
     };
     Io {
@@ -315,7 +315,7 @@ pub(crate) fn target_doubts(facts: &TargetFacts) -> Vec<Doubt> {
     let slow = facts.io_reason.clone();
     let slow = slow.map(|reason| doubt("no-io-uring", reason));
     let in_memory = facts.devices.iter().any(|device| {
-        device.backend.outlives_process && device.physical_device.as_deref() == Some(MEMORY)
+        device.backend.outlives_opening && device.physical_device.as_deref() == Some(MEMORY)
     });
     let what = "the members are files on a file system in memory";
     let no_disk = in_memory.then(|| doubt("no-disk", what.to_owned()));

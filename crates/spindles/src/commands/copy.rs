@@ -383,7 +383,7 @@ fn is_array(name: &str) -> bool {
 
 /// Returns true if the name is that of a file or device.
 fn is_place(name: &str) -> bool {
-    !is_array(name) && Backend::facts_of(name).outlives_process
+    !is_array(name) && Backend::facts_of(name).outlives_opening
 }
 
 /// Rejects ends that can't be copied from or to.

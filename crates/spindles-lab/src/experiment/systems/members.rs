@@ -38,5 +38,5 @@ impl Members {
 /// Returns the backends whose devices end with the process.
 fn fresh() -> impl Iterator<Item = &'static Backend> {
     let backends = BACKENDS.iter().copied();
-    backends.filter(|backend| !backend.facts.outlives_process)
+    backends.filter(|backend| !backend.facts.outlives_opening)
 }

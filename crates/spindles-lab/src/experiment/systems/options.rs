@@ -43,13 +43,13 @@ impl Subject {
         let leaves = expression.as_ref().map(Expression::leaves);
         let counted = match members {
             Members::Files | Members::Devices(_) => true,
-            Members::Fresh(backend) => backend.facts.outlives_process,
+            Members::Fresh(backend) => backend.facts.outlives_opening,
         };
         let outlives = |leaf: &str| {
             if kinds::is_number(leaf) {
                 counted
             } else {
-                Backend::facts_of(leaf).outlives_process
+                Backend::facts_of(leaf).outlives_opening
             }
         };
         let kind = kind_of(target);

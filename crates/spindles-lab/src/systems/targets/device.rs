@@ -26,7 +26,7 @@ pub(super) static OPENER: Opener = Opener {
 
 /// Returns the devices whose contents outlive a process.
 pub(super) fn named(devices: &[&str]) -> Vec<String> {
-    let fresh = |device: &str| !Backend::facts_of(device).outlives_process;
+    let fresh = |device: &str| !Backend::facts_of(device).outlives_opening;
     devices
         .iter()
         .filter(|device| !fresh(device))
