@@ -5,17 +5,26 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod disciplines;
 mod draw;
+mod drive;
+mod drive_folder;
 mod fault;
+mod inference;
 mod kinds;
+mod mechanics;
 mod parameters;
 mod preset;
+mod read_ahead;
+mod replay;
 mod world;
 
 pub use account::Account;
 pub use draw::Draw;
+pub use drive_folder::{DriveTexts, Measured, parse_drive, parse_requests};
 pub use fault::{Fault, Problem};
 pub use kinds::{KINDS, Kind};
-pub use parameters::{How, Number, Parameters, Switch};
+pub use parameters::{Extent, How, Number, Parameters, Switch, Zone};
 pub use preset::parse_preset;
+pub use replay::{Demerit, demerit, percentile, replay};
 pub use world::{Answer, DeviceId, Link, LinkId, Tag, Work, World};

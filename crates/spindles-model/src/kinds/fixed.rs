@@ -143,7 +143,7 @@ impl Model for Fixed {
 
     fn finished(&mut self, _now: u64, _out: &mut Outbox) {}
 
-    fn account(&self) -> &Account {
-        &self.account
+    fn account(&self) -> Account {
+        self.account
     }
 }

@@ -1,6 +1,7 @@
 //! Kinds of devices: one file each, one row in the table.
 
 mod fixed;
+mod mechanical;
 
 use crate::fault::Fault;
 use crate::parameters::Values;
@@ -46,7 +47,7 @@ pub struct Kind {
 }
 
 /// Every kind.
-pub static KINDS: &[&Kind] = &[&fixed::KIND];
+pub static KINDS: &[&Kind] = &[&mechanical::KIND, &fixed::KIND];
 
 impl Kind {
     /// Returns the kind of that name.

@@ -114,7 +114,7 @@ pub(crate) trait Model: Debug + Send {
     fn submit(&mut self, io: &Io, out: &mut Outbox);
     /// An answer left the device, or a wake-up is due: it may begin its next request.
     fn finished(&mut self, now: u64, out: &mut Outbox);
-    fn account(&self) -> &Account;
+    fn account(&self) -> Account;
 }
 
 #[derive(Debug)]
@@ -251,7 +251,7 @@ impl World {
     pub fn account(&self, device: DeviceId) -> Account {
         let device = self.device(device.0);
         let mut account = device.account;
-        account.add(device.model.account());
+        account.add(&device.model.account());
         account
     }
 

@@ -1,0 +1,8 @@
+//! In order of arrival.
+
+use super::Discipline;
+
+pub(crate) static DISCIPLINE: Discipline = Discipline {
+    name: "fifo",
+    cost: |_, _, candidate| candidate.arrived,
+};
