@@ -45,7 +45,7 @@ pub use late::LateMember;
 pub use lines::{ReadError, SCHEMA, from_lines, to_line};
 pub use record::{
     Beside, Cpu, Device, Discard, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part,
-    Phase, Record, Run, Stage, System, Trial, Workload,
+    Phase, Predicted, Record, Run, Stage, System, Trial, Workload,
 };
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
 pub use results::{

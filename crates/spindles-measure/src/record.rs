@@ -379,6 +379,22 @@ pub struct Device {
     pub sector_bytes: u32,
 }
 
+/// The model of the disks of a predicted run, and its draw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Predicted {
+    /// The name of the model.
+    pub model: String,
+    /// The version of the crate of models.
+    pub version: String,
+    /// The seed of the draw.
+    pub draw: u64,
+    /// The drawn numbers by name, in the units of the model's file.
+    pub numbers: BTreeMap<String, f64>,
+    /// The names of the numbers and switches that are only assumed.
+    pub assumed: Vec<String>,
+}
+
 /// One execution of a workload on a system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -449,6 +465,9 @@ pub struct Run {
     pub scaled: bool,
     /// True if all members share one physical device.
     pub shared_device: bool,
+    /// The model whose answers the run counts; `None` if devices were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
     /// Set if the run tests a verdict: it counts in no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,

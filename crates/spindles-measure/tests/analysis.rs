@@ -5,8 +5,9 @@ use super::example;
 use spindles_measure::{
     Analysis, AnalysisError, CacheUse, Calibration, Change, Comparison, DeviceUse, Difference,
     Discard, Doubt, Environment, Evidence, Experiment, Finding, HALF_WIDTH_TARGET, Histogram, Io,
-    LateMember, MemberRate, MemberUse, Quantity, Reason, Record, Requests, Run, Series, Slot,
-    System, ThreadUse, Traffic, Trial, Verdict, Verdicts, Workload, change, doubts, from_lines,
+    LateMember, MemberRate, MemberUse, Predicted, Quantity, Reason, Record, Requests, Run, Series,
+    Slot, System, ThreadUse, Traffic, Trial, Verdict, Verdicts, Workload, change, doubts,
+    from_lines,
     statistics::Random,
     to_line,
     verdicts::{CellVerdicts, Grade, Intervention},
@@ -142,6 +143,15 @@ const CAUSES: &[(&str, Plant)] = &[
                 backend: "mem".to_owned(),
                 direct: false,
             };
+        });
+    }),
+    ("modelled", |records| {
+        of_system(records, "raid5").for_each(|run| {
+            run.predicted = Some(Predicted {
+                model: "disk".to_owned(),
+                assumed: vec!["rpm".to_owned()],
+                ..Predicted::default()
+            });
         });
     }),
     ("different-promises", |records| {

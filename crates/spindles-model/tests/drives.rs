@@ -21,8 +21,12 @@ fn measured_drives_are_met() {
         let requests = parse_requests("requests.csv", &text("requests.csv")).unwrap();
         let modelled = replay(&parameters, &requests).unwrap();
         report(&name, "all", &requests, &modelled, |_| true);
-        report(&name, "reads", &requests, &modelled, |request| !request.is_write);
-        report(&name, "writes", &requests, &modelled, |request| request.is_write);
+        report(&name, "reads", &requests, &modelled, |request| {
+            !request.is_write
+        });
+        report(&name, "writes", &requests, &modelled, |request| {
+            request.is_write
+        });
         if let Ok(out) = std::env::var("MODEL_OUT") {
             let lines = requests.iter().zip(&modelled).map(|(request, us)| {
                 let operation = if request.is_write { 'W' } else { 'R' };
@@ -58,9 +62,13 @@ fn report(
     modelled: &[f64],
     takes: impl Fn(&Measured) -> bool,
 ) {
-    let pairs = requests.iter().zip(modelled).filter(|(request, _)| takes(request));
-    let (measured, modelled): (Vec<f64>, Vec<f64>) =
-        pairs.map(|(request, us)| (request.response_us, *us)).unzip();
+    let pairs = requests
+        .iter()
+        .zip(modelled)
+        .filter(|(request, _)| takes(request));
+    let (measured, modelled): (Vec<f64>, Vec<f64>) = pairs
+        .map(|(request, us)| (request.response_us, *us))
+        .unzip();
     let result = demerit(&measured, &modelled).unwrap();
     let off = |share| percentile(&modelled, share).unwrap() / percentile(&measured, share).unwrap();
     println!(

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use spindles_array::Incident;
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_lab::{
-    Ending, Experiment, Observer, Options, Outcome, RecordsError, RecordsFile, RunError,
+    Ending, Experiment, Members, Observer, Options, Outcome, RecordsError, RecordsFile, RunError,
 };
 use spindles_measure::{Analysis, Change, Record};
 use spindles_report::{OUTPUTS, Output, outputs, page};
@@ -56,6 +56,15 @@ impl DeviceArguments {
             ..OpenOptions::default()
         }
     }
+}
+
+/// Parses the members of an experiment: a word of the table, or a model.
+pub(crate) fn members(text: &str) -> Result<Members, String> {
+    let words = || {
+        let words: Vec<&str> = Members::words().map(|(word, _)| word).collect();
+        format!("use {} or model:NAME", words.join(", "))
+    };
+    Members::of_word(text)?.ok_or_else(words)
 }
 
 // The format of a report.

@@ -105,7 +105,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         "spindles-lab",
         &[
             "admin", "array", "block", "device", "layout", "format", "engine", "workload",
-            "measure",
+            "measure", "model",
         ],
         &[
             "serde",

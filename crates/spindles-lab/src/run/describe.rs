@@ -62,11 +62,9 @@ impl Runner<'_> {
         devices.remove(MEMORY);
         let shared_device = all_on_one(&beneath, self.pool.folder().is_some());
         self.lay_out()?;
-        let before = MachineTicks::now();
-        self.observer
-            .progress(0, self.total, "watching the idle machine");
-        std::thread::sleep(IDLE_WATCH);
-        self.idle_permille = MachineTicks::now().since(before).busy_permille();
+        if self.experiment.members.modelled().is_none() {
+            self.watch_idle_machine();
+        }
         let mut environment = environment::capture(self.folder().as_deref(), &devices);
         let idle = format!("{}.{} %", self.idle_permille / 10, self.idle_permille % 10);
         let more = &mut environment.more;
@@ -76,7 +74,7 @@ impl Runner<'_> {
         let experiment = self.experiment_record(shared_device);
         self.record(Record::Experiment(experiment))?;
         self.record(Record::Environment(environment))?;
-        if self.options.calibrate {
+        if self.options.calibrate && self.experiment.members.modelled().is_none() {
             self.calibrate()?;
         }
         Ok(shared_device)
@@ -124,6 +122,14 @@ impl Runner<'_> {
         let devices = place.watched.devices.into_iter();
         let members = devices.filter(|(_, is_member)| *is_member);
         Ok(members.map(|(name, _)| name).collect())
+    }
+
+    fn watch_idle_machine(&mut self) {
+        let before = MachineTicks::now();
+        self.observer
+            .progress(0, self.total, "watching the idle machine");
+        std::thread::sleep(IDLE_WATCH);
+        self.idle_permille = MachineTicks::now().since(before).busy_permille();
     }
 
     fn lay_out(&mut self) -> Result<(), Stop> {

@@ -66,7 +66,7 @@ pub fn dry_run(experiment: &Experiment, open: &OpenOptions) -> Result<DryRun, Ru
     let count = check(experiment, true)?;
     let members = match &experiment.members {
         Members::Devices(paths) => &paths[..count.min(paths.len())],
-        Members::Files | Members::Fresh(_) => &[],
+        Members::Files | Members::Fresh(_) | Members::Modelled(_) => &[],
     };
     preflight::check_devices(experiment, members, open)?;
     let (sides, _) = preflight::sides(experiment);

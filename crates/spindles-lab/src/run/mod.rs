@@ -6,6 +6,7 @@ mod describe;
 mod described;
 mod dry_run;
 mod options;
+mod predicted;
 mod preflight;
 mod progress;
 mod records;
@@ -141,7 +142,8 @@ impl Runner<'_> {
                 }
                 Ok(()) => self.outcome.failed += fail(&mut runs, NOTHING_DONE),
             }
-            for run in runs {
+            for mut run in runs {
+                self.mark_predicted(&mut run);
                 good += u32::from(run.failed.is_none());
                 self.record(Record::Run(Box::new(run)))?;
                 self.outcome.runs += 1;

@@ -161,7 +161,7 @@ pub(crate) fn check_devices(
         .filter(|named_member| named_member.1);
     let devices = match &experiment.members {
         Members::Devices(_) => members,
-        Members::Files | Members::Fresh(_) => &[],
+        Members::Files | Members::Fresh(_) | Members::Modelled(_) => &[],
     };
     let filled: Vec<String> = devices
         .iter()
@@ -441,7 +441,7 @@ fn device_of_kernel_for<'a>(
 fn is_in_memory(spec: &SystemSpec, members: &Members) -> bool {
     match (&spec.commands, members) {
         (Some(_), Members::Fresh(_)) => true,
-        (Some(_), Members::Files | Members::Devices(_)) => false,
+        (Some(_), Members::Files | Members::Devices(_) | Members::Modelled(_)) => false,
         (None, _) => !Subject::new(&spec.target, members).outlives,
     }
 }

@@ -250,6 +250,9 @@ impl<'a> Runner<'a> {
         block: u32,
         side: usize,
     ) -> Result<Result<UnderTest<'a>, String>, Stop> {
+        if let Err(error) = self.renew_members(block, side) {
+            return Ok(Err(error.to_string()));
+        }
         let members = self.members_for(block, side);
         let spec = self.sides[side].spec.clone();
         match self.prepare(side, &members) {

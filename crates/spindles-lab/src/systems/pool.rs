@@ -1,7 +1,10 @@
 //! The members that the lab makes for an experiment, or that the user lists.
 
 use crate::experiment::systems::Members;
+use crate::experiment::systems::modelled::Modelled;
 use crate::systems::scratch::{Scratch, hole_bytes, lay_out};
+use spindles_device::modelled::{Room, Stored};
+use spindles_model::Draw;
 use std::io;
 use std::path::Path;
 
@@ -11,6 +14,8 @@ pub(crate) struct Pool {
     /// Holds the files, which are removed with it.
     scratch: Option<Scratch>,
     pub(crate) names: Vec<String>,
+    /// Holds the modelled disks, which end with it.
+    room: Option<Room>,
 }
 
 /// Bytes of each member that are calibrated, at most.
@@ -47,6 +52,14 @@ impl Pool {
                 });
                 (None, made.collect::<io::Result<_>>()?)
             }
+            Members::Modelled(model) => {
+                let (room, names) = disks(model, count, &Draw::nominal(0), Stored::All)?;
+                return Ok(Self {
+                    scratch: None,
+                    names,
+                    room: Some(room),
+                });
+            }
             Members::Files if count == 0 => (None, Vec::new()),
             Members::Files => {
                 let scratch = Scratch::new(folder)?;
@@ -59,13 +72,33 @@ impl Pool {
                 (Some(scratch), names)
             }
         };
-        Ok(Self { scratch, names })
+        Ok(Self {
+            scratch,
+            names,
+            room: None,
+        })
+    }
+
+    /// Replaces modelled disks by new ones of the same names, with the numbers of a draw.
+    pub(crate) fn renew(
+        &mut self,
+        model: &Modelled,
+        draw: &Draw,
+        stored: Stored,
+    ) -> io::Result<()> {
+        let (room, names) = disks(model, self.names.len(), draw, stored)?;
+        assert_eq!(names, self.names);
+        self.room = Some(room);
+        Ok(())
     }
 
     /// Allocates the blocks of the lab's files, once, so that their place is the same for every
     /// system and block. Of users' files, which may be larger than the medium, only the calibrated
     /// part.
     pub(crate) fn lay_out(&self, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        if self.room.is_some() {
+            return Ok(());
+        }
         if self.scratch.is_some() {
             let mut files = self.names.iter().map(Path::new);
             return files.try_for_each(|path| lay_out(path, u64::MAX, go_on));
@@ -77,6 +110,24 @@ impl Pool {
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.scratch.as_ref().map(Scratch::path)
     }
+}
+
+/// Makes a room with `count` disks of a model, all new.
+fn disks(
+    model: &Modelled,
+    count: usize,
+    draw: &Draw,
+    stored: Stored,
+) -> io::Result<(Room, Vec<String>)> {
+    let mut room = Room::new(stored);
+    let parameters = &model.parameters;
+    let add = |number| {
+        let name = format!("{}#{number}", parameters.name);
+        room.add(&name, parameters, draw, &[])
+            .map_err(io::Error::other)
+    };
+    let names = (0..count).map(add).collect::<io::Result<_>>()?;
+    Ok((room, names))
 }
 
 /// Allocates the blocks of users' files, as far as they are calibrated.

@@ -17,6 +17,7 @@ mod late_members;
 mod load_generator;
 mod member_bytes_disagree;
 mod missing_runs;
+mod modelled;
 mod no_control;
 mod no_disk;
 mod no_io_uring;
@@ -80,6 +81,7 @@ pub static KINDS: &[&Kind] = &[
     &member_bytes_disagree::KIND,
     &debug_build::KIND,
     &no_disk::KIND,
+    &modelled::KIND,
     &load_generator::KIND,
     &overload::KIND,
     &cache_effect::KIND,

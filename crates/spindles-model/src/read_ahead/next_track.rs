@@ -6,6 +6,10 @@ pub(crate) static RULE: ReadAhead = ReadAhead {
     name: "next-track",
     limit: |asked| {
         let end = asked.geometry.track_end(asked.end - 1);
-        if end < asked.geometry.sectors() { asked.geometry.track_end(end) } else { end }
+        if end < asked.geometry.sectors() {
+            asked.geometry.track_end(end)
+        } else {
+            end
+        }
     },
 };

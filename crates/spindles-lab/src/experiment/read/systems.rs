@@ -3,6 +3,7 @@
 use super::raw::{RawFile, RawSystem, span_of};
 use super::reader::Reader;
 use crate::experiment::spec::{ExperimentError, SystemSpec};
+use crate::experiment::systems::modelled::Modelled;
 use crate::experiment::systems::options::{self, Subject, SystemOption};
 use crate::experiment::systems::{
     self, Commands, FILE_SYSTEMS, FileSystem, Members, Mounting, fresh_shape, names,
@@ -45,7 +46,17 @@ impl Reader<'_> {
             paths.filter(|paths| !paths.is_empty())
         };
         let members = match value.get_ref() {
-            Value::String(word) => Members::of_word(word),
+            Value::String(word) => {
+                Members::of_word(word).map_err(|why| self.at(&value.span(), why))?
+            }
+            Value::Table(table) => {
+                let model = table.get("model").and_then(Value::as_str);
+                let model = model.filter(|_| table.len() == 1).map(Modelled::load);
+                let model = model
+                    .transpose()
+                    .map_err(|why| self.at(&value.span(), why))?;
+                model.map(Members::Modelled)
+            }
             Value::Array(list) => paths(list).map(Members::Devices),
             _ => None,
         };
@@ -56,8 +67,8 @@ impl Reader<'_> {
             return Err(self.at(
                 &value.span(),
                 format!(
-                    "members = {} is not possible: use {} or a list of devices such as \
-                     [\"/dev/sdb\", \"/dev/sdc\"]",
+                    "members = {} is not possible: use {}, \"model:NAME\" for modelled disks, or a \
+                     list of devices such as [\"/dev/sdb\", \"/dev/sdc\"]",
                     value.get_ref(),
                     words.join(", ")
                 ),

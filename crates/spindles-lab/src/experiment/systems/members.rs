@@ -1,5 +1,6 @@
 //! The devices that systems are made of.
 
+use super::modelled::{Modelled, PREFIX};
 use spindles_device::{BACKENDS, Backend};
 
 /// The devices that systems are made of if their expressions count members.
@@ -11,6 +12,8 @@ pub enum Members {
     Fresh(&'static Backend),
     /// These devices or files, in this order. The lab overwrites them.
     Devices(Vec<String>),
+    /// Modelled disks, in virtual time.
+    Modelled(Modelled),
 }
 
 impl Members {
@@ -23,15 +26,28 @@ impl Members {
         std::iter::once((Self::FILES, "files in a temporary folder")).chain(fresh)
     }
 
-    /// Returns the members that a word stands for.
-    #[must_use]
-    pub fn of_word(word: &str) -> Option<Self> {
+    /// Returns the members that a word stands for; `None` for an unknown word.
+    ///
+    /// # Errors
+    /// The mistake in a model.
+    pub fn of_word(word: &str) -> Result<Option<Self>, String> {
         if word == Self::FILES {
-            return Some(Self::Files);
+            return Ok(Some(Self::Files));
         }
-        fresh()
-            .find(|backend| backend.facts.name == word)
-            .map(Self::Fresh)
+        if let Some(name) = word.strip_prefix(PREFIX) {
+            return Modelled::load(name).map(|model| Some(Self::Modelled(model)));
+        }
+        let backend = fresh().find(|backend| backend.facts.name == word);
+        Ok(backend.map(Self::Fresh))
+    }
+
+    /// Returns the model of the members; `None` if they are real.
+    #[must_use]
+    pub fn modelled(&self) -> Option<&Modelled> {
+        match self {
+            Self::Modelled(model) => Some(model),
+            Self::Files | Self::Fresh(_) | Self::Devices(_) => None,
+        }
     }
 }
 

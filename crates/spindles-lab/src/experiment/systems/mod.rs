@@ -5,6 +5,7 @@ mod commands;
 mod file_systems;
 pub(crate) mod kinds;
 mod members;
+pub(crate) mod modelled;
 pub(crate) mod names;
 pub(crate) mod options;
 mod shapes;

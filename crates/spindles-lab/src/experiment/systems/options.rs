@@ -42,7 +42,7 @@ impl Subject {
         let expression = kinds::parse(target).ok();
         let leaves = expression.as_ref().map(Expression::leaves);
         let counted = match members {
-            Members::Files | Members::Devices(_) => true,
+            Members::Files | Members::Devices(_) | Members::Modelled(_) => true,
             Members::Fresh(backend) => backend.facts.outlives_opening,
         };
         let outlives = |leaf: &str| {
@@ -253,7 +253,7 @@ mod tests {
             &FLUSHES,
             &THROUGH,
         ];
-        let memory = Members::of_word("mem").unwrap();
+        let memory = Members::of_word("mem").unwrap().unwrap();
         let devices = Members::Devices(vec!["/dev/sdb".to_owned()]);
         for (target, members, expected) in [
             ("single", &Members::Files, "flushes through"),

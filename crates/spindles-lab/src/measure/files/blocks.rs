@@ -62,14 +62,17 @@ impl<'t> Blocks<'t> {
         let area_blocks = facts.buffer_bytes.div_ceil(block_bytes) + 1;
         let areas = Areas::new(self.target, facts.actors, area_blocks);
         let mut random = Draw::new(plan.seed, 4, 0);
+        let time = self.target.clock();
         for actor in 0..index(facts.actors) {
-            random.fill(&mut self.target.buffer_mut(areas.buffer())[areas.bytes_of(actor)]);
+            // Modelled devices store no payload: it is zeros.
+            if !time.is_virtual() {
+                random.fill(&mut self.target.buffer_mut(areas.buffer())[areas.bytes_of(actor)]);
+            }
         }
         let members = execute::members_of(self.target);
         let collector = Collector::default();
         let usage = ThreadUsage::now();
         let (thread, before) = (ThreadTime::now(), Clocks::now());
-        let time = self.target.clock();
         let clock = Clock::start(time.now(), duration_ns);
         let mut played = Play {
             block_bytes,
@@ -433,7 +436,9 @@ impl Play<'_> {
                 Some(BlockAction::Await) => {}
                 Some(BlockAction::Fill) => {
                     let (issue, skew) = (doing.issue, doing.skew);
-                    self.fill(actor, &issue, skew);
+                    if !self.clock.is_virtual() {
+                        self.fill(actor, &issue, skew);
+                    }
                 }
                 Some(BlockAction::Ask(request)) => {
                     let mut request = *request;

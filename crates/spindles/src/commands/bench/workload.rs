@@ -113,8 +113,10 @@ struct Arguments {
     /// if possible here. Takes six runs for each
     #[arg(long)]
     confirm: bool,
-    /// Kind of members, for arrays that only give their number
-    #[arg(long, value_name = "WHAT", value_parser = members(), default_value = Members::FILES)]
+    /// Members of arrays that only give their number: files, mem, null, or model:NAME for modelled
+    /// disks in virtual time
+    #[arg(long, value_name = "WHAT", value_parser = measuring::members,
+          default_value = Members::FILES)]
     members: Members,
     /// Chunk size of the array [default: the level's]
     #[arg(long, value_name = "SIZE")]
@@ -267,13 +269,6 @@ impl Arguments {
         }
         Ok(())
     }
-}
-
-/// The kinds of members, each with a line of help.
-fn members() -> impl TypedValueParser<Value = Members> {
-    let words = Members::words().map(|(word, what)| PossibleValue::new(word).help(what));
-    PossibleValuesParser::new(words)
-        .map(|word| Members::of_word(&word).expect("it is one of the words"))
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {

@@ -6,12 +6,13 @@ use crate::failure::Usage;
 use crate::measuring::{self, Out};
 use crate::ui::Ui;
 use anyhow::{Context as _, anyhow};
-use clap::{ArgMatches, Args, FromArgMatches as _};
+use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 use spindles_block::counted;
 use spindles_lab::builtin::{self, BUILTINS};
 use spindles_lab::nodes::{ip_address, node_name};
 use spindles_lab::{
-    DryRun, Experiment, Loss, Outcome, RECORDS_FILE, RecordsFile, Tuning, default_folder,
+    Draws, DryRun, Experiment, Loss, Members, Outcome, RECORDS_FILE, RecordsFile, Tuning,
+    default_folder,
 };
 use spindles_measure::Analysis;
 use std::fs;
@@ -74,6 +75,21 @@ struct Arguments {
     /// Seed for all random numbers, instead of the experiment's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Members of arrays that only give their number, instead of the experiment's: files, mem,
+    /// null, or model:NAME for modelled disks in virtual time (20 blocks, unless --blocks says
+    /// otherwise)
+    #[arg(long, value_name = "WHAT", value_parser = measuring::members)]
+    members: Option<Members>,
+    /// Of modelled disks: draw what is not known exactly anew for each block, or take the nominal
+    /// values
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value = "all",
+        requires = "members"
+    )]
+    draws: DrawsWord,
     /// Other machines, separated by commas, on which ssh starts agents. Workloads on nodes use as
     /// many of the first ones as they need, and are left out without nodes
     #[arg(long, value_name = "[USER@]HOST", value_delimiter = ',', value_parser = node_name)]
@@ -93,19 +109,53 @@ struct Arguments {
     report: measuring::ReportArguments,
 }
 
+/// What the blocks of a prediction draw.
+#[derive(Clone, Copy, ValueEnum)]
+enum DrawsWord {
+    /// All numbers between their low and high, and the angles of spindles
+    All,
+    /// Only the angles of spindles
+    Nominal,
+}
+
+/// Repetition blocks of a prediction, by default.
+const PREDICTED_BLOCKS: u32 = 20;
+
+impl Arguments {
+    /// Replaces the members of an experiment by those of the command line.
+    fn take_members(&mut self, experiment: &mut Experiment) {
+        let Some(mut members) = self.members.take() else {
+            return;
+        };
+        if let Members::Modelled(model) = &mut members {
+            model.draws = match self.draws {
+                DrawsWord::All => Draws::Drawn,
+                DrawsWord::Nominal => Draws::Nominal,
+            };
+            experiment.time_limit = None;
+            if self.blocks.is_none() && self.max_blocks.is_none() {
+                experiment.blocks = PREDICTED_BLOCKS;
+                experiment.blocks_max = PREDICTED_BLOCKS;
+            }
+        }
+        experiment.members = members;
+    }
+}
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
-    let arguments = Arguments::from_arg_matches(matches)?;
+    let mut arguments = Arguments::from_arg_matches(matches)?;
     let tuning = Tuning {
         scale: arguments.scale,
         seconds: arguments.seconds,
         blocks: arguments.blocks,
         blocks_max: arguments.max_blocks,
-        nodes: arguments.nodes,
-        ssh: arguments.ssh,
-        agent: arguments.agent,
+        nodes: std::mem::take(&mut arguments.nodes),
+        ssh: arguments.ssh.take(),
+        agent: arguments.agent.take(),
         listen: arguments.listen,
     };
     let mut experiment = load(arguments.experiment.as_deref(), &tuning)?;
+    arguments.take_members(&mut experiment);
     if let Some(seed) = arguments.seed {
         experiment.seed = seed;
     }

@@ -1,0 +1,99 @@
+//! Runs on modelled disks: the draw of each block, and what of a run's record the disks determine.
+
+use super::state::Runner;
+use crate::experiment::SystemSpec;
+use crate::experiment::systems::kinds;
+use crate::experiment::systems::modelled::{Draws, Modelled};
+use crate::measure::schedule;
+use spindles_device::modelled::Stored;
+use spindles_layout::Expression;
+use spindles_measure::{CacheUse, Cpu, Evidence, Predicted, Run};
+use spindles_model::{Draw, How};
+use std::io;
+
+impl Runner<'_> {
+    /// Replaces modelled members by those of the draw of a block, the same for every system.
+    pub(super) fn renew_members(&mut self, block: u32, side: usize) -> io::Result<()> {
+        let Some(model) = self.experiment.members.modelled() else {
+            return Ok(());
+        };
+        let draw = draw(model, self.draw_of(block));
+        self.pool
+            .renew(model, &draw, stored(&self.sides[side].spec))
+    }
+
+    fn draw_of(&self, block: u32) -> u64 {
+        schedule::Draw::new(self.experiment.seed, 8, block.into()).number()
+    }
+
+    /// Keeps of a run on modelled disks what they determine, and names the model. Nothing that the
+    /// machine did meanwhile stays.
+    pub(super) fn mark_predicted(&self, run: &mut Run) {
+        let Some(model) = self.experiment.members.modelled() else {
+            return;
+        };
+        let seed = self.draw_of(run.repetition_block);
+        run.predicted = Some(predicted(model, seed));
+        run.started_unix_ms = 0;
+        run.cpu_ns = Cpu::default();
+        run.doubts.clear();
+        run.devices = None;
+        if let Some(evidence) = run.evidence.take() {
+            run.evidence = Some(Evidence {
+                actors: evidence.actors,
+                actor_ns: evidence.actor_ns,
+                members: evidence.members,
+                cache: CacheUse {
+                    file_bytes: evidence.cache.file_bytes,
+                    ..CacheUse::default()
+                },
+                ..Evidence::default()
+            });
+        }
+    }
+}
+
+fn draw(model: &Modelled, seed: u64) -> Draw {
+    match model.draws {
+        Draws::Drawn => Draw::seeded(seed),
+        Draws::Nominal => Draw::nominal(seed),
+    }
+}
+
+fn predicted(model: &Modelled, seed: u64) -> Predicted {
+    let parameters = &model.parameters;
+    let numbers = parameters.drawn(&draw(model, seed)).into_iter();
+    let numbers = numbers.map(|(name, value)| (name.to_owned(), value));
+    let assumed = (parameters.numbers.iter())
+        .filter(|(_, number)| number.how == How::Assumed)
+        .map(|(name, _)| name)
+        .chain(
+            (parameters.switches.iter())
+                .filter(|(_, switch)| switch.how == How::Assumed)
+                .map(|(name, _)| name),
+        );
+    Predicted {
+        model: parameters.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        draw: seed,
+        numbers: numbers.collect(),
+        assumed: assumed.cloned().collect(),
+    }
+}
+
+/// Returns the bytes that disks under a system store. Arrays in an array have metadata of the outer
+/// array among their payload.
+fn stored(spec: &SystemSpec) -> Stored {
+    let nests = |expression: Expression| match expression {
+        Expression::Array { members, .. } => {
+            let is_array = |member: &Expression| matches!(member, Expression::Array { .. });
+            members.iter().any(is_array)
+        }
+        Expression::Leaf(_) | Expression::Slice { .. } => false,
+    };
+    if kinds::parse(&spec.target).is_ok_and(nests) {
+        Stored::All
+    } else {
+        Stored::Metadata
+    }
+}
