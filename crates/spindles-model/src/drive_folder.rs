@@ -27,8 +27,20 @@ pub struct DriveTexts<'a> {
 
 /// Keys of `drive.toml` that say nothing about time.
 const IGNORED: &[&str] = &[
-    "name", "vendor", "product", "interface", "sector_bytes", "requests", "year", "seek",
-    "extents", "zone", "mechanics", "buffer", "bus", "overhead_ms",
+    "name",
+    "vendor",
+    "product",
+    "interface",
+    "sector_bytes",
+    "requests",
+    "year",
+    "seek",
+    "extents",
+    "zone",
+    "mechanics",
+    "buffer",
+    "bus",
+    "overhead_ms",
 ];
 
 /// Parses a drive folder.
@@ -52,9 +64,12 @@ pub fn parse_drive(texts: &DriveTexts) -> Result<Parameters, Fault> {
         seek: Vec::new(),
     };
     take_keys(&mut parameters, &file, &table, "", "")?;
-    for (section, prefix, suffix) in
-        [("mechanics", "", ""), ("buffer", "", ""), ("bus", "", ""), ("overhead_ms", "overhead_", "_ms")]
-    {
+    for (section, prefix, suffix) in [
+        ("mechanics", "", ""),
+        ("buffer", "", ""),
+        ("bus", "", ""),
+        ("overhead_ms", "overhead_", "_ms"),
+    ] {
         let place = format!("{file}: [{section}]");
         let keys = table.get(section).and_then(Value::as_table);
         let expected = "a table of numbers";
@@ -82,7 +97,12 @@ fn take_keys(
         }
         let full = format!("{prefix}{key}{suffix}");
         let place = || format!("{place}: {key}");
-        if let Some(rule) = parameters.kind.switches.iter().find(|rule| rule.key == full) {
+        if let Some(rule) = parameters
+            .kind
+            .switches
+            .iter()
+            .find(|rule| rule.key == full)
+        {
             let word = match value {
                 Value::Boolean(false) | Value::Integer(0) => "off",
                 Value::Boolean(true) | Value::Integer(_) => "on",
@@ -118,7 +138,9 @@ fn take_keys(
                 };
                 return Err(Fault::new(place(), problem));
             }
-            parameters.numbers.insert(full, Number::extracted(value, SOURCE));
+            parameters
+                .numbers
+                .insert(full, Number::extracted(value, SOURCE));
             continue;
         }
         let numbers = parameters.kind.numbers.iter().map(|rule| rule.key);
@@ -130,7 +152,10 @@ fn take_keys(
 }
 
 /// A number; a boolean counts as 0 or 1.
-#[expect(clippy::cast_precision_loss, reason = "numbers of drives are far below 2^53")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "numbers of drives are far below 2^53"
+)]
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(value) => Some(*value as f64),
@@ -187,7 +212,11 @@ fn check_zone(zone: &Zone, before: Option<&Zone>) -> Result<(), Problem> {
     range(f64::from(zone.last_cylinder), 0.0, 2e6)?;
     range(per_track, 1.0, 1e5)?;
     range(f64::from(zone.used_sectors_per_track), 1.0, per_track)?;
-    for angle in [zone.first_angle_sectors, zone.track_skew_sectors, zone.cylinder_skew_sectors] {
+    for angle in [
+        zone.first_angle_sectors,
+        zone.track_skew_sectors,
+        zone.cylinder_skew_sectors,
+    ] {
         range(angle, -1e6, 1e6)?;
     }
     Ok(())
@@ -203,10 +232,15 @@ fn rows<'a>(
     let found = lines.next().map(str::trim);
     if found != Some(header) {
         let expected = format!("the header {header}");
-        return Err(Fault::new(format!("{file}: line 1"), Problem::Expected { expected }));
+        return Err(Fault::new(
+            format!("{file}: line 1"),
+            Problem::Expected { expected },
+        ));
     }
     let count = header.split(',').count();
-    let numbered = lines.zip(2_usize..).filter(|(line, _)| !line.trim().is_empty());
+    let numbered = lines
+        .zip(2_usize..)
+        .filter(|(line, _)| !line.trim().is_empty());
     Ok(numbered.map(move |(line, number)| {
         let place = format!("{file}: line {number}");
         if number > ROWS_MAX {
@@ -237,7 +271,14 @@ fn seek(texts: &DriveTexts) -> Result<Vec<(u32, f64)>, Fault> {
         let ms: f64 = field(&place, fields[1], "milliseconds")?;
         if !(0.0..=1e4).contains(&ms) {
             let (least, most) = (0.0, 1e4);
-            return Err(Fault::new(place, Problem::Range { value: ms, least, most }));
+            return Err(Fault::new(
+                place,
+                Problem::Range {
+                    value: ms,
+                    least,
+                    most,
+                },
+            ));
         }
         if points.last().is_some_and(|last| cylinders <= last.0) {
             let expected = "more cylinders than the line before".to_owned();
@@ -266,7 +307,9 @@ fn extents(texts: &DriveTexts, zones: &[Zone]) -> Result<Vec<Extent>, Fault> {
             zone: field(&place, fields[2], "a zone")?,
             place: field(&place, fields[3], "a place in the zone")?,
         };
-        let expected = extents.last().map_or(0, |last| last.first_sector + last.sectors);
+        let expected = extents
+            .last()
+            .map_or(0, |last| last.first_sector + last.sectors);
         if extent.first_sector != expected {
             let problem = Problem::Sectors {
                 found: extent.first_sector,
@@ -288,7 +331,12 @@ fn extents(texts: &DriveTexts, zones: &[Zone]) -> Result<Vec<Extent>, Fault> {
 
 /// Every extent lies within its zone, and the map holds all sectors.
 fn check_extents(texts: &DriveTexts, parameters: &Parameters) -> Result<(), Fault> {
-    let number = |key: &str| parameters.numbers.get(key).map_or(0.0, |number| number.value);
+    let number = |key: &str| {
+        parameters
+            .numbers
+            .get(key)
+            .map_or(0.0, |number| number.value)
+    };
     let surfaces = crate::parameters::whole(number("surfaces"));
     let file = format!("{}/extents.csv", texts.folder);
     for (extent, line) in parameters.extents.iter().zip(2..) {
@@ -306,7 +354,10 @@ fn check_extents(texts: &DriveTexts, parameters: &Parameters) -> Result<(), Faul
         }
     }
     let sectors = crate::parameters::whole(number("sectors"));
-    let mapped = parameters.extents.last().map_or(0, |last| last.first_sector + last.sectors);
+    let mapped = parameters
+        .extents
+        .last()
+        .map_or(0, |last| last.first_sector + last.sectors);
     if mapped < sectors {
         let problem = Problem::Sectors {
             found: mapped,
@@ -353,7 +404,10 @@ pub fn parse_requests(file: &str, text: &str) -> Result<Vec<Measured>, Fault> {
                 return Ok(value);
             }
             let (least, most) = (0.0, 1e12);
-            Err(Fault::new(place.clone(), Problem::Range { value, least, most }))
+            Err(Fault::new(
+                place.clone(),
+                Problem::Range { value, least, most },
+            ))
         };
         requests.push(Measured {
             is_write,

@@ -10,7 +10,10 @@ pub(crate) fn skew_from_move(move_ms: f64, settle_ms: f64) -> Number {
 
 /// A head switch takes three quarters of a seek of one cylinder.
 pub(crate) fn head_switch_from_one_track(seek_one_ms: f64) -> Number {
-    Number::inferred(0.75 * seek_one_ms, "head switch from the seek of one cylinder")
+    Number::inferred(
+        0.75 * seek_one_ms,
+        "head switch from the seek of one cylinder",
+    )
 }
 
 /// A seek of one cylinder takes an eighth of the average seek.
@@ -56,7 +59,9 @@ pub(crate) fn zones_from_tracks(tracks: &Tracks) -> Vec<Zone> {
     };
     let sum: f64 = (0..count).map(per_track).sum();
     let per_cylinder = sum * f64::from(tracks.surfaces);
-    let width = (float(tracks.sectors) / per_cylinder).ceil().clamp(1.0, 2e6 / f64::from(count));
+    let width = (float(tracks.sectors) / per_cylinder)
+        .ceil()
+        .clamp(1.0, 2e6 / f64::from(count));
     let width = u32::try_from(whole(width)).expect("bounded above");
     let zone = |index: u32| {
         let sectors = per_track(index);

@@ -12,7 +12,11 @@ pub(crate) static DISCIPLINE: Discipline = Discipline {
         } else {
             candidate.cylinder < now
         };
-        let penalty = if turns { choice.mechanism.seeks.cylinders() / 5 } else { 0 };
+        let penalty = if turns {
+            choice.mechanism.seeks.cylinders() / 5
+        } else {
+            0
+        };
         u64::from(now.abs_diff(candidate.cylinder)) + penalty
     },
 };

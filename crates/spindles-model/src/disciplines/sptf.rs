@@ -9,8 +9,7 @@ pub(crate) static DISCIPLINE: Discipline = Discipline {
             return 0;
         }
         let mechanism = choice.mechanism;
-        let moved =
-            mechanism.move_ns(candidate.cylinder, candidate.surface, candidate.is_write);
+        let moved = mechanism.move_ns(candidate.cylinder, candidate.surface, candidate.is_write);
         let from = choice.from.max(candidate.arrived) + moved;
         1 + (from - choice.from) + mechanism.spindle.wait_ns(from, candidate.angle)
     },

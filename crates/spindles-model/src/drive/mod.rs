@@ -27,7 +27,10 @@ pub(crate) enum WriteBack {
 
 /// The buffer's switches.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the parameters")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the parameters"
+)]
 pub(crate) struct Switches {
     pub(crate) keeps_data: bool,
     pub(crate) read_ahead: &'static ReadAhead,
@@ -176,7 +179,10 @@ impl Drive {
     }
 
     fn candidate(&self, io: &Io) -> Candidate {
-        let place = self.mechanism.geometry.piece(io.sector.min(self.sectors - 1), 1);
+        let place = self
+            .mechanism
+            .geometry
+            .piece(io.sector.min(self.sectors - 1), 1);
         Candidate {
             cylinder: place.cylinder,
             surface: place.surface,
@@ -241,7 +247,13 @@ impl Drive {
             self.continue_stream(end, &mut outflow);
         } else {
             self.stop_stream(io.arrived);
-            self.miss(first, have, end, ready.max(io.arrived + self.seek_least()), &mut outflow);
+            self.miss(
+                first,
+                have,
+                end,
+                ready.max(io.arrived + self.seek_least()),
+                &mut outflow,
+            );
         }
         let disconnects = have < end && !self.switches.never_disconnects;
         self.answer_read(io, ready, disconnects, &outflow)
@@ -305,7 +317,14 @@ impl Drive {
         let stream = self.stream.expect("a stream continues");
         let limit = self.limit(stream.first, end);
         self.buffer.touch(stream.segment);
-        self.run(stream.segment, stream.first, stream.pass, end, limit, outflow);
+        self.run(
+            stream.segment,
+            stream.first,
+            stream.pass,
+            end,
+            limit,
+            outflow,
+        );
     }
 
     /// Passes until sector `end`; the last pass may reach beyond it, and is the read-ahead.
@@ -322,9 +341,8 @@ impl Drive {
         loop {
             let (low, to) = (from.max(outflow.first), pass.end_sector().min(end));
             let mechanism = &self.mechanism;
-            let passed = |sector: u64| {
-                pass.start + mechanism.pass_ns(&pass, sector + 1 - pass.first)
-            };
+            let passed =
+                |sector: u64| pass.start + mechanism.pass_ns(&pass, sector + 1 - pass.first);
             if low < to {
                 outflow.take(low, to, passed);
             }
@@ -357,13 +375,21 @@ impl Drive {
             return end;
         }
         let geometry = &self.mechanism.geometry;
-        let limit = (switches.read_ahead.limit)(&Asked { geometry, end });
+        let limit = (switches.read_ahead.limit)(&Asked {
+            geometry,
+            first,
+            end,
+        });
         let room = if switches.over_requested {
             end + self.buffer.segment_sectors
         } else {
             first + self.buffer.segment_sectors
         };
         let most = room.min(end + switches.read_ahead_most);
+        // A drive that keeps what was asked for begins no read-ahead that its segment can't hold.
+        if !switches.over_requested && (room + 1..u64::MAX).contains(&limit) {
+            return end;
+        }
         limit
             .max(end + switches.read_ahead_least)
             .min(most)
@@ -429,7 +455,9 @@ impl Drive {
             stream.pass = self.mechanism.read(until, stream.limit, end, false);
         }
         let passed = self.passed(&stream.pass, now);
-        let end = self.buffer.segments[stream.segment].end.max(stream.pass.first + passed);
+        let end = self.buffer.segments[stream.segment]
+            .end
+            .max(stream.pass.first + passed);
         self.buffer.fill(stream.segment, stream.first, end);
         self.stream = Some(stream);
     }
@@ -452,7 +480,9 @@ impl Drive {
             let sectors = self.passed(&stream.pass, now) + 1;
             free_at = stream.pass.start + self.mechanism.pass_ns(&stream.pass, sectors);
             let end = stream.pass.first + sectors;
-            let end = self.buffer.segments[stream.segment].end.max(end.min(stream.limit));
+            let end = self.buffer.segments[stream.segment]
+                .end
+                .max(end.min(stream.limit));
             self.buffer.fill(stream.segment, stream.first, end);
         }
         self.mechanism.free_at = self.mechanism.free_at.max(free_at);
@@ -481,7 +511,11 @@ impl Drive {
             data_from = data_from.max(io.data_from).max(self.interface_free_at);
         }
         data_from += self.overheads.data_preparation;
-        let sector_ps = if carries { self.interface.write_sector_ps } else { 0 };
+        let sector_ps = if carries {
+            self.interface.write_sector_ps
+        } else {
+            0
+        };
         let room = if backs { self.room(appended) } else { None };
         data_from = data_from.max(room.map_or(0, |(_, at)| at));
         let inflow = Inflow {
@@ -503,7 +537,10 @@ impl Drive {
         self.keep(segment, first, end);
         let mut done = on_medium.max(data_end);
         if !self.switches.never_disconnects {
-            let away = self.overheads.extra.map_or(self.overheads.write_disconnect, |e| e.second);
+            let away = self
+                .overheads
+                .extra
+                .map_or(self.overheads.write_disconnect, |e| e.second);
             done = done.max(data_end + away) + self.overheads.other_reselect;
         }
         done + self.overheads.completion[1]
@@ -515,7 +552,11 @@ impl Drive {
             return;
         };
         let kept = self.buffer.segments[segment];
-        let start = if kept.end == first && kept.first < kept.end { kept.first } else { first };
+        let start = if kept.end == first && kept.first < kept.end {
+            kept.first
+        } else {
+            first
+        };
         self.buffer.fill(segment, start, end);
         self.buffer.touch(segment);
     }
@@ -627,7 +668,11 @@ impl Drive {
             };
             let candidates = self.queue.host.iter().map(|waiting| waiting.candidate);
             let sweep = &mut self.queue.host_sweep;
-            let Some(index) = self.queue.host_discipline.choose(&choice, sweep, candidates) else {
+            let Some(index) = self
+                .queue
+                .host_discipline
+                .choose(&choice, sweep, candidates)
+            else {
                 return;
             };
             let mut waiting = self.queue.host.remove(index).expect("it was chosen");

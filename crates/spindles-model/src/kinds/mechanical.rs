@@ -2,9 +2,7 @@
 
 use super::{Kind, NumberRule, SwitchRule};
 use crate::disciplines::{self, Discipline, Sweep};
-use crate::drive::{
-    Buffer, Drive, Extra, Interface, Overheads, Parts, Queue, Switches, WriteBack,
-};
+use crate::drive::{Buffer, Drive, Extra, Interface, Overheads, Parts, Queue, Switches, WriteBack};
 use crate::fault::{Fault, Problem};
 use crate::inference;
 use crate::mechanics::{Geometry, Mechanism, Seeks, Spindle, SurfaceOrder};
@@ -39,59 +37,249 @@ static NUMBERS: &[NumberRule] = &[
     number("surfaces", 1.0, 64.0, "surfaces with a head"),
     number("cylinders", 1.0, 2e6, "cylinders"),
     number("zone_count", 1.0, 64.0, "zones, if inferred from rates"),
-    number("rate_outer_mb_s", 0.01, 1e4, "MB/s of long transfers outside"),
-    number("rate_inner_mb_s", 0.01, 1e4, "MB/s of long transfers inside"),
+    number(
+        "rate_outer_mb_s",
+        0.01,
+        1e4,
+        "MB/s of long transfers outside",
+    ),
+    number(
+        "rate_inner_mb_s",
+        0.01,
+        1e4,
+        "MB/s of long transfers inside",
+    ),
     number("inner_to_outer", 0.1, 1.0, "rate inside by rate outside"),
-    number("sectors_per_track_outer", 1.0, 1e5, "sectors of an outer track"),
-    number("sectors_per_track_inner", 1.0, 1e5, "sectors of an inner track"),
+    number(
+        "sectors_per_track_outer",
+        1.0,
+        1e5,
+        "sectors of an outer track",
+    ),
+    number(
+        "sectors_per_track_inner",
+        1.0,
+        1e5,
+        "sectors of an inner track",
+    ),
     number("track_skew_ms", 0.0, MS, "ms from track to track"),
     number("cylinder_skew_ms", 0.0, MS, "ms from cylinder to cylinder"),
     number("head_switch_ms", 0.0, MS, "ms of a change of the head"),
-    number("write_settle_ms", -MS, MS, "ms added to a move before a write"),
+    number(
+        "write_settle_ms",
+        -MS,
+        MS,
+        "ms added to a move before a write",
+    ),
     number("seek_one_ms", 0.0, MS, "ms of a seek of one cylinder"),
-    number("seek_average_read_ms", 0.0, MS, "ms of an average seek to read"),
-    number("seek_average_write_ms", 0.0, MS, "ms of an average seek to write"),
+    number(
+        "seek_average_read_ms",
+        0.0,
+        MS,
+        "ms of an average seek to read",
+    ),
+    number(
+        "seek_average_write_ms",
+        0.0,
+        MS,
+        "ms of an average seek to write",
+    ),
     number("seek_full_ms", 0.0, MS, "ms of a seek over all cylinders"),
-    number("seek_knee_cylinders", 1.0, 2e6, "distance at which the curve becomes a line"),
-    number("seek_root_ms", 0.0, MS, "ms of the root piece at distance 0"),
-    number("seek_root_step_ms", 0.0, MS, "ms of the root piece for the root of the distance"),
+    number(
+        "seek_knee_cylinders",
+        1.0,
+        2e6,
+        "distance at which the curve becomes a line",
+    ),
+    number(
+        "seek_root_ms",
+        0.0,
+        MS,
+        "ms of the root piece at distance 0",
+    ),
+    number(
+        "seek_root_step_ms",
+        0.0,
+        MS,
+        "ms of the root piece for the root of the distance",
+    ),
     number("seek_line_ms", 0.0, MS, "ms of the line at distance 0"),
-    number("seek_line_step_ms", 0.0, MS, "ms of the line for each cylinder"),
+    number(
+        "seek_line_step_ms",
+        0.0,
+        MS,
+        "ms of the line for each cylinder",
+    ),
     number("segments", 1.0, 4096.0, "segments of the buffer"),
     number("segment_sectors", 1.0, SECTORS, "sectors of a segment"),
     number("write_segments", 1.0, 4096.0, "segments that hold writes"),
-    number("read_ahead_min_sectors", 0.0, SECTORS, "the least read-ahead"),
-    number("read_ahead_max_sectors", 0.0, SECTORS, "the most read-ahead"),
+    number(
+        "read_ahead_min_sectors",
+        0.0,
+        SECTORS,
+        "the least read-ahead",
+    ),
+    number(
+        "read_ahead_max_sectors",
+        0.0,
+        SECTORS,
+        "the most read-ahead",
+    ),
     number("depth", 1.0, 65536.0, "requests that the drive queues"),
-    number("age_bound_ms", 0.0, 1e6, "ms after which a request goes first"),
+    number(
+        "age_bound_ms",
+        0.0,
+        1e6,
+        "ms after which a request goes first",
+    ),
     number("interface_mb_s", 0.01, 1e5, "MB/s of the interface"),
-    number("read_sector_ms", 0.0, MS, "ms of a sector read over the interface"),
-    number("write_sector_ms", 0.0, MS, "ms of a sector written over the interface"),
-    number("read_mark", 0.0, 1.0, "share read before the transfer starts"),
+    number(
+        "read_sector_ms",
+        0.0,
+        MS,
+        "ms of a sector read over the interface",
+    ),
+    number(
+        "write_sector_ms",
+        0.0,
+        MS,
+        "ms of a sector written over the interface",
+    ),
+    number(
+        "read_mark",
+        0.0,
+        1.0,
+        "share read before the transfer starts",
+    ),
     number("write_mark", 0.0, 1.0, "share left before more is fetched"),
-    number("overhead_ms", 0.0, MS, "ms of the electronics for each request"),
-    number("overhead_read_hit_after_read_ms", 0.0, MS, "ms of that command"),
-    number("overhead_read_hit_after_write_ms", 0.0, MS, "ms of that command"),
-    number("overhead_read_miss_after_read_ms", 0.0, MS, "ms of that command"),
-    number("overhead_read_miss_after_write_ms", 0.0, MS, "ms of that command"),
-    number("overhead_write_hit_after_read_ms", 0.0, MS, "ms of that command"),
-    number("overhead_write_hit_after_write_ms", 0.0, MS, "ms of that command"),
-    number("overhead_write_miss_after_read_ms", 0.0, MS, "ms of that command"),
-    number("overhead_write_miss_after_write_ms", 0.0, MS, "ms of that command"),
-    number("overhead_read_completion_ms", 0.0, MS, "ms after the data of a read"),
+    number(
+        "overhead_ms",
+        0.0,
+        MS,
+        "ms of the electronics for each request",
+    ),
+    number(
+        "overhead_read_hit_after_read_ms",
+        0.0,
+        MS,
+        "ms of that command",
+    ),
+    number(
+        "overhead_read_hit_after_write_ms",
+        0.0,
+        MS,
+        "ms of that command",
+    ),
+    number(
+        "overhead_read_miss_after_read_ms",
+        0.0,
+        MS,
+        "ms of that command",
+    ),
+    number(
+        "overhead_read_miss_after_write_ms",
+        0.0,
+        MS,
+        "ms of that command",
+    ),
+    number(
+        "overhead_write_hit_after_read_ms",
+        0.0,
+        MS,
+        "ms of that command",
+    ),
+    number(
+        "overhead_write_hit_after_write_ms",
+        0.0,
+        MS,
+        "ms of that command",
+    ),
+    number(
+        "overhead_write_miss_after_read_ms",
+        0.0,
+        MS,
+        "ms of that command",
+    ),
+    number(
+        "overhead_write_miss_after_write_ms",
+        0.0,
+        MS,
+        "ms of that command",
+    ),
+    number(
+        "overhead_read_completion_ms",
+        0.0,
+        MS,
+        "ms after the data of a read",
+    ),
     number("overhead_write_completion_ms", 0.0, MS, "ms after a write"),
     number("overhead_data_preparation_ms", 0.0, MS, "ms before data"),
-    number("overhead_first_reselect_ms", 0.0, MS, "ms of the first reselection"),
-    number("overhead_other_reselect_ms", 0.0, MS, "ms of later reselections"),
-    number("overhead_read_disconnect_after_read_ms", 0.0, MS, "ms of a disconnect"),
-    number("overhead_read_disconnect_after_write_ms", 0.0, MS, "ms of a disconnect"),
-    number("overhead_write_disconnect_ms", 0.0, MS, "ms of a disconnect"),
-    number("overhead_extra_disconnect_command_ms", 0.0, MS, "ms of a write's command"),
-    number("overhead_extra_disconnect_ms", 0.0, MS, "ms of a write's first disconnect"),
-    number("overhead_extra_disconnect_gap_ms", 0.0, MS, "ms until it reconnects"),
-    number("overhead_extra_disconnect_second_ms", 0.0, MS, "ms of its second disconnect"),
-    number("overhead_extra_disconnect_seek_ms", 0.0, MS, "ms from its command to its seek"),
-    number("overhead_seek_least_ms", 0.0, MS, "least ms from request to seek"),
+    number(
+        "overhead_first_reselect_ms",
+        0.0,
+        MS,
+        "ms of the first reselection",
+    ),
+    number(
+        "overhead_other_reselect_ms",
+        0.0,
+        MS,
+        "ms of later reselections",
+    ),
+    number(
+        "overhead_read_disconnect_after_read_ms",
+        0.0,
+        MS,
+        "ms of a disconnect",
+    ),
+    number(
+        "overhead_read_disconnect_after_write_ms",
+        0.0,
+        MS,
+        "ms of a disconnect",
+    ),
+    number(
+        "overhead_write_disconnect_ms",
+        0.0,
+        MS,
+        "ms of a disconnect",
+    ),
+    number(
+        "overhead_extra_disconnect_command_ms",
+        0.0,
+        MS,
+        "ms of a write's command",
+    ),
+    number(
+        "overhead_extra_disconnect_ms",
+        0.0,
+        MS,
+        "ms of a write's first disconnect",
+    ),
+    number(
+        "overhead_extra_disconnect_gap_ms",
+        0.0,
+        MS,
+        "ms until it reconnects",
+    ),
+    number(
+        "overhead_extra_disconnect_second_ms",
+        0.0,
+        MS,
+        "ms of its second disconnect",
+    ),
+    number(
+        "overhead_extra_disconnect_seek_ms",
+        0.0,
+        MS,
+        "ms from its command to its seek",
+    ),
+    number(
+        "overhead_seek_least_ms",
+        0.0,
+        MS,
+        "least ms from request to seek",
+    ),
 ];
 
 const ON: &[&str] = &["on", "off"];
@@ -111,23 +299,71 @@ static SWITCHES: &[SwitchRule] = &[
         &["same", "alternating", "alternating-in-zone"],
         "which surface a cylinder starts on",
     ),
-    switch("read_ahead", read_ahead::WORDS, "how far a drive reads ahead"),
+    switch(
+        "read_ahead",
+        read_ahead::WORDS,
+        "how far a drive reads ahead",
+    ),
     switch("read_ahead_after_hit", ON, "read-ahead after a hit"),
-    switch("read_ahead_over_requested", ON, "read-ahead may push out what was asked for"),
-    switch("stops_within_sector", ON, "read-ahead stops within a sector"),
-    switch("reads_what_passes_before", OFF, "keeps what passes before the first sector"),
+    switch(
+        "read_ahead_over_requested",
+        ON,
+        "read-ahead may push out what was asked for",
+    ),
+    switch(
+        "stops_within_sector",
+        ON,
+        "read-ahead stops within a sector",
+    ),
+    switch(
+        "reads_what_passes_before",
+        OFF,
+        "keeps what passes before the first sector",
+    ),
     switch("keeps_data", ON, "the buffer answers later reads"),
-    switch("write_back", &["none", "appending", "any"], "writes answered from the buffer"),
+    switch(
+        "write_back",
+        &["none", "appending", "any"],
+        "writes answered from the buffer",
+    ),
     switch("joins_writes", ON, "writes in a row are written together"),
     switch("reads_hit_written", ON, "reads hit written data"),
-    switch("separate_write_segment", OFF, "one segment is kept for writes"),
-    switch("zero_latency_read", OFF, "read for information only: reads are in order"),
-    switch("zero_latency_write", OFF, "read for information only: writes are in order"),
-    switch("never_disconnects", OFF, "the drive never lets go of its link"),
-    switch("holds_for_reads", OFF, "holds the link for a read's whole transfer"),
-    switch("holds_for_writes", OFF, "holds the link for a write's whole transfer"),
+    switch(
+        "separate_write_segment",
+        OFF,
+        "one segment is kept for writes",
+    ),
+    switch(
+        "zero_latency_read",
+        OFF,
+        "read for information only: reads are in order",
+    ),
+    switch(
+        "zero_latency_write",
+        OFF,
+        "read for information only: writes are in order",
+    ),
+    switch(
+        "never_disconnects",
+        OFF,
+        "the drive never lets go of its link",
+    ),
+    switch(
+        "holds_for_reads",
+        OFF,
+        "holds the link for a read's whole transfer",
+    ),
+    switch(
+        "holds_for_writes",
+        OFF,
+        "holds the link for a write's whole transfer",
+    ),
     switch("discipline", disciplines::WORDS, "the drive's queue"),
-    switch("host_discipline", disciplines::WORDS, "the host's queue before it"),
+    switch(
+        "host_discipline",
+        disciplines::WORDS,
+        "the host's queue before it",
+    ),
     switch("destage", disciplines::WORDS, "the order of written data"),
 ];
 
@@ -186,7 +422,9 @@ struct Shape {
 fn shape(values: &Values, sectors: u64, surfaces: u32, rpm: f64) -> Result<Shape, Fault> {
     let parameters = values.parameters;
     if let Some(last) = parameters.zones.last() {
-        let cylinders = values.find("cylinders").map_or(last.last_cylinder + 1, count);
+        let cylinders = values
+            .find("cylinders")
+            .map_or(last.last_cylinder + 1, count);
         let zones = parameters.zones.clone();
         let extents = if parameters.extents.is_empty() {
             inference::extents_in_order(&zones, surfaces, u64::MAX)
@@ -211,7 +449,9 @@ fn shape(values: &Values, sectors: u64, surfaces: u32, rpm: f64) -> Result<Shape
             return Ok(sectors);
         }
         let rate = values.number(rate_key)?;
-        Ok(inference::sectors_per_track_from_rate(rate, turn_ms, track_skew))
+        Ok(inference::sectors_per_track_from_rate(
+            rate, turn_ms, track_skew,
+        ))
     };
     let outer = per_track("sectors_per_track_outer", "rate_outer_mb_s")?;
     let has_inner = ["sectors_per_track_inner", "rate_inner_mb_s"]
@@ -259,7 +499,10 @@ fn seek_one_ms(values: &Values) -> f64 {
 fn write_settle_ms(values: &Values) -> f64 {
     let average = |key: &str| values.find(key);
     values.find("write_settle_ms").unwrap_or_else(|| {
-        match (average("seek_average_write_ms"), average("seek_average_read_ms")) {
+        match (
+            average("seek_average_write_ms"),
+            average("seek_average_read_ms"),
+        ) {
             (Some(write), Some(read)) => (write - read).max(0.0),
             _ => 0.0,
         }
@@ -271,13 +514,24 @@ fn seeks(values: &Values, cylinders: u32) -> Result<Seeks, Fault> {
         return Ok(Seeks::from_points(cylinders, &values.parameters.seek));
     }
     if let Some(knee) = values.find("seek_knee_cylinders") {
-        let root = [values.number("seek_root_ms")?, values.number("seek_root_step_ms")?];
-        let line = [values.number("seek_line_ms")?, values.number("seek_line_step_ms")?];
+        let root = [
+            values.number("seek_root_ms")?,
+            values.number("seek_root_step_ms")?,
+        ];
+        let line = [
+            values.number("seek_line_ms")?,
+            values.number("seek_line_step_ms")?,
+        ];
         return Ok(Seeks::from_two_pieces(cylinders, knee, root, line));
     }
     let average = values.number("seek_average_read_ms")?;
     let full = values.or("seek_full_ms", || inference::full_from_average(average));
-    Ok(Seeks::from_published(cylinders, seek_one_ms(values), average, full))
+    Ok(Seeks::from_published(
+        cylinders,
+        seek_one_ms(values),
+        average,
+        full,
+    ))
 }
 
 fn buffer(values: &Values) -> Buffer {
@@ -335,13 +589,15 @@ fn overheads(values: &Values) -> Overheads {
             ns(values.find(&key).unwrap_or(all))
         })
     };
-    let extra = values.find("overhead_extra_disconnect_command_ms").map(|_| Extra {
-        command: time("extra_disconnect_command"),
-        disconnect: time("extra_disconnect"),
-        gap: time("extra_disconnect_gap"),
-        second: time("extra_disconnect_second"),
-        seek: time("extra_disconnect_seek"),
-    });
+    let extra = values
+        .find("overhead_extra_disconnect_command_ms")
+        .map(|_| Extra {
+            command: time("extra_disconnect_command"),
+            disconnect: time("extra_disconnect"),
+            gap: time("extra_disconnect_gap"),
+            second: time("extra_disconnect_second"),
+            seek: time("extra_disconnect_seek"),
+        });
     Overheads {
         command: [
             [command("read_miss"), command("read_hit")],

@@ -77,11 +77,15 @@ impl Geometry {
 
     /// One past the last sector of the map.
     pub(crate) fn sectors(&self) -> u64 {
-        self.extents.last().map_or(0, |last| last.first_sector + last.sectors)
+        self.extents
+            .last()
+            .map_or(0, |last| last.first_sector + last.sectors)
     }
 
     fn extent(&self, sector: u64) -> &Extent {
-        let after = self.extents.partition_point(|extent| extent.first_sector <= sector);
+        let after = self
+            .extents
+            .partition_point(|extent| extent.first_sector <= sector);
         &self.extents[after.saturating_sub(1)]
     }
 
@@ -116,11 +120,20 @@ impl Geometry {
             first: sector,
             count: count.min(zone.used - on_track).min(in_extent.max(1)),
             cylinder,
-            surface: if is_reversed { self.surfaces - 1 - order32 } else { order32 },
+            surface: if is_reversed {
+                self.surfaces - 1 - order32
+            } else {
+                order32
+            },
             angle,
             sectors_per_track: zone.sectors_per_track,
             before: on_track.min(sector - extent.first_sector),
         }
+    }
+
+    /// The first sector on the track of `sector`, as far as they lie in a row.
+    pub(crate) fn track_start(&self, sector: u64) -> u64 {
+        sector - self.piece(sector, 1).before
     }
 
     /// One past the last sector on the track of `sector`.

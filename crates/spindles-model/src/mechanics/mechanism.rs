@@ -55,7 +55,11 @@ impl Mechanism {
     /// The time of a move to a cylinder and surface.
     pub(crate) fn move_ns(&self, cylinder: u32, surface: u32, is_write: bool) -> u64 {
         let seek = self.seeks.ns(self.cylinder.abs_diff(cylinder));
-        let switch = if self.surface == surface { 0 } else { self.head_switch_ns };
+        let switch = if self.surface == surface {
+            0
+        } else {
+            self.head_switch_ns
+        };
         let moved = seek.max(switch);
         if is_write && (self.cylinder != cylinder || self.surface != surface) {
             moved.saturating_add_signed(self.write_settle_ns)

@@ -108,7 +108,11 @@ mod tests {
     fn published_numbers_come_out_again() {
         let seeks = Seeks::from_published(4000, 1.0, 8.0, 17.0);
         assert_eq!(seeks.ns(1), 1_000_000);
-        assert!((seeks.average_ms() - 8.0).abs() < 0.08, "{}", seeks.average_ms());
+        assert!(
+            (seeks.average_ms() - 8.0).abs() < 0.08,
+            "{}",
+            seeks.average_ms()
+        );
         assert!(seeks.ns(3999).abs_diff(17_000_000) < 20_000);
         let two = Seeks::from_two_pieces(1000, 100.0, [1.0, 0.1], [1.5, 0.005]);
         assert_eq!([two.ns(25), two.ns(100)], [1_500_000, 2_000_000]);

@@ -30,7 +30,11 @@ impl Spindle {
         let at = now.wrapping_mul(self.angle_per_ns).wrapping_add(self.start);
         let turned = u128::from(angle.wrapping_sub(at)) * u128::from(self.turn_ps);
         let wait = u64::try_from(turned >> 64).expect("at most a turn") / 1000;
-        if wait + ROUNDING_NS >= self.turn_ns() { 0 } else { wait }
+        if wait + ROUNDING_NS >= self.turn_ns() {
+            0
+        } else {
+            wait
+        }
     }
 
     /// The time that `sectors` of a track of `sectors_per_track` take.
