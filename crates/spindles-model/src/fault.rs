@@ -45,6 +45,12 @@ pub enum Problem {
         /// The most similar known key.
         nearest: Option<String>,
     },
+    /// No preset has that name.
+    #[error("no such preset{}", near(.nearest.as_deref()))]
+    UnknownPreset {
+        /// The most similar name.
+        nearest: Option<String>,
+    },
     /// A word that is not in the table.
     #[error("unknown value '{found}'. Use one of: {known}")]
     UnknownWord {

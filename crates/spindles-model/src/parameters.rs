@@ -112,6 +112,17 @@ pub struct Extent {
     pub place: u64,
 }
 
+/// A link between disks and host. Requests that share it take it in order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Bytes a second.
+    pub bytes_per_s: u64,
+    /// The time of each command.
+    pub command_ns: u64,
+    /// True if a request holds the link from its command to its answer.
+    pub is_held: bool,
+}
+
 /// All parameters of one modelled device.
 #[derive(Clone, Debug)]
 pub struct Parameters {
@@ -165,6 +176,16 @@ impl Parameters {
         };
         self.switches.insert(key.to_owned(), switch);
         Ok(())
+    }
+
+    /// The link that parameters of the kind `link` describe in a draw.
+    pub fn link(&self, draw: &Draw) -> Result<Link, Fault> {
+        let values = self.values(draw);
+        Ok(Link {
+            bytes_per_s: whole(values.number("rate_mb_s")? * 1e6),
+            command_ns: ns(values.find("command_ms").unwrap_or(0.0)),
+            is_held: values.is_on("held", false),
+        })
     }
 
     /// The values of a draw, for the rows of kinds.

@@ -375,13 +375,21 @@ impl Drive {
             return end;
         }
         let geometry = &self.mechanism.geometry;
-        let limit = (switches.read_ahead.limit)(&Asked { geometry, end });
+        let limit = (switches.read_ahead.limit)(&Asked {
+            geometry,
+            first,
+            end,
+        });
         let room = if switches.over_requested {
             end + self.buffer.segment_sectors
         } else {
             first + self.buffer.segment_sectors
         };
         let most = room.min(end + switches.read_ahead_most);
+        // A drive that keeps what was asked for begins no read-ahead that its segment can't hold.
+        if !switches.over_requested && (room + 1..u64::MAX).contains(&limit) {
+            return end;
+        }
         limit
             .max(end + switches.read_ahead_least)
             .min(most)

@@ -37,7 +37,7 @@ pub(crate) static KIND: Kind = Kind {
         ),
     ],
     switches: &[],
-    build,
+    build: Some(build),
 };
 
 const fn number(key: &'static str, least: f64, most: f64, about: &'static str) -> NumberRule {

@@ -19,7 +19,7 @@ pub(crate) static KIND: Kind = Kind {
     about: "a disk with zones, an arm, a buffer and a queue",
     numbers: NUMBERS,
     switches: SWITCHES,
-    build,
+    build: Some(build),
 };
 
 const fn number(key: &'static str, least: f64, most: f64, about: &'static str) -> NumberRule {

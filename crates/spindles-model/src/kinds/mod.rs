@@ -1,6 +1,7 @@
 //! Kinds of devices: one file each, one row in the table.
 
 mod fixed;
+mod link;
 mod mechanical;
 
 use crate::fault::Fault;
@@ -42,12 +43,15 @@ pub struct Kind {
     pub numbers: &'static [NumberRule],
     /// The switches it reads.
     pub switches: &'static [SwitchRule],
-    /// Builds a device from the values of a draw; the last argument is the angle at time 0.
-    pub(crate) build: fn(&Values, u64) -> Result<Box<dyn Model>, Fault>,
+    /// Builds a device; `None` if the kind is no device.
+    pub(crate) build: Option<Build>,
 }
 
+/// Builds a device from the values of a draw and its angle at time 0.
+pub(crate) type Build = fn(&Values, u64) -> Result<Box<dyn Model>, Fault>;
+
 /// Every kind.
-pub static KINDS: &[&Kind] = &[&mechanical::KIND, &fixed::KIND];
+pub static KINDS: &[&Kind] = &[&mechanical::KIND, &fixed::KIND, &link::KIND];
 
 impl Kind {
     /// Returns the kind of that name.

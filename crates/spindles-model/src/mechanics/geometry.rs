@@ -131,6 +131,11 @@ impl Geometry {
         }
     }
 
+    /// The first sector on the track of `sector`, as far as they lie in a row.
+    pub(crate) fn track_start(&self, sector: u64) -> u64 {
+        sector - self.piece(sector, 1).before
+    }
+
     /// One past the last sector on the track of `sector`.
     pub(crate) fn track_end(&self, sector: u64) -> u64 {
         self.span_end(sector, 1)

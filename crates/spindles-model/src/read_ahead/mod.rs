@@ -13,6 +13,8 @@ use crate::mechanics::Geometry;
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) geometry: &'a Geometry,
+    /// The first sector that the segment keeps.
+    pub(crate) first: u64,
     /// One past the last sector asked for.
     pub(crate) end: u64,
 }
@@ -22,7 +24,8 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct ReadAhead {
     /// The word in parameters.
     pub(crate) name: &'static str,
-    /// One past the last sector to read, before the bounds of the buffer.
+    /// One past the last sector to read, before the bounds of the buffer; `u64::MAX` if only they
+    /// count.
     pub(crate) limit: fn(&Asked) -> u64,
 }
 

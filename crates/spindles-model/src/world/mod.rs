@@ -4,8 +4,8 @@ mod heap;
 
 use crate::account::Account;
 use crate::draw::Draw;
-use crate::fault::Fault;
-use crate::parameters::Parameters;
+use crate::fault::{Fault, Problem};
+use crate::parameters::{Link, Parameters};
 use heap::Heap;
 use spindles_block::{Instant, Operation};
 use std::collections::VecDeque;
@@ -47,17 +47,6 @@ pub struct Answer {
     pub tag: Tag,
     /// The moment of the answer.
     pub at: Instant,
-}
-
-/// A link between disks and host. Requests that share it take it in order of arrival.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Link {
-    /// Bytes a second.
-    pub bytes_per_s: u64,
-    /// The time of each command.
-    pub command_ns: u64,
-    /// True if a request holds the link from its command to its answer.
-    pub is_held: bool,
 }
 
 #[derive(Debug)]
@@ -219,7 +208,12 @@ impl World {
         chain: &[LinkId],
     ) -> Result<DeviceId, Fault> {
         let id = index32(self.devices.len());
-        let mut model = (parameters.kind.build)(&parameters.values(draw), draw.angle(id))?;
+        let Some(build) = parameters.kind.build else {
+            let place = format!("{}: kind", parameters.name);
+            let expected = "the kind of a disk".to_owned();
+            return Err(Fault::new(place, Problem::Expected { expected }));
+        };
+        let mut model = build(&parameters.values(draw), draw.angle(id))?;
         let rates = chain.iter().map(|link| self.link(*link).ps_per_byte);
         let slowest_ps_per_byte = rates.max().unwrap_or(0);
         model.attach(slowest_ps_per_byte);

@@ -1,0 +1,91 @@
+//! The presets that are compiled in.
+
+use crate::fault::{Fault, Problem, nearest};
+use crate::parameters::Parameters;
+use crate::preset::parse_preset;
+
+/// A preset's name and its text.
+type Preset = (&'static str, &'static str);
+
+macro_rules! preset {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../presets/", $name, ".toml")))
+    };
+}
+
+/// Disks by year, then links.
+static PRESETS: &[Preset] = &[
+    preset!("quantum-xp32150w"),
+    preset!("maxtor-94098u8"),
+    preset!("wdc-wd400bb"),
+    preset!("wdc-wd1600jd"),
+    preset!("hitachi-hds725050"),
+    preset!("seagate-st3750640as"),
+    preset!("exos-x18-18tb"),
+    preset!("scsi-fast-narrow"),
+    preset!("scsi-fast-wide"),
+    preset!("ata-33"),
+    preset!("ata-100"),
+    preset!("sata-300"),
+    preset!("sata-600"),
+    preset!("fc-4"),
+    preset!("pci-32-33"),
+    preset!("fast-ethernet"),
+    preset!("gigabit-2000"),
+];
+
+/// The names of all presets: disks by year, then links.
+pub fn preset_names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|preset| preset.0)
+}
+
+/// The parameters of the preset of that name.
+pub fn preset(name: &str) -> Result<Parameters, Fault> {
+    let Some((_, text)) = PRESETS.iter().find(|preset| preset.0 == name) else {
+        let nearest = nearest(name, preset_names());
+        return Err(Fault::new(name, Problem::UnknownPreset { nearest }));
+    };
+    parse_preset(name, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::Draw;
+    use crate::world::World;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_preset_parses_and_builds_in_every_draw() {
+        for name in preset_names() {
+            let parameters = preset(name).unwrap_or_else(|fault| panic!("{fault}"));
+            assert_eq!(parameters.name, name);
+            for draw in [Draw::nominal(1), Draw::seeded(2), Draw::seeded(3)] {
+                let mut world = World::new();
+                if parameters.kind.name == "link" {
+                    world.add_link(parameters.link(&draw).unwrap());
+                } else {
+                    let disk = world.add_disk(&parameters, &draw, &[]);
+                    let disk = disk.unwrap_or_else(|fault| panic!("{fault}"));
+                    assert!(world.capacity_bytes(disk) > 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_is_in_the_table() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/presets");
+        let files = std::fs::read_dir(folder).unwrap();
+        let name =
+            |path: std::path::PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let files: BTreeSet<String> = files.map(|file| name(file.unwrap().path())).collect();
+        assert_eq!(files, preset_names().map(str::to_owned).collect());
+    }
+
+    #[test]
+    fn an_unknown_preset_names_the_nearest() {
+        let fault = preset("exos-x18").unwrap_err().to_string();
+        assert!(fault.contains("exos-x18-18tb"), "{fault}");
+    }
+}
