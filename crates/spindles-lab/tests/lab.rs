@@ -6,6 +6,7 @@ mod experiments;
 mod files;
 #[path = "../../spindles-admin/tests/common/loop_devices.rs"]
 mod loop_devices;
+mod predicted;
 mod runner;
 mod sick_members;
 

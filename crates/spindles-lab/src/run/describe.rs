@@ -15,7 +15,7 @@ use crate::systems::pool;
 use crate::systems::targets;
 use spindles_device::TargetFacts;
 use spindles_device::physical_device_of;
-use spindles_measure::{Record, System};
+use spindles_measure::{Environment, Record, System};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,9 +66,14 @@ impl Runner<'_> {
             self.watch_idle_machine();
         }
         let mut environment = environment::capture(self.folder().as_deref(), &devices);
-        let idle = format!("{}.{} %", self.idle_permille / 10, self.idle_permille % 10);
+        if self.experiment.members.modelled().is_some() {
+            environment = of_a_prediction(environment);
+        } else {
+            let idle = format!("{}.{} %", self.idle_permille / 10, self.idle_permille % 10);
+            let more = &mut environment.more;
+            more.insert("machine busy before the first run".to_owned(), idle);
+        }
         let more = &mut environment.more;
-        more.insert("machine busy before the first run".to_owned(), idle);
         let left_out = self.experiment.left_out.iter();
         more.extend(left_out.map(|what| ("left out".to_owned(), what.clone())));
         let experiment = self.experiment_record(shared_device);
@@ -233,6 +238,16 @@ impl Runner<'_> {
             definition: experiment.definition.clone(),
             weights: experiment.weights.clone(),
         }
+    }
+}
+
+/// Returns what of the environment a prediction depends on: the program.
+fn of_a_prediction(environment: Environment) -> Environment {
+    Environment {
+        tool_version: environment.tool_version,
+        commit: environment.commit,
+        clock_resolution_ns: 1,
+        ..Environment::default()
     }
 }
 

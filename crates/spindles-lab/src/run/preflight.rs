@@ -231,6 +231,7 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
             Err(error) => errors.push(error),
         }
     }
+    errors.extend(check_modelled(experiment));
     errors.extend(check_members(experiment, most, force).err());
     errors.extend(ask_fio(experiment).err());
     match errors.len() {
@@ -238,6 +239,64 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         1 => Err(errors.remove(0)),
         _ => Err(RunError::Several(errors)),
     }
+}
+
+/// Returns the parts of an experiment on modelled members that no model has.
+fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
+    let mut errors = Vec::new();
+    if experiment.members.modelled().is_none() {
+        return errors;
+    }
+    let mut refuse = |line: usize, name: &str, what: &str| {
+        let what = format!("{name}: {what}");
+        errors.push(wrong(experiment, Some(line), what));
+    };
+    for spec in &experiment.systems {
+        let name = format!("system \"{}\"", spec.name);
+        let kind = systems::kind_of(&spec.target);
+        if spec.commands.is_some() {
+            let what =
+                "commands can't run on modelled members: leave out `up`, or give real members";
+            refuse(spec.line, &name, what);
+        } else if kind.exists
+            || kind.name == "folder"
+            || named_by(spec).is_ok_and(|named| !named.is_empty())
+        {
+            let what = "it names real devices, and the members are modelled: give the number of \
+                        members, as in raid5(5), or real members";
+            refuse(spec.line, &name, what);
+        }
+        if let Some(mounting) = &spec.mounting {
+            let what = format!(
+                "{} is not modelled: leave out `fs`; workloads on files then place them on the \
+                 blocks of the array",
+                mounting.kind.name
+            );
+            refuse(spec.line, &name, &what);
+        }
+    }
+    for spec in &experiment.workloads {
+        let what = match &spec.work {
+            _ if spec.nodes() > 0 => "nodes are not modelled",
+            Work::Newfs(_) | Work::Fio(_) => "other programs can't run on modelled members",
+            Work::Blocks(work) if !work.on_one() => "work on all members at once is not modelled",
+            Work::Blocks(_) | Work::Files(_) | Work::Copy(_) => continue,
+        };
+        let name = format!("workload \"{}\"", spec.name);
+        refuse(
+            spec.line,
+            &name,
+            &format!("{what}: leave it out, or give real members"),
+        );
+    }
+    if experiment.confirm {
+        refuse(
+            0,
+            "confirm",
+            "no trial is made on modelled members: leave it out",
+        );
+    }
+    errors
 }
 
 /// Returns an error about the experiment.

@@ -1,0 +1,225 @@
+//! Experiments on modelled members: repeatable to the byte, right where a closed form is known, and
+//! refused where nothing is modelled.
+
+use super::{Kept, options};
+use spindles_lab::{Draws, Experiment, Members};
+use spindles_measure::{Run, to_line};
+use std::fs;
+use std::sync::atomic::AtomicBool;
+
+/// A disk with 10 ms for each request in turn, and no other time to speak of.
+const TURN: &str = r#"
+    name = "turn"
+    kind = "fixed"
+    sectors = { value = 1048576, how = "stated", source = "test" }
+    read_request_ms = { value = 10, how = "stated", source = "test" }
+    write_request_ms = { value = 10, how = "stated", source = "test" }
+    read_rate_mb_s = { value = 1000000, how = "stated", source = "test" }
+    write_rate_mb_s = { value = 1000000, how = "stated", source = "test" }
+"#;
+
+/// The same with a rate that is not known exactly.
+const VAGUE: &str = r#"
+    name = "vague"
+    kind = "fixed"
+    sectors = { value = 1048576, how = "stated", source = "test" }
+    read_request_ms = { value = 10, low = 8, high = 13, how = "assumed", source = "test" }
+    read_rate_mb_s = { value = 100, low = 80, high = 110, how = "sheet", source = "test" }
+"#;
+
+fn members(text: &str) -> Members {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("disk.toml");
+    fs::write(&file, text).unwrap();
+    let word = format!("model:{}", file.display());
+    Members::of_word(&word).unwrap().unwrap()
+}
+
+fn experiment(text: &str, members: &Members) -> Experiment {
+    let text = format!("name = \"test\"\nblocks = 3\nwarmup = 4\ncontrol = false\n{text}");
+    let mut experiment = Experiment::parse("test.toml", &text).unwrap();
+    experiment.members = members.clone();
+    experiment
+}
+
+fn run(experiment: &Experiment) -> Vec<Run> {
+    let interrupt = AtomicBool::new(false);
+    let mut kept = Kept::default();
+    let outcome = spindles_lab::run(experiment, &options(&interrupt), &mut kept);
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let failures: Vec<_> = kept
+        .runs
+        .iter()
+        .filter_map(|run| run.failed.clone())
+        .collect();
+    assert_eq!((outcome.failed, failures), (0, vec![]));
+    kept.runs
+}
+
+fn lines(runs: &[Run]) -> Vec<String> {
+    let line = |run: &Run| to_line(&spindles_measure::Record::Run(Box::new(run.clone())));
+    runs.iter().map(line).collect()
+}
+
+const MANY: &str = r#"
+    size = "8M"
+    [[system]]
+    name = "single"
+    target = "single"
+    [[system]]
+    name = "raid5"
+    target = "raid5(4)"
+    [[system]]
+    name = "nested"
+    target = "raid0(raid1(2),raid1(2))"
+    [[workload]]
+    kind = "dd-write"
+    [[workload]]
+    kind = "seeks"
+    operations = 50
+    [[workload]]
+    kind = "random-write"
+    operations = 100
+    in_flight = 8
+    [[workload]]
+    name = "arriving"
+    kind = "random-read"
+    arrivals = 60
+    seconds = 3
+    [[workload]]
+    kind = "cp"
+    parameters = { size = "2M" }
+"#;
+
+#[test]
+fn one_seed_gives_the_same_records() {
+    let vague = members(VAGUE);
+    let first = run(&experiment(MANY, &vague));
+    assert_eq!(lines(&first), lines(&run(&experiment(MANY, &vague))));
+    let numbers: Vec<f64> = (0..3)
+        .map(|block| {
+            let of_block = first.iter().filter(|run| run.repetition_block == block);
+            let mut drawn = of_block.map(|run| run.predicted.clone().unwrap().numbers);
+            let numbers = drawn.next().unwrap();
+            assert!(
+                drawn.all(|other| other == numbers),
+                "one draw for each block"
+            );
+            numbers["read_request_ms"]
+        })
+        .collect();
+    assert!(
+        numbers.iter().all(|ms| (8.0..=13.0).contains(ms)),
+        "{numbers:?}"
+    );
+    assert!(numbers[0].to_bits() != numbers[1].to_bits());
+    let assumed = &first[0].predicted.as_ref().unwrap().assumed;
+    assert_eq!(assumed, &["read_request_ms"]);
+    let Members::Modelled(model) = &vague else {
+        panic!("it is modelled");
+    };
+    let mut nominal = model.clone();
+    nominal.draws = Draws::Nominal;
+    for run in run(&experiment(MANY, &Members::Modelled(nominal))) {
+        let numbers = run.predicted.unwrap().numbers;
+        assert_eq!(numbers["read_request_ms"].to_bits(), 10.0_f64.to_bits());
+    }
+}
+
+/// The rates of disks that take 10 ms for each request follow from the number of requests. Little's
+/// law holds in every run.
+#[test]
+fn rates_follow_from_the_requests_of_members() {
+    let text = r#"
+        size = "8M"
+        [[system]]
+        name = "single"
+        target = "single"
+        [[system]]
+        name = "stripe"
+        target = "raid0(4)"
+        [[system]]
+        name = "parity"
+        target = "raid5(4)"
+        consistency = "none"
+        checksum = "none"
+        [[workload]]
+        name = "reads"
+        kind = "random-read"
+        operations = 2000
+        in_flight = 32
+        [[workload]]
+        name = "writes"
+        kind = "random-write"
+        operations = 2000
+        in_flight = 32
+    "#;
+    let runs = run(&experiment(text, &members(TURN)));
+    let rate = |system: &str, workload: &str| {
+        let of_cell = runs
+            .iter()
+            .filter(|run| run.system.name == system && run.workload.name == workload);
+        let rates = of_cell.map(|run| run.operations as f64 / (run.elapsed_ns as f64 / 1e9));
+        rates.sum::<f64>() / 3.0
+    };
+    let near = |found: f64, expected: f64| {
+        assert!(
+            (found / expected - 1.0).abs() < 0.08,
+            "{found}, not {expected}"
+        );
+    };
+    near(rate("single", "reads"), 100.0);
+    near(rate("single", "writes"), 100.0);
+    // Four disks with 8 requests each on average are almost never idle.
+    near(rate("stripe", "reads"), 400.0);
+    near(rate("parity", "reads"), 400.0);
+    // A write reads two chunks and writes two.
+    near(rate("parity", "writes"), 100.0);
+    for run in &runs {
+        let latencies = run.latency.values();
+        let sum_ns: f64 = latencies.map(|one| one.mean() * one.total() as f64).sum();
+        let in_flight = sum_ns / run.elapsed_ns as f64;
+        assert!((29.0..32.5).contains(&in_flight), "{in_flight}");
+    }
+}
+
+#[test]
+fn what_is_not_modelled_is_refused() {
+    let system = |target: &str, more: &str| {
+        format!(
+            "[[system]]\nname = \"it\"\ntarget = \"{target}\"\n{more}\n[[workload]]\nkind = \
+             \"seeks\"\nsize = \"4M\"\n"
+        )
+    };
+    let work = |kind: &str| {
+        format!(
+            "[[system]]\nname = \"it\"\ntarget = \"raid0(2)\"\n[[workload]]\n{kind}\nsize = \"4M\"\n"
+        )
+    };
+    for (text, words) in [
+        (system("folder:/tmp", ""), "names real devices"),
+        (system("raid1(/dev/sdx,/dev/sdy)", ""), "names real devices"),
+        (system("/dev/sdx", ""), "names real devices"),
+        (system("raid5(3)", "fs = \"xfs\""), "xfs is not modelled"),
+        (
+            work("kind = \"dd-parallel\""),
+            "all members at once is not modelled",
+        ),
+    ] {
+        let experiment = experiment(&text, &members(TURN));
+        let interrupt = AtomicBool::new(false);
+        let refused = spindles_lab::run(&experiment, &options(&interrupt), &mut Kept::default());
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.contains(words) && error.contains("line "),
+            "{text}: {error}"
+        );
+    }
+    for (word, words) in [
+        ("model:/nowhere/disk.toml", "/nowhere/disk.toml"),
+        ("model:", "os error"),
+    ] {
+        let error = Members::of_word(word).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}
