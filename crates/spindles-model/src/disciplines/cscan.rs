@@ -4,11 +4,11 @@ use super::Discipline;
 
 pub(crate) static DISCIPLINE: Discipline = Discipline {
     name: "cscan",
-    cost: |choice, _, candidate| {
+    cost: Some(|choice, _, candidate| {
         let now = choice.mechanism.cylinder;
         match candidate.cylinder.checked_sub(now) {
             Some(ahead) => ahead.into(),
             None => (1 << 32) + u64::from(candidate.cylinder),
         }
-    },
+    }),
 };

@@ -5,7 +5,7 @@ use super::Discipline;
 
 pub(crate) static DISCIPLINE: Discipline = Discipline {
     name: "cvscan",
-    cost: |choice, sweep, candidate| {
+    cost: Some(|choice, sweep, candidate| {
         let now = choice.mechanism.cylinder;
         let turns = if sweep.is_down {
             candidate.cylinder > now
@@ -18,5 +18,5 @@ pub(crate) static DISCIPLINE: Discipline = Discipline {
             0
         };
         u64::from(now.abs_diff(candidate.cylinder)) + penalty
-    },
+    }),
 };

@@ -4,5 +4,5 @@ use super::Discipline;
 
 pub(crate) static DISCIPLINE: Discipline = Discipline {
     name: "fifo",
-    cost: |_, _, candidate| candidate.arrived,
+    cost: None,
 };

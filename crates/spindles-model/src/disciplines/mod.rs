@@ -41,8 +41,12 @@ pub(crate) struct Discipline {
     /// The word in parameters.
     pub(crate) name: &'static str,
     /// The cost of a candidate; the lowest is next, and of equal costs the first that arrived.
-    pub(crate) cost: fn(&Choice, Sweep, &Candidate) -> u64,
+    /// `None` if the first that arrived is always next.
+    pub(crate) cost: Option<Cost>,
 }
+
+/// The cost of a candidate.
+pub(crate) type Cost = fn(&Choice, Sweep, &Candidate) -> u64;
 
 /// Every discipline.
 pub(crate) static DISCIPLINES: &[&Discipline] = &[
@@ -67,11 +71,14 @@ impl Discipline {
         &self,
         choice: &Choice,
         sweep: &mut Sweep,
-        candidates: impl Iterator<Item = Candidate>,
+        mut candidates: impl Iterator<Item = Candidate>,
     ) -> Option<usize> {
+        let Some(cost) = self.cost else {
+            return candidates.next().map(|_| 0);
+        };
         let mut best: Option<(u64, usize, u32)> = None;
         for (index, candidate) in candidates.enumerate() {
-            let cost = (self.cost)(choice, *sweep, &candidate);
+            let cost = cost(choice, *sweep, &candidate);
             if best.is_none_or(|(least, ..)| cost < least) {
                 best = Some((cost, index, candidate.cylinder));
             }

@@ -4,7 +4,7 @@ use super::Discipline;
 
 pub(crate) static DISCIPLINE: Discipline = Discipline {
     name: "scan",
-    cost: |choice, sweep, candidate| {
+    cost: Some(|choice, sweep, candidate| {
         let now = choice.mechanism.cylinder;
         let is_behind = if sweep.is_down {
             candidate.cylinder > now
@@ -12,5 +12,5 @@ pub(crate) static DISCIPLINE: Discipline = Discipline {
             candidate.cylinder < now
         };
         (u64::from(is_behind) << 32) + u64::from(now.abs_diff(candidate.cylinder))
-    },
+    }),
 };

@@ -4,11 +4,11 @@ use super::Discipline;
 
 pub(crate) static DISCIPLINE: Discipline = Discipline {
     name: "sstf",
-    cost: |choice, _, candidate| {
+    cost: Some(|choice, _, candidate| {
         choice
             .mechanism
             .cylinder
             .abs_diff(candidate.cylinder)
             .into()
-    },
+    }),
 };

@@ -340,9 +340,7 @@ impl Drive {
         let mut from = pass.first;
         loop {
             let (low, to) = (from.max(outflow.first), pass.end_sector().min(end));
-            let mechanism = &self.mechanism;
-            let passed =
-                |sector: u64| pass.start + mechanism.pass_ns(&pass, sector + 1 - pass.first);
+            let passed = |sector: u64| pass.start + pass.ns(sector + 1 - pass.first);
             if low < to {
                 outflow.take(low, to, passed);
             }
@@ -350,7 +348,7 @@ impl Drive {
                 self.mechanism.free_at = passed(end - 1);
                 break;
             }
-            let next = mechanism.end(&pass);
+            let next = pass.end();
             self.mechanism.transfer_ns += next - pass.start;
             from = pass.end_sector();
             pass = self.mechanism.read(from, limit.max(end), next, true);
@@ -441,7 +439,7 @@ impl Drive {
             return;
         };
         loop {
-            let end = self.mechanism.end(&stream.pass);
+            let end = stream.pass.end();
             let until = stream.pass.end_sector();
             if end > now {
                 break;
@@ -465,20 +463,19 @@ impl Drive {
     /// Whole sectors of a pass that have passed.
     fn passed(&self, pass: &Pass, now: u64) -> u64 {
         let turned = now.saturating_sub(pass.start) * pass.count;
-        let sectors = turned / self.mechanism.pass_ns(pass, pass.count).max(1);
+        let sectors = turned / pass.ns(pass.count).max(1);
         sectors.min(pass.count)
     }
 
-    /// Ends read-ahead at `now`, or after the sector under the head.
+    /// Ends read-ahead at `now`, to which it was brought, or after the sector under the head.
     fn stop_stream(&mut self, now: u64) {
-        self.advance_stream(now);
         let Some(stream) = self.stream.take() else {
             return;
         };
         let mut free_at = now;
         if !self.switches.stops_within_sector && now > stream.pass.start {
             let sectors = self.passed(&stream.pass, now) + 1;
-            free_at = stream.pass.start + self.mechanism.pass_ns(&stream.pass, sectors);
+            free_at = stream.pass.start + stream.pass.ns(sectors);
             let end = stream.pass.first + sectors;
             let end = self.buffer.segments[stream.segment]
                 .end
@@ -591,7 +588,8 @@ impl Drive {
             return;
         }
         self.buffer.segments[segment].dirty += 1;
-        let candidate = self.candidate(io);
+        let mut candidate = self.candidate(io);
+        candidate.arrived = inflow.from;
         self.dirty.push(Dirty {
             segment,
             first,

@@ -377,7 +377,8 @@ fn build(values: &Values, angle: u64) -> Result<Box<dyn Model>, Fault> {
         "alternating-in-zone" => SurfaceOrder::AlternatingInZone,
         _ => SurfaceOrder::Same,
     };
-    let geometry = Geometry::new(surfaces, order, &shape.zones, &shape.extents);
+    let spindle = Spindle::new(rpm, angle);
+    let geometry = Geometry::new(surfaces, order, &shape.zones, &shape.extents, &spindle);
     if geometry.sectors() < sectors {
         let place = format!("{}: sectors", values.parameters.name);
         let problem = Problem::Sectors {
@@ -390,7 +391,7 @@ fn build(values: &Values, angle: u64) -> Result<Box<dyn Model>, Fault> {
     let write_settle = write_settle_ms(values);
     let mechanism = Mechanism {
         geometry,
-        spindle: Spindle::new(rpm, angle),
+        spindle,
         seeks: seeks(values, shape.cylinders)?,
         head_switch_ns: ns(head_switch_ms(values)),
         write_settle_ns: signed_ns(write_settle),

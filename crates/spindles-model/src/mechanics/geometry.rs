@@ -1,6 +1,6 @@
 //! Where sectors lie: zones, the order of surfaces, skews, and the map of extents.
 
-use super::spindle::angle;
+use super::spindle::{Spindle, angle};
 use crate::parameters::{Extent, Zone};
 
 /// Which surface holds the first track of a cylinder.
@@ -23,7 +23,7 @@ pub(crate) struct Piece {
     pub(crate) surface: u32,
     /// The angle at which the first sector starts.
     pub(crate) angle: u64,
-    pub(crate) sectors_per_track: u32,
+    pub(crate) sector_fs: u64,
     /// Sectors in a row before the first on the same track.
     pub(crate) before: u64,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Piece {
 struct ZoneAngles {
     first_cylinder: u32,
     used: u64,
-    sectors_per_track: u32,
+    sector_fs: u64,
     first: u64,
     track_skew: u64,
     cylinder_skew: u64,
@@ -54,13 +54,14 @@ impl Geometry {
         order: SurfaceOrder,
         zones: &[Zone],
         extents: &[Extent],
+        spindle: &Spindle,
     ) -> Self {
         let angles = |zone: &Zone| {
             let part = |sectors: f64| angle(sectors / f64::from(zone.sectors_per_track));
             ZoneAngles {
                 first_cylinder: zone.first_cylinder,
                 used: zone.used_sectors_per_track.into(),
-                sectors_per_track: zone.sectors_per_track,
+                sector_fs: spindle.sector_fs(zone.sectors_per_track),
                 first: part(zone.first_angle_sectors),
                 track_skew: part(zone.track_skew_sectors),
                 cylinder_skew: part(zone.cylinder_skew_sectors),
@@ -126,7 +127,7 @@ impl Geometry {
                 order32
             },
             angle,
-            sectors_per_track: zone.sectors_per_track,
+            sector_fs: zone.sector_fs,
             before: on_track.min(sector - extent.first_sector),
         }
     }

@@ -10,7 +10,7 @@ pub(crate) struct Pass {
     pub(crate) first: u64,
     pub(crate) count: u64,
     pub(crate) start: u64,
-    pub(crate) sectors_per_track: u32,
+    pub(crate) sector_fs: u64,
     /// Sectors in a row before the first that passed while the head waited.
     pub(crate) before: u64,
 }
@@ -18,6 +18,16 @@ pub(crate) struct Pass {
 impl Pass {
     pub(crate) const fn end_sector(&self) -> u64 {
         self.first + self.count
+    }
+
+    /// The time that some of its sectors take.
+    pub(crate) const fn ns(&self, sectors: u64) -> u64 {
+        sectors * self.sector_fs / 1_000_000
+    }
+
+    /// The moment at which the last sector has passed.
+    pub(crate) const fn end(&self) -> u64 {
+        self.start + self.ns(self.count)
     }
 }
 
@@ -81,26 +91,18 @@ impl Mechanism {
         now + moved + wait
     }
 
-    pub(crate) fn pass_ns(&self, pass: &Pass, sectors: u64) -> u64 {
-        self.spindle.pass_ns(sectors, pass.sectors_per_track)
-    }
-
-    pub(crate) fn end(&self, pass: &Pass) -> u64 {
-        pass.start + self.pass_ns(pass, pass.count)
-    }
-
     /// The next pass of a read of sectors `from` to `to`, not before `now`.
     pub(crate) fn read(&mut self, from: u64, to: u64, now: u64, counts: bool) -> Pass {
         let piece = self.geometry.piece(from, to - from);
         let moved = self.move_ns(piece.cylinder, piece.surface, false);
         let start = self.reach(&piece, now, false, counts);
-        let sector_ns = self.spindle.pass_ns(1, piece.sectors_per_track).max(1);
+        let waited_fs = (start - now - moved) * 1_000_000;
         Pass {
             first: from,
             count: piece.count,
             start,
-            sectors_per_track: piece.sectors_per_track,
-            before: piece.before.min((start - now - moved) / sector_ns),
+            sector_fs: piece.sector_fs,
+            before: piece.before.min(waited_fs / piece.sector_fs),
         }
     }
 
@@ -115,10 +117,10 @@ impl Mechanism {
                 first: piece.first,
                 count: piece.count,
                 start: reached,
-                sectors_per_track: piece.sectors_per_track,
+                sector_fs: piece.sector_fs,
                 before: 0,
             };
-            let there = self.there_in_time(&pass, done, inflow);
+            let there = there_in_time(&pass, done, inflow);
             if there == 0 {
                 let late = inflow.there(done).max(reached + 1);
                 self.rotation_ns += late - reached;
@@ -126,7 +128,7 @@ impl Mechanism {
                 continue;
             }
             pass.count = there;
-            let passed = self.pass_ns(&pass, there);
+            let passed = pass.ns(there);
             self.transfer_ns += passed;
             now = reached + passed;
             done += there;
@@ -134,24 +136,23 @@ impl Mechanism {
         self.free_at = now;
         now
     }
+}
 
-    /// Sectors of a pass that flow in before their places pass. Both grow evenly, so the last
-    /// sector decides; else a search finds the first that is late.
-    fn there_in_time(&self, pass: &Pass, done: u64, inflow: Inflow) -> u64 {
-        let is_there =
-            |index: u64| inflow.there(done + index) <= pass.start + self.pass_ns(pass, index);
-        if is_there(0) && is_there(pass.count - 1) {
-            return pass.count;
-        }
-        let (mut least, mut most) = (0, pass.count);
-        while least < most {
-            let middle = least.midpoint(most);
-            if is_there(middle) {
-                least = middle + 1;
-            } else {
-                most = middle;
-            }
-        }
-        least
+/// Sectors of a pass that flow in before their places pass. Both grow evenly, so the last
+/// sector decides; else a search finds the first that is late.
+fn there_in_time(pass: &Pass, done: u64, inflow: Inflow) -> u64 {
+    let is_there = |index: u64| inflow.there(done + index) <= pass.start + pass.ns(index);
+    if is_there(0) && is_there(pass.count - 1) {
+        return pass.count;
     }
+    let (mut least, mut most) = (0, pass.count);
+    while least < most {
+        let middle = least.midpoint(most);
+        if is_there(middle) {
+            least = middle + 1;
+        } else {
+            most = middle;
+        }
+    }
+    least
 }

@@ -8,6 +8,7 @@ const ROUNDING_NS: u64 = 200;
 pub(crate) struct Spindle {
     angle_per_ns: u64,
     turn_ps: u64,
+    turn_ns: u64,
     start: u64,
 }
 
@@ -17,12 +18,9 @@ impl Spindle {
         Self {
             angle_per_ns: crate::parameters::whole(18_446_744_073_709_551_616.0 * rpm / 60e9),
             turn_ps: crate::parameters::whole(60e12 / rpm),
+            turn_ns: crate::parameters::whole(60e9 / rpm),
             start,
         }
-    }
-
-    pub(crate) fn turn_ns(&self) -> u64 {
-        self.turn_ps / 1000
     }
 
     /// The time until `angle` is under the head.
@@ -30,16 +28,16 @@ impl Spindle {
         let at = now.wrapping_mul(self.angle_per_ns).wrapping_add(self.start);
         let turned = u128::from(angle.wrapping_sub(at)) * u128::from(self.turn_ps);
         let wait = u64::try_from(turned >> 64).expect("at most a turn") / 1000;
-        if wait + ROUNDING_NS >= self.turn_ns() {
+        if wait + ROUNDING_NS >= self.turn_ns {
             0
         } else {
             wait
         }
     }
 
-    /// The time that `sectors` of a track of `sectors_per_track` take.
-    pub(crate) fn pass_ns(&self, sectors: u64, sectors_per_track: u32) -> u64 {
-        sectors * self.turn_ps / u64::from(sectors_per_track) / 1000
+    /// The time of a sector of a track with this many, in femtoseconds.
+    pub(crate) fn sector_fs(&self, sectors_per_track: u32) -> u64 {
+        self.turn_ps * 1000 / u64::from(sectors_per_track)
     }
 }
 
@@ -61,6 +59,6 @@ mod tests {
         assert!(spindle.wait_ns(2_500_100, quarter) < 2);
         let later = 86_400_000_000_000 + 1_000_000; // A day of whole turns, and 1 ms.
         assert!(spindle.wait_ns(later, quarter).abs_diff(1_500_000) < 10);
-        assert_eq!(spindle.pass_ns(25, 100), 2_500_000);
+        assert_eq!(spindle.sector_fs(100), 100_000_000_000);
     }
 }
