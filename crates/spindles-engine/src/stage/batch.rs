@@ -288,18 +288,14 @@ impl Batch {
     pub(super) fn choose(&mut self, context: &Context) -> bool {
         let usable = Turns::usable(context.present, context.slow, context.parity);
         let blocks = self.shape.blocks;
-        let fewer = self
-            .sizes
-            .data_columns(blocks, usable.count(), context.parity);
-        let all = context.present.count();
-        let (usable, data) = match fewer {
-            Some(data) => (usable, Some(data)),
-            None => {
-                let data = self.sizes.data_columns(blocks, all, context.parity);
-                (context.present, data)
-            }
+        let columns = |usable: MemberSet| {
+            let data = self
+                .sizes
+                .data_columns(blocks, usable.count(), context.parity);
+            data.map(|data| (usable, data))
         };
-        let Some(data) = data else {
+        let chosen = columns(usable).or_else(|| columns(context.present));
+        let Some((usable, data)) = chosen else {
             return false;
         };
         self.shape.data = data;
@@ -445,12 +441,13 @@ impl Batch {
             column,
             to: self.columns[usize::from(column)],
             blocks,
-            contents: match blocks {
-                0 => BufferSlice::NONE,
-                _ => BufferSlice {
+            contents: if blocks == 0 {
+                BufferSlice::NONE
+            } else {
+                BufferSlice {
                     buffer: self.memory,
                     first_block,
-                },
+                }
             },
             fua: self.fua(),
         })

@@ -367,9 +367,9 @@ impl Cover {
         let mut hole = at;
         let mut next = (at + 1) & mask;
         while !self.table[next].is_free() {
-            let home = self.home(self.table[next].block);
-            // It may move if the hole is not before its home.
-            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
+            let sought_from = self.home(self.table[next].block);
+            // It may move if it is still found in the hole.
+            if (next.wrapping_sub(sought_from) & mask) >= (next.wrapping_sub(hole) & mask) {
                 self.table[hole] = self.table[next];
                 hole = next;
             }
@@ -553,10 +553,10 @@ mod tests {
                         std::collections::btree_map::Entry::Vacant(_) => None,
                     };
                     let taken = was.map_or(0, |(_, _, taken)| taken);
-                    let seen = before.map(|before| (before.number, before.unplaced));
+                    let found = before.map(|before| (before.number, before.unplaced));
                     let expected =
                         was.map(|(newest, state, _)| (newest.number, state != BlockState::Placed));
-                    assert_eq!(seen, expected);
+                    assert_eq!(found, expected);
                     map.insert(block, (new, BlockState::Staged, taken));
                 }
                 2 | 3 => {

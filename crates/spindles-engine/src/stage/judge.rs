@@ -194,7 +194,7 @@ impl Evidence {
             found.judged(present, is_called_durable, layout.header_blocks())
         };
         let batches: Vec<Judged> = above.map(judge).collect();
-        let is_kept = |block: &StageColumn| batches.iter().any(|judged| judged.keeps(block));
+        let is_kept = |block: &StageColumn| batches.iter().any(|judged| judged.keeps(*block));
         let unreadable = unreadable.into_iter().filter(|block| !is_kept(block));
         let second = slots.iter().filter(|(_, slots)| slots[0] >= slots[1]);
         Verdict {
@@ -243,7 +243,7 @@ impl Judged {
     }
 
     /// Returns true if this block is in a column of a batch that counts, or that is lost.
-    fn keeps(&self, block: &StageColumn) -> bool {
+    fn keeps(&self, block: StageColumn) -> bool {
         let directory = &self.directory;
         let mut columns = (0..).zip(&directory.columns);
         let is_kept = !matches!(self.fate, Fate::Void { .. });
@@ -341,5 +341,217 @@ impl Verdict {
         }
         let lost = newest.into_iter().filter(|(_, lost)| *lost);
         lost.map(|(block, _)| block).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_block::BlockSize;
+    use spindles_format::{StageKind, StageShape, Uuid};
+
+    fn layout() -> StageLayout {
+        let bytes = (16 << 10) + 8 * ((4 << 10) + (128 << 10));
+        StageLayout::new(bytes, BlockSize::B4096).expect("long enough")
+    }
+
+    const FIRST: u64 = 5 << 32;
+
+    fn header(number: u64, tail: u64, durable: u64, shape: StageShape) -> StageBatch {
+        StageBatch {
+            array: Uuid([1; 16]),
+            nonce: 7,
+            number: FIRST + number,
+            tail: FIRST + tail,
+            durable: FIRST + durable,
+            shape,
+        }
+    }
+
+    /// A batch of three blocks: two data columns, of which the second is shorter, and parity.
+    fn batch(number: u64, block: u64, durable: u64) -> Directory {
+        let shape = StageShape {
+            blocks: 3,
+            data: 2,
+            parity: 1,
+        };
+        let place = u32::try_from(number).expect("few") * 3;
+        let column = |holder| StageColumn {
+            holder: MemberIndex(holder),
+            place: 4 + place,
+        };
+        Directory {
+            batch: header(number, 1, durable, shape),
+            columns: (0..3).map(column).collect(),
+            runs: vec![StageRun {
+                block: BlockIndex(block),
+                blocks: 3,
+                kind: StageKind::Contents,
+            }],
+            checksums: vec![0; 5],
+        }
+    }
+
+    /// Reports the headers of the columns named in `headers`, and the blocks `good`, each as column
+    /// and row.
+    fn report(evidence: &mut Evidence, directory: &Directory, headers: &[u8], good: &[(u8, u32)]) {
+        for at in headers {
+            let to = directory.columns[usize::from(*at)];
+            evidence.header(to.holder, to.place, directory);
+        }
+        for &(column, row) in good {
+            evidence.fits(directory.batch.number, column, row);
+        }
+    }
+
+    const ALL: [(u8, u32); 5] = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)];
+
+    fn counts(repairs: &[u8]) -> Fate {
+        let repairs = repairs.to_vec();
+        Fate::Counts { repairs }
+    }
+
+    /// Holders that are there, intact headers, good blocks, and what a later header calls durable.
+    #[test]
+    fn a_batch_counts_if_redundancy_gives_it() {
+        let batch = batch(1, 10, 0);
+        let all = [0, 1, 2];
+        let void = |holders: &[u8]| {
+            let headers = holders.iter().map(|at| batch.columns[usize::from(*at)]);
+            let headers = headers.collect();
+            Fate::Void { headers }
+        };
+        let table: [(u64, &[u8], &[(u8, u32)], u64, Fate); 10] = [
+            (0b111, &all, &ALL, 0, counts(&[])),
+            (0b111, &[2], &ALL, 0, counts(&[0, 1])),
+            (0b011, &[0, 1], &[(0, 0), (0, 1), (1, 0)], 0, counts(&[])),
+            // The second row has one block of data and zeros: parity gives it.
+            (0b111, &all, &[(0, 0), (1, 0), (2, 1)], 0, counts(&[0, 2])),
+            (0b110, &[1, 2], &[(1, 0), (2, 0), (2, 1)], 0, counts(&[])),
+            (0b111, &all, &[(1, 0), (2, 0)], 0, void(&all)),
+            (0b111, &all, &[(0, 0), (0, 1)], 0, void(&all)),
+            (0b011, &[0], &[(0, 0), (0, 1)], 0, void(&[0, 1])),
+            (0b111, &all, &[(1, 0), (2, 0)], 1, Fate::Lost),
+            (0b111, &[0], &[], 3, Fate::Lost),
+        ];
+        for (present, headers, good, durable, fate) in table {
+            let mut evidence = Evidence::new(layout(), MemberSet::from_bits(present));
+            report(&mut evidence, &batch, headers, good);
+            let later = super::tests::batch(2, 20, durable);
+            report(&mut evidence, &later, &[0], &[]);
+            let verdict = evidence.judge();
+            let what = std::format!("{present:b} {headers:?} {good:?} {durable}");
+            assert_eq!(verdict.batches[0].fate, fate, "{what}");
+            if matches!(fate, Fate::Counts { .. }) {
+                for row in 0..2 {
+                    assert_eq!(verdict.batches[0].sources(row).count(), 2, "{what}");
+                }
+            }
+        }
+    }
+
+    /// Only a header of the same opening says that a batch was durable.
+    #[test]
+    fn another_opening_says_nothing_of_durability() {
+        let mut evidence = Evidence::new(layout(), MemberSet::all(3));
+        let torn = batch(1, 10, 0);
+        report(&mut evidence, &torn, &[0], &[]);
+        let mut later = batch(2, 20, 9);
+        later.batch.number += 1 << 32;
+        later.batch.durable += 1 << 32;
+        report(&mut evidence, &later, &[0, 1, 2], &ALL);
+        let verdict = evidence.judge();
+        assert!(matches!(verdict.batches[0].fate, Fate::Void { .. }));
+        assert_eq!(verdict.batches[1].fate, counts(&[]));
+        assert_eq!(verdict.lost(), []);
+    }
+
+    /// Blocks of a lost batch are not lost if a later one that counts has them.
+    #[test]
+    fn later_batches_replace_lost_blocks() {
+        let mut evidence = Evidence::new(layout(), MemberSet::all(3));
+        report(&mut evidence, &batch(1, 10, 0), &[0, 1, 2], &ALL);
+        report(&mut evidence, &batch(2, 10, 0), &[1], &[]);
+        report(&mut evidence, &batch(3, 12, 0), &[0, 1, 2], &ALL);
+        report(&mut evidence, &batch(4, 30, 3), &[0], &[]);
+        let verdict = evidence.judge();
+        let fates: Vec<bool> = verdict
+            .batches
+            .iter()
+            .map(|judged| judged.fate == Fate::Lost)
+            .collect();
+        assert_eq!(fates, [false, true, false, false]);
+        assert_eq!(verdict.lost(), [10, 11].map(BlockIndex));
+    }
+
+    /// Batches below the highest tail are not looked at; each holder keeps its newest tail.
+    #[test]
+    fn the_highest_tail_of_any_header_counts() {
+        let layout = layout();
+        let mut evidence = Evidence::new(layout, MemberSet::all(3));
+        for number in 1..4 {
+            report(&mut evidence, &batch(number, 10, 0), &[0, 1, 2], &ALL);
+        }
+        let tail = |number, tail, places: [u8; 3]| {
+            let column = |(holder, slot): (u8, u8)| StageColumn {
+                holder: MemberIndex(holder),
+                place: layout.tail_place(slot),
+            };
+            Directory {
+                batch: header(
+                    number,
+                    tail,
+                    0,
+                    StageShape {
+                        parity: 3,
+                        ..StageShape::default()
+                    },
+                ),
+                columns: (0..).zip(places).map(column).collect(),
+                runs: Vec::new(),
+                checksums: Vec::new(),
+            }
+        };
+        report(&mut evidence, &tail(4, 2, [0, 0, 1]), &[0, 1, 2], &[]);
+        report(&mut evidence, &tail(5, 3, [1, 1, 0]), &[1], &[]);
+        // A header in another place than it names is an old copy.
+        evidence.header(MemberIndex(2), 0, &tail(6, 9, [0, 0, 1]));
+        let sought: Vec<(u64, u8)> = evidence
+            .sought()
+            .map(|(directory, column)| (directory.batch.number - FIRST, column))
+            .collect();
+        assert_eq!(sought, [(3, 0), (3, 1), (3, 2)]);
+        let verdict = evidence.judge();
+        assert_eq!(verdict.tail, FIRST + 3);
+        let numbers = verdict
+            .batches
+            .iter()
+            .map(|judged| judged.directory.batch.number);
+        assert!(numbers.eq([FIRST + 3]));
+        let next = MemberSet::EMPTY.with(MemberIndex(0));
+        assert_eq!(
+            verdict.slots, next,
+            "others have their newest tail in slot 1"
+        );
+    }
+
+    /// Blocks that can't be read are overwritten, but not in batches that count or are lost.
+    #[test]
+    fn unreadable_blocks_are_overwritten_outside_of_batches() {
+        let mut evidence = Evidence::new(layout(), MemberSet::all(3));
+        let (whole, torn) = (batch(1, 10, 0), batch(2, 20, 0));
+        report(&mut evidence, &whole, &[0, 1, 2], &ALL[1..]);
+        report(&mut evidence, &torn, &[0, 1, 2], &[]);
+        let places = [(0, 8), (0, 11), (1, 9), (2, 7), (2, 200)];
+        for (holder, place) in places {
+            evidence.unreadable(MemberIndex(holder), place);
+        }
+        let verdict = evidence.judge();
+        let left = verdict
+            .unreadable
+            .iter()
+            .map(|block| (block.holder.0, block.place));
+        assert!(left.eq([(0, 11), (1, 9), (2, 200)]));
+        assert_eq!(verdict.batches[0].fate, counts(&[0]));
     }
 }

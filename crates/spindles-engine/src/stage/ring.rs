@@ -24,9 +24,8 @@ use spindles_format::{STAGE_SEGMENTS, StageColumn, StageLayout};
 const SEGMENTS: usize = STAGE_SEGMENTS as usize;
 
 /// The state of a segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SegmentState {
-    #[default]
     Free,
     Filling,
     Full,
@@ -55,7 +54,7 @@ impl SegmentState {
 }
 
 /// A segment of one holder.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Segment {
     state: SegmentState,
     /// The number of its last batch.
@@ -63,6 +62,11 @@ struct Segment {
 }
 
 impl Segment {
+    const FREE: Self = Self {
+        state: SegmentState::Free,
+        last: 0,
+    };
+
     fn take(&mut self, step: SegmentMove) {
         let next = self.state.after(step);
         self.state = next.unwrap_or_else(|| panic!("{step:?} in state {:?}", self.state));
@@ -70,7 +74,7 @@ impl Segment {
 }
 
 /// The ring of one holder.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct HolderRing {
     segments: [Segment; SEGMENTS],
     current: usize,
@@ -79,6 +83,13 @@ struct HolderRing {
 }
 
 impl HolderRing {
+    /// An empty ring, in which segment 0 is the next.
+    const EMPTY: Self = Self {
+        segments: [Segment::FREE; SEGMENTS],
+        current: SEGMENTS - 1,
+        used: 0,
+    };
+
     /// Returns the blocks that any sequence of columns of up to `longest` blocks can take.
     fn room(&self, segment_blocks: u32, longest: u32) -> u32 {
         let usable = |blocks: u32| (blocks + 1).saturating_sub(longest);
@@ -249,7 +260,7 @@ impl Ring {
     ) -> Self {
         Self {
             layout,
-            rings: vec![HolderRing::default(); holders.into()],
+            rings: vec![HolderRing::EMPTY; holders.into()],
             batches: VecDeque::with_capacity(index(batches_max)),
             batches_max: index(batches_max),
             memory: Memory {
@@ -395,10 +406,11 @@ impl Ring {
     /// them.
     #[must_use]
     pub fn flush(&self) -> (MemberSet, u64) {
-        let answered = self.batches.iter().filter(|batch| batch.answered);
+        let mut answered = self.batches.iter().filter(|batch| batch.answered);
         let volatile = answered.clone().filter(|batch| !batch.durable);
         let holders = volatile.fold(MemberSet::EMPTY, |all, batch| all.union(batch.holders));
-        (holders, answered.last().map_or(0, |batch| batch.number))
+        let last = answered.next_back();
+        (holders, last.map_or(0, |batch| batch.number))
     }
 
     /// Handles the end of such a flush.

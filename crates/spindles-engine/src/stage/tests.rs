@@ -9,6 +9,7 @@
 //! A [`Fault`] leaves one rule out, in the model's part or in what it tells the rooms.
 
 mod faults;
+mod machine;
 mod world;
 
 use super::judge::{Directory, Evidence, Fate, Judged, Verdict};

@@ -715,7 +715,7 @@ mod tests {
             let decoded = decode_known(&bytes, KNOWN);
             let mut written = array.clone();
             written.features.ignorable &= Features::KNOWN.ignorable;
-            assert_eq!(decoded, Ok((written, device.clone())));
+            assert_eq!(decoded, Ok((written, device)));
             let unknown = Features::STAGE;
             assert_eq!(decode(&bytes), Err(DecodeError::Features { unknown }));
         }

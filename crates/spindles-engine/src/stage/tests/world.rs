@@ -767,13 +767,11 @@ impl World {
         world.answer();
         world.flush_holders();
         look(&world, "made whole")?;
-        if world.fault != Fault::LostNotListed {
-            let lost = verdict.lost();
-            world
-                .durable
-                .listed
-                .extend(lost.iter().map(|block| block.0));
-        }
+        let lost = verdict.lost();
+        world
+            .durable
+            .listed
+            .extend(lost.iter().map(|block| block.0));
         world.load(&verdict.batches, &solved)?;
         world.read()?;
         world.spent = false;
