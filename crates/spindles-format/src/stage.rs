@@ -147,7 +147,7 @@ pub const STAGE_FIELDS: &[(usize, usize, &str)] = &[
 pub struct StageDescriptor {
     /// The array's identity.
     pub array: Uuid,
-    /// The nonce of all headers of this stage. A client of the array can't know it, so a block
+    /// The nonce in all headers of this stage. A client of the array can't know it, so a block
     /// that looks like a header is not taken for one.
     pub nonce: u64,
     /// The generation of the array that made the stage. Of two descriptors the later one counts.
@@ -224,7 +224,7 @@ pub struct StageBatch {
 }
 
 /// The division of a batch into columns. The first data columns are as long as all parity columns.
-/// The last one may be shorter: the blocks that it lacks count as zeros in parity.
+/// The last data column may be shorter; parity counts its absent blocks as zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageShape {
     /// Blocks with contents.
@@ -262,7 +262,7 @@ impl StageShape {
         }
     }
 
-    /// The number of checksums in the header: one for each block of each column.
+    /// The number of checksums in the header. Every block of a column has one.
     #[must_use]
     pub const fn checksums(self) -> u32 {
         self.blocks + self.parity as u32 * self.column_blocks()
@@ -319,7 +319,7 @@ pub enum StageKind {
     Zeros,
 }
 
-/// Blocks of the array that follow one another.
+/// Adjacent blocks of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageRun {
     /// The first block of the array.
@@ -472,7 +472,7 @@ impl<'bytes> StageHeader<'bytes> {
         contents == u64::from(shape.blocks) && has_runs == (shape.data > 0)
     }
 
-    /// The columns: those of data, then those of parity.
+    /// The columns: data columns, then parity columns.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = StageColumn> + use<'bytes> {
         let columns = self.columns.chunks_exact(COLUMN_BYTES);
         columns.map(|bytes| StageColumn {

@@ -36,7 +36,7 @@ pub struct Write {
 /// The holders of the next batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// Holders that are there. The loss of all others is durable.
+    /// Present holders. Superblocks durably record all other holders as out.
     pub present: MemberSet,
     /// Holders to avoid.
     pub slow: MemberSet,
@@ -50,7 +50,7 @@ pub(super) struct Waiting {
     pub(super) write: Write,
     /// The first block in memory.
     pub(super) slot: u32,
-    /// Blocks of memory that it takes.
+    /// The length of its memory, in blocks.
     pub(super) takes: u32,
     /// True if the contents and their checksums are in memory.
     pub(super) filled: bool,
@@ -101,7 +101,7 @@ pub struct ColumnWrite {
 pub enum BatchEvent {
     /// More writes are under way.
     Waits,
-    /// All holders have their columns: `next_answered` returns the writes.
+    /// The last column is written: `next_answered` returns the writes.
     Answered,
     /// A holder failed. When its loss is durable, `append` writes the batch again.
     Again,
@@ -389,7 +389,7 @@ impl Batch {
         }
     }
 
-    /// The blocks of parity in memory: their checksums lie there.
+    /// The indices of the checksums of parity.
     pub(super) fn parity_slots(&self) -> core::ops::Range<usize> {
         let first = index(self.parity_slot);
         first..first + index(self.shape.checksums() - self.shape.blocks)

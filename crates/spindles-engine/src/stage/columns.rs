@@ -46,7 +46,7 @@ impl Chosen {
     }
 }
 
-/// Whose turn it is.
+/// Chooses the holders of each batch in turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
     /// The first column goes to this holder, or to the next that may have it.
@@ -64,8 +64,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Returns the holders that may have columns: those that are not slow. Slow ones have some too
-    /// if one data column and its parity need them.
+    /// Returns the holders that may have columns: all quick holders, and also the slow ones if one
+    /// data column and its parity need them.
     #[must_use]
     pub fn usable(present: MemberSet, slow: MemberSet, parity: u8) -> MemberSet {
         let quick = present.difference(slow);

@@ -17,7 +17,7 @@ use spindles_block::BlockIndex;
 /// The state of a staged block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockState {
-    /// Its place holds the newest contents: the stage has none.
+    /// Its place holds the newest contents, and no batch has older ones.
     Released,
     /// To be placed.
     Staged,
@@ -85,7 +85,7 @@ impl Contents {
 /// The newest contents of a staged block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// The batch that has them.
+    /// The batch with these contents.
     pub number: u64,
     /// The contents.
     pub contents: Contents,
@@ -353,7 +353,7 @@ impl Cover {
     /// Removes all blocks whose batches are below the tail. They are placed.
     pub fn release(&mut self, tail: u64) {
         for at in 0..self.table.len() {
-            // Each removal moves another entry here.
+            // A removal may move another entry to this place.
             while !self.table[at].is_free() && self.table[at].newest.number < tail {
                 self.table[at].take(BlockMove::Release);
                 self.remove(at);

@@ -30,11 +30,11 @@ use spindles_format::{StageBatch, StageColumn, StageHeader, StageLayout, StageRu
 pub struct Directory {
     /// The part of a fixed length.
     pub batch: StageBatch,
-    /// The columns: those of data, then those of parity.
+    /// The columns: data columns, then parity columns.
     pub columns: Vec<StageColumn>,
     /// The blocks of the array.
     pub runs: Vec<StageRun>,
-    /// The checksums of all blocks of all columns.
+    /// The checksums of all blocks, column after column.
     pub checksums: Vec<u32>,
 }
 
@@ -82,7 +82,7 @@ struct Found {
     directory: Directory,
     /// For each column: true if its header is intact.
     headers: Vec<bool>,
-    /// For each block of each column: true if it fits its checksum.
+    /// True for each block that fits its checksum, column after column.
     good: Vec<bool>,
 }
 
@@ -108,7 +108,7 @@ const fn opening(number: u64) -> u64 {
 }
 
 impl Evidence {
-    /// Starts with holders that are there. The loss of all others is durable.
+    /// Starts without headers. Superblocks durably record all other holders as out.
     #[must_use]
     pub fn new(layout: StageLayout, present: MemberSet) -> Self {
         Self {
@@ -216,7 +216,7 @@ pub enum Fate {
     },
     /// It was durable, and redundancy does not give its contents.
     Lost,
-    /// It does not count. The headers in these places are overwritten first, durably.
+    /// The batch is void. The opening first overwrites the headers in these places, durably.
     Void {
         /// The places.
         headers: Vec<StageColumn>,
@@ -310,7 +310,7 @@ impl Found {
     }
 }
 
-/// What an opening does.
+/// The work of an opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The tail, to be made durable on all holders before anything else is written.
@@ -404,6 +404,9 @@ mod tests {
         }
     }
 
+    /// Holders that are there, intact headers, good blocks, what a header calls durable, the fate.
+    type Case<'a> = (u64, &'a [u8], &'a [(u8, u32)], u64, Fate);
+
     const ALL: [(u8, u32); 5] = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)];
 
     fn counts(repairs: &[u8]) -> Fate {
@@ -411,7 +414,6 @@ mod tests {
         Fate::Counts { repairs }
     }
 
-    /// Holders that are there, intact headers, good blocks, and what a later header calls durable.
     #[test]
     fn a_batch_counts_if_redundancy_gives_it() {
         let batch = batch(1, 10, 0);
@@ -421,7 +423,7 @@ mod tests {
             let headers = headers.collect();
             Fate::Void { headers }
         };
-        let table: [(u64, &[u8], &[(u8, u32)], u64, Fate); 10] = [
+        let table: [Case; 10] = [
             (0b111, &all, &ALL, 0, counts(&[])),
             (0b111, &[2], &ALL, 0, counts(&[0, 1])),
             (0b011, &[0, 1], &[(0, 0), (0, 1), (1, 0)], 0, counts(&[])),

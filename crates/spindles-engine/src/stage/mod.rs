@@ -50,7 +50,7 @@ pub struct Setup {
     pub holders: u8,
     /// The most holders that may be lost.
     pub parity_max: u8,
-    /// Numbers of headers follow this one: the generation of the opening times 2^32.
+    /// The number before the first header: the generation of the opening times 2^32.
     pub number: u64,
     /// The driver's memory for staged contents.
     pub memory: BufferId,
@@ -193,9 +193,9 @@ impl Stage {
 
     // ---- batches ------------------------------------------------------------------------------
 
-    /// Forms a batch of the writes that wait, or writes the last one again without the holder that
-    /// failed (rule 7: its loss is durable). `header` is the buffer of the header, of
-    /// `STAGE_HEADER_BYTES`.
+    /// Forms a batch of the writes that wait, or writes the last batch again without the failed
+    /// holder. Superblocks durably record that loss before (rule 7). `header` is the buffer of the
+    /// header, of `STAGE_HEADER_BYTES`.
     pub fn append(&mut self, context: &Context, header: &mut [u8]) -> Next {
         assert!(
             context.parity <= self.setup.parity_max,
@@ -294,8 +294,8 @@ impl Stage {
         }
     }
 
-    /// Returns the write of the next column; `None` after the last. Its header is the one that was
-    /// encoded, the same for all columns (rule 1).
+    /// Returns the write of the next column; `None` after the last. All columns have the encoded
+    /// header (rule 1).
     pub fn next_column(&mut self) -> Option<ColumnWrite> {
         self.batch.next_column()
     }
@@ -419,7 +419,7 @@ impl Stage {
 
     // ---- opening ------------------------------------------------------------------------------
 
-    /// Continues with what was found at opening.
+    /// Continues with the tail and the slots found at opening.
     pub fn resume(&mut self, verdict: &Verdict) {
         self.ring.resume(verdict.tail, verdict.slots);
     }

@@ -159,13 +159,13 @@ impl HolderRing {
 struct Batch {
     number: u64,
     holders: MemberSet,
-    /// Blocks that are to be placed from it, or are being placed.
+    /// Blocks that placing still has to write from this batch.
     claims: u32,
     /// The last batch with newer contents of a block that was not placed from this one.
     heir: u64,
     answered: bool,
     durable: bool,
-    /// Blocks of memory, with those that were skipped before it.
+    /// The length of its memory in blocks, skipped blocks included.
     memory: u32,
 }
 
@@ -201,7 +201,7 @@ pub struct Room {
 }
 
 impl Memory {
-    /// Takes blocks that follow one another. `None` if there are too few.
+    /// Takes adjacent blocks. `None` if there are too few.
     fn take(&mut self, blocks: u32) -> Option<Room> {
         let left = self.blocks - self.next;
         let skipped = if left < blocks { left } else { 0 };
@@ -499,7 +499,7 @@ impl Ring {
         tail.is_some()
     }
 
-    /// Begins a release of everything, also of nothing: the tail shall be above all numbers. All
+    /// Begins to record a tail above all numbers, even if the ring is empty. Requires that all
     /// batches are placed, durably.
     pub fn void(&mut self) {
         assert_eq!(self.release, Release::Resting, "one release at a time");
@@ -519,9 +519,8 @@ impl Ring {
         self.release = Release::Recording { tail: self.tail };
     }
 
-    /// Returns the header that records the new tail, and fills its places on these holders. On each
-    /// it lies in the slot that does not hold the newest tail of that holder, so a torn write leaves
-    /// that one.
+    /// Returns the header that records the new tail, and fills its places on these holders. Each
+    /// holder keeps its newest tail in the other slot, because the write may tear.
     pub fn tail_header(&mut self, holders: MemberSet, columns: &mut [StageColumn]) -> TailHeader {
         let Release::Recording { tail } = self.release else {
             panic!("a tail in state {:?}", self.release);
@@ -650,7 +649,7 @@ mod tests {
         (header, places.collect())
     }
 
-    /// A batch of one block on each of these holders.
+    /// Appends a batch with columns of `blocks` blocks on these holders.
     fn append(ring: &mut Ring, holders: &[u8], blocks: u32) -> (u64, Vec<StageColumn>) {
         let room = ring.reserve(blocks).expect("room");
         let holders: Vec<MemberIndex> = holders.iter().copied().map(MemberIndex).collect();

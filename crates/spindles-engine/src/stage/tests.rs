@@ -1,10 +1,10 @@
 //! Enumerates crashes of the stage alone, with real rooms, headers and parity. The model plays the
 //! caller: it has the devices, the places, and the contract's legal values.
 //!
-//! A script of operations runs. At each moment of the last one a crash leaves any part of what was
-//! not durable. The stage is opened with every tolerated set of missing holders, and with one
-//! corrupt or unreadable piece. What it reads must be legal. Each moment of the opening, and of one
-//! operation after it, has a second crash.
+//! A script of operations runs. At each moment of the last operation a crash leaves any part of the
+//! volatile writes. The model then opens the stage with every tolerated set of missing holders, and
+//! with one corrupt or unreadable piece. All reads must return legal values. A second crash follows
+//! at each moment of the opening, and of one more operation.
 //!
 //! A [`Fault`] leaves one rule out, in the model's part or in what it tells the rooms.
 
@@ -48,7 +48,7 @@ enum Fault {
     TailOnOne,
     /// The tail found at opening is not made durable on all holders.
     TailNotRenewed,
-    /// All holders write the tail to the same slot: where the highest of any is not.
+    /// All holders write the tail to one slot, chosen by the highest tail of any holder.
     SharedSlot,
     /// Both tails go to the same slot, so that a torn one leaves none.
     TailInPlace,
@@ -58,7 +58,7 @@ enum Fault {
     NotMadeVoid,
     /// Of two records of a block the first counts.
     FirstCounts,
-    /// A torn column is taken as it is.
+    /// A batch counts despite torn columns.
     TornTaken,
     /// A member becomes active while records without its column are live.
     ActiveWithRecords,
@@ -87,7 +87,7 @@ enum Op {
     Place,
     /// Places a block; meanwhile it is staged again.
     PlaceRace(u64),
-    /// Releases all that can be.
+    /// Releases every batch that may go.
     Release,
     /// A durable ordinary write; staged if the block is covered.
     Ordinary(u64),
@@ -154,7 +154,7 @@ const TWO: Sizes = Sizes {
     parity: 2,
 };
 
-/// Each operation after each other: one holder may be lost.
+/// Combines all operations, with one parity column.
 #[test]
 fn the_rules_hold_for_all_short_scripts() {
     let ops = [
@@ -172,7 +172,7 @@ fn the_rules_hold_for_all_short_scripts() {
         StageFails(0, 0),
     ];
     let mut scripts = scripts(&ops, 3);
-    // Those with three operations have so many states that a share is enough.
+    // Scripts of three operations have millions of states: test a share of them.
     let mut number = 0;
     scripts.retain(|script| {
         let is_wide = script.contains(&StageWide);

@@ -1,3 +1,5 @@
+//! Round trips, invalid fields, and the room for a stage.
+
 extern crate std;
 use super::*;
 use crate::areas_for;

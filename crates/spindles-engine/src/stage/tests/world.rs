@@ -798,7 +798,7 @@ impl World {
         let present = self.present();
         let cells = &self.durable.cells;
         let cell = |at: At| cells.get(&at).filter(|_| hidden != Some(at));
-        for (&(holder, place), _) in cells {
+        for &(holder, place) in cells.keys() {
             let holder_index = MemberIndex(holder);
             if let Some(Cell::Header(directory)) = cell((holder, place))
                 && present.contains(holder_index)
@@ -929,7 +929,7 @@ impl World {
         Ok(())
     }
 
-    /// Reads all blocks. What was read stays.
+    /// Reads all blocks. From now on only the returned values are legal.
     fn read(&mut self) -> Result<(), String> {
         for block in 0..BLOCKS {
             let newest = self.stage.cover().newest(BlockIndex(block));
