@@ -95,6 +95,7 @@ mod requests;
 mod role;
 pub mod slots;
 mod slow;
+pub mod stage;
 mod status;
 mod stripe;
 mod system_io;

@@ -29,6 +29,7 @@ mod row_sum;
 mod shared;
 mod sizes;
 mod spare;
+mod stage;
 mod text;
 mod uuid;
 pub mod versions;
@@ -72,6 +73,11 @@ pub use sizes::{
     VERSION,
 };
 pub use spare::{SPARE_ARRAYS_MAX, SPARE_FIELDS, SpareRecord};
+pub use stage::{
+    STAGE_COLUMN_BYTES_MAX, STAGE_FIELDS, STAGE_HEADER_BYTES, STAGE_SEGMENTS, StageBatch,
+    StageColumn, StageDescriptor, StageHeader, StageKind, StageLayout, StageRun, StageShape,
+    encode_stage,
+};
 pub use text::Text;
 pub use uuid::Uuid;
 pub use versions::{decode, encode};

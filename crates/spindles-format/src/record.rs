@@ -39,6 +39,10 @@ impl Features {
     /// bits than their number suggests.
     pub const GROWTH: u64 = 1 << 8;
 
+    /// `refuse`: the array has a stage. Newer contents of blocks may lie there only. No member of
+    /// `KNOWN` until an opening handles it.
+    pub const STAGE: u64 = 1 << 5;
+
     /// The features that this version knows.
     pub const KNOWN: Self = Self {
         ignorable: 0,
@@ -204,6 +208,8 @@ pub struct ArrayRecord {
     /// True if the list of bad blocks may have entries. Only then are entries lost if no member
     /// holds a part of the list. Goes with `Features::BAD_BLOCKS`.
     pub bad_blocks_listed: bool,
+    /// True if the stage may hold records. Goes with `Features::STAGE`.
+    pub staged: bool,
     /// The used sizes of the areas that all members use alike.
     pub shared: SharedAreas,
     /// Features in use.

@@ -24,11 +24,16 @@ pub struct SharedAreas {
     pub journal_bytes: u32,
     /// Of the headroom.
     pub headroom_bytes: u32,
+    /// Of the journal area, behind the log: the stage. 0 without one.
+    pub stage_bytes: u32,
 }
 
 impl SharedAreas {
     /// The length of its encoding.
-    pub(crate) const BYTES: usize = 8;
+    pub(crate) const BYTES: usize = 10;
+
+    /// The longest length.
+    pub(crate) const BYTES_MAX: u32 = u16::MAX as u32 * UNIT_BYTES;
 
     /// The most that all of these devices have room for, which a new array on them uses.
     #[must_use]
@@ -43,6 +48,7 @@ impl SharedAreas {
             bad_blocks_bytes: least(AreaKind::BAD_BLOCKS),
             journal_bytes: least(AreaKind::JOURNAL).min(JOURNAL_BYTES_MAX),
             headroom_bytes: least(AreaKind::HEADROOM),
+            stage_bytes: 0,
         }
     }
 
@@ -52,7 +58,7 @@ impl SharedAreas {
         u64::from(match kind {
             AreaKind::DIRTY_BITMAP | AreaKind::WRITTEN_BITMAP => self.bitmap_bytes,
             AreaKind::BAD_BLOCKS => self.bad_blocks_bytes,
-            AreaKind::JOURNAL => self.journal_bytes,
+            AreaKind::JOURNAL => self.journal_bytes + self.stage_bytes,
             AreaKind::HEADROOM => self.headroom_bytes,
             _ => 0,
         })
@@ -83,6 +89,7 @@ impl SharedAreas {
             self.bad_blocks_bytes,
             self.journal_bytes,
             self.headroom_bytes,
+            self.stage_bytes,
         ];
         let mut bytes = [0; Self::BYTES];
         for (place, field) in bytes.as_chunks_mut().0.iter_mut().zip(fields) {
@@ -100,6 +107,7 @@ impl SharedAreas {
             bad_blocks_bytes: field(1),
             journal_bytes: field(2),
             headroom_bytes: field(3),
+            stage_bytes: field(4),
         }
     }
 }

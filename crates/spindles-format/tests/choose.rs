@@ -68,6 +68,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         checksum: spindles_format::ChecksumKind::None,
         row_sums: false,
         bad_blocks_listed: false,
+        staged: false,
         shared: spindles_format::SharedAreas::of(&[device]),
         features: Features::default(),
         member,

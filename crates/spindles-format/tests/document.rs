@@ -3,7 +3,7 @@
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
     AreaKind, BITMAP_FIELDS, BITMAP_PAGE_BYTES, CHECKSUM_FIELDS, CHECKSUM_PART_BYTES,
-    JOURNAL_DEVICE_FIELDS, SLOT_BYTES, SPARE_FIELDS, SUPERBLOCK_BYTES,
+    JOURNAL_DEVICE_FIELDS, SLOT_BYTES, SPARE_FIELDS, STAGE_FIELDS, SUPERBLOCK_BYTES,
 };
 
 /// Returns the cells of the tables in the section with this heading, one table after another.
@@ -70,6 +70,21 @@ fn journal_devices_are_as_documented() {
     assert!(documented.into_iter().eq(fields));
 }
 
+#[test]
+fn descriptors_of_a_stage_are_as_documented() {
+    let documented = rows("## The stage");
+    let fields = STAGE_FIELDS
+        .iter()
+        .map(|(offset, length, name)| [offset.to_string(), length.to_string(), (*name).to_owned()]);
+    let descriptor = &documented[..STAGE_FIELDS.len()];
+    assert!(descriptor.iter().cloned().eq(fields));
+    let header = &documented[STAGE_FIELDS.len()..];
+    let offsets = [
+        "0", "8", "12", "16", "32", "40", "48", "56", "64", "68", "69", "72", "76", "88",
+    ];
+    assert!(header.iter().map(|row| row[0]).eq(offsets));
+}
+
 /// The fields of each table are adjacent.
 #[test]
 fn tables_have_no_gaps() {
@@ -83,6 +98,10 @@ fn tables_have_no_gaps() {
         (&superblock[..], SUPERBLOCK_BYTES),
         (&spares[..], SUPERBLOCK_BYTES),
         (&rows("## The device of a journal")[..], SUPERBLOCK_BYTES),
+        (
+            &rows("## The stage")[..STAGE_FIELDS.len()],
+            SUPERBLOCK_BYTES,
+        ),
         (&areas[..6], 32),
         (&members[..], 48),
         (&bitmap[..], BITMAP_PAGE_BYTES),

@@ -359,6 +359,7 @@ pub(crate) fn fresh_record(
         checksum: ChecksumKind::None,
         row_sums: false,
         bad_blocks_listed: false,
+        staged: false,
         shared: SharedAreas::of(devices),
         features: Features::default(),
         member,

@@ -375,6 +375,7 @@ impl<'a> Planner<'a> {
             checksum: ChecksumKind::None,
             row_sums: false,
             bad_blocks_listed: false,
+            staged: false,
             shared: SharedAreas::of(records),
             features: Features::default(),
             member,

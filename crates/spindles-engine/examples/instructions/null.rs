@@ -155,6 +155,7 @@ impl Setup {
             checksum: ChecksumKind::None,
             row_sums: false,
             bad_blocks_listed: false,
+            staged: false,
             shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,

@@ -416,6 +416,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             checksum: ChecksumKind::None,
             row_sums: false,
             bad_blocks_listed: false,
+            staged: false,
             shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,

@@ -38,6 +38,7 @@ const BAD_BLOCKS_LISTED_AT: usize = 4060;
 const ROW_SUMS_AT: usize = 4059;
 const TIMES_AT: usize = 4064;
 const SHARED_AT: usize = 4080;
+const STAGED_AT: usize = 4090;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
 const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= SCRUB_LEFT_AT);
@@ -101,7 +102,9 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4082, 2, "bad blocks length"),
     (4084, 2, "journal length"),
     (4086, 2, "headroom length"),
-    (4088, 4, "reserved"),
+    (4088, 2, "stage length"),
+    (4090, 1, "staged"),
+    (4091, 1, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -199,6 +202,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     out[ROW_SUMS_AT] = u8::from(array.row_sums);
     out[DEGRADED_WRITES_AT] = u8::from(array.degraded_writes);
     out[BAD_BLOCKS_LISTED_AT] = u8::from(array.bad_blocks_listed);
+    out[STAGED_AT] = u8::from(array.staged);
     let mut writer = Writer(&mut out[TIMES_AT..]);
     writer.u64(array.last_written_s);
     writer.u64(array.last_scrub_s);
@@ -279,13 +283,18 @@ fn encode_members(array: &ArrayRecord, out: &mut [u8]) {
 }
 
 fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
+    decode_known(bytes, Features::KNOWN.refuse)
+}
+
+/// Decodes a superblock, by a reader that knows these features.
+fn decode_known(bytes: &[u8; SUPERBLOCK_BYTES], known: u64) -> Decoded {
     let stored = Reader(&bytes[CHECKSUM_AT..]).u32();
     let computed = crc32c(&bytes[..CHECKSUM_AT]);
     if stored != computed {
         return Err(DecodeError::Checksum { stored, computed });
     }
     let mut reader = Reader(&bytes[12..]);
-    let features = decode_features(&mut reader)?;
+    let features = decode_features(&mut reader, known)?;
     let identity = Identity::decode(&mut reader)?;
     let shape = Shape::decode(&mut reader, features)?;
     let created_s = reader.u64();
@@ -308,6 +317,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         .flag("it neither may nor may not be written while members are away")?;
     let bad_blocks_listed = Reader(&bytes[BAD_BLOCKS_LISTED_AT..])
         .flag("its list of bad blocks neither may nor may not have entries")?;
+    let staged = decode_staged(bytes, features, &shared)?;
     let mut times = Reader(&bytes[TIMES_AT..]);
     let array = ArrayRecord {
         uuid: identity.uuid,
@@ -333,6 +343,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
         growth,
         bad_blocks_listed,
+        staged,
         checksum,
         row_sums,
         shared,
@@ -347,7 +358,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
 }
 
 /// Reads the superblock's size and the features, and refuses unknown ones.
-fn decode_features(reader: &mut Reader<'_>) -> Result<Features, DecodeError> {
+fn decode_features(reader: &mut Reader<'_>, known: u64) -> Result<Features, DecodeError> {
     let superblock_bytes = reader.u32();
     let features = Features {
         ignorable: reader.u64(),
@@ -355,7 +366,7 @@ fn decode_features(reader: &mut Reader<'_>) -> Result<Features, DecodeError> {
         refuse: reader.u64(),
     };
     // First, since such a feature may give any other field a new meaning.
-    let unknown = features.refuse & !Features::KNOWN.refuse;
+    let unknown = features.refuse & !known;
     if unknown != 0 {
         return Err(DecodeError::Features { unknown });
     }
@@ -477,6 +488,26 @@ fn decode_journal(
         "its journal is neither on the members nor on a device",
     )?;
     Ok(journal)
+}
+
+/// Reads whether the stage may hold records, and checks its length.
+fn decode_staged(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    features: Features,
+    shared: &SharedAreas,
+) -> Result<bool, DecodeError> {
+    let has_stage = shared.stage_bytes > 0;
+    ensure(
+        has_stage == (features.refuse & Features::STAGE != 0),
+        "it has a stage without the feature, or the other way round",
+    )?;
+    let staged =
+        Reader(&bytes[STAGED_AT..]).flag("its stage neither may nor may not hold records")?;
+    ensure(
+        !staged || has_stage,
+        "it has records of a stage without one",
+    )?;
+    Ok(staged)
 }
 
 /// Reads the area table and the error counts.
@@ -653,4 +684,74 @@ fn decode_sessions(
         "it remembers a later generation than its own",
     )?;
     Ok((session, past))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StageLayout;
+
+    const KNOWN: u64 = Features::KNOWN.refuse | Features::STAGE;
+
+    /// A record with a stage, and the device of one of its members.
+    fn with_stage() -> (ArrayRecord, DeviceRecord) {
+        let (mut array, fixture) = decode(VERSION.fixture).unwrap();
+        let joins = crate::areas_to_join(&array, 4 << 30, fixture.member);
+        let device = joins.unwrap();
+        let room = StageLayout::room_bytes(core::slice::from_ref(&device), &array.shared);
+        array.shared.stage_bytes = room;
+        array.features.refuse |= Features::STAGE;
+        (array, device)
+    }
+
+    #[test]
+    fn a_stage_round_trips_and_is_refused_by_readers_without_it() {
+        let (mut array, device) = with_stage();
+        assert!(array.shared.stage_bytes > 16 << 20);
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        for staged in [false, true] {
+            array.staged = staged;
+            encode(&array, &device, &mut bytes);
+            let decoded = decode_known(&bytes, KNOWN);
+            let mut written = array.clone();
+            written.features.ignorable &= Features::KNOWN.ignorable;
+            assert_eq!(decoded, Ok((written, device)));
+            let unknown = Features::STAGE;
+            assert_eq!(decode(&bytes), Err(DecodeError::Features { unknown }));
+        }
+    }
+
+    #[test]
+    fn impossible_stages_are_refused() {
+        let (array, device) = with_stage();
+        let refused = |change: fn(&mut ArrayRecord), at: Option<(usize, u8)>| {
+            let mut array = array.clone();
+            change(&mut array);
+            let mut bytes = [0; SUPERBLOCK_BYTES];
+            encode(&array, &device, &mut bytes);
+            if let Some((at, value)) = at {
+                bytes[at] = value;
+                let checksum = crc32c(&bytes[..CHECKSUM_AT]);
+                bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+            }
+            matches!(
+                decode_known(&bytes, KNOWN),
+                Err(DecodeError::Invalid { .. })
+            )
+        };
+        assert!(!refused(|_| (), None));
+        assert!(refused(|_| (), Some((STAGED_AT, 2))));
+        assert!(refused(
+            |array| array.features.refuse &= !Features::STAGE,
+            None
+        ));
+        assert!(refused(|array| array.shared.stage_bytes = 0, None));
+        assert!(refused(|array| array.shared.stage_bytes += 64 << 20, None));
+        let unused = |array: &mut ArrayRecord| {
+            array.features.refuse &= !Features::STAGE;
+            array.shared.stage_bytes = 0;
+            array.staged = true;
+        };
+        assert!(refused(unused, None));
+    }
 }
