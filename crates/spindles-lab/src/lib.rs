@@ -16,6 +16,7 @@ mod systems;
 
 pub use experiment::fio::{FIO, FioWork};
 pub use experiment::systems::Members;
+pub use experiment::trace as traces;
 pub use experiment::{
     BlockWork, Experiment, ExperimentError, ExperimentMistake, NEWFS, Nodes, OnNodes, SystemSpec,
     TOOLS, Tuning, Work, WorkloadSpec, archive, jobs, parameter_of,

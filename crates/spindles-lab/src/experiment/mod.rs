@@ -8,6 +8,7 @@ pub mod jobs;
 mod read;
 mod spec;
 pub(crate) mod systems;
+pub mod trace;
 
 pub use spec::{
     BlockWork, Experiment, ExperimentError, ExperimentMistake, NEWFS, Nodes, OnNodes, SystemSpec,
