@@ -15,6 +15,7 @@ mod run;
 mod systems;
 
 pub use experiment::fio::{FIO, FioWork};
+pub use experiment::replay;
 pub use experiment::systems::Members;
 pub use experiment::trace as traces;
 pub use experiment::{

@@ -5,6 +5,12 @@ use crate::trace::{TraceFacts, TraceRequest, When};
 use alloc::string::String;
 use core::fmt;
 
+/// The name that users type.
+pub const REPLAY: &str = "replay";
+
+/// Description of the workload, one line.
+pub const SUMMARY: &str = "the requests of a trace, at their times, after answers, or flat out";
+
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
@@ -186,6 +192,14 @@ impl Replay {
             in_flight: 0,
             answered_ns: 0,
         })
+    }
+
+    /// Bounds the requests in flight further, as memory or the target do.
+    #[must_use]
+    pub fn with_in_flight(mut self, most: u32) -> Self {
+        assert!(most > 0);
+        self.plan.in_flight_max = self.plan.in_flight_max.min(most);
+        self
     }
 
     /// Returns true if another request may be taken before the next answer.

@@ -6,6 +6,7 @@ pub mod archive;
 pub(crate) mod fio;
 pub mod jobs;
 mod read;
+pub mod replay;
 mod spec;
 pub(crate) mod systems;
 pub mod trace;

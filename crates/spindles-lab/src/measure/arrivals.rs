@@ -46,6 +46,11 @@ impl Arrivals {
         self.next <= Instant::now()
     }
 
+    /// Sets when the next operation is due.
+    pub(crate) fn expect(&mut self, due: Instant) {
+        self.next = due;
+    }
+
     /// Returns the time of this arrival and draws the next: a Poisson process, as of many
     /// independent clients.
     pub(crate) fn pass(&mut self) -> Instant {

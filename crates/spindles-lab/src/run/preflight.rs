@@ -462,8 +462,9 @@ fn is_there(name: &str) -> Result<(), String> {
 
 /// Returns the size of the largest workload on blocks.
 pub(crate) fn size_bytes(experiment: &Experiment) -> u64 {
-    let blocks = experiment.workloads.iter().filter_map(WorkloadSpec::blocks);
-    blocks.map(|work| work.size_bytes).max().unwrap_or(0)
+    let workloads = experiment.workloads.iter();
+    let bytes = workloads.filter_map(WorkloadSpec::block_bytes);
+    bytes.max().unwrap_or(0)
 }
 
 /// Returns the size of each member that the lab creates.
@@ -509,7 +510,7 @@ fn file_bytes(experiment: &Experiment, workload: &WorkloadSpec) -> u64 {
         }
         Work::Copy(plan) if plan.server() == Store::Disk => plan.file_bytes(),
         Work::Fio(work) => work.file_bytes(),
-        Work::Copy(_) | Work::Blocks(_) | Work::Newfs(_) => 0,
+        Work::Copy(_) | Work::Blocks(_) | Work::Newfs(_) | Work::Replay(_) => 0,
     };
     // Nodes may write to a system of ours that they have mounted.
     once.saturating_mul(workload.nodes().max(1).into())
@@ -535,6 +536,7 @@ pub(crate) fn bare_bytes_of(
             let plan = work.kind.plan(&work.params(0, 1)).ok();
             plan.map(|plan| plan.size_bytes)
         }
+        Work::Replay(work) => Some(work.needed_bytes()),
         Work::Files(plan) if !has_file_system(spec) => {
             let plans = with_trial(experiment, plan).into_iter();
             plans.filter_map(|plan| plan.bytes_bare().ok()).max()

@@ -309,7 +309,9 @@ impl<'a> Runner<'a> {
             Ok(target) => under_test.open.insert(target),
             Err(why) => return Ok(Err(why)),
         };
-        let size_bytes = size_bytes.max(target.facts().bytes() / 100 * share_percent);
+        let bytes = target.facts().bytes();
+        // Of a target that is smaller, a replay uses all.
+        let size_bytes = size_bytes.max(bytes / 100 * share_percent).min(bytes);
         match fill::fill(target.as_mut(), size_bytes, self.options.interrupt) {
             Ok(()) => Ok(Ok(under_test)),
             Err(Failure::Interrupted) => Err(Stop::Interrupted),

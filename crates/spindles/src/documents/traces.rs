@@ -1,8 +1,10 @@
 //! The JSON of commands on traces.
 
+use super::array::Incident;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
+use spindles_measure::Histogram;
 
 /// The percentiles of gaps in a profile.
 pub(crate) const GAP_PERCENTS: [f64; 10] =
@@ -70,6 +72,78 @@ pub(crate) struct Times {
     pub p95_ns: u64,
     pub p99_ns: u64,
     pub max_ns: u64,
+}
+
+impl Times {
+    /// Returns the figures of a histogram.
+    pub(crate) fn of(histogram: &Histogram) -> Self {
+        Self {
+            mean_ns: histogram.mean().round(),
+            p50_ns: histogram.percentile(50.0),
+            p95_ns: histogram.percentile(95.0),
+            p99_ns: histogram.percentile(99.0),
+            max_ns: histogram.max(),
+        }
+    }
+}
+
+/// The replayed trace.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct ReplayedTrace<'a> {
+    pub file: &'a str,
+    pub target: &'a str,
+    /// recorded, answered or flat-out.
+    pub timing: &'static str,
+    pub requests: u64,
+    /// To the last answer, or the flush after it if anything was written.
+    pub elapsed_ns: u64,
+    pub requests_per_s: f64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub operations: Vec<ReplayedOperation>,
+    /// How late requests were sent; null with flat-out.
+    pub late: Option<Lateness>,
+    /// Null if the trace has no response times.
+    pub compared: Option<ComparedTimes>,
+    pub incidents: Vec<Incident>,
+}
+
+/// The answers of one operation.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct ReplayedOperation {
+    pub operation: &'static str,
+    pub requests: u64,
+    pub response: Times,
+}
+
+/// How long after their time requests were sent.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Lateness {
+    #[serde(flatten)]
+    pub times: Times,
+    /// Requests sent more than 1 ms late.
+    pub late_1_ms: u64,
+}
+
+/// Response times of the trace and of the replay.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct ComparedTimes {
+    /// Requests with a response time in the trace.
+    pub requests: u64,
+    pub recorded_mean_ns: f64,
+    pub replayed_mean_ns: f64,
+    pub recorded_p95_ns: u64,
+    pub replayed_p95_ns: u64,
+    pub recorded_p99_ns: u64,
+    pub replayed_p99_ns: u64,
+    /// The root mean square of the horizontal distance of the two distributions.
+    pub demerit_ns: f64,
+    /// Of the mean in the trace.
+    pub demerit_percent: f64,
 }
 
 /// A tenth of the range.

@@ -136,7 +136,7 @@ impl Converting {
                 output::write_out(&String::from_utf8_lossy(&self.text));
                 Ok(())
             }
-            Out::File(file) => file.file.write_all(&self.text),
+            Out::File(file) => file.write_all(&self.text),
         };
         self.text.clear();
         if let Err(error) = written {
@@ -162,8 +162,9 @@ impl Converting {
 }
 
 /// A file that appears under its name only when it is complete.
+#[derive(Debug)]
 pub(super) struct NewFile {
-    pub(super) file: File,
+    file: File,
     temporary: PathBuf,
     name: PathBuf,
     is_kept: bool,
@@ -205,6 +206,16 @@ impl NewFile {
         std::fs::rename(&self.temporary, &self.name)?;
         self.is_kept = true;
         Ok(())
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 

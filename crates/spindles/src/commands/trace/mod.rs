@@ -1,6 +1,7 @@
 //! `spindles trace`: recorded requests. Each command is one file and one row of the table.
 
 mod convert;
+mod replay;
 mod show;
 
 use super::{Command, run_one_of, with_commands};
@@ -28,7 +29,7 @@ pub(crate) static COMMAND: Command = Command {
     run: run_row,
 };
 
-static ROWS: &[&Command] = &[&show::COMMAND, &convert::COMMAND];
+static ROWS: &[&Command] = &[&show::COMMAND, &convert::COMMAND, &replay::COMMAND];
 
 fn run_row(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     run_one_of(ROWS, matches, ui).expect("clap lets no other than our commands through")

@@ -103,13 +103,7 @@ fn operation_row(operation: TraceOperation, class: &ClassProfile) -> Operation {
 
 /// Returns figures of times; `None` if there are none.
 fn times(histogram: &Histogram) -> Option<Times> {
-    (!histogram.is_empty()).then(|| Times {
-        mean_ns: rounded(histogram.mean()),
-        p50_ns: histogram.percentile(50.0),
-        p95_ns: histogram.percentile(95.0),
-        p99_ns: histogram.percentile(99.0),
-        max_ns: histogram.max(),
-    })
+    (!histogram.is_empty()).then(|| Times::of(histogram))
 }
 
 fn rounded(number: f64) -> f64 {
