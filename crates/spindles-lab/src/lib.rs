@@ -15,8 +15,10 @@ mod run;
 mod systems;
 
 pub use experiment::fio::{FIO, FioWork};
+pub use experiment::replay;
 pub use experiment::systems::Members;
 pub use experiment::systems::modelled::{Draws, Modelled};
+pub use experiment::trace as traces;
 pub use experiment::{
     BlockWork, Experiment, ExperimentError, ExperimentMistake, NEWFS, Nodes, OnNodes, SystemSpec,
     TOOLS, Tuning, Work, WorkloadSpec, archive, jobs, parameter_of,

@@ -14,9 +14,11 @@ pub mod network;
 mod on;
 mod plan;
 mod random;
+pub mod replay;
 mod sequential;
 pub mod stamp;
 mod stream;
+pub mod trace;
 
 pub use issue::{BlockWorkload, Issue, Next};
 pub use kinds::{KINDS, by_name};

@@ -45,6 +45,11 @@ enum Carrier {
 }
 
 impl DeviceArguments {
+    /// Returns true if contents may be overwritten.
+    pub(crate) fn force(&self) -> bool {
+        self.force
+    }
+
     /// Returns the options with which devices are opened.
     pub(crate) fn open_options(&self) -> OpenOptions {
         OpenOptions {

@@ -6,8 +6,10 @@ pub mod archive;
 pub(crate) mod fio;
 pub mod jobs;
 mod read;
+pub mod replay;
 mod spec;
 pub(crate) mod systems;
+pub mod trace;
 
 pub use spec::{
     BlockWork, Experiment, ExperimentError, ExperimentMistake, NEWFS, Nodes, OnNodes, SystemSpec,

@@ -2,6 +2,7 @@
 
 use crate::experiment::fio::{FIO, FioWork};
 use crate::experiment::jobs::Job;
+use crate::experiment::replay::ReplayWork;
 use crate::experiment::systems::{Commands, Members, Mounting};
 use spindles_block::SizeBytes;
 use spindles_engine::{Policy, ReadPolicy};
@@ -168,6 +169,8 @@ pub enum Work {
     Newfs(Vec<String>),
     /// Runs fio.
     Fio(FioWork),
+    /// Replays a trace on blocks.
+    Replay(ReplayWork),
     /// Copies files between this machine and nodes.
     Copy(CopyPlan),
 }
@@ -249,6 +252,17 @@ impl WorkloadSpec {
     pub fn blocks(&self) -> Option<&BlockWork> {
         match &self.work {
             Work::Blocks(blocks) => Some(blocks),
+            Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) | Work::Replay(_) => {
+                None
+            }
+        }
+    }
+
+    /// Returns the bytes that it needs of a new system's blocks; `None` if it works on files.
+    pub(crate) fn block_bytes(&self) -> Option<u64> {
+        match &self.work {
+            Work::Blocks(work) => Some(work.size_bytes),
+            Work::Replay(work) => Some(work.needed_bytes()),
             Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
         }
     }
@@ -256,7 +270,9 @@ impl WorkloadSpec {
     /// Returns its work on files; `None` if it does other work.
     pub fn files(&self) -> Option<&FilePlan> {
         match &self.work {
-            Work::Blocks(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => None,
+            Work::Blocks(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) | Work::Replay(_) => {
+                None
+            }
             Work::Files(plan) => Some(plan),
         }
     }
@@ -276,6 +292,7 @@ impl WorkloadSpec {
             || match &self.work {
                 Work::Blocks(work) => work.kind.writes,
                 Work::Fio(work) => !work.only_reads(),
+                Work::Replay(work) => work.changes(),
                 Work::Files(_) | Work::Newfs(_) | Work::Copy(_) => true,
             }
     }

@@ -10,5 +10,6 @@ mod late;
 pub(crate) mod measurement;
 pub(crate) mod newfs;
 pub(crate) mod recorder;
+pub(crate) mod replay;
 pub(crate) mod schedule;
 pub(crate) mod tool;

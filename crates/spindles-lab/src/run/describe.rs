@@ -3,13 +3,14 @@
 
 use super::options::go_on;
 use super::state::{Runner, Stop, holds_files};
+use crate::experiment::Work;
 use crate::experiment::systems::Members;
 use crate::machine::clock::{self, MachineTicks};
 use crate::machine::environment;
 use crate::machine::evidence::MEMORY;
 use crate::run::calibrate::Parts;
 use crate::run::described::{described, described_folder, workload_records};
-use crate::run::preflight::{self, bare_bytes_of};
+use crate::run::preflight::{self, bare_bytes_of, workloads_as};
 use crate::run::run_error::RunError;
 use crate::systems::pool;
 use crate::systems::targets;
@@ -202,6 +203,13 @@ impl Runner<'_> {
     fn fits(&self, side: usize, facts: &TargetFacts) -> Result<(), String> {
         let spec = &self.sides[side].spec;
         for workload in &self.experiment.workloads {
+            if let Work::Replay(work) = &workload.work
+                && workload.runs_on(workloads_as(spec))
+            {
+                let fits = work.on(facts.block_size.bytes(), facts.blocks);
+                fits.map_err(|error| format!("{}: {error}", workload.name))?;
+                continue;
+            }
             let Some(bytes) = bare_bytes_of(self.experiment, workload, spec) else {
                 continue;
             };

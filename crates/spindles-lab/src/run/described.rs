@@ -13,6 +13,7 @@ use spindles_measure::{Beside, Part, Rate, System, Workload};
 use spindles_workload::Counted;
 use spindles_workload::file::{FilePhase, FilePlan};
 use spindles_workload::network::{BUFFER_BYTES, COPY};
+use spindles_workload::replay::REPLAY;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -79,6 +80,17 @@ fn records_of_one(spec: &WorkloadSpec) -> Vec<Workload> {
             in_flight_max: work.in_flight(),
             duration_ns: work.runtime_ns(),
             parameters: work.options().clone(),
+            ..Workload::default()
+        }],
+        Work::Replay(work) => vec![Workload {
+            name: spec.name.clone(),
+            summary: work.summary(),
+            kind: REPLAY.to_owned(),
+            size_bytes: work.needed_bytes(),
+            operations: work.facts.requests,
+            rate: Rate::Operations,
+            in_flight_max: work.plan.in_flight_max,
+            parameters: work.words(),
             ..Workload::default()
         }],
         Work::Newfs(words) => vec![Workload {

@@ -280,7 +280,7 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
             _ if spec.nodes() > 0 => "nodes are not modelled",
             Work::Newfs(_) | Work::Fio(_) => "other programs can't run on modelled members",
             Work::Blocks(work) if !work.on_one() => "work on all members at once is not modelled",
-            Work::Blocks(_) | Work::Files(_) | Work::Copy(_) => continue,
+            Work::Blocks(_) | Work::Replay(_) | Work::Files(_) | Work::Copy(_) => continue,
         };
         let name = format!("workload \"{}\"", spec.name);
         refuse(
@@ -521,8 +521,9 @@ fn is_there(name: &str) -> Result<(), String> {
 
 /// Returns the size of the largest workload on blocks.
 pub(crate) fn size_bytes(experiment: &Experiment) -> u64 {
-    let blocks = experiment.workloads.iter().filter_map(WorkloadSpec::blocks);
-    blocks.map(|work| work.size_bytes).max().unwrap_or(0)
+    let workloads = experiment.workloads.iter();
+    let bytes = workloads.filter_map(WorkloadSpec::block_bytes);
+    bytes.max().unwrap_or(0)
 }
 
 /// Returns the size of each member that the lab creates.
@@ -568,7 +569,7 @@ fn file_bytes(experiment: &Experiment, workload: &WorkloadSpec) -> u64 {
         }
         Work::Copy(plan) if plan.server() == Store::Disk => plan.file_bytes(),
         Work::Fio(work) => work.file_bytes(),
-        Work::Copy(_) | Work::Blocks(_) | Work::Newfs(_) => 0,
+        Work::Copy(_) | Work::Blocks(_) | Work::Newfs(_) | Work::Replay(_) => 0,
     };
     // Nodes may write to a system of ours that they have mounted.
     once.saturating_mul(workload.nodes().max(1).into())
@@ -594,6 +595,7 @@ pub(crate) fn bare_bytes_of(
             let plan = work.kind.plan(&work.params(0, 1)).ok();
             plan.map(|plan| plan.size_bytes)
         }
+        Work::Replay(work) => Some(work.needed_bytes()),
         Work::Files(plan) if !has_file_system(spec) => {
             let plans = with_trial(experiment, plan).into_iter();
             plans.filter_map(|plan| plan.bytes_bare().ok()).max()

@@ -2,6 +2,7 @@
 
 use super::options::{Options, go_on};
 use super::under_test::UnderTest;
+use crate::experiment::systems::kinds::SINGLE;
 use crate::experiment::systems::{self, Members};
 use crate::experiment::{Experiment, SystemSpec, WorkloadSpec};
 use crate::machine::clock;
@@ -301,6 +302,10 @@ impl<'a> Runner<'a> {
         let exists = systems::kind_of(&spec.target).exists
             && spec.mounting.is_none()
             && spec.commands.is_none();
+        // A modelled disk by itself has no blocks that were never written.
+        let is_disk = self.experiment.members.modelled().is_some()
+            && systems::kind_of(&spec.target).name == SINGLE.name;
+        let exists = exists || is_disk;
         let share_percent = preflight::bare_share_percent(self.experiment, spec);
         if exists || size_bytes == 0 && share_percent == 0 {
             return Ok(Ok(under_test));
@@ -312,7 +317,9 @@ impl<'a> Runner<'a> {
             Ok(target) => under_test.open.insert(target),
             Err(why) => return Ok(Err(why)),
         };
-        let size_bytes = size_bytes.max(target.facts().bytes() / 100 * share_percent);
+        let bytes = target.facts().bytes();
+        // Of a target that is smaller, a replay uses all.
+        let size_bytes = size_bytes.max(bytes / 100 * share_percent).min(bytes);
         match fill::fill(target.as_mut(), size_bytes, self.options.interrupt) {
             Ok(()) => Ok(Ok(under_test)),
             Err(Failure::Interrupted) => Err(Stop::Interrupted),

@@ -285,7 +285,7 @@ fn with_actors(work: &Work, number: fn(u64) -> u64) -> Option<Work> {
             }))
         }
         Work::Files(plan) => plan.with_actors(number).map(Work::Files),
-        Work::Blocks(_) | Work::Fio(_) | Work::Newfs(_) | Work::Copy(_) => None,
+        Work::Blocks(_) | Work::Fio(_) | Work::Newfs(_) | Work::Copy(_) | Work::Replay(_) => None,
     }
 }
 

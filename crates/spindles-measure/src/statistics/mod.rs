@@ -4,6 +4,7 @@
 
 mod averages;
 mod blocks_needed;
+mod demerit;
 mod design;
 mod distribution;
 mod drift;
@@ -18,6 +19,7 @@ mod warm_up;
 
 pub use averages::{deviation, geometric_mean, holm, mean, median};
 pub use blocks_needed::{BLOCKS_NEEDED_MAX, blocks_needed};
+pub use demerit::demerit;
 pub use design::{DesignError, design_error};
 pub use distribution::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided};
 pub use drift::{Drift, drift};

@@ -28,6 +28,7 @@ mod sim;
 mod spare;
 mod status;
 mod stop;
+mod trace;
 mod translate;
 mod wipe;
 
@@ -87,6 +88,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &layout::COMMAND,
     &translate::COMMAND,
     &bench::COMMAND,
+    &trace::COMMAND,
     &sim::COMMAND,
     &completions::COMMAND,
     &man::COMMAND,
@@ -94,8 +96,8 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &help::COMMAND,
 ];
 
-/// Adds the commands of a table as subcommands of `parent`. `bench`, `journal`, `lab` and `spare`
-/// have such tables of their own.
+/// Adds the commands of a table as subcommands of `parent`. `bench`, `journal`, `lab`, `spare`
+/// and `trace` have such tables of their own.
 pub(crate) fn with_commands(parent: clap::Command, table: &[&Command]) -> clap::Command {
     table.iter().fold(parent, |parent, row| {
         let command = clap::Command::new(row.name)

@@ -12,6 +12,7 @@ mod schema;
 pub(crate) mod scrub;
 pub(crate) mod status;
 pub(crate) mod tools;
+pub(crate) mod traces;
 
 #[cfg(test)]
 use schemars::JsonSchema;

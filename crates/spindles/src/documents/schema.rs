@@ -1,6 +1,6 @@
 //! The schema of all documents, kept in `docs/reference/json.schema.json`.
 
-use super::{Error, Help, NotGiven, Several, changes, examine, scrub, status, tools};
+use super::{Error, Help, NotGiven, Several, changes, examine, scrub, status, tools, traces};
 use crate::ui::VERSION;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -92,6 +92,12 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
     ("spindles.bench", &[tools::BenchRun::json_schema]),
     ("spindles.bench.engine", &[tools::EngineBench::json_schema]),
     ("spindles.bench.parity", &[tools::ParityBench::json_schema]),
+    ("spindles.trace.show", &[traces::ShownTrace::json_schema]),
+    ("spindles.trace.convert", &[traces::Converted::json_schema]),
+    (
+        "spindles.trace.replay",
+        &[traces::ReplayedTrace::json_schema],
+    ),
     (
         "spindles.sim",
         &[

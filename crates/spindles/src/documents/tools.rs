@@ -222,6 +222,7 @@ pub(crate) struct LabList<'a> {
     pub workloads: Vec<Workload>,
     pub file_workloads: Vec<ToolWorkload>,
     pub network_workloads: Vec<ToolWorkload>,
+    pub trace_workloads: Vec<ToolWorkload>,
     pub tool_workloads: Vec<Named<'static>>,
     pub targets: Vec<LabTarget>,
     pub experiments: Vec<LabExperiment<'a>>,

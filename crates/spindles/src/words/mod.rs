@@ -8,6 +8,7 @@ pub(crate) mod lab;
 pub(crate) mod plain;
 pub(crate) mod report;
 pub(crate) mod scan;
+pub(crate) mod traces;
 pub(crate) mod wipe;
 
 #[cfg(test)]

@@ -111,7 +111,7 @@ impl Reader<'_> {
             }
             Work::Files(_) => {}
             Work::Copy(_) => return wrong("copy runs on nodes by itself: leave `on` out"),
-            Work::Blocks(_) | Work::Newfs(_) => {
+            Work::Blocks(_) | Work::Newfs(_) | Work::Replay(_) => {
                 return wrong("nodes run only workloads on files, and fio: choose one of these");
             }
         }

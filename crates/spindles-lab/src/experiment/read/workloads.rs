@@ -5,11 +5,13 @@ use super::reader::{Reader, keys_of_blocks, not_for_files, not_for_programs};
 use crate::experiment::archive::{self, ARCHIVE, ARCHIVE_FOLDER};
 use crate::experiment::fio::{FIO, FioWork, Source, jobfile, rivals};
 use crate::experiment::jobs::{JOBS, Job};
+use crate::experiment::replay::ReplayWork;
 use crate::experiment::spec::{BlockWork, ExperimentError, NEWFS, Work, WorkloadSpec};
 use spindles_block::SizeBytes;
 use spindles_measure::Stage;
 use spindles_workload::file::{self, FileKind, FilePlan, Tree};
 use spindles_workload::network::COPY;
+use spindles_workload::replay::REPLAY;
 use spindles_workload::{Kind, On, workload, workloads};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,9 +36,10 @@ impl Reader<'_> {
             Some(On::Files(kind)) => Work::Files(self.file_work(raw, kind)?),
             None if kind_name == FIO => Work::Fio(self.fio(raw)?),
             None if kind_name == NEWFS => Work::Newfs(self.newfs(raw)?),
+            None if kind_name == REPLAY => Work::Replay(self.replay(raw)?),
             None if kind_name == COPY => Work::Copy(self.copy(raw)?),
             None => {
-                let names = workloads().map(On::name).chain([NEWFS, FIO, COPY]);
+                let names = workloads().map(On::name).chain([NEWFS, FIO, COPY, REPLAY]);
                 let names: Vec<_> = names.collect();
                 return Err(self.at(
                     &raw.kind.span(),
@@ -79,6 +82,7 @@ impl Reader<'_> {
                 Work::Blocks(_) => {
                     "it runs on each member, where no job can run: leave `beside` out"
                 }
+                Work::Replay(_) => "a replay has its own times: leave `beside` out",
                 Work::Files(_) | Work::Newfs(_) | Work::Fio(_) | Work::Copy(_) => {
                     "it does not run on an open array, so no job can run alongside it: leave \
                      `beside` out"
@@ -261,6 +265,21 @@ impl Reader<'_> {
         let tuning = self.tuning;
         let work = FioWork::new(options.collect(), source, tuning.seconds, tuning.scale);
         work.map_err(|what| self.at(&span, what))
+    }
+
+    /// Reads a replay, whose choices are its parameters.
+    fn replay(&self, raw: &RawWorkload) -> Result<ReplayWork, ExperimentError> {
+        self.refuse(keys_of_blocks(raw), |key| not_for_programs(raw, key))?;
+        let given = raw.parameters.iter().flat_map(Spanned::get_ref);
+        let chosen = given.map(|(name, value)| {
+            let text = match value.get_ref() {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            (name.clone(), text)
+        });
+        let work = ReplayWork::new(&chosen.collect());
+        work.map_err(|error| self.at(&raw.span_of_parameters(), error.to_string()))
     }
 
     /// Returns the workload, or one for each section of its job file. Options of the section become

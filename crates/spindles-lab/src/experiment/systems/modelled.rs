@@ -8,6 +8,11 @@ use std::sync::Arc;
 /// The begin of the word for modelled members: `model:NAME`.
 pub(crate) const PREFIX: &str = spindles_device::modelled::PREFIX;
 
+/// Returns true if a device is a modelled disk.
+pub(crate) fn is_modelled(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
 /// The model of all members of an experiment.
 #[derive(Clone, Debug)]
 pub struct Modelled {

@@ -42,7 +42,7 @@ impl<'a> UnderTest<'a> {
         match work {
             Work::Files(plan) => crew.files(plan, seed, &home, runs),
             Work::Fio(work) => crew.fio(work, on.device.as_deref(), &home, &mut runs[0]),
-            Work::Blocks(_) | Work::Newfs(_) | Work::Copy(_) => {
+            Work::Blocks(_) | Work::Newfs(_) | Work::Copy(_) | Work::Replay(_) => {
                 unreachable!("refused when the experiment was read")
             }
         }

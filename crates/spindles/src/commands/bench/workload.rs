@@ -7,10 +7,11 @@ use crate::failure::Usage;
 use crate::measuring;
 use crate::ui::Ui;
 use anyhow::anyhow;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_lab::archive::{self, ARCHIVE, ARCHIVE_FOLDER};
+use spindles_lab::replay::{PARAMETERS, ReplayWork};
 use spindles_lab::targets::Mounting;
 use spindles_lab::{
     BlockWork, Experiment, Members, TOOLS, Work, WorkloadSpec, parameter_of, targets,
@@ -18,6 +19,7 @@ use spindles_lab::{
 use spindles_layout::chunk_blocks;
 use spindles_measure::Analysis;
 use spindles_workload::file::{self, FileKind, FilePlan};
+use spindles_workload::replay::{self, REPLAY};
 use spindles_workload::{KINDS, Kind, On, workloads};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +43,8 @@ pub(crate) static COMMAND: Command = Command {
         Arguments::augment_args(command).after_help(format!(
             "Workloads on blocks:{}\n\n\
              Workloads on files, with parameters of their own (`spindles lab list` names them; \
-             --set):{}\n\nTargets:{}\n\n\
+             --set):{}\n\n\
+             Workload of a trace (--set trace=FILE):\n  {REPLAY:<16} {}\n\nTargets:{}\n\n\
              A workload that writes, an array or a file system destroys the data of its device, \
              file or array: that takes --force.\n\n\
              spindles bench dd-read 'raid5(4)'\n\
@@ -53,6 +56,7 @@ pub(crate) static COMMAND: Command = Command {
              spindles bench varmail 'raid5(4)' --fs ext4 --set nfiles=10000 --set seconds=30",
             workloads.collect::<String>(),
             files.collect::<String>(),
+            replay::SUMMARY,
             kinds.collect::<String>(),
         ))
     },
@@ -183,6 +187,33 @@ impl Arguments {
         Ok(work)
     }
 
+    /// Reads a replay, whose choices are its parameters.
+    fn replay_work(&self) -> anyhow::Result<ReplayWork> {
+        let of_blocks = [
+            ("--size", self.size.is_some()),
+            ("--operation", self.operation.is_some()),
+            ("--in-flight", self.in_flight.is_some()),
+            ("--operations", self.operations.is_some()),
+            ("--reads", self.reads.is_some()),
+            ("--seconds", self.seconds.is_some()),
+            ("--arrivals", self.arrivals.is_some()),
+        ];
+        if let Some((option, _)) = of_blocks.iter().find(|(_, given)| *given) {
+            let names = PARAMETERS.map(|(name, ..)| name).join(", ");
+            return Err(Usage::error(format!(
+                "{option} is for other workloads on blocks: use --set with any of {names}"
+            )));
+        }
+        let mut chosen = BTreeMap::new();
+        for text in &self.set {
+            let Some((name, value)) = text.split_once('=') else {
+                return Err(Usage::error(format!("--set {text}: write NAME=VALUE")));
+            };
+            chosen.insert(name.to_owned(), value.to_owned());
+        }
+        ReplayWork::new(&chosen).map_err(Usage::error)
+    }
+
     fn file_work(&self, kind: &'static FileKind) -> anyhow::Result<FilePlan> {
         // `--seconds` sets the parameter of that name.
         let goes_on = kind
@@ -286,6 +317,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let work = match spindles_workload::workload(name) {
         Some(On::Blocks(kind)) => Work::Blocks(arguments.block_work(kind)?),
         Some(On::Files(kind)) => Work::Files(arguments.file_work(kind)?),
+        None if name == REPLAY => Work::Replay(arguments.replay_work()?),
         None if TOOLS.iter().any(|(tool, _)| tool == name) => {
             return Err(Usage::error(format!(
                 "{name} runs in experiments: give it its parameters in a file for `spindles lab \
@@ -293,7 +325,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             )));
         }
         None => {
-            let names: Vec<_> = workloads().map(On::name).collect();
+            let names: Vec<_> = workloads().map(On::name).chain([REPLAY]).collect();
             return Err(Usage::error(format!(
                 "there is no workload \"{name}\": use one of {}",
                 names.join(", ")

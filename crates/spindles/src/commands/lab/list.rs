@@ -9,10 +9,11 @@ use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_block::SizeBytes;
 use spindles_lab::builtin::{self, BUILTINS};
-use spindles_lab::{Experiment, TOOLS, targets};
+use spindles_lab::{Experiment, TOOLS, replay, targets};
 use spindles_workload::KINDS;
 use spindles_workload::file::{self, Parameter, Range};
 use spindles_workload::network;
+use spindles_workload::replay::{self as workload_replay, REPLAY};
 
 pub(crate) static COMMAND: Command = Command {
     name: "list",
@@ -89,6 +90,9 @@ fn show_workloads(ui: &Ui) {
     let copy = vec![network::COPY.to_owned(), network::SUMMARY.to_owned()];
     ui.table(&["workload between machines", "what it does"], &[copy]);
     ui.line("");
+    let replay = vec![REPLAY.to_owned(), workload_replay::SUMMARY.to_owned()];
+    ui.table(&["workload of a trace", "what it does"], &[replay]);
+    ui.line("");
 }
 
 /// Prints the table of the parameters of workloads.
@@ -97,6 +101,9 @@ fn show_parameters(ui: &Ui) {
         .map(|kind| (kind.name, kind.parameters))
         .chain([(network::COPY, network::PARAMETERS)])
         .flat_map(|(name, all)| parameters(name, all))
+        .chain(replay::PARAMETERS.map(|(name, default, about)| {
+            [REPLAY, name, default, about].map(str::to_owned).to_vec()
+        }))
         .collect();
     ui.table(&["of", "parameter", "default", "what it is"], &parameters);
     ui.line("");
@@ -151,6 +158,18 @@ fn document(experiments: &[Experiment]) -> LabList<'_> {
         summary: network::SUMMARY,
         parameters: parameters_json(network::PARAMETERS),
     };
+    let replay = ToolWorkload {
+        name: REPLAY,
+        summary: workload_replay::SUMMARY,
+        parameters: replay::PARAMETERS
+            .map(|(name, default, summary)| tools::Parameter {
+                name,
+                default: default.to_owned(),
+                summary,
+            })
+            .into_iter()
+            .collect(),
+    };
     let tools = TOOLS.iter();
     let targets = targets::KINDS.iter().map(|kind| LabTarget {
         name: kind.name,
@@ -169,6 +188,7 @@ fn document(experiments: &[Experiment]) -> LabList<'_> {
             .collect(),
         file_workloads: files.collect(),
         network_workloads: vec![copy],
+        trace_workloads: vec![replay],
         targets: targets.collect(),
         experiments: experiments.collect(),
     }
