@@ -230,8 +230,10 @@ impl Drive {
         if !self.switches.keeps_data {
             found = found.filter(|index| streaming == Some(*index));
         }
+        // Of a long stream, the segment keeps only the last sectors.
         let continues = self.stream.is_some_and(|stream| {
-            stream.first <= first && first <= self.buffer.segments[stream.segment].end
+            let segment = &self.buffer.segments[stream.segment];
+            segment.first <= first && first <= segment.end
         });
         let is_hit = found.is_some() || continues;
         let ready = self.command(io, is_hit, false);
