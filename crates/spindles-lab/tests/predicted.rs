@@ -183,6 +183,43 @@ fn rates_follow_from_the_requests_of_members() {
     }
 }
 
+/// Four disks that read faster together than the link they share: the link is full.
+#[test]
+fn a_shared_link_limits_all_disks() {
+    let read = |links: &str| {
+        let text = format!(
+            "members = {{ model = \"exos-x18-18tb\", links = [{links}] }}\nsize = \"64M\"\n\
+             [[system]]\nname = \"stripe\"\ntarget = \"raid0(4)\"\n[[workload]]\nkind = \
+             \"dd-read\"\n"
+        );
+        let text = format!("name = \"test\"\nblocks = 1\ncontrol = false\n{text}");
+        let experiment = Experiment::parse("test.toml", &text).unwrap();
+        let runs = run(&experiment);
+        runs[0].application.read as f64 / (runs[0].elapsed_ns as f64 / 1e3)
+    };
+    let (alone, shared) = (
+        read("\"sata-600 each\""),
+        read("\"sata-600 each\", \"pci-32-33 shared\""),
+    );
+    assert!(alone > 250.0, "{alone} MB/s");
+    assert!((60.0..=133.0).contains(&shared), "{shared} MB/s");
+    for (links, words) in [
+        ("[\"sata-600\"]", "`each` or `shared`"),
+        ("[\"sata-60 each\"]", "sata-600"),
+        ("[\"exos-x18-18tb each\"]", "is no link"),
+        ("\"sata-600 each\"", "`links` is a list"),
+    ] {
+        let text = format!(
+            "name = \"test\"\nmembers = {{ model = \"exos-x18-18tb\", links = {links} }}\n\
+             [[system]]\nname = \"it\"\ntarget = \"raid0(2)\"\n[[workload]]\nkind = \"seeks\"\n"
+        );
+        let error = Experiment::parse("test.toml", &text)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(words) && error.contains("line 2"), "{error}");
+    }
+}
+
 #[test]
 fn what_is_not_modelled_is_refused() {
     let system = |target: &str, more: &str| {
@@ -216,8 +253,8 @@ fn what_is_not_modelled_is_refused() {
         );
     }
     for (word, words) in [
-        ("model:/nowhere/disk.toml", "/nowhere/disk.toml"),
-        ("model:", "os error"),
+        ("model:/nowhere/disk.toml", "no such preset"),
+        ("model:", "name of a model"),
     ] {
         let error = Members::of_word(word).unwrap_err();
         assert!(error.contains(words), "{error}");

@@ -12,7 +12,9 @@ use crate::queues::Wait;
 use crate::transfer::Tag;
 use contents::Contents;
 use spindles_block::{Instant, MemberResult};
-use spindles_model::{Account, Answer, DeviceId, Draw, Fault, LinkId, Parameters, Work, World};
+use spindles_model::{
+    Account, Answer, DeviceId, Draw, Fault, Link, LinkId, Parameters, Work, World,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -94,6 +96,11 @@ impl Room {
             shared: Arc::new(shared),
             names: Vec::new(),
         }
+    }
+
+    /// Adds a link for the disks that are added later.
+    pub fn add_link(&mut self, link: Link) -> LinkId {
+        self.shared.state().world.add_link(link)
     }
 
     /// Adds a disk full of zeros behind a chain of links, from the disk to the host. Returns its

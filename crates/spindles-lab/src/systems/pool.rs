@@ -4,7 +4,7 @@ use crate::experiment::systems::Members;
 use crate::experiment::systems::modelled::Modelled;
 use crate::systems::scratch::{Scratch, hole_bytes, lay_out};
 use spindles_device::modelled::{Room, Stored};
-use spindles_model::Draw;
+use spindles_model::{Draw, Fault};
 use std::io;
 use std::path::Path;
 
@@ -121,12 +121,24 @@ fn disks(
 ) -> io::Result<(Room, Vec<String>)> {
     let mut room = Room::new(stored);
     let parameters = &model.parameters;
-    let add = |number| {
+    let mut shared = Vec::new();
+    let mut add = |number| {
+        let mut chain = Vec::new();
+        for (place, link) in model.links.iter().enumerate() {
+            let link = match shared.get(place).filter(|_| link.is_shared) {
+                Some(link) => *link,
+                None => room.add_link(link.parameters.link(draw)?),
+            };
+            if shared.len() == place {
+                shared.push(link);
+            }
+            chain.push(link);
+        }
         let name = format!("{}#{number}", parameters.name);
-        room.add(&name, parameters, draw, &[])
-            .map_err(io::Error::other)
+        room.add(&name, parameters, draw, &chain)
     };
-    let names = (0..count).map(add).collect::<io::Result<_>>()?;
+    let names = (0..count).map(&mut add).collect::<Result<_, Fault>>();
+    let names = names.map_err(io::Error::other)?;
     Ok((room, names))
 }
 

@@ -30,6 +30,29 @@ macro_rules! given {
     };
 }
 
+/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"] }`; `None` for other tables.
+fn modelled(table: &toml::Table) -> Result<Option<Members>, String> {
+    let Some(name) = table.get("model").and_then(Value::as_str) else {
+        return Ok(None);
+    };
+    let known = ["model", "links"];
+    if let Some(other) = table.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(format!(
+            "`{other}` means nothing here: use `model` and `links`"
+        ));
+    }
+    let mut model = Modelled::load(name)?;
+    let links = table.get("links").map(Value::as_array);
+    let links = links.map(|links| links.ok_or("`links` is a list, as in [\"sata-600 each\"]"));
+    for link in links.transpose()?.into_iter().flatten() {
+        let text = link
+            .as_str()
+            .ok_or("a link is a text, as in \"sata-600 each\"")?;
+        model.add_link(text)?;
+    }
+    Ok(Some(Members::Modelled(model)))
+}
+
 impl Reader<'_> {
     pub(super) fn members(
         &self,
@@ -49,14 +72,7 @@ impl Reader<'_> {
             Value::String(word) => {
                 Members::of_word(word).map_err(|why| self.at(&value.span(), why))?
             }
-            Value::Table(table) => {
-                let model = table.get("model").and_then(Value::as_str);
-                let model = model.filter(|_| table.len() == 1).map(Modelled::load);
-                let model = model
-                    .transpose()
-                    .map_err(|why| self.at(&value.span(), why))?;
-                model.map(Members::Modelled)
-            }
+            Value::Table(table) => modelled(table).map_err(|why| self.at(&value.span(), why))?,
             Value::Array(list) => paths(list).map(Members::Devices),
             _ => None,
         };

@@ -1,6 +1,6 @@
 //! Members that are modelled disks.
 
-use spindles_model::{DriveTexts, Parameters, parse_drive, parse_preset};
+use spindles_model::{DriveTexts, Parameters, parse_drive, parse_preset, preset};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +13,27 @@ pub(crate) fn is_modelled(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
+/// The kind of models that are links.
+const LINK: &str = "link";
+
 /// The model of all members of an experiment.
 #[derive(Clone, Debug)]
 pub struct Modelled {
     /// The parameters of each disk.
     pub parameters: Arc<Parameters>,
+    /// The links from each disk to the host, in this order.
+    pub links: Vec<ModelledLink>,
     /// Where the numbers that are not exactly known come from.
     pub draws: Draws,
+}
+
+/// A link between the disks and the host.
+#[derive(Clone, Debug)]
+pub struct ModelledLink {
+    /// Its parameters.
+    pub parameters: Arc<Parameters>,
+    /// True if all disks share it; false if each has one.
+    pub is_shared: bool,
 }
 
 /// How a repetition block chooses the numbers that are not exactly known.
@@ -33,11 +47,14 @@ pub enum Draws {
 }
 
 impl Modelled {
-    /// Loads a model: a file of parameters, or the folder of a measured drive.
+    /// Loads a model by its name, its file of parameters, or the folder of a measured drive.
     ///
     /// # Errors
     /// The file that can't be read, or its mistake.
     pub fn load(name: &str) -> Result<Self, String> {
+        if name.is_empty() {
+            return Err("give the name of a model, as in model:exos-x18-18tb".to_owned());
+        }
         let path = Path::new(name);
         let read = |path: &Path| {
             let text = fs::read_to_string(path);
@@ -52,20 +69,58 @@ impl Modelled {
                 seek: &seek?,
                 extents: &extents?,
             })
-        } else {
+        } else if path.is_file() {
             parse_preset(name, &read(path)?)
+        } else {
+            preset(name)
         };
+        let parameters = parameters.map_err(|fault| fault.to_string())?;
+        if parameters.kind.name == LINK {
+            return Err(format!("{name} is a link, and members are disks"));
+        }
         Ok(Self {
-            parameters: Arc::new(parameters.map_err(|fault| fault.to_string())?),
+            parameters: Arc::new(parameters),
+            links: Vec::new(),
             draws: Draws::default(),
         })
+    }
+
+    /// Adds a link between the links so far and the host: a name, and `each` or `shared`.
+    ///
+    /// # Errors
+    /// The mistake in the text.
+    pub(crate) fn add_link(&mut self, text: &str) -> Result<(), String> {
+        let Some((name, how @ ("each" | "shared"))) = text.rsplit_once(' ') else {
+            return Err(format!(
+                "the link \"{text}\" is not possible: write its name, and `each` or `shared`, as \
+                 in \"sata-600 each\""
+            ));
+        };
+        let parameters = preset(name).map_err(|fault| fault.to_string())?;
+        if parameters.kind.name != LINK {
+            return Err(format!(
+                "{name} is no link: choose one of the models of kind link"
+            ));
+        }
+        self.links.push(ModelledLink {
+            parameters: Arc::new(parameters),
+            is_shared: how == "shared",
+        });
+        Ok(())
     }
 }
 
 /// Models are equal if they are the same one.
 impl PartialEq for Modelled {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.parameters, &other.parameters) && self.draws == other.draws
+        let pairs = self.links.iter().zip(&other.links);
+        let mut same = pairs.map(|(one, other)| {
+            Arc::ptr_eq(&one.parameters, &other.parameters) && one.is_shared == other.is_shared
+        });
+        Arc::ptr_eq(&self.parameters, &other.parameters)
+            && self.links.len() == other.links.len()
+            && same.all(|is_same| is_same)
+            && self.draws == other.draws
     }
 }
 
