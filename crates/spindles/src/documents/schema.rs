@@ -1,6 +1,6 @@
 //! The schema of all documents, kept in `docs/reference/json.schema.json`.
 
-use super::{Error, Help, NotGiven, Several, changes, examine, scrub, status, tools};
+use super::{Error, Help, NotGiven, Several, changes, examine, models, scrub, status, tools};
 use crate::ui::VERSION;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -99,6 +99,8 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
             tools::SimulatedRuns::json_schema,
         ],
     ),
+    ("spindles.model.list", &[models::ModelList::json_schema]),
+    ("spindles.model.show", &[models::ModelShown::json_schema]),
     ("spindles.completions", &[tools::Script::json_schema]),
     (
         "spindles.man",
