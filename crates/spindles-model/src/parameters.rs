@@ -4,7 +4,11 @@ use crate::draw::Draw;
 use crate::fault::{Fault, Problem};
 use crate::kinds::Kind;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+
+/// The unit of places on a modelled device.
+pub(crate) const SECTOR_BYTES: u64 = 512;
 
 /// The origin of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +43,21 @@ pub struct Number {
     pub how: How,
     /// Where the value is from.
     pub source: String,
+}
+
+impl How {
+    /// The word in presets.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Stated => "stated",
+            Self::Sheet => "sheet",
+            Self::Measured => "measured",
+            Self::Extracted => "extracted",
+            Self::Computed => "computed",
+            Self::Inferred => "inferred",
+            Self::Assumed => "assumed",
+        }
+    }
 }
 
 impl Number {
@@ -123,6 +142,15 @@ pub struct Link {
     pub is_held: bool,
 }
 
+/// What can be drawn of a device.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Portrait {
+    /// Distances in cylinders, and the milliseconds of a seek.
+    pub seek: Vec<(f64, f64)>,
+    /// Places as a share of the capacity, and MB/s of long reads there.
+    pub rates: Vec<(f64, f64)>,
+}
+
 /// All parameters of one modelled device.
 #[derive(Clone, Debug)]
 pub struct Parameters {
@@ -151,6 +179,11 @@ impl Parameters {
             .iter()
             .map(|(key, number)| (key.as_str(), draw.number(&self.name, key, number)))
             .collect()
+    }
+
+    /// The nominal size of the device; `None` for a link.
+    pub fn capacity_bytes(&self) -> Option<u64> {
+        Some(whole(self.numbers.get("sectors")?.value) * SECTOR_BYTES)
     }
 
     /// Fixes a switch: a draw then takes no alternative.
@@ -193,6 +226,30 @@ impl Parameters {
         Values {
             parameters: self,
             draw,
+            inferred: None,
+        }
+    }
+
+    /// The numbers that the parameters leave out and that rules infer, by key.
+    pub fn inferred(&self) -> Result<BTreeMap<String, Number>, Fault> {
+        let inferred = RefCell::new(BTreeMap::new());
+        let draw = Draw::exact();
+        if let Some(build) = self.kind.build {
+            let values = Values {
+                parameters: self,
+                draw: &draw,
+                inferred: Some(&inferred),
+            };
+            build(&values, 0)?;
+        }
+        Ok(inferred.into_inner())
+    }
+
+    /// What can be drawn of the device: its seek curve and its rates.
+    pub fn portrait(&self) -> Result<Portrait, Fault> {
+        match self.kind.portrait {
+            Some(portrait) => portrait(&self.values(&Draw::exact())),
+            None => Ok(Portrait::default()),
         }
     }
 }
@@ -202,6 +259,8 @@ impl Parameters {
 pub(crate) struct Values<'a> {
     pub(crate) parameters: &'a Parameters,
     draw: &'a Draw,
+    /// Keeps the numbers that rules inferred.
+    inferred: Option<&'a RefCell<BTreeMap<String, Number>>>,
 }
 
 impl<'a> Values<'a> {
@@ -222,8 +281,14 @@ impl<'a> Values<'a> {
 
     /// The value of a number, or of the number that a rule infers.
     pub(crate) fn or(&self, key: &str, rule: impl FnOnce() -> Number) -> f64 {
-        self.find(key)
-            .unwrap_or_else(|| self.draw.number(&self.parameters.name, key, &rule()))
+        self.find(key).unwrap_or_else(|| {
+            let number = rule();
+            let value = self.draw.number(&self.parameters.name, key, &number);
+            if let Some(inferred) = self.inferred {
+                inferred.borrow_mut().insert(key.to_owned(), number);
+            }
+            value
+        })
     }
 
     /// The word of a switch, or its default.

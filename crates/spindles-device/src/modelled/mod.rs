@@ -152,7 +152,7 @@ impl Drop for Room {
     fn drop(&mut self) {
         let is_ours = |disk: &Disk| Arc::ptr_eq(&disk.shared, &self.shared);
         // The thread may be ending.
-        let removed = DISKS.try_with(|disks| {
+        let _thread_ends = DISKS.try_with(|disks| {
             let mut disks = disks.borrow_mut();
             for name in &self.names {
                 if disks.get(name).is_some_and(is_ours) {
@@ -160,7 +160,6 @@ impl Drop for Room {
                 }
             }
         });
-        drop(removed);
     }
 }
 

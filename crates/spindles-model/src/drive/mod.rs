@@ -10,9 +10,9 @@ pub(crate) use overheads::{Extra, Overheads};
 use crate::account::Account;
 use crate::disciplines::{Candidate, Choice, Discipline, Sweep};
 use crate::mechanics::{Inflow, Mechanism, Pass};
-use crate::parameters::{float, whole};
+use crate::parameters::{SECTOR_BYTES, float, whole};
 use crate::read_ahead::{Asked, ReadAhead};
-use crate::world::{Io, Model, Outbox, SECTOR_BYTES};
+use crate::world::{Io, Model, Outbox};
 use buffer::Use;
 use spindles_block::Operation;
 use std::collections::VecDeque;
@@ -44,7 +44,6 @@ pub(crate) struct Switches {
     pub(crate) hits_written: bool,
     pub(crate) stops_within_sector: bool,
     pub(crate) never_disconnects: bool,
-    pub(crate) holds_for_reads: bool,
 }
 
 /// The drive's interface.
@@ -454,19 +453,12 @@ impl Drive {
             }
             stream.pass = self.mechanism.read(until, stream.limit, end, false);
         }
-        let passed = self.passed(&stream.pass, now);
+        let passed = passed(&stream.pass, now);
         let end = self.buffer.segments[stream.segment]
             .end
             .max(stream.pass.first + passed);
         self.buffer.fill(stream.segment, stream.first, end);
         self.stream = Some(stream);
-    }
-
-    /// Whole sectors of a pass that have passed.
-    fn passed(&self, pass: &Pass, now: u64) -> u64 {
-        let turned = now.saturating_sub(pass.start) * pass.count;
-        let sectors = turned / pass.ns(pass.count).max(1);
-        sectors.min(pass.count)
     }
 
     /// Ends read-ahead at `now`, to which it was brought, or after the sector under the head.
@@ -476,7 +468,7 @@ impl Drive {
         };
         let mut free_at = now;
         if !self.switches.stops_within_sector && now > stream.pass.start {
-            let sectors = self.passed(&stream.pass, now) + 1;
+            let sectors = passed(&stream.pass, now) + 1;
             free_at = stream.pass.start + stream.pass.ns(sectors);
             let end = stream.pass.first + sectors;
             let end = self.buffer.segments[stream.segment]
@@ -681,6 +673,13 @@ impl Drive {
             self.queue.waiting.push_back(waiting);
         }
     }
+}
+
+/// Whole sectors of a pass that have passed.
+fn passed(pass: &Pass, now: u64) -> u64 {
+    let turned = now.saturating_sub(pass.start) * pass.count;
+    let sectors = turned / pass.ns(pass.count).max(1);
+    sectors.min(pass.count)
 }
 
 impl Model for Drive {

@@ -4,8 +4,8 @@
 use super::{Kind, NumberRule};
 use crate::account::Account;
 use crate::fault::Fault;
-use crate::parameters::{Values, ns, whole};
-use crate::world::{Io, Model, Outbox, SECTOR_BYTES};
+use crate::parameters::{SECTOR_BYTES, Values, ns, whole};
+use crate::world::{Io, Model, Outbox};
 use spindles_block::Operation;
 
 pub(crate) static KIND: Kind = Kind {
@@ -38,6 +38,7 @@ pub(crate) static KIND: Kind = Kind {
     ],
     switches: &[],
     build: Some(build),
+    portrait: None,
 };
 
 const fn number(key: &'static str, least: f64, most: f64, about: &'static str) -> NumberRule {

@@ -25,4 +25,5 @@ pub(crate) static KIND: Kind = Kind {
         about: "a request holds the link from its command to its answer",
     }],
     build: None,
+    portrait: None,
 };

@@ -6,7 +6,7 @@ use crate::drive::{Buffer, Drive, Extra, Interface, Overheads, Parts, Queue, Swi
 use crate::fault::{Fault, Problem};
 use crate::inference;
 use crate::mechanics::{Geometry, Mechanism, Seeks, Spindle, SurfaceOrder};
-use crate::parameters::{Extent, Values, Zone, ns, whole};
+use crate::parameters::{Extent, Portrait, Values, Zone, float, ns, whole};
 use crate::read_ahead::{self, ReadAhead};
 use crate::world::Model;
 use std::collections::VecDeque;
@@ -20,6 +20,7 @@ pub(crate) static KIND: Kind = Kind {
     numbers: NUMBERS,
     switches: SWITCHES,
     build: Some(build),
+    portrait: Some(portrait),
 };
 
 const fn number(key: &'static str, least: f64, most: f64, about: &'static str) -> NumberRule {
@@ -413,6 +414,40 @@ fn build(values: &Values, angle: u64) -> Result<Box<dyn Model>, Fault> {
     })))
 }
 
+fn portrait(values: &Values) -> Result<Portrait, Fault> {
+    let rpm = values.number("rpm")?;
+    let surfaces = count(values.number("surfaces")?);
+    let shape = shape(values, whole(values.number("sectors")?), surfaces, rpm)?;
+    let seeks = seeks(values, shape.cylinders)?;
+    let step = usize::try_from((shape.cylinders / 200).max(1)).expect("32 bits");
+    let point = |distance: u32| (f64::from(distance), float(seeks.ns(distance)) / 1e6);
+    let all: u64 = shape.extents.iter().map(|extent| extent.sectors).sum();
+    let mut rates = Vec::new();
+    let mut before = 0;
+    for (zone, index) in shape.zones.iter().zip(0..) {
+        let extents = shape.extents.iter().filter(|extent| extent.zone == index);
+        let sectors: u64 = extents.map(|extent| extent.sectors).sum();
+        let rate = zone_rate(zone, surfaces, rpm);
+        rates.push((float(before) / float(all), rate));
+        before += sectors;
+        rates.push((float(before) / float(all), rate));
+    }
+    Ok(Portrait {
+        seek: (1..shape.cylinders).step_by(step).map(point).collect(),
+        rates,
+    })
+}
+
+/// MB/s of long reads in a zone: every track but the last of a cylinder waits for the track skew.
+fn zone_rate(zone: &Zone, surfaces: u32, rpm: f64) -> f64 {
+    let surfaces = f64::from(surfaces);
+    let per_track = f64::from(zone.sectors_per_track);
+    let skews = (surfaces - 1.0) * zone.track_skew_sectors + zone.cylinder_skew_sectors;
+    let turns = surfaces + skews / per_track;
+    let bytes = surfaces * f64::from(zone.used_sectors_per_track) * 512.0;
+    bytes / (turns * 60.0 / rpm) / 1e6
+}
+
 /// Zones and extents of a disk.
 struct Shape {
     cylinders: u32,
@@ -566,7 +601,6 @@ fn switches(values: &Values) -> Switches {
         hits_written: values.is_on("reads_hit_written", true),
         stops_within_sector: values.is_on("stops_within_sector", true),
         never_disconnects: values.is_on("never_disconnects", false),
-        holds_for_reads: values.is_on("holds_for_reads", false),
     }
 }
 

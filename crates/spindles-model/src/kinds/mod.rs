@@ -5,7 +5,7 @@ mod link;
 mod mechanical;
 
 use crate::fault::Fault;
-use crate::parameters::Values;
+use crate::parameters::{Portrait, Values};
 use crate::world::Model;
 
 /// A number that a kind reads.
@@ -45,7 +45,12 @@ pub struct Kind {
     pub switches: &'static [SwitchRule],
     /// Builds a device; `None` if the kind is no device.
     pub(crate) build: Option<Build>,
+    /// Draws a device; `None` if there is nothing to draw.
+    pub(crate) portrait: Option<Draw>,
 }
+
+/// Draws a device from nominal values.
+pub(crate) type Draw = fn(&Values) -> Result<Portrait, Fault>;
 
 /// Builds a device from the values of a draw and its angle at time 0.
 pub(crate) type Build = fn(&Values, u64) -> Result<Box<dyn Model>, Fault>;

@@ -60,19 +60,20 @@ impl<T: Copy> Heap<T> {
         let mut hole = 0;
         loop {
             let children = hole * 4 + 1..count.min(hole * 4 + 5);
-            let Some(mut least) = Some(children.start).filter(|child| *child < count) else {
+            if children.is_empty() {
                 break;
-            };
+            }
+            let mut first_child = children.start;
             for child in children.skip(1) {
-                if is_before(&self.events[child], &self.events[least]) {
-                    least = child;
+                if is_before(&self.events[child], &self.events[first_child]) {
+                    first_child = child;
                 }
             }
-            if !is_before(&self.events[least], &last) {
+            if !is_before(&self.events[first_child], &last) {
                 break;
             }
-            self.events[hole] = self.events[least];
-            hole = least;
+            self.events[hole] = self.events[first_child];
+            hole = first_child;
         }
         self.events[hole] = last;
         Some(first)

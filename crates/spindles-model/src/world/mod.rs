@@ -5,14 +5,11 @@ mod heap;
 use crate::account::Account;
 use crate::draw::Draw;
 use crate::fault::{Fault, Problem};
-use crate::parameters::{Link, Parameters};
+use crate::parameters::{Link, Parameters, SECTOR_BYTES};
 use heap::Heap;
 use spindles_block::{Instant, Operation};
 use std::collections::VecDeque;
 use std::fmt::Debug;
-
-/// The unit of places on a modelled device.
-pub(crate) const SECTOR_BYTES: u64 = 512;
 
 /// A device of a world, by the order in which devices were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,22 +73,16 @@ pub(crate) struct Io {
     pub(crate) data_from: u64,
 }
 
-/// The answers and wake-ups that a device asks for.
+/// The answers that a device gives.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     answers: Vec<(Tag, u64, u64)>,
-    wake_at: Option<u64>,
 }
 
 impl Outbox {
     /// Answers a request at a moment; `bytes` go to the host and end at that moment.
     pub(crate) fn answer(&mut self, tag: Tag, at: u64, bytes: u64) {
         self.answers.push((tag, at, bytes));
-    }
-
-    /// Calls [`Model::finished`] at a moment, in addition to the calls after answers.
-    pub(crate) fn wake(&mut self, at: u64) {
-        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
     }
 }
 
@@ -101,7 +92,7 @@ pub(crate) trait Model: Debug + Send {
     /// The slowest link between the device and the host; called once, before any request.
     fn attach(&mut self, slowest_ps_per_byte: u64);
     fn submit(&mut self, io: &Io, out: &mut Outbox);
-    /// An answer left the device, or a wake-up is due: it may begin its next request.
+    /// An answer left the device: it may begin its next request.
     fn finished(&mut self, now: u64, out: &mut Outbox);
     fn account(&self) -> Account;
 }
@@ -127,8 +118,6 @@ enum Cause {
     },
     /// Data is about to leave the device over a shared link.
     Ready { device: u32, tag: Tag, bytes: u64 },
-    /// A device asked for it.
-    Wake { device: u32 },
 }
 
 /// All modelled devices of a target and their links.
@@ -178,7 +167,6 @@ impl World {
             events: Heap::new(),
             outbox: Outbox {
                 answers: Vec::new(),
-                wake_at: None,
             },
             now: 0,
         }
@@ -262,7 +250,7 @@ impl World {
         let end = work.offset_bytes.checked_add(work.length_bytes);
         let capacity = self.capacity_bytes(device);
         assert!(end.is_some_and(|end| end <= capacity), "beyond the end");
-        assert!((work.offset_bytes | work.length_bytes) % SECTOR_BYTES == 0);
+        assert!((work.offset_bytes | work.length_bytes).is_multiple_of(SECTOR_BYTES));
         let index = device.0;
         let state = self.device_mut(index);
         if state.in_flight == 0 {
@@ -312,7 +300,6 @@ impl World {
                     self.ready(device, tag, bytes);
                     self.finished(device);
                 }
-                Cause::Wake { device } => self.finished(device),
             }
         }
         self.now = now.0;
@@ -401,7 +388,7 @@ impl World {
         self.with(device, |model, out| model.finished(now, out));
     }
 
-    /// Calls a device, and turns its answers and its wake-up into events.
+    /// Calls a device, and turns its answers into events.
     fn with(&mut self, device: u32, call: impl FnOnce(&mut dyn Model, &mut Outbox)) {
         let mut out = std::mem::take(&mut self.outbox);
         call(&mut *self.device_mut(device).model, &mut out);
@@ -420,9 +407,6 @@ impl World {
                 };
                 self.events.push(at.max(self.now), cause);
             }
-        }
-        if let Some(at) = out.wake_at.take() {
-            self.events.push(at.max(self.now), Cause::Wake { device });
         }
         self.outbox = out;
     }

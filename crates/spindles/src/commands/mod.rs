@@ -14,6 +14,7 @@ mod journal;
 mod lab;
 mod layout;
 mod man;
+mod model;
 mod outside;
 mod rebuild;
 mod remove;
@@ -90,14 +91,15 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &bench::COMMAND,
     &trace::COMMAND,
     &sim::COMMAND,
+    &model::COMMAND,
     &completions::COMMAND,
     &man::COMMAND,
     &outside::COMMAND,
     &help::COMMAND,
 ];
 
-/// Adds the commands of a table as subcommands of `parent`. `bench`, `journal`, `lab`, `spare`
-/// and `trace` have such tables of their own.
+/// Adds the commands of a table as subcommands of `parent`. `bench`, `journal`, `lab`, `model`,
+/// `spare` and `trace` have such tables of their own.
 pub(crate) fn with_commands(parent: clap::Command, table: &[&Command]) -> clap::Command {
     table.iter().fold(parent, |parent, row| {
         let command = clap::Command::new(row.name)

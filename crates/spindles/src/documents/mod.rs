@@ -7,6 +7,7 @@
 pub(crate) mod array;
 pub(crate) mod changes;
 pub(crate) mod examine;
+pub(crate) mod models;
 #[cfg(test)]
 mod schema;
 pub(crate) mod scrub;

@@ -1,6 +1,7 @@
 //! The schema of all documents, kept in `docs/reference/json.schema.json`.
 
-use super::{Error, Help, NotGiven, Several, changes, examine, scrub, status, tools, traces};
+use super::traces;
+use super::{Error, Help, NotGiven, Several, changes, examine, models, scrub, status, tools};
 use crate::ui::VERSION;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -105,6 +106,8 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
             tools::SimulatedRuns::json_schema,
         ],
     ),
+    ("spindles.model.list", &[models::ModelList::json_schema]),
+    ("spindles.model.show", &[models::ModelShown::json_schema]),
     ("spindles.completions", &[tools::Script::json_schema]),
     (
         "spindles.man",

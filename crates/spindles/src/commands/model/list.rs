@@ -1,0 +1,56 @@
+//! `spindles model list`: lists the presets.
+
+use super::Command;
+use crate::documents::models::{ListedModel, ModelList};
+use crate::ui::Ui;
+use clap::ArgMatches;
+use spindles_model::{Parameters, preset, preset_names};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "list",
+    about: "List the disks and links that can be modelled by name",
+    details: "spindles model list",
+    hidden: false,
+    arguments: |command| command,
+    run,
+};
+
+fn run(_: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let presets = preset_names()
+        .map(preset)
+        .collect::<Result<Vec<Parameters>, _>>()?;
+    let models: Vec<ListedModel> = presets.iter().map(listed).collect();
+    let rows: Vec<Vec<String>> = models.iter().map(row).collect();
+    ui.table(
+        &["model", "kind", "year", "capacity", "numbers assumed"],
+        &rows,
+    );
+    ui.json(&ModelList { models });
+    Ok(())
+}
+
+fn listed(parameters: &Parameters) -> ListedModel {
+    let numbers = parameters.numbers.values();
+    let assumed = numbers.filter(|number| number.how == spindles_model::How::Assumed);
+    ListedModel {
+        name: parameters.name.clone(),
+        kind: parameters.kind.name,
+        year: parameters.year,
+        capacity_bytes: parameters.capacity_bytes(),
+        numbers: parameters.numbers.len(),
+        assumed: assumed.count(),
+    }
+}
+
+fn row(model: &ListedModel) -> Vec<String> {
+    let capacity = model.capacity_bytes.map_or_else(String::new, |bytes| {
+        format!("{} GB", bytes.div_ceil(1_000_000_000))
+    });
+    vec![
+        model.name.clone(),
+        model.kind.to_owned(),
+        model.year.map_or_else(String::new, |year| year.to_string()),
+        capacity,
+        format!("{} of {}", model.assumed, model.numbers),
+    ]
+}
