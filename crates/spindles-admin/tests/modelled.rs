@@ -142,7 +142,7 @@ fn course(level: &str, count: usize, stored: Stored) -> Course {
     };
     let members = strs(&names[..count]);
     let mut written = BTreeMap::new();
-    let mut end = |course: &mut Course, target: Box<dyn Target>| {
+    let end = |course: &mut Course, target: Box<dyn Target>| {
         course.counters.push(target.counters().devices);
         let clock = target.clock();
         target.close().unwrap();

@@ -1,6 +1,8 @@
 //! Experiments on modelled members: repeatable to the byte, right where a closed form is known, and
 //! refused where nothing is modelled.
 
+#![expect(clippy::cast_precision_loss, reason = "three digits matter")]
+
 use super::{Kept, options};
 use spindles_lab::{Draws, Experiment, Members};
 use spindles_measure::{Run, to_line};

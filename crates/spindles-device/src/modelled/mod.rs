@@ -191,7 +191,7 @@ impl State {
 
 /// Names an operation of a port in the world.
 fn packed(port: u32, Tag(tag): Tag) -> spindles_model::Tag {
-    assert!(tag <= u64::from(u32::MAX), "tags of a target are small");
+    assert!(u32::try_from(tag).is_ok(), "tags of a target are small");
     spindles_model::Tag(u64::from(port) << 32 | tag)
 }
 

@@ -431,7 +431,7 @@ impl<'a> Executor<'a> {
             }
             // If nothing more may be submitted, only replies are awaited.
             let is_blocked = is_full || left == 0 || !self.stalled.is_empty();
-            let mut reply = self.await_reply(is_blocked)?;
+            let mut reply = self.await_reply(is_blocked);
             while let Some(one) = reply {
                 if let Some(id) = self.replied(one)? {
                     workload.complete(id);
@@ -456,16 +456,16 @@ impl<'a> Executor<'a> {
     }
 
     /// Returns the next reply; `None` if another operation may be submitted first.
-    fn await_reply(&mut self, is_blocked: bool) -> Result<Option<Reply>, Failure> {
+    fn await_reply(&mut self, is_blocked: bool) -> Option<Reply> {
         let arrivals = self.arrivals.as_ref().filter(|_| !is_blocked);
         let Some(arrivals) = arrivals else {
-            return Ok(self.target.poll(true));
+            return self.target.poll(true);
         };
         if let Some(reply) = self.target.poll(false) {
-            return Ok(Some(reply));
+            return Some(reply);
         }
         arrivals.wait(self.target);
-        Ok(self.target.poll(false))
+        self.target.poll(false)
     }
 
     fn issue(&mut self, issue: Issue) {

@@ -52,9 +52,9 @@ pub(crate) fn run(
     let clock = Clock::start(began, None);
     player.recorder = Some(Recorder::new(clock, &collector));
     player.began = began;
-    let played = player.play();
+    let ended = player.play();
     player.drain();
-    played?;
+    ended?;
     let mut recorder = player.recorder.take().expect("set above");
     recorder.hand_over();
     let work_ns = time.now().ns_since(began);
