@@ -33,9 +33,9 @@ impl Timing {
     /// Returns the word of users.
     #[must_use]
     pub fn name(self) -> &'static str {
-        let mut names = Self::NAMES.iter();
-        let named = names.find(|(_, timing)| *timing == self);
-        named.expect("each has a word").0
+        let mut words = Self::NAMES.iter();
+        let found = words.find(|(_, timing)| *timing == self);
+        found.expect("each has a word").0
     }
 }
 
@@ -332,7 +332,9 @@ mod tests {
 
     fn facts(requests: &[TraceRequest]) -> TraceFacts {
         let mut facts = TraceFacts::default();
-        requests.iter().for_each(|request| facts.add(request));
+        for request in requests {
+            facts.add(request);
+        }
         facts
     }
 

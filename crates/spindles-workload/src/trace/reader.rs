@@ -101,7 +101,7 @@ impl TraceReader {
         }
         self.partial.extend_from_slice(rest);
         if self.partial.len() > LINE_BYTES_MAX {
-            return Err(self.error(self.lines + 1, Problem::TooLong));
+            return Err(error(self.lines + 1, Problem::TooLong));
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl TraceReader {
     /// If the trace was cut off, or had no request.
     pub fn end(mut self, sink: &mut dyn FnMut(TraceRequest)) -> Result<(), TraceError> {
         if !self.partial.is_empty() {
-            return Err(self.error(self.lines + 1, Problem::CutOff));
+            return Err(error(self.lines + 1, Problem::CutOff));
         }
         let mut found = Ok(());
         if let Some((_, parser)) = &mut self.open {
@@ -124,9 +124,9 @@ impl TraceReader {
                 }
             });
         }
-        found.map_err(|problem| self.error(self.lines, problem))?;
+        found.map_err(|problem| error(self.lines, problem))?;
         if self.checks.requests == 0 {
-            return Err(self.error(self.lines.max(1), Problem::NoRequests));
+            return Err(error(self.lines.max(1), Problem::NoRequests));
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl TraceReader {
         let number = self.lines;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.len() > LINE_BYTES_MAX {
-            return Err(self.error(number, Problem::TooLong));
+            return Err(error(number, Problem::TooLong));
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             return Ok(());
@@ -146,7 +146,7 @@ impl TraceReader {
             self.open = format.map(|format| (format, (format.parser)()));
         }
         let Some((_, parser)) = &mut self.open else {
-            return Err(self.error(number, Problem::Unrecognised));
+            return Err(error(number, Problem::Unrecognised));
         };
         let checks = &mut self.checks;
         let mut found = Ok(());
@@ -158,14 +158,12 @@ impl TraceReader {
                 }
             }
         });
-        parsed
-            .and(found)
-            .map_err(|problem| self.error(number, problem))
+        parsed.and(found).map_err(|problem| error(number, problem))
     }
+}
 
-    fn error(&self, line: u64, problem: Problem) -> TraceError {
-        TraceError { line, problem }
-    }
+const fn error(line: u64, problem: Problem) -> TraceError {
+    TraceError { line, problem }
 }
 
 /// Writes a trace as text.

@@ -103,6 +103,18 @@ fn world() -> World {
         fs::create_dir(folder.full(made)).expect("room");
     }
     file("kept/records.jsonl", "{}\n");
+    let times = "# spindles trace 1\ntime_ns,operation,offset,bytes,client,response_ns\n";
+    let gaps = times.replace("time_ns", "gap_ns");
+    file(
+        "good.trace",
+        &format!("{times}0,read,0,4096,0,\n5,write,524288,4096,0,\n"),
+    );
+    file(
+        "back.trace",
+        &format!("{times}5,read,0,4096,0,\n4,read,0,4096,0,\n"),
+    );
+    file("cut.trace", &format!("{times}5,read,0,40"));
+    file("gaps.trace", &format!("{gaps}0,read,0,4096,0,\n"));
     file("broken/records.jsonl", "these are no records\n");
     let experiment = "name = \"x\"\nsize = \"16M\"\nbaseline = \"one\"\n";
     let system = "[[system]]\nname = \"one\"\ntarget = ";

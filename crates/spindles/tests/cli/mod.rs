@@ -24,5 +24,6 @@ mod size;
 mod spare;
 mod sshd;
 mod status;
+mod trace;
 mod translate;
 mod without_arrays;

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt::Write as _;
 
 /// Reads a text in pieces of that length.
 fn read_in(
@@ -423,8 +424,10 @@ fn a_line_without_end_does_not_fill_the_memory() {
 fn unanswered_requests_wait_within_bounds() {
     let mut text = String::from("8,0 0 1 0.0 1 Q R 1000000 + 8 [x]\n");
     for number in 1..3000 {
-        text += &format!("8,0 0 1 0.{number:09} 1 Q W {} + 8 [x]\n", number * 8);
-        text += &format!("8,0 0 1 0.{number:09} 1 C W {} + 8 [0]\n", number * 8);
+        let sector = number * 8;
+        for event in ["Q", "C"] {
+            writeln!(text, "8,0 0 1 0.{number:09} 1 {event} W {sector} + 8 [x]").unwrap();
+        }
     }
     let mut reader = TraceReader::new(None);
     let mut requests: Vec<TraceRequest> = vec![];
