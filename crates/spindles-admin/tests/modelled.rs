@@ -1,5 +1,5 @@
-//! Arrays on modelled disks: they are created, closed, opened, degraded and rebuilt in virtual time,
-//! and take as long with real payload as with zeros.
+//! Arrays on modelled disks are created, closed, opened and degraded in virtual time. They take as
+//! long with real payload as with zeros.
 
 #![allow(
     clippy::unwrap_used,
@@ -71,10 +71,10 @@ fn work(
         while sent < 300
             && let Some(slot) = busy.iter().position(|busy| !busy)
         {
-            // Slots write in strips of their own, so that the contents of reads are known.
-            let strip = blocks / DEPTH as u64;
+            // Each slot writes in its own part, so that the contents of reads are known.
+            let part = blocks / DEPTH as u64;
             let length = 1 + draw(u64::from(BLOCKS));
-            let block = slot as u64 * strip + draw(strip - length);
+            let block = slot as u64 * part + draw(part - length);
             let operation = match draw(10) {
                 0 => Operation::Flush,
                 1..5 => Operation::Read,

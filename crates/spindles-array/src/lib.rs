@@ -15,6 +15,7 @@ pub mod lists;
 mod lost;
 pub mod managed;
 mod members;
+mod modelled;
 mod overlay;
 #[cfg(test)]
 #[path = "../tests/peer_tests.rs"]

@@ -1,6 +1,7 @@
 //! The devices at the leaves, with their shared buffers and queue.
 
 use crate::device_io::{DeviceIndex, DeviceIo};
+use crate::modelled::ModelledDevices;
 use crate::overlay::Overlay;
 use spindles_block::{
     BlockSize, BufferId, BufferSlice, Instant as Moment, MemberError, MemberResult, Operation,
@@ -11,12 +12,11 @@ use spindles_device::buffers::{Buffers, Memory, PieceList, Pieces};
 use spindles_device::holes::Holes;
 use spindles_device::later::{Job, LOOKOUTS, Later};
 use spindles_device::locks::Held;
-use spindles_device::modelled::{Disk, Port, Stored};
+use spindles_device::modelled::Disk;
 use spindles_device::queues::{self, Chosen, Wait, Watch, WatchId};
 use spindles_device::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
-use spindles_device::{Clock, DeviceCounters, DeviceFacts, OpenError, OpenOptions};
+use spindles_device::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
 use spindles_engine::PIECES_MAX;
-use spindles_model::Work;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ struct Device {
     held: Vec<Held>,
 }
 
-/// An operation in flight; its index in `Members::started` is its tag in the queue.
+/// An operation in flight; its index in `InFlight` is its tag in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Started {
     tag: Tag,
@@ -113,6 +113,43 @@ impl PieceLists {
 
 /// Initial capacity for operations in flight; only the largest arrays exceed it.
 const STARTED_MAX: usize = 1024;
+
+/// Operations in flight, and the free indices among them.
+#[derive(Debug)]
+struct InFlight {
+    started: Vec<Started>,
+    free: Vec<u32>,
+}
+
+impl Default for InFlight {
+    fn default() -> Self {
+        Self {
+            started: Vec::with_capacity(STARTED_MAX),
+            free: Vec::with_capacity(STARTED_MAX),
+        }
+    }
+}
+
+impl InFlight {
+    /// Stores an operation; returns its tag in the queue.
+    #[inline]
+    fn keep(&mut self, started: Started) -> Tag {
+        if let Some(number) = self.free.pop() {
+            self.started[usize::try_from(number).expect("64 bits")] = started;
+            return Tag(number.into());
+        }
+        self.started.push(started);
+        Tag(u64::try_from(self.started.len() - 1).expect("64 bits"))
+    }
+
+    /// Removes an operation that is done.
+    #[inline]
+    fn end(&mut self, Tag(number): Tag) -> Started {
+        let number = u32::try_from(number).expect("as it was given");
+        self.free.push(number);
+        self.started[usize::try_from(number).expect("64 bits")]
+    }
+}
 
 /// Flushes of slices. Slices of one device share those that start before the same turn: until then
 /// the kernel reports no write as done that a started flush could miss.
@@ -177,9 +214,7 @@ pub(crate) struct Members {
     pub(crate) buffers: Buffers,
     lists: PieceLists,
     devices: Vec<Device>,
-    /// Operations in flight, and the free indices among them.
-    started: Vec<Started>,
-    free: Vec<u32>,
+    in_flight: InFlight,
     /// Devices with a `Later`.
     later: Vec<DeviceIndex>,
     /// Ready watches of the target's owner.
@@ -187,10 +222,7 @@ pub(crate) struct Members {
     flushes: Flushes,
     /// The writes to protected devices.
     overlay: Option<Overlay>,
-    /// The way to modelled devices: then all are.
-    port: Option<Port>,
-    /// The buffers of metadata. Modelled devices store what is written from them.
-    metadata: Vec<BufferId>,
+    modelled: ModelledDevices,
     /// Set after a file was removed, while the kernel may not have closed it yet.
     lets_go: bool,
     block_size: BlockSize,
@@ -210,14 +242,12 @@ impl Members {
             buffers,
             lists: PieceLists::default(),
             devices: Vec::new(),
-            started: Vec::with_capacity(STARTED_MAX),
-            free: Vec::with_capacity(STARTED_MAX),
+            in_flight: InFlight::default(),
             later: Vec::new(),
             ready: VecDeque::new(),
             flushes: Flushes::default(),
             overlay: None,
-            port: None,
-            metadata: Vec::new(),
+            modelled: ModelledDevices::default(),
             lets_go: false,
             block_size,
             options: options.clone(),
@@ -248,8 +278,8 @@ impl Members {
                 block_bytes,
             });
         }
-        let is_modelled = matches!(opened.medium, Medium::Modelled(_));
-        if !self.devices.is_empty() && is_modelled != self.port.is_some() {
+        let is_first = self.devices.is_empty();
+        if !self.modelled.may_add(&opened.medium, is_first) {
             return Err(OpenError::ModelledAndReal {
                 device: name.to_owned(),
             });
@@ -261,39 +291,9 @@ impl Members {
             }
             _ => None,
         };
-        let reach = match opened.medium {
-            Medium::Inline(inline) => Reach::Inline(inline),
-            Medium::File(file) => {
-                let queue = self.queue()?;
-                let file = queue.queue.add_file(file).map_err(|source| OpenError::Io {
-                    device: name.to_owned(),
-                    action: "hand to the kernel",
-                    source,
-                })?;
-                Reach::File(file)
-            }
-            Medium::Later(mut later) => {
-                self.queue()?;
-                let prepared = later.prepare(self.buffers.memory(BufferSlice::ZEROS, 0, false));
-                prepared.map_err(|source| OpenError::Io {
-                    device: name.to_owned(),
-                    action: "read",
-                    source,
-                })?;
-                Reach::Later(later)
-            }
-            Medium::Modelled(disk) => {
-                let port = self.port.get_or_insert_with(|| disk.port());
-                if !port.reaches(&disk) {
-                    return Err(OpenError::ModelledAndReal {
-                        device: name.to_owned(),
-                    });
-                }
-                Reach::Modelled(disk)
-            }
-        };
+        let reach = self.reach(name, opened.medium)?;
         let index = u16::try_from(self.devices.len()).expect("few devices");
-        let first_slice = self.first_slice(&opened.held);
+        let first_slice = first_slice(&self.devices, &opened.held);
         if let Some(first) = first_slice {
             self.flushes.share(first);
         }
@@ -314,18 +314,31 @@ impl Members {
         Ok(index)
     }
 
-    /// Returns the first slice of the file of which `held` holds a slice too.
-    fn first_slice(&self, held: &[Held]) -> Option<DeviceIndex> {
-        let is_same = |device: &Device| {
-            let mut pairs = device
-                .held
-                .iter()
-                .flat_map(|own| held.iter().map(move |other| (own, other)));
-            device.is_open_file() && pairs.any(|(own, other)| own.is_same_device(other))
-        };
-        let at = self.devices.iter().position(is_same)?;
-        let found = DeviceIndex(u16::try_from(at).expect("few devices"));
-        Some(self.devices[at].first_slice.unwrap_or(found))
+    /// Prepares the way to an opened device.
+    fn reach(&mut self, name: &str, medium: Medium) -> Result<Reach, OpenError> {
+        Ok(match medium {
+            Medium::Inline(inline) => Reach::Inline(inline),
+            Medium::File(file) => {
+                let queue = self.queue()?;
+                let file = queue.queue.add_file(file).map_err(|source| OpenError::Io {
+                    device: name.to_owned(),
+                    action: "hand to the kernel",
+                    source,
+                })?;
+                Reach::File(file)
+            }
+            Medium::Later(mut later) => {
+                self.queue()?;
+                let prepared = later.prepare(self.buffers.memory(BufferSlice::ZEROS, 0, false));
+                prepared.map_err(|source| OpenError::Io {
+                    device: name.to_owned(),
+                    action: "read",
+                    source,
+                })?;
+                Reach::Later(later)
+            }
+            Medium::Modelled(disk) => Reach::Modelled(disk),
+        })
     }
 
     /// Opens a device. Before Linux 6.13 the kernel closes a removed file only after all earlier
@@ -427,26 +440,15 @@ impl Members {
         matches!(reach, Reach::Left(_) | Reach::Nothing)
     }
 
-    /// Returns the clock of the devices; `None` for the real one.
-    pub(crate) fn clock(&self) -> Option<Clock> {
-        self.port.as_ref().map(Port::clock)
-    }
-
-    /// Notes that a buffer holds metadata.
-    pub(crate) fn holds_metadata(&mut self, buffer: BufferId) {
-        self.metadata.push(buffer);
-    }
-
-    /// Returns true if payload is zeros that no device stores, so that computing on it is idle.
-    pub(crate) fn is_payload_zero(&self) -> bool {
-        let port = self.port.as_ref();
-        port.is_some_and(|port| port.stored() == Stored::Metadata)
+    /// Returns what is special about modelled devices.
+    pub(crate) fn modelled(&mut self) -> &mut ModelledDevices {
+        &mut self.modelled
     }
 
     /// Returns the name of the I/O queue, and the reason if it is not `io_uring`.
     pub(crate) fn io(&self) -> (&'static str, Option<String>) {
         match &self.queue {
-            None if self.port.is_some() => ("model", None),
+            None if self.modelled.are_there() => ("model", None),
             None => ("inline", None),
             Some(chosen) => (chosen.queue.name(), chosen.reason.clone()),
         }
@@ -622,31 +624,20 @@ impl Members {
                 return Some(result);
             }
             Reach::Modelled(disk) => {
-                let stored = self.port.as_ref().map(Port::stored);
-                let is_stored =
-                    |buffer| stored == Some(Stored::All) || self.metadata.contains(&buffer);
-                move_contents(disk, &mut self.buffers, offset_bytes, io, pieces, is_stored);
+                let at = Started {
+                    tag,
+                    device: index,
+                    operation: io.operation,
+                    at: now,
+                    list: None,
+                };
+                let tag = self.in_flight.keep(at);
+                let buffers = &mut self.buffers;
+                (self.modelled).start(disk, tag, offset_bytes, &io, pieces, buffers);
+                device.begin(now);
+                return None;
             }
             Reach::File(_) | Reach::Later(_) => {}
-        }
-        if let Reach::Modelled(disk) = &device.reach {
-            let at = Started {
-                tag,
-                device: index,
-                operation: io.operation,
-                at: now,
-                list: None,
-            };
-            let tag = keep(&mut self.started, &mut self.free, at);
-            let work = Work {
-                operation: io.operation,
-                offset_bytes,
-                length_bytes: bytes,
-            };
-            let port = self.port.as_mut().expect("opened for the disk");
-            port.start(disk, tag, work);
-            device.begin(now);
-            return None;
         }
         let (memory, list, pieces) = self.lists.lend(&self.buffers, &io, pieces);
         let at = Started {
@@ -656,7 +647,7 @@ impl Members {
             at: now,
             list,
         };
-        let tag = keep(&mut self.started, &mut self.free, at);
+        let tag = self.in_flight.keep(at);
         device.begin(now);
         if let Reach::Later(later) = &mut device.reach {
             later.start(Job {
@@ -709,34 +700,21 @@ impl Members {
         if let Some(done) = self.flushes.done.pop_front() {
             return Some(done);
         }
-        if let Some(port) = &mut self.port {
-            let (tag, result) = port.next_done()?;
-            return Some((self.ended(tag, now), result));
+        if let Some((tag, result)) = self.modelled.next_done() {
+            let started = self.in_flight.end(tag);
+            self.devices[started.device.index()].end(&started, now);
+            return Some((started.tag, result));
         }
         let done = self.queue.as_mut()?.queue.next_done();
         let done = done.or_else(|| self.later().find_map(|later| later.next_done()));
         let (tag, result) = done?;
-        let is_flush = self.started_as(tag).operation == Operation::Flush;
-        let ended = self.ended(tag, now);
-        if is_flush {
-            self.flushes.end(tag, result);
-        }
-        Some((ended, result))
-    }
-
-    /// Returns the operation that a tag of the queue names.
-    fn started_as(&self, Tag(number): Tag) -> &Started {
-        &self.started[usize::try_from(number).expect("as it was given")]
-    }
-
-    /// Ends an operation. Returns its tag as it was given to `start`.
-    fn ended(&mut self, tag: Tag, now: Moment) -> Tag {
-        let started = *self.started_as(tag);
-        self.free
-            .push(u32::try_from(tag.0).expect("as it was given"));
+        let started = self.in_flight.end(tag);
         self.lists.end(started.list);
         self.devices[started.device.index()].end(&started, now);
-        started.tag
+        if started.operation == Operation::Flush {
+            self.flushes.end(tag, result);
+        }
+        Some((started.tag, result))
     }
 
     /// Counts an error that `next_done` returned for an operation of the device.
@@ -768,8 +746,8 @@ impl Members {
 
     /// Submits started operations, and collects completed ones.
     pub(crate) fn turn(&mut self, wait: Wait) {
-        if let Some(port) = &mut self.port {
-            return port.turn(wait);
+        if self.modelled.turn(wait) {
+            return;
         }
         self.flushes.turn();
         self.advance();
@@ -884,11 +862,9 @@ impl Members {
 
     /// Returns true if an operation was started and `next_done` has not returned it yet.
     pub(crate) fn busy(&self) -> bool {
-        if let Some(port) = &self.port {
-            return port.in_flight() > 0;
-        }
         let queue = self.queue.as_ref();
         queue.is_some_and(|chosen| chosen.queue.in_flight() > 0)
+            || self.modelled.busy()
             || !self.flushes.done.is_empty()
             || self.later.iter().any(|device| {
                 let reach = &self.devices[device.index()].reach;
@@ -897,37 +873,18 @@ impl Members {
     }
 }
 
-/// Moves the bytes of an operation between the buffers and a modelled disk. Bytes in buffers that
-/// are not stored count as zeros.
-fn move_contents(
-    disk: &Disk,
-    buffers: &mut Buffers,
-    offset_bytes: u64,
-    io: DeviceIo,
-    pieces: &[Piece],
-    is_stored: impl Fn(BufferId) -> bool,
-) {
-    let block_bytes = u64::from(buffers.block_size().bytes());
-    match io.operation {
-        Operation::Read => {
-            let fills = is_stored(io.buffer.buffer);
-            disk.read(offset_bytes, buffers.slice_mut(io.buffer, io.blocks), fills);
-        }
-        Operation::Write { .. } => {
-            for part in io.parts(pieces) {
-                let offset_bytes = offset_bytes + (part.block.0 - io.block.0) * block_bytes;
-                if is_stored(part.buffer.buffer) {
-                    disk.write(offset_bytes, buffers.slice(part.buffer, part.blocks));
-                } else {
-                    disk.clear(offset_bytes, u64::from(part.blocks) * block_bytes);
-                }
-            }
-        }
-        Operation::Discard | Operation::WriteZeroes { .. } => {
-            disk.clear(offset_bytes, u64::from(io.blocks) * block_bytes);
-        }
-        Operation::Flush => {}
-    }
+/// Returns the first slice of the file of which `held` holds a slice too.
+fn first_slice(devices: &[Device], held: &[Held]) -> Option<DeviceIndex> {
+    let is_same = |device: &Device| {
+        let mut pairs = device
+            .held
+            .iter()
+            .flat_map(|own| held.iter().map(move |other| (own, other)));
+        device.is_open_file() && pairs.any(|(own, other)| own.is_same_device(other))
+    };
+    let at = devices.iter().position(is_same)?;
+    let found = DeviceIndex(u16::try_from(at).expect("few devices"));
+    Some(devices[at].first_slice.unwrap_or(found))
 }
 
 /// Executes an operation on a synchronous device. `start_bytes`: where the device begins in it.
@@ -952,17 +909,6 @@ fn execute(
             device.zero(offset(&io), u64::from(io.blocks) * block_bytes)
         }
     }
-}
-
-/// Stores an operation in flight; returns its tag in the queue.
-#[inline]
-fn keep(all: &mut Vec<Started>, free: &mut Vec<u32>, started: Started) -> Tag {
-    if let Some(number) = free.pop() {
-        all[usize::try_from(number).expect("64 bits")] = started;
-        return Tag(number.into());
-    }
-    all.push(started);
-    Tag(u64::try_from(all.len() - 1).expect("64 bits"))
 }
 
 impl Device {

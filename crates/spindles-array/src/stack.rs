@@ -355,7 +355,7 @@ impl Stack {
             _ => {
                 let members = self.core.carry.members_mut();
                 let buffer = members.allocate(blocks.max(64));
-                members.holds_metadata(buffer);
+                members.modelled().holds_metadata(buffer);
                 self.buffer = Some((buffer, blocks.max(64)));
                 buffer
             }

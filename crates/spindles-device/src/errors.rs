@@ -73,7 +73,7 @@ pub enum OpenError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no modelled disk of this name.
+    /// No experiment has a modelled disk of this name.
     #[error(
         "{device} is a modelled disk, which exists only while an experiment runs on it: give a \
          file or a device"

@@ -232,7 +232,8 @@ fn what_is_not_modelled_is_refused() {
     };
     let work = |kind: &str| {
         format!(
-            "[[system]]\nname = \"it\"\ntarget = \"raid0(2)\"\n[[workload]]\n{kind}\nsize = \"4M\"\n"
+            "[[system]]\nname = \"it\"\ntarget = \"raid0(2)\"\n[[workload]]\n{kind}\nsize = \
+             \"4M\"\n"
         )
     };
     for (text, words) in [

@@ -215,7 +215,7 @@ impl Carry {
     pub(crate) fn add_device(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
         let busy_timeout = self.members.options().busy_timeout;
         let device = self.members.add(name, busy_timeout)?;
-        if let Some(clock) = self.members.clock() {
+        if let Some(clock) = self.members.modelled().clock() {
             self.clock = clock;
             self.look_at_clock();
         }
@@ -258,7 +258,7 @@ impl Carry {
         let inputs = usize::try_from(inputs).expect("64 bits") * (members.len() + 4);
         self.inputs.reserve(inputs);
         self.checksums.reserve(engine.checksums_max());
-        self.members.holds_metadata(metadata);
+        self.members.modelled().holds_metadata(metadata);
         self.members.provide(scratch, engine.scratch_blocks());
         let block_bytes = usize::try_from(engine.block_size().bytes()).expect("64 bits");
         let metadata_blocks = engine.metadata().len() / block_bytes;
@@ -620,7 +620,7 @@ impl Carry {
         if bytes >= LONG_STEP_BYTES {
             self.members.hand_over();
         }
-        if self.members.is_payload_zero() {
+        if self.members.modelled().is_payload_zero() {
             if step.compute == Compute::Checksum {
                 let zero = compute::checksum_of_zeros(block_bytes);
                 let engine = &mut self.arrays[index.index()].engine;

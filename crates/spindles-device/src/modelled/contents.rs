@@ -1,4 +1,4 @@
-//! The stored bytes of a modelled disk: pages that are not all zeros.
+//! The stored bytes of a modelled disk, in pages. Pages of zeros take no memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -103,7 +103,7 @@ impl Contents {
 mod tests {
     use super::*;
 
-    /// Writes, clears and reads at odd places, beside a plain vector.
+    /// Writes, clears and reads at odd places, and compares with a plain vector.
     #[test]
     fn contents_are_those_of_a_plain_disk() {
         const BYTES: usize = 10 * PAGE;

@@ -37,10 +37,10 @@ pub(crate) fn find(name: &str) -> Option<Disk> {
 /// The bytes that the disks of a room store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Only the metadata of arrays. All other contents are zeros: their parity is zero, and their
-    /// checksums are constant, so neither is computed.
+    /// Only the metadata of arrays. Payload is zeros, with zero parity and constant checksums: no
+    /// computation is needed.
     Metadata,
-    /// All bytes, as real devices do.
+    /// Metadata and payload, as real devices do.
     All,
 }
 

@@ -66,8 +66,7 @@ pub(crate) fn run(
     let mut executor = Executor::ready(target, plan, orders)?;
     let of_target = watched(executor.target.facts());
     let watched = orders.watched.unwrap_or(&of_target);
-    let members = members_of(executor.target);
-    let watch = Watch::begin(executor.target);
+    let (members, watch) = (members_of(executor.target), Watch::begin(executor.target));
     (orders.ready)();
     let seen = watched.now();
     let thread = ThreadTime::now();

@@ -17,13 +17,9 @@ impl Runner<'_> {
         let Some(model) = self.experiment.members.modelled() else {
             return Ok(());
         };
-        let draw = draw(model, self.draw_of(block));
+        let draw = draw(model, seed_of(self.experiment.seed, block));
         self.pool
             .renew(model, &draw, stored(&self.sides[side].spec))
-    }
-
-    fn draw_of(&self, block: u32) -> u64 {
-        schedule::Draw::new(self.experiment.seed, 8, block.into()).number()
     }
 
     /// Keeps of a run on modelled disks what they determine, and names the model. Nothing that the
@@ -32,7 +28,7 @@ impl Runner<'_> {
         let Some(model) = self.experiment.members.modelled() else {
             return;
         };
-        let seed = self.draw_of(run.repetition_block);
+        let seed = seed_of(self.experiment.seed, run.repetition_block);
         run.predicted = Some(predicted(model, seed));
         run.started_unix_ms = 0;
         run.cpu_ns = Cpu::default();
@@ -51,6 +47,11 @@ impl Runner<'_> {
             });
         }
     }
+}
+
+/// Returns the seed of the draw of a block.
+fn seed_of(experiment: u64, block: u32) -> u64 {
+    schedule::Draw::new(experiment, 8, block.into()).number()
 }
 
 fn draw(model: &Modelled, seed: u64) -> Draw {

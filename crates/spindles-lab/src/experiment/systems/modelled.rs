@@ -110,7 +110,7 @@ impl Modelled {
     }
 }
 
-/// Models are equal if they are the same one.
+/// Two values are equal if they share one loaded model, its links and its draws.
 impl PartialEq for Modelled {
     fn eq(&self, other: &Self) -> bool {
         let pairs = self.links.iter().zip(&other.links);

@@ -80,8 +80,7 @@ struct Arguments {
     /// otherwise)
     #[arg(long, value_name = "WHAT", value_parser = measuring::members)]
     members: Option<Members>,
-    /// Of modelled disks: draw what is not known exactly anew for each block, or take the nominal
-    /// values
+    /// Of modelled disks: draw all uncertain numbers for each block, or take the nominal values
     #[arg(
         long,
         value_name = "HOW",
