@@ -142,7 +142,7 @@ impl InFlight {
         Tag(u64::try_from(self.started.len() - 1).expect("64 bits"))
     }
 
-    /// Removes an operation that is done.
+    /// Removes a completed operation.
     #[inline]
     fn end(&mut self, Tag(number): Tag) -> Started {
         let number = u32::try_from(number).expect("as it was given");
@@ -592,10 +592,9 @@ impl Members {
         pieces: &[Piece],
         now: Moment,
     ) -> Option<MemberResult> {
-        let index = device;
+        let (index, device) = (device, &mut self.devices[device.index()]);
         let block_bytes = u64::from(self.block_size.bytes());
         let bytes = u64::from(io.blocks) * block_bytes;
-        let device = &mut self.devices[device.index()];
         let offset_bytes = device.start_bytes + io.block.0 * block_bytes;
         let whole = device.first_slice.unwrap_or(index);
         let is_flush = io.operation == Operation::Flush && !self.options.ignore_flushes;
@@ -605,49 +604,36 @@ impl Members {
         device.counters.count(io.operation, bytes);
         let mut io = *io;
         if self.options.ignore_flushes {
-            let Some(operation) = unflushed(io.operation) else {
-                return Some(Ok(()));
-            };
-            io.operation = operation;
-        }
-        match &mut device.reach {
-            Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
-            Reach::Inline(inline) => {
-                let result = execute(
-                    inline.as_mut(),
-                    &mut self.buffers,
-                    device.start_bytes,
-                    io,
-                    pieces,
-                );
-                device.counters.errors += u64::from(result.is_err());
-                return Some(result);
+            match unflushed(io.operation) {
+                Some(operation) => io.operation = operation,
+                None => return Some(Ok(())),
             }
-            Reach::Modelled(disk) => {
-                let at = Started {
-                    tag,
-                    device: index,
-                    operation: io.operation,
-                    at: now,
-                    list: None,
-                };
-                let tag = self.in_flight.keep(at);
-                let buffers = &mut self.buffers;
-                (self.modelled).start(disk, tag, offset_bytes, &io, pieces, buffers);
-                device.begin(now);
-                return None;
-            }
-            Reach::File(_) | Reach::Later(_) => {}
         }
-        let (memory, list, pieces) = self.lists.lend(&self.buffers, &io, pieces);
-        let at = Started {
+        let started = |list| Started {
             tag,
             device: index,
             operation: io.operation,
             at: now,
             list,
         };
-        let tag = self.in_flight.keep(at);
+        match &mut device.reach {
+            Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
+            Reach::Inline(inline) => {
+                let start_bytes = device.start_bytes;
+                let result = execute(&mut **inline, &mut self.buffers, start_bytes, io, pieces);
+                device.counters.errors += u64::from(result.is_err());
+                return Some(result);
+            }
+            Reach::Modelled(disk) => {
+                let tag = self.in_flight.keep(started(None));
+                (self.modelled).start(disk, tag, offset_bytes, &io, pieces, &mut self.buffers);
+                device.begin(now);
+                return None;
+            }
+            Reach::File(_) | Reach::Later(_) => {}
+        }
+        let (memory, list, pieces) = self.lists.lend(&self.buffers, &io, pieces);
+        let tag = self.in_flight.keep(started(list));
         device.begin(now);
         if let Reach::Later(later) = &mut device.reach {
             later.start(Job {

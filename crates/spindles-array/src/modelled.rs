@@ -14,7 +14,7 @@ use spindles_model::Work;
 #[derive(Debug, Default)]
 pub(crate) struct ModelledDevices {
     port: Option<Port>,
-    /// The buffers of metadata: what is written from them is stored.
+    /// The buffers of metadata. Modelled devices store the writes from these buffers.
     metadata: Vec<BufferId>,
 }
 
