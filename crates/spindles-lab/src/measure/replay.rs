@@ -51,9 +51,9 @@ pub(crate) fn run(
     let clock = Clock::start(None);
     player.recorder = Some(Recorder::new(clock, &collector));
     player.began = began;
-    let played = player.play();
+    let ended = player.play();
     player.end_timer()?;
-    played?;
+    ended?;
     let mut recorder = player.recorder.take().expect("set above");
     recorder.hand_over();
     let work_ns = clock::duration_ns(began.elapsed());
