@@ -302,7 +302,7 @@ fn bench_and_the_lab_replay_too() {
     world.put("x.toml", experiment.replace("answered", "soon"));
     world.refuses(
         "lab run x.toml --out other",
-        1,
+        2,
         &[
             "line 8",
             "timing = soon: choose one of recorded, answered, flat-out",
