@@ -176,13 +176,10 @@ impl ReplayWork {
         let Some(trace) = trace else {
             return wrong(format!("{REPLAY} needs a trace: trace = \"day.trace\""));
         };
-        let trace = match Path::new(&trace).is_absolute() {
-            true => trace,
-            false => std::path::absolute(&trace)
-                .ok()
-                .and_then(|path| path.into_os_string().into_string().ok())
-                .unwrap_or(trace),
-        };
+        // The run may change its folder.
+        let absolute = std::path::absolute(&trace).ok();
+        let absolute = absolute.and_then(|path| path.into_os_string().into_string().ok());
+        let trace = absolute.unwrap_or(trace);
         Ok(Self {
             facts: TraceFile::facts(&trace, format)?,
             trace,

@@ -33,7 +33,7 @@ pub(crate) struct ShownTrace<'a> {
     pub span_ns: u64,
     /// The end of the highest request.
     pub range_bytes: u64,
-    pub operations: Vec<Operation>,
+    pub operations: Vec<OperationRow>,
     /// Requests that begin in each tenth of the range.
     pub tenths: Vec<Tenth>,
     /// The busiest places, the busiest first.
@@ -49,7 +49,7 @@ pub(crate) struct ShownTrace<'a> {
 /// The requests of one operation.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct Operation {
+pub(crate) struct OperationRow {
     pub operation: &'static str,
     pub requests: u64,
     pub bytes: u64,
@@ -66,6 +66,7 @@ pub(crate) struct Operation {
 /// Times of several requests.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
+#[expect(clippy::struct_field_names, reason = "the unit ends each name")]
 pub(crate) struct Times {
     pub mean_ns: f64,
     pub p50_ns: u64,

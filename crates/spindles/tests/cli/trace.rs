@@ -250,7 +250,7 @@ fn writes_on_what_exists_take_force() {
     let reads = OWN
         .lines()
         .filter(|line| !["write", "trim", "zero"].iter().any(|w| line.contains(w)));
-    let reads: String = reads.map(|line| format!("{line}\n")).collect();
+    let reads = reads.collect::<Vec<_>>().join("\n") + "\n";
     world.put("reads.trace", &reads);
     world.does("trace replay reads.trace --on disk.img");
     assert_eq!(contents(), pattern);
@@ -287,7 +287,7 @@ fn bench_and_the_lab_replay_too() {
     let listed = spindles(&["lab", "list", "--json"]).ok().json();
     assert_eq!(listed["trace_workloads"][0]["name"], "replay");
     let experiment = format!(
-        "name = \"x\"\nblocks = 1\nmembers = \"memory\"\n[[system]]\ntarget = \"raid5(3)\"\n\
+        "name = \"x\"\nblocks = 1\n[[system]]\ntarget = \"raid5(3)\"\n\
          [[workload]]\nkind = \"replay\"\nparameters = {{ trace = \"{file}\", speed = 2, timing = \
          \"answered\" }}\n"
     );
@@ -299,10 +299,10 @@ fn bench_and_the_lab_replay_too() {
         .find(|line| line.contains("\"fsync\""))
         .expect("a run with a flush");
     assert!(run.contains("\"operations\":6"), "{run}");
-    world.put("x.toml", &experiment.replace("answered", "soon"));
+    world.put("x.toml", experiment.replace("answered", "soon"));
     world.refuses(
         "lab run x.toml --out other",
-        1,
+        2,
         &[
             "line 8",
             "timing = soon: choose one of recorded, answered, flat-out",

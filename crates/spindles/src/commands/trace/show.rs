@@ -3,7 +3,7 @@
 use super::super::Command;
 use super::{formats, refused};
 use crate::documents::traces::{
-    GAP_PERCENTS, HotSpot, Operation, Shape, ShapeOperation, ShownTrace, Tenth, Times,
+    GAP_PERCENTS, HotSpot, OperationRow, Shape, ShapeOperation, ShownTrace, Tenth, Times,
 };
 use crate::ui::Ui;
 use crate::words::traces as words;
@@ -87,8 +87,8 @@ fn document<'a>(file: &'a str, format: &'a TraceFormat, profile: &Profile) -> Sh
     }
 }
 
-fn operation_row(operation: TraceOperation, class: &ClassProfile) -> Operation {
-    Operation {
+fn operation_row(operation: TraceOperation, class: &ClassProfile) -> OperationRow {
+    OperationRow {
         operation: operation.name(),
         requests: class.requests,
         bytes: class.bytes,
