@@ -23,7 +23,7 @@ const BIN_BYTES: u64 = 512;
 pub struct ClassProfile {
     /// Number of requests.
     pub requests: u64,
-    /// Sum of their lengths.
+    /// Sum of the lengths.
     pub bytes: u64,
     /// Requests that begin where one of the last 16 of the trace ended.
     pub sequential: u64,
@@ -75,11 +75,11 @@ pub struct HotSpot {
     pub offset_bytes: u64,
     /// Its length.
     pub bytes: u64,
-    /// Requests that begin there.
+    /// Number of requests that begin in it.
     pub requests: u64,
 }
 
-/// Requests by place: reads, and all others. Bins grow with the range.
+/// Requests by place. Bins count reads and other requests, and grow with the range.
 #[derive(Debug)]
 struct Places {
     bin_bytes: u64,
