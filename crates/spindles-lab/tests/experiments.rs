@@ -215,7 +215,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             "x.toml, line 6: there is no workload \"bonny\": use one of dd-read, dd-write, \
              dd-parallel, block-write, block-read, backward-read, rewrite, seeks, random-read, \
              random-write, random-mixed, bonnie, bonnie++, iozone, cp, touch, untar, mixed, \
-             multistreamread, multistreamwrite, varmail, oltp, newfs, fio, copy",
+             multistreamread, multistreamwrite, varmail, oltp, newfs, fio, copy, replay",
         ),
         (
             workload("kind = \"bonnie\"\nsize = \"1G\""),

@@ -360,7 +360,7 @@ mod tests {
         let gaps = [0, 10, 50].map(|gap| request(When::After(gap), 0, 512, Some(10)));
         assert_eq!(dues(Timing::Recorded, &gaps), [0, 10, 40]);
         assert_eq!(dues(Timing::Answered, &gaps), [0, 7 + 5, 12 + 7 + 25]);
-        // A gap that is negative, as several were in flight, is none.
+        // Overlapping requests have no gap.
         let close = [100, 101].map(|at| request(When::At(at), 0, 512, Some(10)));
         assert_eq!(dues(Timing::Answered, &close), [0, 7]);
     }
@@ -396,7 +396,7 @@ mod tests {
             let placed = replay.unwrap().place(&one);
             (placed.first_block, placed.blocks)
         };
-        // All blocks that are touched.
+        // A request covers every block that it touches.
         assert_eq!(place(Beyond::Wrap, 4096, 4096), (1, 1));
         assert_eq!(place(Beyond::Wrap, 4095, 2), (0, 2));
         assert_eq!(place(Beyond::Wrap, 512, 512), (0, 1));

@@ -27,7 +27,7 @@ pub struct ReplayAnswer {
     pub offset_bytes: u64,
     /// Its length on the target, in whole blocks.
     pub bytes: u64,
-    /// How long after its time it was sent.
+    /// Delay between the due time and sending.
     pub late_ns: u64,
     /// The time until the answer.
     pub response_ns: u64,
@@ -67,7 +67,7 @@ pub struct ReplayWork {
     pub format: Option<&'static TraceFormat>,
     /// Facts about all its requests.
     pub facts: TraceFacts,
-    /// How to replay it.
+    /// Timing, speed and placement.
     pub plan: ReplayPlan,
     /// Bytes of the target to use, from its start; `None` for all, or a default if addresses wrap
     /// or scale.
@@ -190,7 +190,7 @@ impl ReplayWork {
         })
     }
 
-    /// Starts it on a target of so many blocks.
+    /// Starts it on a target with this number of blocks.
     ///
     /// # Errors
     /// If the trace does not fit the target or the timing.
@@ -253,7 +253,7 @@ impl ReplayWork {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 
-    /// Returns one line that describes it.
+    /// Returns the summary for records.
     pub(crate) fn summary(&self) -> String {
         format!(
             "replays {} requests of a trace, {}, at {} times the speed",

@@ -11,7 +11,7 @@ use core::fmt;
 pub struct TraceFormat {
     /// The name that users type.
     pub name: &'static str,
-    /// One line that describes it.
+    /// The summary for help.
     pub summary: &'static str,
     /// Returns true if a trace with this first line has the format.
     pub(super) recognises: fn(&[u8]) -> bool,

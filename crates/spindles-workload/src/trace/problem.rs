@@ -1,4 +1,4 @@
-//! Problems of traces: in which line, what is wrong, and what would be right.
+//! Problems of traces, with line and remedy.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -9,7 +9,7 @@ use core::fmt;
 pub struct TraceError {
     /// The line, counted from 1.
     pub line: u64,
-    /// What is wrong there.
+    /// The problem of that line.
     pub problem: Problem,
 }
 

@@ -63,7 +63,7 @@ pub enum When {
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
-    /// When it was sent.
+    /// The time of sending.
     pub when: When,
     /// The operation.
     pub operation: TraceOperation,

@@ -257,7 +257,7 @@ fn writes_on_what_exists_take_force() {
     world.does("trace replay day.trace --on disk.img --force");
     let after = contents();
     assert_ne!(after, pattern);
-    // The write, the zeros, and nothing else: the trim covers what was not written.
+    // The write, the zeros, and nothing else: the trim covers the begin of the write.
     assert_eq!(after[131_072..], pattern[131_072..]);
     assert!(after[65_536..131_072].iter().all(|byte| *byte == 0));
     assert_eq!(after[12_288..65_536], pattern[12_288..65_536]);

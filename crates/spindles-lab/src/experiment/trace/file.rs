@@ -25,7 +25,7 @@ pub struct TraceFile {
 /// A trace can't be used.
 #[derive(Debug)]
 pub enum TraceFileError {
-    /// It can't be read.
+    /// The file can't be read.
     Io {
         /// The file.
         name: String,

@@ -23,7 +23,7 @@ const BIN_BYTES: u64 = 512;
 pub struct ClassProfile {
     /// Number of requests.
     pub requests: u64,
-    /// Sum of their lengths.
+    /// Sum of the lengths.
     pub bytes: u64,
     /// Requests that begin where one of the last 16 of the trace ended.
     pub sequential: u64,
@@ -75,11 +75,11 @@ pub struct HotSpot {
     pub offset_bytes: u64,
     /// Its length.
     pub bytes: u64,
-    /// Requests that begin there.
+    /// Number of requests that begin in it.
     pub requests: u64,
 }
 
-/// Requests by place: reads, and all others. Bins grow with the range.
+/// Requests by place. Bins count reads and other requests, and grow with the range.
 #[derive(Debug)]
 struct Places {
     bin_bytes: u64,
@@ -124,7 +124,6 @@ pub struct Profile {
     classes: [ClassProfile; 5],
     places: Places,
     recent: [Option<u64>; RECENT],
-    recent_next: usize,
     last_ns: Option<u64>,
     in_flight: BinaryHeap<Reverse<u64>>,
 }
@@ -144,7 +143,6 @@ impl Default for Profile {
                 bins: Vec::new(),
             },
             recent: [None; RECENT],
-            recent_next: 0,
             last_ns: None,
             in_flight: BinaryHeap::new(),
         }
@@ -215,12 +213,9 @@ impl Profile {
         }
         let begin = Some(request.offset_bytes);
         let found = self.recent.iter().position(|end| *end == begin);
-        let place = found.unwrap_or_else(|| {
-            let next = self.recent_next;
-            self.recent_next = (next + 1) % RECENT;
-            next
-        });
-        self.recent[place] = Some(request.end_bytes());
+        // The longest unused end comes first, and makes room.
+        self.recent[found.unwrap_or(0)..].rotate_left(1);
+        self.recent[RECENT - 1] = Some(request.end_bytes());
         found.is_some()
     }
 

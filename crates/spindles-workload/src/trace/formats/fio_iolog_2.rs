@@ -116,7 +116,7 @@ pub(super) fn action<'a>(
 struct Version2 {
     is_begun: bool,
     files: Files,
-    /// All waits so far.
+    /// Sum of the waits before this line.
     at_ns: u64,
 }
 

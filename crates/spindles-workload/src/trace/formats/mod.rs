@@ -1,4 +1,4 @@
-//! All formats of traces. A format is one file here and two lines in this one.
+//! The registry of trace formats. A format is one file here and two lines in this one.
 
 mod blkparse;
 mod disksim;

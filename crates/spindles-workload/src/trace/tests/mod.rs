@@ -102,7 +102,7 @@ fn every_format_has_a_sample_and_reads_it() {
     }
 }
 
-/// What is written is read as the same requests.
+/// Written traces are read as the same requests.
 #[test]
 fn written_traces_are_read_back() {
     for (_, sample, _) in SAMPLES {

@@ -110,7 +110,7 @@ fn rounded(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// Returns what may be published: no address.
+/// Returns the distributions without any address.
 fn shape(profile: &Profile) -> Shape {
     let permille = |part: u64, of: u64| part.saturating_mul(1000) / of.max(1);
     let operations = profile.classes().map(|(operation, class)| ShapeOperation {
