@@ -1,6 +1,6 @@
 //! Draws: one value for every number that is not known, and one angle for every spindle.
 
-use crate::parameters::{Number, Switch};
+use crate::number::{Number, Switch};
 
 /// A draw of all unknown numbers. Each value depends on the seed, the model's name and the key
 /// alone, so disks of one model share their values, in any world.
@@ -103,7 +103,7 @@ pub(crate) fn unit(hash: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameters::How;
+    use crate::number::How;
 
     #[test]
     fn draws_lie_between_low_and_high_and_repeat() {

@@ -2,101 +2,14 @@
 
 use crate::draw::Draw;
 use crate::fault::{Fault, Problem};
-use crate::kinds::Kind;
+use crate::kind::Kind;
+pub use crate::number::{How, Number, Switch};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// The unit of places on a modelled device.
 pub(crate) const SECTOR_BYTES: u64 = 512;
-
-/// The origin of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum How {
-    /// Stated by the text that measured.
-    Stated,
-    /// From a maker's data sheet.
-    Sheet,
-    /// Measured by others.
-    Measured,
-    /// Extracted from the real drive.
-    Extracted,
-    /// Computed from other facts.
-    Computed,
-    /// Inferred; the source says from what.
-    Inferred,
-    /// Assumed: no source at hand.
-    Assumed,
-}
-
-/// A number with its bounds and its origin.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Number {
-    /// The nominal value.
-    pub value: f64,
-    /// The lower bound.
-    pub low: f64,
-    /// The upper bound.
-    pub high: f64,
-    /// How the value is known.
-    pub how: How,
-    /// Where the value is from.
-    pub source: String,
-}
-
-impl How {
-    /// The word in presets.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Stated => "stated",
-            Self::Sheet => "sheet",
-            Self::Measured => "measured",
-            Self::Extracted => "extracted",
-            Self::Computed => "computed",
-            Self::Inferred => "inferred",
-            Self::Assumed => "assumed",
-        }
-    }
-}
-
-impl Number {
-    /// A number derived by a rule from other numbers: 15 % each way.
-    pub(crate) fn inferred(value: f64, rule: &str) -> Self {
-        let (a, b) = (value * 0.85, value * 1.15);
-        Self {
-            value,
-            low: a.min(b),
-            high: a.max(b),
-            how: How::Inferred,
-            source: rule.to_owned(),
-        }
-    }
-
-    /// A number read from a drive's folder.
-    pub(crate) fn extracted(value: f64, source: &str) -> Self {
-        Self {
-            value,
-            low: value,
-            high: value,
-            how: How::Extracted,
-            source: source.to_owned(),
-        }
-    }
-}
-
-/// A switch: a word, and the alternatives that a draw may take.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Switch {
-    /// The nominal word.
-    pub value: String,
-    /// The alternatives.
-    pub or: Vec<String>,
-    /// How the value is known.
-    pub how: How,
-    /// Where the value is from.
-    pub source: String,
-}
 
 /// A zone: neighbouring cylinders with the same number of sectors a track.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -230,26 +143,15 @@ impl Parameters {
         }
     }
 
-    /// The numbers that the parameters leave out and that rules infer, by key.
-    pub fn inferred(&self) -> Result<BTreeMap<String, Number>, Fault> {
-        let inferred = RefCell::new(BTreeMap::new());
-        let draw = Draw::exact();
-        if let Some(build) = self.kind.build {
-            let values = Values {
-                parameters: self,
-                draw: &draw,
-                inferred: Some(&inferred),
-            };
-            build(&values, 0)?;
-        }
-        Ok(inferred.into_inner())
-    }
-
-    /// What can be drawn of the device: its seek curve and its rates.
-    pub fn portrait(&self) -> Result<Portrait, Fault> {
-        match self.kind.portrait {
-            Some(portrait) => portrait(&self.values(&Draw::exact())),
-            None => Ok(Portrait::default()),
+    /// The same, which also notes the numbers that rules infer.
+    pub(crate) fn values_noted<'a>(
+        &'a self,
+        draw: &'a Draw,
+        inferred: &'a RefCell<BTreeMap<String, Number>>,
+    ) -> Values<'a> {
+        Values {
+            inferred: Some(inferred),
+            ..self.values(draw)
         }
     }
 }

@@ -1,42 +1,44 @@
 //! A rate and a latency, for devices of which nothing else is known. Transfers wait for one
 //! another; latencies overlap.
 
-use super::{Kind, NumberRule};
+use super::{Kind, NumberRule, Row};
 use crate::account::Account;
 use crate::fault::Fault;
+use crate::model::{Io, Model, Outbox};
 use crate::parameters::{SECTOR_BYTES, Values, ns, whole};
-use crate::world::{Io, Model, Outbox};
 use spindles_block::Operation;
 
-pub(crate) static KIND: Kind = Kind {
-    name: "fixed",
-    about: "a rate and a latency, for devices of which nothing else is known",
-    numbers: &[
-        number("sectors", 1.0, 1e15, "sectors of 512 bytes"),
-        number("read_rate_mb_s", 1e-6, 1e9, "MB/s that all reads share"),
-        number("write_rate_mb_s", 1e-6, 1e9, "MB/s that all writes share"),
-        number("read_latency_ms", 0.0, 1e6, "ms added to each read"),
-        number("write_latency_ms", 0.0, 1e6, "ms added to each write"),
-        number(
-            "read_request_ms",
-            0.0,
-            1e6,
-            "ms a read keeps others waiting",
-        ),
-        number(
-            "write_request_ms",
-            0.0,
-            1e6,
-            "ms a write keeps others waiting",
-        ),
-        number(
-            "flush_ms",
-            0.0,
-            1e6,
-            "ms of a flush after all writes before it",
-        ),
-    ],
-    switches: &[],
+pub(crate) static ROW: Row = Row {
+    kind: Kind {
+        name: "fixed",
+        about: "a rate and a latency, for devices of which nothing else is known",
+        numbers: &[
+            number("sectors", 1.0, 1e15, "sectors of 512 bytes"),
+            number("read_rate_mb_s", 1e-6, 1e9, "MB/s that all reads share"),
+            number("write_rate_mb_s", 1e-6, 1e9, "MB/s that all writes share"),
+            number("read_latency_ms", 0.0, 1e6, "ms added to each read"),
+            number("write_latency_ms", 0.0, 1e6, "ms added to each write"),
+            number(
+                "read_request_ms",
+                0.0,
+                1e6,
+                "ms a read keeps others waiting",
+            ),
+            number(
+                "write_request_ms",
+                0.0,
+                1e6,
+                "ms a write keeps others waiting",
+            ),
+            number(
+                "flush_ms",
+                0.0,
+                1e6,
+                "ms of a flush after all writes before it",
+            ),
+        ],
+        switches: &[],
+    },
     build: Some(build),
     portrait: None,
 };

@@ -1,24 +1,26 @@
 //! Disks that turn: zones, surfaces, an arm, a buffer and a queue.
 
-use super::{Kind, NumberRule, SwitchRule};
+use super::{Kind, NumberRule, Row, SwitchRule};
 use crate::disciplines::{self, Discipline, Sweep};
 use crate::drive::{Buffer, Drive, Extra, Interface, Overheads, Parts, Queue, Switches, WriteBack};
 use crate::fault::{Fault, Problem};
 use crate::inference;
 use crate::mechanics::{Geometry, Mechanism, Seeks, Spindle, SurfaceOrder};
+use crate::model::Model;
 use crate::parameters::{Extent, Portrait, Values, Zone, float, ns, whole};
 use crate::read_ahead::{self, ReadAhead};
-use crate::world::Model;
 use std::collections::VecDeque;
 
 const MS: f64 = 1e4;
 const SECTORS: f64 = 1e9;
 
-pub(crate) static KIND: Kind = Kind {
-    name: "mechanical",
-    about: "a disk with zones, an arm, a buffer and a queue",
-    numbers: NUMBERS,
-    switches: SWITCHES,
+pub(crate) static ROW: Row = Row {
+    kind: Kind {
+        name: "mechanical",
+        about: "a disk with zones, an arm, a buffer and a queue",
+        numbers: NUMBERS,
+        switches: SWITCHES,
+    },
     build: Some(build),
     portrait: Some(portrait),
 };

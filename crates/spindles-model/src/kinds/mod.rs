@@ -4,59 +4,45 @@ mod fixed;
 mod link;
 mod mechanical;
 
+use crate::draw::Draw;
 use crate::fault::Fault;
-use crate::parameters::{Portrait, Values};
-use crate::world::Model;
+pub use crate::kind::{Kind, NumberRule, SwitchRule};
+use crate::model::Model;
+use crate::number::Number;
+use crate::parameters::{Parameters, Portrait, Values};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
-/// A number that a kind reads.
-#[derive(Clone, Copy, Debug)]
-pub struct NumberRule {
-    /// The key.
-    pub key: &'static str,
-    /// The least value allowed.
-    pub least: f64,
-    /// The largest value allowed.
-    pub most: f64,
-    /// What it is, with its unit.
-    pub about: &'static str,
-}
-
-/// A switch that a kind reads.
-#[derive(Clone, Copy, Debug)]
-pub struct SwitchRule {
-    /// The key.
-    pub key: &'static str,
-    /// The words it takes; the first is the default.
-    pub words: &'static [&'static str],
-    /// What it decides.
-    pub about: &'static str,
-}
-
-/// A kind of device.
-#[derive(Debug)]
-pub struct Kind {
-    /// The name that presets use.
-    pub name: &'static str,
-    /// One line for help.
-    pub about: &'static str,
-    /// The numbers it reads.
-    pub numbers: &'static [NumberRule],
-    /// The switches it reads.
-    pub switches: &'static [SwitchRule],
-    /// Builds a device; `None` if the kind is no device.
+/// A row of the table: a kind, and how its devices are made.
+pub(crate) struct Row {
+    pub(crate) kind: Kind,
+    /// `None` if the kind is no device.
     pub(crate) build: Option<Build>,
-    /// Draws a device; `None` if there is nothing to draw.
-    pub(crate) portrait: Option<Draw>,
+    /// `None` if nothing can be drawn.
+    pub(crate) portrait: Option<Draws>,
 }
 
 /// Draws a device from nominal values.
-pub(crate) type Draw = fn(&Values) -> Result<Portrait, Fault>;
+type Draws = fn(&Values) -> Result<Portrait, Fault>;
 
 /// Builds a device from the values of a draw and its angle at time 0.
-pub(crate) type Build = fn(&Values, u64) -> Result<Box<dyn Model>, Fault>;
+type Build = fn(&Values, u64) -> Result<Box<dyn Model>, Fault>;
+
+static ROWS: &[&Row] = &[&mechanical::ROW, &fixed::ROW, &link::ROW];
 
 /// Every kind.
-pub static KINDS: &[&Kind] = &[&mechanical::KIND, &fixed::KIND, &link::KIND];
+pub static KINDS: &[&Kind] = &[&mechanical::ROW.kind, &fixed::ROW.kind, &link::ROW.kind];
+
+/// Returns the row of a kind.
+fn row(kind: &Kind) -> &'static Row {
+    let row = ROWS.iter().find(|row| row.kind == *kind);
+    row.expect("each kind is in the table")
+}
+
+/// Returns the function that builds devices of a kind; `None` if the kind is no device.
+pub(crate) fn build(kind: &Kind) -> Option<Build> {
+    row(kind).build
+}
 
 impl Kind {
     /// Returns the kind of that name.
@@ -65,9 +51,23 @@ impl Kind {
     }
 }
 
-/// Kinds are equal if their names are.
-impl PartialEq for Kind {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+impl Parameters {
+    /// The numbers that the parameters leave out and that rules infer, by key.
+    pub fn inferred(&self) -> Result<BTreeMap<String, Number>, Fault> {
+        let inferred = RefCell::new(BTreeMap::new());
+        let draw = Draw::exact();
+        if let Some(build) = build(self.kind) {
+            let values = self.values_noted(&draw, &inferred);
+            build(&values, 0)?;
+        }
+        Ok(inferred.into_inner())
+    }
+
+    /// What can be drawn of the device: its seek curve and its rates.
+    pub fn portrait(&self) -> Result<Portrait, Fault> {
+        match row(self.kind).portrait {
+            Some(portrait) => portrait(&self.values(&Draw::exact())),
+            None => Ok(Portrait::default()),
+        }
     }
 }

@@ -5,6 +5,9 @@ mod heap;
 use crate::account::Account;
 use crate::draw::Draw;
 use crate::fault::{Fault, Problem};
+use crate::kinds;
+pub use crate::model::Tag;
+use crate::model::{Io, Model, Outbox};
 use crate::parameters::{Link, Parameters, SECTOR_BYTES};
 use heap::Heap;
 use spindles_block::{Instant, Operation};
@@ -18,10 +21,6 @@ pub struct DeviceId(pub u32);
 /// A link of a world, by the order in which links were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
-
-/// The caller's own name for a request; the answer returns it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag(pub u64);
 
 /// What a request asks of a device. Offset and length are multiples of 512 bytes; a flush has
 /// neither.
@@ -58,43 +57,6 @@ struct LinkState {
     holder: Option<(u32, Tag)>,
     /// Requests that wait for a held link.
     waiting: VecDeque<(u32, Tag, Work, u64)>,
-}
-
-/// A request as a device sees it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Io {
-    pub(crate) tag: Tag,
-    pub(crate) operation: Operation,
-    pub(crate) sector: u64,
-    pub(crate) sectors: u64,
-    /// The moment at which the command is at the device: now or later.
-    pub(crate) arrived: u64,
-    /// The moment from which the data of a write can flow without a stop.
-    pub(crate) data_from: u64,
-}
-
-/// The answers that a device gives.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    answers: Vec<(Tag, u64, u64)>,
-}
-
-impl Outbox {
-    /// Answers a request at a moment; `bytes` go to the host and end at that moment.
-    pub(crate) fn answer(&mut self, tag: Tag, at: u64, bytes: u64) {
-        self.answers.push((tag, at, bytes));
-    }
-}
-
-/// A device of some kind.
-pub(crate) trait Model: Debug + Send {
-    fn capacity_bytes(&self) -> u64;
-    /// The slowest link between the device and the host; called once, before any request.
-    fn attach(&mut self, slowest_ps_per_byte: u64);
-    fn submit(&mut self, io: &Io, out: &mut Outbox);
-    /// An answer left the device: it may begin its next request.
-    fn finished(&mut self, now: u64, out: &mut Outbox);
-    fn account(&self) -> Account;
 }
 
 #[derive(Debug)]
@@ -196,7 +158,7 @@ impl World {
         chain: &[LinkId],
     ) -> Result<DeviceId, Fault> {
         let id = index32(self.devices.len());
-        let Some(build) = parameters.kind.build else {
+        let Some(build) = kinds::build(parameters.kind) else {
             let place = format!("{}: kind", parameters.name);
             let expected = "the kind of a disk".to_owned();
             return Err(Fault::new(place, Problem::Expected { expected }));
