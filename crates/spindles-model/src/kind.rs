@@ -9,7 +9,7 @@ pub struct NumberRule {
     pub least: f64,
     /// The largest value allowed.
     pub most: f64,
-    /// What it is, with its unit.
+    /// The meaning, with the unit.
     pub about: &'static str,
 }
 

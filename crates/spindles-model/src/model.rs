@@ -40,7 +40,7 @@ pub(crate) trait Model: Debug + Send {
     /// The slowest link between the device and the host; called once, before any request.
     fn attach(&mut self, slowest_ps_per_byte: u64);
     fn submit(&mut self, io: &Io, out: &mut Outbox);
-    /// An answer left the device: it may begin its next request.
+    /// An answer left the device: the device may begin the next request.
     fn finished(&mut self, now: u64, out: &mut Outbox);
     fn account(&self) -> Account;
 }

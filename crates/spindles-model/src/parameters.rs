@@ -64,7 +64,7 @@ pub struct Portrait {
     pub rates: Vec<(f64, f64)>,
 }
 
-/// All parameters of one modelled device.
+/// The numbers, switches and tables of a modelled device.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     /// The name of the model.
@@ -77,7 +77,7 @@ pub struct Parameters {
     pub numbers: BTreeMap<String, Number>,
     /// Switches by key.
     pub switches: BTreeMap<String, Switch>,
-    /// Zones, if they are known one by one.
+    /// Zones, if the sectors per track are known.
     pub zones: Vec<Zone>,
     /// The map of sectors, if known; else sectors fill all places in order.
     pub extents: Vec<Extent>,

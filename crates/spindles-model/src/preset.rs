@@ -6,7 +6,7 @@ use crate::parameters::{How, Number, Parameters, Switch};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// Keys that every preset may have.
+/// Keys of presets of every kind.
 const COMMON: &[&str] = &["name", "kind", "year"];
 
 /// Parses a preset. `file` names the text in faults.

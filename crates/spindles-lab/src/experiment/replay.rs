@@ -112,6 +112,26 @@ fn word<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Repla
     })
 }
 
+/// Parses a number of requests in flight.
+fn in_flight(text: &str) -> Result<u32, ReplayChoiceError> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=IN_FLIGHT_MAX).contains(number));
+    number.ok_or_else(|| {
+        let what = format!("in_flight = {text}: choose a number from 1 to {IN_FLIGHT_MAX}");
+        ReplayChoiceError::Choice(what)
+    })
+}
+
+/// Parses a size above 0.
+fn size(text: &str) -> Result<u64, ReplayChoiceError> {
+    let what = match text.parse::<SizeBytes>() {
+        Ok(size) if size.0 > 0 => return Ok(size.0),
+        Ok(_) => "size = 0: choose a size above 0".to_owned(),
+        Err(why) => format!("size = {text}: {why}"),
+    };
+    Err(ReplayChoiceError::Choice(what))
+}
+
 impl ReplayWork {
     /// Reads the choices, and the whole trace for its facts.
     ///
@@ -148,23 +168,8 @@ impl ReplayWork {
                         None => return wrong(format!("speed = {text}: {SPEEDS}")),
                     };
                 }
-                "in_flight" => {
-                    let number = text.parse().ok();
-                    let number = number.filter(|number| (1..=IN_FLIGHT_MAX).contains(number));
-                    plan.in_flight_max = match number {
-                        Some(number) => number,
-                        None => {
-                            return wrong(format!(
-                                "in_flight = {text}: choose a number from 1 to {IN_FLIGHT_MAX}"
-                            ));
-                        }
-                    };
-                }
-                "size" => match text.parse::<SizeBytes>() {
-                    Ok(size) if size.0 > 0 => size_bytes = Some(size.0),
-                    Ok(_) => return wrong("size = 0: choose a size above 0".to_owned()),
-                    Err(why) => return wrong(format!("size = {text}: {why}")),
-                },
+                "in_flight" => plan.in_flight_max = in_flight(text)?,
+                "size" => size_bytes = Some(size(text)?),
                 other => {
                     let names = PARAMETERS.map(|(name, ..)| name).join(", ");
                     return wrong(format!(

@@ -9,7 +9,7 @@ mod sstf;
 
 use crate::mechanics::Mechanism;
 
-/// A waiting request as a discipline sees it. Its place is computed when it is queued.
+/// A waiting request as a discipline sees it. The place is computed once, at queueing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) cylinder: u32,

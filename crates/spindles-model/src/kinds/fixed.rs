@@ -52,7 +52,7 @@ const fn number(key: &'static str, least: f64, most: f64, about: &'static str) -
     }
 }
 
-/// What one direction takes.
+/// Times of reads, or of writes.
 #[derive(Clone, Copy, Debug)]
 struct Direction {
     request_ns: u64,

@@ -311,7 +311,7 @@ static SWITCHES: &[SwitchRule] = &[
     switch(
         "read_ahead_over_requested",
         ON,
-        "read-ahead may push out what was asked for",
+        "read-ahead may push out requested sectors",
     ),
     switch(
         "stops_within_sector",

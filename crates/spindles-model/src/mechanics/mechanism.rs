@@ -20,7 +20,7 @@ impl Pass {
         self.first + self.count
     }
 
-    /// The time that some of its sectors take.
+    /// The transfer time of a number of sectors.
     pub(crate) const fn ns(&self, sectors: u64) -> u64 {
         sectors * self.sector_fs / 1_000_000
     }

@@ -1,4 +1,4 @@
-//! Rules of read-ahead: how far a drive reads after what was asked for. One file each, one row in
+//! Rules of read-ahead: how far a drive reads beyond a request. One file each, one row in
 //! the table.
 
 mod buffer;

@@ -1,4 +1,4 @@
-//! Nothing is read ahead.
+//! No read-ahead.
 
 use super::ReadAhead;
 

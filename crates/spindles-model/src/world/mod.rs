@@ -199,7 +199,7 @@ impl World {
         account
     }
 
-    /// Events of all devices so far.
+    /// The number of events carried out.
     pub const fn events(&self) -> u64 {
         self.events.pushed()
     }

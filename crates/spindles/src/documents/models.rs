@@ -20,13 +20,13 @@ pub(crate) struct ListedModel {
     pub year: Option<u16>,
     /// Null for a link.
     pub capacity_bytes: Option<u64>,
-    /// How many numbers it has.
+    /// The count of its numbers.
     pub numbers: usize,
-    /// How many of them are assumed.
+    /// The count of assumed numbers.
     pub assumed: usize,
 }
 
-/// A model with all that is known of it.
+/// A model with its numbers, switches and sources.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct ModelShown {

@@ -21,6 +21,21 @@ use toml::{Spanned, Value};
 /// Bytes that workloads on blocks work on by default.
 const SIZE_BYTES_DEFAULT: u64 = 256 << 20;
 
+/// Reads a replay, whose choices are its parameters.
+fn replay(reader: &Reader<'_>, raw: &RawWorkload) -> Result<ReplayWork, ExperimentError> {
+    reader.refuse(keys_of_blocks(raw), |key| not_for_programs(raw, key))?;
+    let given = raw.parameters.iter().flat_map(Spanned::get_ref);
+    let chosen = given.map(|(name, value)| {
+        let text = match value.get_ref() {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        (name.clone(), text)
+    });
+    let work = ReplayWork::new(&chosen.collect());
+    work.map_err(|error| reader.at(&raw.span_of_parameters(), error.to_string()))
+}
+
 impl Reader<'_> {
     pub(super) fn workload(
         &self,
@@ -36,7 +51,7 @@ impl Reader<'_> {
             Some(On::Files(kind)) => Work::Files(self.file_work(raw, kind)?),
             None if kind_name == FIO => Work::Fio(self.fio(raw)?),
             None if kind_name == NEWFS => Work::Newfs(self.newfs(raw)?),
-            None if kind_name == REPLAY => Work::Replay(self.replay(raw)?),
+            None if kind_name == REPLAY => Work::Replay(replay(self, raw)?),
             None if kind_name == COPY => Work::Copy(self.copy(raw)?),
             None => {
                 let names = workloads().map(On::name).chain([NEWFS, FIO, COPY, REPLAY]);
@@ -265,21 +280,6 @@ impl Reader<'_> {
         let tuning = self.tuning;
         let work = FioWork::new(options.collect(), source, tuning.seconds, tuning.scale);
         work.map_err(|what| self.at(&span, what))
-    }
-
-    /// Reads a replay, whose choices are its parameters.
-    fn replay(&self, raw: &RawWorkload) -> Result<ReplayWork, ExperimentError> {
-        self.refuse(keys_of_blocks(raw), |key| not_for_programs(raw, key))?;
-        let given = raw.parameters.iter().flat_map(Spanned::get_ref);
-        let chosen = given.map(|(name, value)| {
-            let text = match value.get_ref() {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            (name.clone(), text)
-        });
-        let work = ReplayWork::new(&chosen.collect());
-        work.map_err(|error| self.at(&raw.span_of_parameters(), error.to_string()))
     }
 
     /// Returns the workload, or one for each section of its job file. Options of the section become
