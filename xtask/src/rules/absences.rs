@@ -65,6 +65,17 @@ const NEVER: &[(&str, &[&str])] = &[
         &["std::process", "std::thread", "std::net"],
     ),
     (
+        "spindles-model",
+        &[
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::thread",
+            "std::time",
+            "HashMap",
+        ],
+    ),
+    (
         "spindles-lab-web",
         &[
             "std::process",

@@ -15,6 +15,7 @@ mod licences;
 mod manifests;
 mod markdown;
 mod module_circles;
+mod presets;
 mod registries;
 mod rooms;
 mod walls;
@@ -79,6 +80,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &manifests::RULE,
     &markdown::RULE,
     &module_circles::RULE,
+    &presets::RULE,
     &registries::RULE,
     &rooms::RULE,
     &walls::RULE,

@@ -126,6 +126,8 @@ fn commands_print_one_documented_json_document() {
             ],
             "rows",
         ),
+        (&["model", "list"], "models"),
+        (&["model", "show", "exos-x18-18tb"], "numbers"),
         (&["completions", "zsh"], "script"),
         (&["man"], "page"),
         (&["man", "--out", &man], "pages"),

@@ -11,6 +11,7 @@ mod lab_serve;
 mod labels;
 mod lost_blocks;
 mod meanwhile;
+mod model;
 mod names;
 mod namespaces;
 mod no_space;
