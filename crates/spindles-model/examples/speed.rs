@@ -1,7 +1,11 @@
 //! Prints how many I/O a second of processor time the model computes: `cargo run --release
 //! --example speed -p spindles-model`.
 
-#![expect(clippy::print_stdout, reason = "an example prints")]
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_types,
+    reason = "an example prints what it measures"
+)]
 
 use spindles_block::{Instant, Operation};
 use spindles_model::{Draw, Parameters, Tag, Work, World, preset};

@@ -28,8 +28,10 @@ fn find(sources: &Sources) -> Vec<Finding> {
             let text = &unbroken(text);
             let named = text.match_indices("spindles ").any(|(at, found)| {
                 let is_word = at > 0 && text.as_bytes()[at - 1].is_ascii_alphanumeric();
+                // The first line of a file format.
+                let is_header = text[..at].ends_with("# ");
                 let next = text[at + found.len()..].chars().next();
-                !is_word && next.is_some_and(|c| c.is_ascii_lowercase() || c == '{')
+                !is_word && !is_header && next.is_some_and(|c| c.is_ascii_lowercase() || c == '{')
             });
             if named {
                 findings.push(Finding::new(source.file, line, text));

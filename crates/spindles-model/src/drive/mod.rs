@@ -385,7 +385,7 @@ impl Drive {
             first + self.buffer.segment_sectors
         };
         let most = room.min(end + switches.read_ahead_most);
-        // A drive that keeps the requested sectors begins no read-ahead that its segment can't hold.
+        // A drive that keeps requested sectors begins no read-ahead beyond its segment.
         if !switches.over_requested && (room + 1..u64::MAX).contains(&limit) {
             return end;
         }
@@ -552,7 +552,7 @@ impl Drive {
         self.buffer.touch(segment);
     }
 
-    /// A segment for a write, and the moment from which it has room. Destages until a segment is free.
+    /// A segment for a write, and the moment from which it has room. May destage.
     fn room(&mut self, appended: Option<usize>) -> Option<(usize, u64)> {
         if let Some(segment) = appended {
             return Some((segment, 0));
