@@ -499,13 +499,13 @@ fn decode_staged(
     let has_stage = shared.stage_bytes > 0;
     ensure(
         has_stage == (features.refuse & Features::STAGE != 0),
-        "it has a stage without the feature, or the other way round",
+        "its stage and the feature of a stage do not agree",
     )?;
-    let staged =
-        Reader(&bytes[STAGED_AT..]).flag("its stage neither may nor may not hold records")?;
+    let staged = Reader(&bytes[STAGED_AT..])
+        .flag("the field that tells of records in its stage is neither 0 nor 1")?;
     ensure(
         !staged || has_stage,
-        "it has records of a stage without one",
+        "it has records of a stage, and no stage",
     )?;
     Ok(staged)
 }

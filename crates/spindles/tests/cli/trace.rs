@@ -304,7 +304,7 @@ fn bench_and_the_lab_replay_too() {
         "lab run x.toml --out other",
         2,
         &[
-            "line 8",
+            "line 7",
             "timing = soon: choose one of recorded, answered, flat-out",
         ],
     );
