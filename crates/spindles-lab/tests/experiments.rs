@@ -169,7 +169,8 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
         (
             head("members = \"disks\""),
             "x.toml, line 3: members = \"disks\" is not possible: use \"files\", \"mem\", \
-             \"null\" or a list of devices such as [\"/dev/sdb\", \"/dev/sdc\"]",
+             \"null\", \"model:NAME\" for modelled disks, or a list of devices such as \
+             [\"/dev/sdb\", \"/dev/sdc\"]",
         ),
         (
             head("members = [\"/dev/sdb\", \"/dev/sdb\"]"),

@@ -35,7 +35,7 @@ pub(crate) static COMMAND: Command = Command {
               the two distributions.\n\n\
               spindles trace replay day.trace --on 'raid6(8)' --beyond scale\n\
               spindles trace replay requests.csv --on /dev/sdb --timing answered --force\n\
-              spindles trace replay requests.csv --on single --members model:mine.toml",
+              spindles trace replay requests.csv --on single --members model:exos-x18-18tb",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
