@@ -115,6 +115,19 @@ fn one_seed_gives_the_same_records() {
         "{numbers:?}"
     );
     assert!(numbers[0].to_bits() != numbers[1].to_bits());
+    // The disks of a block have the numbers that its records name: reads keep the disk busy.
+    for run in first
+        .iter()
+        .filter(|run| (run.system.name.as_str(), run.workload.name.as_str()) == ("single", "seeks"))
+    {
+        let drawn_ms = run.predicted.as_ref().unwrap().numbers["read_request_ms"];
+        let reads = run.evidence.as_ref().unwrap().members[0].requests.read;
+        let read_ms = run.elapsed_ns as f64 / 1e6 / reads as f64;
+        assert!(
+            (drawn_ms * 0.97..drawn_ms * 1.1).contains(&read_ms),
+            "{read_ms}, {drawn_ms}"
+        );
+    }
     let assumed = &first[0].predicted.as_ref().unwrap().assumed;
     assert_eq!(assumed, &["read_request_ms"]);
     let Members::Modelled(model) = &vague else {
