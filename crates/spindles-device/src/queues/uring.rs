@@ -35,9 +35,10 @@ const PIECE_BYTES: usize = 2 << 20;
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// After this time without any completion, operations that the kernel has not begun are cancelled
-/// and submitted again. Its worker threads may never begin them: in one process of many thousands
-/// none was started any more, and reads waited for half an hour (Linux 6.18).
-const STALL_MAX: Duration = Duration::from_secs(10);
+/// and submitted again with `IOSQE_ASYNC`. Linux 6.18 may take a worker thread for running that has
+/// ended. It then queues a synchronous write for that worker and starts no other, so the write
+/// waits for ever. For an operation with `IOSQE_ASYNC` it starts a worker in any case.
+const STALL_MAX: Duration = Duration::from_secs(1);
 
 /// Marks the user data of a watch, as opposed to a transfer.
 const WATCH: u64 = 1 << 63;
@@ -131,11 +132,15 @@ impl Uring {
 
     /// Pushes the slot's next call to the ring.
     fn push(&mut self, slot: u16) {
+        self.push_with(slot, squeue::Flags::empty());
+    }
+
+    fn push_with(&mut self, slot: u16, flags: squeue::Flags) {
         let transfer = self.slots[usize::from(slot)]
             .as_ref()
             .expect("a slot in use");
         let entry = self.entry(transfer).user_data(u64::from(slot));
-        self.push_entry(&entry);
+        self.push_entry(&entry.flags(flags));
     }
 
     fn push_entry(&mut self, entry: &squeue::Entry) {
@@ -205,7 +210,7 @@ impl Uring {
             }
             let slot = u16::try_from(entry.user_data()).expect("we named it");
             if entry.result() == -libc::ECANCELED {
-                self.push(slot);
+                self.push_with(slot, squeue::Flags::ASYNC);
                 continue;
             }
             let transfer = self.slots[usize::from(slot)]
