@@ -82,6 +82,14 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
+    /// A device can't be paced.
+    #[error("{device}: {why}")]
+    Paced {
+        /// The device.
+        device: String,
+        /// The reason, with the remedy.
+        why: String,
+    },
     /// A target has modelled and real devices.
     #[error(
         "{device} can't be in one array with the other devices: devices are all modelled, in one \

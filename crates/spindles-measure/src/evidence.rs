@@ -114,6 +114,9 @@ pub struct MemberUse {
     pub bytes: crate::Traffic,
     /// Requests that failed.
     pub errors: u64,
+    /// Requests that a paced device did later than its model allows.
+    #[serde(default, skip_serializing_if = "crate::record::is_zero")]
+    pub late: u64,
 }
 
 impl From<DeviceUse> for MemberUse {
@@ -125,6 +128,7 @@ impl From<DeviceUse> for MemberUse {
             requests: device.requests,
             bytes: device.bytes,
             errors: 0,
+            late: 0,
         }
     }
 }

@@ -253,7 +253,7 @@ impl Workload {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde asks for a reference"
 )]
-fn is_zero(value: &u64) -> bool {
+pub(crate) fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 

@@ -161,6 +161,7 @@ pub(crate) fn members_of(target: &dyn Target) -> Vec<MemberUse> {
             written: counters.bytes_written,
         },
         errors: counters.errors,
+        late: counters.late,
     });
     members.collect()
 }

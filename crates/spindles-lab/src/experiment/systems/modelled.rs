@@ -1,12 +1,11 @@
 //! Members that are modelled disks.
 
-use spindles_model::{DriveTexts, Parameters, parse_drive, parse_preset, preset};
-use std::fs;
-use std::path::Path;
+use spindles_device::modelled;
+use spindles_model::{Parameters, preset};
 use std::sync::Arc;
 
 /// The begin of the word for modelled members: `model:NAME`.
-pub(crate) const PREFIX: &str = spindles_device::modelled::PREFIX;
+pub(crate) const PREFIX: &str = modelled::PREFIX;
 
 /// Returns true if a device is a modelled disk.
 pub(crate) fn is_modelled(name: &str) -> bool {
@@ -52,32 +51,7 @@ impl Modelled {
     /// # Errors
     /// The file that can't be read, or its mistake.
     pub fn load(name: &str) -> Result<Self, String> {
-        if name.is_empty() {
-            return Err("give the name of a model, as in model:exos-x18-18tb".to_owned());
-        }
-        let path = Path::new(name);
-        let read = |path: &Path| {
-            let text = fs::read_to_string(path);
-            text.map_err(|error| format!("{}: {error}", path.display()))
-        };
-        let parameters = if path.is_dir() {
-            let [drive, seek, extents] =
-                ["drive.toml", "seek.csv", "extents.csv"].map(|file| read(&path.join(file)));
-            parse_drive(&DriveTexts {
-                folder: name,
-                drive: &drive?,
-                seek: &seek?,
-                extents: &extents?,
-            })
-        } else if path.is_file() {
-            parse_preset(name, &read(path)?)
-        } else {
-            preset(name)
-        };
-        let parameters = parameters.map_err(|fault| fault.to_string())?;
-        if parameters.kind.name == LINK {
-            return Err(format!("{name} is a link, and members are disks"));
-        }
+        let parameters = modelled::parameters(name)?;
         Ok(Self {
             parameters: Arc::new(parameters),
             links: Vec::new(),
