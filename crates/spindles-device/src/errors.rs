@@ -76,7 +76,7 @@ pub enum OpenError {
     /// No experiment has a modelled disk of this name.
     #[error(
         "{device} is a modelled disk, which exists only while an experiment runs on it: give a \
-         file or a device"
+         file or a device, or one at its pace, as in paced:exos-x18-18tb:FILE"
     )]
     Modelled {
         /// The device.

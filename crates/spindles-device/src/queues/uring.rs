@@ -14,6 +14,7 @@ use io_uring::types::{CancelBuilder, Fd, Fixed, FsyncFlags, SubmitArgs, Timespec
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 use spindles_block::{BufferId, MemberError, MemberResult};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -41,6 +42,14 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// and threads carry them and all later ones. Linux 6.18 may stop starting worker threads for a
 /// task: flushes and durable writes of all its rings then wait for ever.
 const STALL_MAX: Duration = Duration::from_secs(3);
+
+thread_local! {
+    /// True once the kernel has stalled: its worker threads belong to the thread, not to the ring.
+    static STALLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The reason for threads after a stall.
+pub(super) const STALL: &str = "the kernel no longer begins operations of io_uring here";
 
 /// While threads carry operations, the longest time between two looks at what is left in the ring.
 const RING_PAUSE: Duration = Duration::from_millis(1);
@@ -117,6 +126,7 @@ impl Uring {
             Ok(()) => usize::try_from(PIECES).expect("64 bits"),
             Err(_) => 0,
         };
+        let stalled = STALLED.get().then(|| Box::new(Threads::new(zeros)));
         Ok(Self {
             ring: Ring(ring),
             slots: vec![None; usize::from(SLOTS)],
@@ -131,11 +141,16 @@ impl Uring {
             in_flight: 0,
             quiet_since: None,
             stall_max: STALL_MAX,
-            threads: None,
+            threads: stalled,
             watched: 0,
             ready: VecDeque::new(),
             zeros,
         })
+    }
+
+    /// Returns true if threads carry the operations, after a stall.
+    pub(super) fn has_threads(&self) -> bool {
+        self.threads.is_some()
     }
 
     /// Pushes the slot's next call to the ring.
@@ -247,7 +262,11 @@ impl Uring {
     fn give_to_threads(&mut self, slot: u16) {
         if self.threads.is_none() {
             match self.begin_threads() {
-                Ok(threads) => self.threads = Some(threads),
+                Ok(threads) => {
+                    waiting::tell(&format!("{STALL}: threads carry them from now on"));
+                    STALLED.set(true);
+                    self.threads = Some(threads);
+                }
                 Err(_) => return self.push(slot),
             }
         }
@@ -266,9 +285,6 @@ impl Uring {
             let file = file.as_ref().map(|(file, _)| duplicate(&file.descriptor));
             threads.add(file.transpose()?)?;
         }
-        waiting::tell(
-            "the kernel no longer begins operations of io_uring: threads carry them from now on",
-        );
         Ok(Box::new(threads))
     }
 
@@ -408,7 +424,10 @@ fn enter(result: io::Result<usize>) {
 
 impl Queue for Uring {
     fn name(&self) -> &'static str {
-        "io_uring"
+        match &self.threads {
+            Some(threads) => threads.name(),
+            None => "io_uring",
+        }
     }
 
     fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
@@ -647,6 +666,13 @@ mod tests {
         queue.start(read(before));
         assert_eq!(done(&mut queue), Err(MemberError::Gone));
         assert_eq!((queue.in_flight(), queue.busy()), (0, false));
+        // The next queue of this thread does not wait for a stall.
+        let mut next = Uring::new(Memory::NONE).unwrap();
+        assert_eq!(next.name(), "threads");
+        let file = next.add_file(file()).unwrap();
+        next.start(read(file));
+        assert_eq!(done(&mut next), Ok(()));
+        STALLED.set(false);
     }
 
     /// The kernel pins only the pieces that are used.
