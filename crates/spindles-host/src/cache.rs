@@ -45,6 +45,8 @@ pub(crate) struct Cache {
     changed: BTreeSet<(u64, u64)>,
     used: u64,
     bytes: u64,
+    /// Bytes of the blocks in the first list.
+    read_bytes: u64,
     changed_bytes: u64,
 }
 
@@ -58,6 +60,7 @@ impl Cache {
             changed: BTreeSet::new(),
             used: 0,
             bytes: 0,
+            read_bytes: 0,
             changed_bytes: 0,
         }
     }
@@ -179,6 +182,9 @@ impl Cache {
                 self.changed_bytes += if is_changed { grown } else { 0 };
                 let page = self.pages.get_mut(&place).expect("just found");
                 page.bytes = page.bytes.max(block.bytes);
+                if page.list == READ {
+                    self.read_bytes += grown;
+                }
             }
             None => {
                 let page = Page {
@@ -200,11 +206,16 @@ impl Cache {
     fn touch(&mut self, place: u64, list: usize) {
         self.used += 1;
         let page = self.pages.get_mut(&place).expect("it is in memory");
-        self.lists[page.list].remove(&(page.used, place));
+        if self.lists[page.list].remove(&(page.used, place)) && page.list == READ {
+            self.read_bytes -= u64::from(page.bytes);
+        }
         let list = if page.is_data { list } else { WRITTEN };
         page.list = if self.keeps_written { list } else { READ };
         page.used = self.used;
         self.lists[page.list].insert((page.used, place));
+        if page.list == READ {
+            self.read_bytes += u64::from(page.bytes);
+        }
     }
 
     fn set_under_way(&mut self, place: u64, is_under_way: bool) {
@@ -229,6 +240,9 @@ impl Cache {
         if let Some(page) = self.pages.remove(&place) {
             self.lists[page.list].remove(&(page.used, place));
             self.bytes -= u64::from(page.bytes);
+            if page.list == READ {
+                self.read_bytes -= u64::from(page.bytes);
+            }
         }
     }
 
@@ -237,12 +251,20 @@ impl Cache {
     fn evict(&mut self) {
         /// Blocks looked at that must stay.
         const LOOK_MAX: usize = 64;
+        /// Written blocks leave this part of the memory to blocks that were read, or read ahead.
+        const READ_PART: u64 = 8;
         while self.bytes > self.capacity_bytes {
+            let first = if self.read_bytes > self.capacity_bytes / READ_PART {
+                READ
+            } else {
+                WRITTEN
+            };
             let idle = |place: &u64| {
                 let page = &self.pages[place];
                 !page.is_under_way && page.changed_ns.is_none()
             };
-            let lists = self.lists.iter();
+            let lists = [first, 1 - first].map(|list| &self.lists[list]);
+            let lists = lists.into_iter();
             let places = lists.flat_map(|list| list.iter().take(LOOK_MAX).map(|(_, place)| *place));
             let Some(place) = places.into_iter().find(|place| idle(place)) else {
                 return;
@@ -287,14 +309,17 @@ mod tests {
 
     #[test]
     fn blocks_last_read_go_before_blocks_last_written() {
-        let mut cache = Cache::new(3 * 8192, true);
-        write(&mut cache, 0);
-        (1..9).for_each(|number| read(&mut cache, number));
-        assert!(cache.knows(block(0)) && cache.knows(block(8)) && !cache.knows(block(6)));
-        // Once read, it is one of them.
-        assert_eq!(cache.find(block(0)), Presence::Present);
-        (10..13).for_each(|number| read(&mut cache, number));
-        assert!(!cache.knows(block(0)));
+        let mut cache = Cache::new(16 * 8192, true);
+        (0..16).for_each(|number| write(&mut cache, number));
+        (20..40).for_each(|number| read(&mut cache, number));
+        // An eighth of the memory is for the blocks last read.
+        let known = (0..40).filter(|number| cache.knows(block(*number)));
+        let expected = (3..16).chain(37..40);
+        assert_eq!(known.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        // Once read, a written block is one of them.
+        assert_eq!(cache.find(block(9)), Presence::Present);
+        (40..43).for_each(|number| read(&mut cache, number));
+        assert!(!cache.knows(block(9)) && cache.knows(block(8)));
     }
 
     #[test]

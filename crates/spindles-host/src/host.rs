@@ -38,6 +38,10 @@ enum Step {
     /// Takes a processor for some nanoseconds.
     Compute(u64),
     Effect(Effect),
+    /// Waits until no other actor has the file.
+    Lock(FileId),
+    /// Lets the next actor have the file.
+    Unlock(FileId),
     /// Reads a range of a file, block by block.
     Read(Range),
     /// Writes a range of a file, block by block.
@@ -103,6 +107,8 @@ pub struct Host {
     /// Actors that wait for a block, by its place.
     waiting: BTreeMap<u64, Vec<u32>>,
     throttled: VecDeque<u32>,
+    /// Actors that have a file or wait for it, in order.
+    locks: BTreeMap<FileId, VecDeque<u32>>,
     ready: VecDeque<u32>,
     done: VecDeque<(u32, Answer)>,
     error: Option<(u32, HostError)>,
@@ -141,6 +147,7 @@ impl Host {
             writing_bytes: 0,
             waiting: BTreeMap::new(),
             throttled: VecDeque::new(),
+            locks: BTreeMap::new(),
             ready: VecDeque::new(),
             done: VecDeque::new(),
             error: None,
@@ -242,6 +249,7 @@ impl Host {
         self.timers.clear();
         self.waiting.clear();
         self.throttled.clear();
+        self.locks.clear();
         self.ready.clear();
         self.done.clear();
         self.streams.clear();
@@ -411,13 +419,16 @@ impl Host {
         let array_ns = self.of_array(self.machine.array_read_ns_per_kib);
         match bytes {
             0 => steps.push_back(Step::Compute(self.machine.syscall_ns)),
-            _ => steps.push_back(Step::Read(Range {
-                file: open.file,
-                at: begin,
-                end: begin + bytes,
-                ns_per_kib: ns_per_kib + array_ns,
-                is_sync: false,
-            })),
+            _ => {
+                let range = Range {
+                    file: open.file,
+                    at: begin,
+                    end: begin + bytes,
+                    ns_per_kib: ns_per_kib + array_ns,
+                    is_sync: false,
+                };
+                self.push_locked(open.file, Step::Read(range), steps);
+            }
         }
         Answer { bytes }
     }
@@ -441,15 +452,25 @@ impl Host {
         };
         let array_ns = self.of_array(self.machine.array_write_ns_per_kib);
         if bytes > 0 {
-            steps.push_back(Step::Write(Range {
+            let range = Range {
                 file: open.file,
                 at: offset,
                 end: offset + bytes,
                 ns_per_kib: ns_per_kib.unwrap_or(plain_ns) + array_ns,
                 is_sync: open.is_sync,
-            }));
+            };
+            self.push_locked(open.file, Step::Write(range), steps);
         }
         Answer { bytes }
+    }
+
+    /// Adds a part that one actor at a time carries out on a file, if the system locks files.
+    fn push_locked(&self, file: FileId, step: Step, steps: &mut VecDeque<Step>) {
+        if self.machine.locks_files {
+            steps.extend([Step::Lock(file), step, Step::Unlock(file)]);
+        } else {
+            steps.push_back(step);
+        }
     }
 
     /// Returns the cost if the device is an array.
@@ -492,6 +513,17 @@ impl Host {
                 Ok(false)
             }
             Step::Effect(effect) => Ok(self.effect(now, actor, effect)),
+            Step::Lock(file) => {
+                let queue = self.locks.entry(file).or_default();
+                queue.push_back(actor);
+                Ok(queue.len() == 1)
+            }
+            Step::Unlock(file) => {
+                let queue = self.locks.entry(file).or_default();
+                queue.pop_front();
+                self.ready.extend(queue.front());
+                Ok(true)
+            }
             Step::Read(range) => Ok(self.read_block(actor, range)),
             Step::Write(range) => self.write_block(now, actor, range),
             Step::Throttle => {

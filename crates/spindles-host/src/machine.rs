@@ -26,6 +26,7 @@ pub struct Machine {
     pub(crate) write_back_period_ns: u64,
     pub(crate) keeps_written: bool,
     pub(crate) spreads_directories: bool,
+    pub(crate) locks_files: bool,
 }
 
 impl Machine {
@@ -69,6 +70,7 @@ impl Machine {
             write_back_age_ns: seconds("write_back_age_s")?,
             write_back_period_ns: seconds("write_back_period_s")?.max(1),
             keeps_written: word("written_pages") == Some("kept"),
+            locks_files: word("file_lock") == Some("on"),
             spreads_directories: word("directories") != Some("near"),
         })
     }

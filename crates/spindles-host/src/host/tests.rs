@@ -237,6 +237,37 @@ fn actors_share_the_processor() {
     assert_eq!(rig.now_ns, 4_000_000);
 }
 
+/// With a lock for each file, two readers of a file take turns; of two files they don't.
+#[test]
+fn readers_of_a_locked_file_take_turns() {
+    for (lock, other, most) in [("off", FILE, 2), ("on", FILE, 1), ("on", FileId(4), 2)] {
+        let mut rig = Rig::new("bare", "");
+        rig.host.machine.locks_files = lock == "on";
+        for file in [other, FILE] {
+            rig.act(Action::Create(file, SLOT, Access::ReadWrite));
+            rig.act(Action::Write(SLOT, At::Position, 1 << 20));
+        }
+        rig.act(Action::SyncAll);
+        rig.host.empty_cache();
+        let open = Begun::Action(Action::Open(other, SLOT, Access::Read), "");
+        rig.host.begin(Instant(rig.now_ns), 1, open).unwrap();
+        rig.until_done(true);
+        for (actor, block) in [(0, 100), (1, 50)] {
+            let read = Action::Read(SLOT, At::Offset(block * 8192), 8192);
+            let begun = Begun::Action(read, "");
+            rig.host.begin(Instant(rig.now_ns), actor, begun).unwrap();
+        }
+        let mut sent = 0;
+        while let Some(request) = rig.host.next_request() {
+            sent += 1;
+            rig.device.insert((rig.now_ns + REQUEST_NS, request.id));
+        }
+        assert_eq!(sent, most, "{lock}");
+        rig.until_done(true);
+        rig.until_done(true);
+    }
+}
+
 /// Makes the file system: a superblock, a map and all inodes of each group, each a write in turn.
 #[test]
 fn newfs_writes_every_inode() {

@@ -93,6 +93,11 @@ pub(crate) static ROW: Row = Row {
                 about: "kept: pages last read are evicted before pages last written",
             },
             SwitchRule {
+                key: "file_lock",
+                words: &["off", "on"],
+                about: "reads and writes of one file take turns",
+            },
+            SwitchRule {
                 key: "directories",
                 words: &["spread", "near"],
                 about: "groups of new folders: the emptiest, or the parent's",
