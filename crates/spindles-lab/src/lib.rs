@@ -16,8 +16,8 @@ mod systems;
 
 pub use experiment::fio::{FIO, FioWork};
 pub use experiment::replay;
-pub use experiment::systems::Members;
-pub use experiment::systems::modelled::{Draws, Modelled, ModelledLink};
+pub use experiment::systems::modelled::{Draws, Modelled, ModelledLink, load_host};
+pub use experiment::systems::{Members, ModelledFileSystem};
 pub use experiment::trace as traces;
 pub use experiment::{
     BlockWork, Experiment, ExperimentError, ExperimentMistake, NEWFS, Nodes, OnNodes, SystemSpec,

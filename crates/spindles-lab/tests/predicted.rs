@@ -141,6 +141,257 @@ fn one_seed_gives_the_same_records() {
     }
 }
 
+/// A host with costs that are easy to add up.
+const HOST: &str = r#"
+    name = "plain"
+    kind = "host"
+    cpus = { value = 1, how = "stated", source = "test" }
+    putc_us_per_kib = { value = 10, how = "stated", source = "test" }
+    getc_us_per_kib = { value = 10, how = "stated", source = "test" }
+    write_us_per_kib = { value = 5, low = 4, high = 6, how = "assumed", source = "test" }
+    overwrite_us_per_kib = { value = 5, how = "stated", source = "test" }
+    read_us_per_kib = { value = 5, how = "stated", source = "test" }
+    array_write_us_per_kib = { value = 1, how = "stated", source = "test" }
+    array_read_us_per_kib = { value = 1, how = "stated", source = "test" }
+    syscall_us = { value = 1, how = "stated", source = "test" }
+    create_us = { value = 100, how = "stated", source = "test" }
+    remove_us = { value = 100, how = "stated", source = "test" }
+    set_times_us = { value = 100, how = "stated", source = "test" }
+    entry_scan_us = { value = 0, how = "stated", source = "test" }
+    loop_ns = { value = 1, how = "stated", source = "test" }
+    cache_mib = { value = 4, low = 3, high = 5, how = "assumed", source = "test" }
+    dirty_percent = { value = 50, how = "stated", source = "test" }
+    cluster_kib = { value = 64, how = "stated", source = "test" }
+    read_ahead_clusters = { value = 2, how = "stated", source = "test" }
+    write_behind_mib = { value = 1, how = "stated", source = "test" }
+    write_back_age_s = { value = 0, how = "stated", source = "test" }
+    write_back_period_s = { value = 30, how = "stated", source = "test" }
+    openings = { value = 2, how = "stated", source = "test" }
+"#;
+
+/// Returns modelled members with the host of the tests.
+fn hosted(text: &str) -> Members {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("host.toml");
+    fs::write(&file, HOST).unwrap();
+    let mut members = members(text);
+    let Members::Modelled(model) = &mut members else {
+        panic!("it is modelled");
+    };
+    model.host = Some(spindles_lab::load_host(&file.to_string_lossy()).unwrap());
+    members
+}
+
+/// Files on a modelled host: the same records each time, with the numbers of the host.
+#[test]
+fn one_seed_gives_the_same_records_on_a_host() {
+    let text = r#"
+        checksum = "none"
+        consistency = "none"
+        [[system]]
+        name = "single"
+        target = "single"
+        fs = "ffs"
+        [[system]]
+        name = "stripe"
+        target = "raid0(3)"
+        fs = "ffs"
+        mount = "softdep"
+        [[system]]
+        name = "bare"
+        target = "raid0(3)"
+        [[workload]]
+        kind = "bonnie"
+        parameters = { size = "8M", seeks = 50 }
+        [[workload]]
+        kind = "untar"
+        parameters = { files = 300 }
+        systems = ["single", "stripe"]
+        [[workload]]
+        kind = "varmail"
+        parameters = { nfiles = 100, nthreads = 4, seconds = 5 }
+        systems = ["single", "stripe"]
+        [[workload]]
+        kind = "dd-read"
+        size = "4M"
+    "#;
+    let vague = hosted(VAGUE);
+    let first = run(&experiment(text, &vague));
+    assert_eq!(lines(&first), lines(&run(&experiment(text, &vague))));
+    for run in &first {
+        let predicted = run.predicted.as_ref().unwrap();
+        let cache_mib = predicted.numbers["host cache_mib"];
+        assert!((3.0..=5.0).contains(&cache_mib), "{cache_mib}");
+        let names = ["host cache_mib", "host write_us_per_kib"];
+        assert!(
+            names
+                .iter()
+                .all(|name| predicted.assumed.iter().any(|one| one == name))
+        );
+        let (fs, cpu_ns) = (predicted.file_system.as_str(), run.cpu_ns.workload);
+        match run.workload.kind.as_str() {
+            "dd-read" => assert_eq!((fs, cpu_ns), ("", 0)),
+            _ if run.system.name == "bare" => assert!(fs == "bare" && cpu_ns > 0),
+            _ => assert!(fs == "ffs" && !predicted.not_modelled.is_empty() && cpu_ns > 0),
+        }
+    }
+}
+
+/// Creation is two writes in turn, new times are one, and so is removal; asynchronously there is
+/// only the processor. Making the file system writes each block of inodes in turn.
+#[test]
+fn times_on_a_host_follow_from_synchronous_writes() {
+    let text = r#"
+        [[system]]
+        name = "sync"
+        target = "single"
+        fs = "ffs"
+        [[system]]
+        name = "async"
+        target = "single"
+        fs = "ffs"
+        mount = "async"
+        [[workload]]
+        kind = "touch"
+        parameters = { files = 400 }
+        [[workload]]
+        kind = "newfs"
+        parameters = { command = "newfs -i 65536" }
+        systems = ["sync"]
+    "#;
+    let runs = run(&experiment(text, &hosted(TURN)));
+    let ms = |system: &str, workload: &str| {
+        let of_cell = runs
+            .iter()
+            .filter(|run| run.system.name == system && run.workload.name == workload);
+        let each = of_cell.map(|run| run.elapsed_ns as f64 / 1e6 / run.operations as f64);
+        each.sum::<f64>() / 3.0
+    };
+    let near = |found: f64, expected: f64| {
+        assert!(
+            (found / expected - 1.0).abs() < 0.1,
+            "{found}, not {expected}"
+        );
+    };
+    // An operation of touch is a creation, or the closing of its file. A new chunk of the folder
+    // is one more write, of its inode, and 64 inodes are one more read.
+    near(
+        ms("sync", "touch touch"),
+        (20.1 + 10.0 / 25.0 + 10.0 / 64.0) / 2.0,
+    );
+    near(ms("sync", "touch retouch"), 10.1);
+    near(ms("sync", "touch unlink"), 10.1);
+    near(ms("async", "touch retouch"), 0.1);
+    // 512 MiB: 8192 inodes in 128 blocks, and two writes a group, of which there are ten.
+    let groups = 9.0;
+    near(ms("sync", "newfs"), 10.0 * (128.0 + groups * 3.0));
+}
+
+#[test]
+fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
+    let system = |fs: &str, work: &str| {
+        format!(
+            "[[system]]\nname = \"it\"\ntarget = \"raid0(2)\"\n{fs}\n[[workload]]\nkind = \"{work}\"\n"
+        )
+    };
+    let newfs = "newfs\"\nparameters = { command = \"newfs -q 1\" } #\"";
+    let cases = [
+        (members(TURN), "fs = \"ffs\"", "touch", "ffs needs a host"),
+        (
+            Members::Files,
+            "fs = \"ffs\"",
+            "touch",
+            "ffs is a modelled file system",
+        ),
+        (
+            hosted(TURN),
+            "fs = \"ext4\"",
+            "touch",
+            "choose `fs` among bare, ffs",
+        ),
+        (
+            hosted(TURN),
+            "",
+            newfs,
+            "the modelled newfs needs a file system",
+        ),
+        (
+            hosted(TURN),
+            "fs = \"ffs\"",
+            newfs,
+            "ffs takes -b, -f, -i and -g",
+        ),
+    ];
+    for (members, fs, work, words) in cases {
+        let experiment = experiment(&system(fs, work), &members);
+        let interrupt = AtomicBool::new(false);
+        let refused = spindles_lab::run(&experiment, &options(&interrupt), &mut Kept::default());
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("line "), "{error}");
+    }
+    for (head, words) in [
+        (
+            "host = \"ppro-200-freebsd-2.2\"",
+            "`host` is for modelled members",
+        ),
+        (
+            "members = \"model:exos-x18-18tb\"\nhost = \"sata-600\"",
+            "sata-600 is no host",
+        ),
+        (
+            "members = { model = \"exos-x18-18tb\", start = \"1K\" }",
+            "`start` is a size",
+        ),
+    ] {
+        let text = format!(
+            "name = \"test\"\n{head}\n{}",
+            system("fs = \"ffs\"", "touch")
+        );
+        let error = Experiment::parse("test.toml", &text)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    for fs in [
+        "fs = \"ffs\"\nmount = \"noatime\"",
+        "fs = \"bare\"\nmount = \"sync\"",
+    ] {
+        let text = format!("name = \"test\"\n{}", system(fs, "touch"));
+        assert!(Experiment::parse("test.toml", &text).is_err(), "{fs}");
+    }
+}
+
+/// A host sends one request at a time to a disk without tags, so that a stream misses turns.
+#[test]
+fn hosts_without_tags_send_one_request_at_a_time() {
+    let rate = |tags: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("host.toml");
+        let tags =
+            format!("tags = {{ value = \"{tags}\", how = \"stated\", source = \"test\" }}\n");
+        fs::write(&file, format!("{HOST}{tags}")).unwrap();
+        let text = format!(
+            "name = \"test\"\nblocks = 1\ncontrol = false\nmembers = {{ model = \
+             \"quantum-xp32150w\", links = [\"scsi-fast-wide shared\"] }}\nhost = \"{}\"\n\
+             [[system]]\nname = \"it\"\ntarget = \"single\"\nfs = \"ffs\"\n[[workload]]\nkind = \
+             \"bonnie\"\nparameters = {{ size = \"16M\", seeks = 10 }}\n",
+            file.display()
+        );
+        let runs = run(&Experiment::parse("test.toml", &text).unwrap());
+        let written = runs
+            .iter()
+            .find(|run| run.workload.name == "bonnie block-write");
+        let written = written.unwrap();
+        written.counted as f64 / written.elapsed_ns as f64 * 1e3
+    };
+    let [off, on] = ["off", "on"].map(rate);
+    // One turn and the transfer for each 64 KiB.
+    assert!(
+        (3.3..4.2).contains(&off) && on > off * 1.4,
+        "{off} and {on} MB/s"
+    );
+}
+
 /// The rates of disks that take 10 ms for each request follow from the number of requests. Little's
 /// law holds in every run.
 #[test]

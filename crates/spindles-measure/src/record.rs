@@ -393,6 +393,15 @@ pub struct Predicted {
     pub numbers: BTreeMap<String, f64>,
     /// The names of the numbers and switches that are only assumed.
     pub assumed: Vec<String>,
+    /// The name of the modelled host; empty without one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// The name of the modelled file system; empty if the workload used none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub file_system: String,
+    /// The parts of that file system that are not modelled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_modelled: Vec<String>,
 }
 
 /// One execution of a workload on a system.

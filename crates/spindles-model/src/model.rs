@@ -42,5 +42,9 @@ pub(crate) trait Model: Debug + Send {
     fn submit(&mut self, io: &Io, out: &mut Outbox);
     /// An answer left the device: the device may begin the next request.
     fn finished(&mut self, now: u64, out: &mut Outbox);
+    /// Returns true if the device takes a request before the answer to the one before it.
+    fn queues(&self) -> bool {
+        true
+    }
     fn account(&self) -> Account;
 }

@@ -94,6 +94,24 @@ impl Parameters {
             .collect()
     }
 
+    /// Returns the word of a switch in a draw; `None` if the parameters leave it out.
+    pub fn drawn_word(&self, draw: &Draw, key: &str) -> Option<&str> {
+        let switch = self.switches.get(key)?;
+        Some(draw.switch(&self.name, key, switch))
+    }
+
+    /// Fixes a number: a draw then takes no other value.
+    pub fn fix(&mut self, key: &str, value: f64, source: &str) {
+        let number = Number {
+            value,
+            low: value,
+            high: value,
+            how: How::Computed,
+            source: source.to_owned(),
+        };
+        self.numbers.insert(key.to_owned(), number);
+    }
+
     /// The nominal size of the device; `None` for a link.
     pub fn capacity_bytes(&self) -> Option<u64> {
         Some(whole(self.numbers.get("sectors")?.value) * SECTOR_BYTES)

@@ -11,9 +11,15 @@ macro_rules! preset {
     ($name:literal) => {
         ($name, include_str!(concat!("../presets/", $name, ".toml")))
     };
+    ($name:literal of $folder:literal) => {
+        (
+            $name,
+            include_str!(concat!("../presets/", $folder, "/", $name, ".toml")),
+        )
+    };
 }
 
-/// Disks by year, then links.
+/// Disks by year, then links, then hosts.
 static PRESETS: &[Preset] = &[
     preset!("quantum-xp32150w"),
     preset!("maxtor-94098u8"),
@@ -32,9 +38,11 @@ static PRESETS: &[Preset] = &[
     preset!("pci-32-33"),
     preset!("fast-ethernet"),
     preset!("gigabit-2000"),
+    preset!("ppro-200-freebsd-2.2" of "hosts"),
+    preset!("p4-2400-netbsd-3" of "hosts"),
 ];
 
-/// The names of all presets: disks by year, then links.
+/// The names of all presets: disks by year, then links, then hosts.
 pub fn preset_names() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().map(|preset| preset.0)
 }
@@ -64,7 +72,7 @@ mod tests {
                 let mut world = World::new();
                 if parameters.kind.name == "link" {
                     world.add_link(parameters.link(&draw).unwrap());
-                } else {
+                } else if parameters.kind.is_disk() {
                     let disk = world.add_disk(&parameters, &draw, &[]);
                     let disk = disk.unwrap_or_else(|fault| panic!("{fault}"));
                     assert!(world.capacity_bytes(disk) > 0);
@@ -76,10 +84,15 @@ mod tests {
     #[test]
     fn every_file_is_in_the_table() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/presets");
-        let files = std::fs::read_dir(folder).unwrap();
-        let name =
-            |path: std::path::PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let files: BTreeSet<String> = files.map(|file| name(file.unwrap().path())).collect();
+        let listed = |folder: String| std::fs::read_dir(folder).unwrap();
+        let name = |path: std::path::PathBuf| {
+            let stem = path.file_name().unwrap().to_str().unwrap();
+            stem.strip_suffix(".toml").map(str::to_owned)
+        };
+        let files = listed(folder.to_owned()).chain(listed(format!("{folder}/hosts")));
+        let files: BTreeSet<String> = files
+            .filter_map(|file| name(file.unwrap().path()))
+            .collect();
         assert_eq!(files, preset_names().map(str::to_owned).collect());
     }
 

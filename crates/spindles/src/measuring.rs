@@ -14,13 +14,16 @@ use clap::{Args, ValueEnum};
 use spindles_array::Incident;
 use spindles_device::{IoChoice, OpenOptions};
 use spindles_lab::{
-    Ending, Experiment, Members, Observer, Options, Outcome, RecordsError, RecordsFile, RunError,
+    Ending, Experiment, Members, ModelledFileSystem, Observer, Options, Outcome, RecordsError,
+    RecordsFile, RunError,
 };
 use spindles_measure::{Analysis, Change, Record};
+use spindles_model::Parameters;
 use spindles_report::{OUTPUTS, Output, outputs, page};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 // How to open devices. (A doc comment here would become the help of the commands.)
 #[derive(Args)]
@@ -61,6 +64,50 @@ impl DeviceArguments {
             ..OpenOptions::default()
         }
     }
+}
+
+/// A modelled host of the command line.
+pub(crate) type Host = Arc<Parameters>;
+
+/// Parses the name of a modelled host.
+pub(crate) fn host(name: &str) -> Result<Host, String> {
+    spindles_lab::load_host(name)
+}
+
+/// Returns the names of modelled file systems.
+pub(crate) fn modelled_names() -> impl Iterator<Item = &'static str> {
+    spindles_host::file_systems::ROWS.iter().map(|row| row.name)
+}
+
+/// Accepts the names of modelled file systems.
+pub(crate) fn modelled_file_systems() -> PossibleValuesParser {
+    PossibleValuesParser::new(modelled_names())
+}
+
+/// Gives modelled members a host.
+pub(crate) fn take_host(members: &mut Members, host: Host) -> anyhow::Result<()> {
+    let Members::Modelled(model) = members else {
+        return Err(Usage::error(
+            "--host is for modelled members: give --members model:NAME",
+        ));
+    };
+    model.host = Some(host);
+    Ok(())
+}
+
+/// Gives every system a modelled file system.
+pub(crate) fn take_file_system(
+    experiment: &mut Experiment,
+    name: &str,
+    mount: &str,
+) -> anyhow::Result<()> {
+    let made = ModelledFileSystem::new(name, &[], mount).expect("the parser knows the names");
+    let made = made.map_err(Usage::error)?;
+    for system in &mut experiment.systems {
+        system.mounting = None;
+        system.modelled_fs = Some(made.clone());
+    }
+    Ok(())
 }
 
 /// Parses the members of an experiment: a word of the table, or a model.

@@ -19,6 +19,7 @@ const NO_STD: &[&str] = &[
     "spindles-dialects",
     "spindles-engine",
     "spindles-format",
+    "spindles-host",
     "spindles-layout",
     "spindles-parity",
     "spindles-workload",
@@ -49,6 +50,7 @@ const NEVER: &[(&str, &[&str])] = &[
     ("spindles-dialects", &["extern crate std", "HashMap"]),
     ("spindles-format", &["extern crate std", "HashMap"]),
     ("spindles-workload", &["extern crate std", "HashMap"]),
+    ("spindles-host", &["extern crate std", "HashMap"]),
     (
         "spindles-sim",
         &[

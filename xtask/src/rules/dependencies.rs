@@ -85,6 +85,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         &["block"],
         &["serde", "thiserror", "toml"],
     ),
+    ("spindles-host", &["block", "workload"], &[]),
     (
         "spindles-measure",
         &[],
@@ -105,7 +106,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         "spindles-lab",
         &[
             "admin", "array", "block", "device", "layout", "format", "engine", "workload",
-            "measure", "model",
+            "measure", "model", "host",
         ],
         &[
             "serde",
@@ -133,7 +134,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         "spindles",
         &[
             "admin", "array", "block", "copy", "device", "dialects", "parity", "layout", "format",
-            "engine", "workload", "sim", "measure", "model", "report", "lab", "lab-web", "serve",
+            "engine", "workload", "sim", "measure", "model", "host", "report", "lab", "lab-web",
+            "serve",
         ],
         &[
             "anyhow",

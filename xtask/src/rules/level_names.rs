@@ -20,6 +20,7 @@ const CRATES: &[&str] = &[
     "spindles-array",
     "spindles-copy",
     "spindles-device",
+    "spindles-host",
     "spindles-lab",
     "spindles-layout",
     "spindles-model",

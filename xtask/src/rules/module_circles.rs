@@ -20,6 +20,7 @@ const CRATES: &[&str] = &[
     "spindles-device",
     "spindles-engine",
     "spindles-format",
+    "spindles-host",
     "spindles-lab",
     "spindles-measure",
     "spindles-model",

@@ -66,8 +66,9 @@ pub fn parameters(name: &str) -> Result<Parameters, String> {
         preset(name)
     };
     let parameters = parameters.map_err(|fault| fault.to_string())?;
-    if parameters.kind.name == "link" {
-        return Err(format!("{name} is a link, and members are disks"));
+    if !parameters.kind.is_disk() {
+        let kind = parameters.kind.name;
+        return Err(format!("{name} is a {kind}, and members are disks"));
     }
     Ok(parameters)
 }

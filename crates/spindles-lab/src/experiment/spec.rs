@@ -3,7 +3,7 @@
 use crate::experiment::fio::{FIO, FioWork};
 use crate::experiment::jobs::Job;
 use crate::experiment::replay::ReplayWork;
-use crate::experiment::systems::{Commands, Members, Mounting};
+use crate::experiment::systems::{Commands, Members, ModelledFileSystem, Mounting};
 use spindles_block::SizeBytes;
 use spindles_engine::{Policy, ReadPolicy};
 use spindles_format::ChecksumKind;
@@ -133,6 +133,8 @@ pub struct SystemSpec {
     pub is_served: bool,
     /// The file system that is made on it and mounted, if any.
     pub mounting: Option<Mounting>,
+    /// The modelled file system on its modelled members, if any.
+    pub modelled_fs: Option<ModelledFileSystem>,
     /// Commands that set up and tear down the system, if the lab does not create it.
     pub commands: Option<Commands>,
     /// Name of the system that it is compared with besides the baseline of the experiment.

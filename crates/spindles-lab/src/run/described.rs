@@ -271,12 +271,12 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
     let rate = spec
         .rebuild_rate
         .map(|rate| SizeBytes(rate).typed().to_string());
-    let mkfs = spec
-        .mounting
-        .as_ref()
-        .map(|mounting| mounting.mkfs.join(" "));
-    let mkfs = mkfs.unwrap_or_default();
+    let modelled = spec.modelled_fs.as_ref();
+    let mkfs = spec.mounting.as_ref().map(|mounting| &mounting.mkfs);
+    let mkfs = mkfs.or(modelled.map(|fs| &fs.mkfs));
+    let mkfs = mkfs.map(|words| words.join(" ")).unwrap_or_default();
     let mount = spec.mounting.as_ref().map(Mounting::mount_options);
+    let mount = mount.or(modelled.map(|fs| fs.mount.clone()));
     let mount = mount.unwrap_or_default();
     let chosen = [
         ("consistency", spec.consistency.map(|policy| policy.name)),
@@ -287,7 +287,10 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
         ("read policy", spec.read_policy.map(|policy| policy.name)),
         (
             "file system",
-            spec.mounting.as_ref().map(|mounting| mounting.kind.name),
+            spec.mounting
+                .as_ref()
+                .map(|mounting| mounting.kind.name)
+                .or(modelled.map(|fs| fs.row.name)),
         ),
         ("mkfs", Some(mkfs.as_str()).filter(|text| !text.is_empty())),
         (

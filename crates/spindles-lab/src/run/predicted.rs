@@ -2,13 +2,15 @@
 
 use super::state::Runner;
 use crate::experiment::SystemSpec;
-use crate::experiment::systems::kinds;
-use crate::experiment::systems::modelled::{Draws, Modelled};
+use crate::experiment::systems::modelled::{Draws, Modelled, machine};
+use crate::experiment::systems::{ModelledFileSystem, kinds};
+use crate::measure::files::HostPlan;
 use crate::measure::schedule;
+use crate::run::preflight::file_system_on_host;
 use spindles_device::modelled::Stored;
 use spindles_layout::Expression;
 use spindles_measure::{CacheUse, Cpu, Evidence, Predicted, Run};
-use spindles_model::{Draw, How};
+use spindles_model::{Draw, How, Parameters};
 use std::io;
 
 impl Runner<'_> {
@@ -22,6 +24,25 @@ impl Runner<'_> {
             .renew(model, &draw, stored(&self.sides[side].spec))
     }
 
+    /// Returns the host of a block that carries out workloads on files on a system, if any.
+    pub(super) fn host_plan(
+        &self,
+        block: u32,
+        spec: &SystemSpec,
+    ) -> Result<Option<HostPlan>, String> {
+        let model = self.experiment.members.modelled();
+        let host = model.and_then(|model| model.host.as_ref().map(|host| (model, host)));
+        let fs = file_system_on_host(self.experiment, spec);
+        let (Some((model, host)), Some(fs)) = (host, fs) else {
+            return Ok(None);
+        };
+        let draw = draw(model, seed_of(self.experiment.seed, block));
+        Ok(Some(HostPlan {
+            machine: machine(host, &draw)?,
+            fs,
+        }))
+    }
+
     /// Keeps of a run on modelled disks what they determine, and names the model. Nothing that the
     /// machine did meanwhile stays.
     pub(super) fn mark_predicted(&self, run: &mut Run) {
@@ -29,9 +50,20 @@ impl Runner<'_> {
             return;
         };
         let seed = seed_of(self.experiment.seed, run.repetition_block);
-        run.predicted = Some(predicted(model, seed));
-        run.started_unix_ms = 0;
+        let workload_ns = run.cpu_ns.workload;
+        let is_on_host = run.predicted.take().is_some();
+        let mut about = predicted(model, seed);
         run.cpu_ns = Cpu::default();
+        if let Some(fs) = self.file_system_of(run).filter(|_| is_on_host) {
+            // The time of the modelled processors.
+            run.cpu_ns.workload = workload_ns;
+            run.cpu_ns.machine = workload_ns;
+            fs.row.name.clone_into(&mut about.file_system);
+            let left_out = fs.row.not_modelled.iter();
+            about.not_modelled = left_out.map(|&text| text.to_owned()).collect();
+        }
+        run.predicted = Some(about);
+        run.started_unix_ms = 0;
         run.doubts.clear();
         run.devices = None;
         if let Some(evidence) = run.evidence.take() {
@@ -47,6 +79,13 @@ impl Runner<'_> {
             });
         }
     }
+
+    /// Returns the modelled file system of a run's system.
+    fn file_system_of(&self, run: &Run) -> Option<ModelledFileSystem> {
+        let mut sides = self.sides.iter();
+        let side = sides.find(|side| side.spec.name == run.system.name)?;
+        file_system_on_host(self.experiment, &side.spec)
+    }
 }
 
 /// Returns the seed of the draw of a block.
@@ -61,25 +100,37 @@ fn draw(model: &Modelled, seed: u64) -> Draw {
     }
 }
 
+/// Describes a draw: the numbers of the disks, and those of the host with its name before them.
 fn predicted(model: &Modelled, seed: u64) -> Predicted {
-    let parameters = &model.parameters;
-    let numbers = parameters.drawn(&draw(model, seed)).into_iter();
-    let numbers = numbers.map(|(name, value)| (name.to_owned(), value));
-    let assumed = (parameters.numbers.iter())
-        .filter(|(_, number)| number.how == How::Assumed)
-        .map(|(name, _)| name)
-        .chain(
-            (parameters.switches.iter())
-                .filter(|(_, switch)| switch.how == How::Assumed)
-                .map(|(name, _)| name),
-        );
-    Predicted {
-        model: parameters.name.clone(),
+    let draw = draw(model, seed);
+    let mut about = Predicted {
+        model: model.parameters.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         draw: seed,
-        numbers: numbers.collect(),
-        assumed: assumed.cloned().collect(),
+        ..Predicted::default()
+    };
+    add(&mut about, &model.parameters, &draw, "");
+    if let Some(host) = &model.host {
+        about.host.clone_from(&host.name);
+        add(&mut about, host, &draw, "host ");
     }
+    about
+}
+
+/// Adds the drawn numbers of parameters, and the names of those that are only assumed.
+fn add(about: &mut Predicted, parameters: &Parameters, draw: &Draw, prefix: &str) {
+    let numbers = parameters.drawn(draw).into_iter();
+    let named = |name: &str| format!("{prefix}{name}");
+    about
+        .numbers
+        .extend(numbers.map(|(name, value)| (named(name), value)));
+    let numbers = parameters.numbers.iter();
+    let numbers = numbers.filter(|(_, number)| number.how == How::Assumed);
+    let switches = parameters.switches.iter();
+    let switches = switches.filter(|(_, switch)| switch.how == How::Assumed);
+    let names = numbers.map(|(name, _)| name);
+    let names = names.chain(switches.map(|(name, _)| name));
+    about.assumed.extend(names.map(|name| named(name)));
 }
 
 /// Returns the bytes that disks under a system store. Arrays in an array have metadata of the outer

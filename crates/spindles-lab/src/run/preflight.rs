@@ -3,7 +3,7 @@
 
 use crate::experiment::systems::names::stands_for_something;
 use crate::experiment::systems::options::Subject;
-use crate::experiment::systems::{self, Members};
+use crate::experiment::systems::{self, Members, ModelledFileSystem};
 use crate::experiment::{Experiment, SystemSpec, Work, WorkloadSpec};
 use crate::measure::failure::Failure;
 use crate::measure::fio::{self, Refusal};
@@ -18,6 +18,7 @@ use crate::systems::targets;
 use crate::systems::targets::commands::can_name;
 use spindles_block::counted;
 use spindles_device::{Backend, OpenOptions, device_of};
+use spindles_host::file_systems;
 use spindles_layout::LEVELS;
 use spindles_measure::{Stage, System};
 use spindles_workload::file::{FilePlan, NotBare};
@@ -81,6 +82,16 @@ pub(crate) fn workloads_of<'a>(
 pub(crate) fn has_file_system(spec: &SystemSpec) -> bool {
     let kind = systems::kind_of(&spec.target);
     kind.name == "folder" || spec.mounting.is_some() || spec.commands.is_some()
+}
+
+/// Returns the modelled host and file system that carry out workloads on files, if any.
+pub(crate) fn file_system_on_host(
+    experiment: &Experiment,
+    spec: &SystemSpec,
+) -> Option<ModelledFileSystem> {
+    experiment.members.modelled()?.host.as_ref()?;
+    let bare = || ModelledFileSystem::bare();
+    Some(spec.modelled_fs.clone().unwrap_or_else(bare))
 }
 
 /// Returns why the devices and files of a system lose their contents: because it is created on
@@ -244,9 +255,9 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
 /// Returns the parts of an experiment on modelled members that no model has.
 fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
     let mut errors = Vec::new();
-    if experiment.members.modelled().is_none() {
-        return errors;
-    }
+    let Some(model) = experiment.members.modelled() else {
+        return check_real(experiment);
+    };
     let mut refuse = |line: usize, name: &str, what: &str| {
         let what = format!("{name}: {what}");
         errors.push(wrong(experiment, Some(line), what));
@@ -268,9 +279,21 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
         }
         if let Some(mounting) = &spec.mounting {
             let what = format!(
-                "{} is not modelled: leave out `fs`; workloads on files then place them on the \
-                 blocks of the array",
-                mounting.kind.name
+                "{} is not modelled: choose `fs` among {}, with a host; without `fs`, workloads on \
+                 files place them on the blocks of the array",
+                mounting.kind.name,
+                file_systems::ROWS
+                    .iter()
+                    .map(|row| row.name)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            );
+            refuse(spec.line, &name, &what);
+        }
+        if let (Some(fs), None) = (&spec.modelled_fs, &model.host) {
+            let what = format!(
+                "{} needs a host: give `host`, --host, one of the models of kind host",
+                fs.row.name
             );
             refuse(spec.line, &name, &what);
         }
@@ -278,6 +301,15 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
     for spec in &experiment.workloads {
         let what = match &spec.work {
             _ if spec.nodes() > 0 => "nodes are not modelled",
+            Work::Newfs(words) if model.host.is_some() => {
+                match check_newfs(experiment, spec, words) {
+                    Ok(()) => continue,
+                    Err(why) => {
+                        refuse(spec.line, &format!("workload \"{}\"", spec.name), &why);
+                        continue;
+                    }
+                }
+            }
             Work::Newfs(_) | Work::Fio(_) => "other programs can't run on modelled members",
             Work::Blocks(work) if !work.on_one() => "work on all members at once is not modelled",
             Work::Blocks(_) | Work::Replay(_) | Work::Files(_) | Work::Copy(_) => continue,
@@ -297,6 +329,48 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
         );
     }
     errors
+}
+
+/// Checks that each system of a workload `newfs` has a file system that can be made, with the
+/// options of its command.
+fn check_newfs(
+    experiment: &Experiment,
+    workload: &WorkloadSpec,
+    words: &[String],
+) -> Result<(), String> {
+    let systems = experiment.systems.iter();
+    for spec in systems.filter(|spec| workload.runs_on(&spec.name)) {
+        let fs = file_system_on_host(experiment, spec);
+        let fs = fs.filter(|fs| fs.row.year.is_some());
+        let fs = fs.ok_or("the modelled newfs needs a file system: add fs = \"ffs\"")?;
+        newfs_of(&fs, words)?;
+    }
+    Ok(())
+}
+
+/// Returns the file system that the command of a workload `newfs` makes.
+pub(crate) fn newfs_of(
+    fs: &ModelledFileSystem,
+    words: &[String],
+) -> Result<ModelledFileSystem, String> {
+    let own = words.get(1..).unwrap_or_default();
+    let mkfs = [&fs.mkfs[..], own].concat();
+    let made = ModelledFileSystem::new(fs.row.name, &mkfs, &fs.mount);
+    made.expect("a row of the table")
+}
+
+/// Returns the modelled parts of an experiment on real members.
+fn check_real(experiment: &Experiment) -> Vec<RunError> {
+    let systems = experiment.systems.iter();
+    let modelled = systems.filter_map(|spec| Some((spec, spec.modelled_fs.as_ref()?)));
+    let refuse = |(spec, fs): (&SystemSpec, &ModelledFileSystem)| {
+        let what = format!(
+            "system \"{}\": {} is a modelled file system: give modelled members, or another `fs`",
+            spec.name, fs.row.name
+        );
+        wrong(experiment, Some(spec.line), what)
+    };
+    modelled.map(refuse).collect()
 }
 
 /// Returns an error about the experiment.
@@ -404,7 +478,8 @@ fn newcomers<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> usize {
 
 /// Checks that a system has a file system if its workloads need one, and none if they make one.
 fn check_file_system(experiment: &Experiment, spec: &SystemSpec) -> Result<(), String> {
-    for workload in workloads_of(experiment, spec).filter(|_| !has_file_system(spec)) {
+    let has_one = has_file_system(spec) || file_system_on_host(experiment, spec).is_some();
+    for workload in workloads_of(experiment, spec).filter(|_| !has_one) {
         let remedy = match workload.files().map(FilePlan::bytes_bare) {
             None | Some(Ok(_)) => continue,
             Some(Err(NotBare::NeedsFileSystem)) => {
@@ -489,6 +564,9 @@ fn device_of_kernel_for<'a>(
         .is_some_and(|commands| commands.members > 0)
     {
         return Some("`up`".to_owned());
+    }
+    if spec.modelled_fs.is_some() {
+        return None;
     }
     let tool = workloads.find(|workload| {
         workload.on_nodes.is_none() && matches!(workload.work, Work::Newfs(_) | Work::Fio(_))

@@ -257,7 +257,16 @@ impl<'a> Runner<'a> {
         let members = self.members_for(block, side);
         let spec = self.sides[side].spec.clone();
         match self.prepare(side, &members) {
-            Ok(system) => self.filled(&spec, system),
+            Ok(system) => {
+                let mut filled = self.filled(&spec, system)?;
+                if let Ok(under_test) = &mut filled {
+                    match self.host_plan(block, &spec) {
+                        Ok(host) => under_test.host = host,
+                        Err(why) => return Ok(Err(why)),
+                    }
+                }
+                Ok(filled)
+            }
             Err(why) => Ok(Err(why)),
         }
     }
@@ -294,6 +303,7 @@ impl<'a> Runner<'a> {
             idle_permille: self.idle_permille,
             empty_caches: self.experiment.empty_caches,
             has_file_system: holds_files(spec, system.as_mut()),
+            host: None,
             system,
             open: None,
             damage: None,
@@ -307,7 +317,9 @@ impl<'a> Runner<'a> {
             && systems::kind_of(&spec.target).name == SINGLE.name;
         let exists = exists || is_disk;
         let share_percent = preflight::bare_share_percent(self.experiment, spec);
-        if exists || size_bytes == 0 && share_percent == 0 {
+        // A file system spreads its blocks over the whole system.
+        let is_spread = spec.modelled_fs.is_some();
+        if exists || size_bytes == 0 && share_percent == 0 && !is_spread {
             return Ok(Ok(under_test));
         }
         let what = format!("filling {}", spec.name);
@@ -320,6 +332,7 @@ impl<'a> Runner<'a> {
         let bytes = target.facts().bytes();
         // Of a target that is smaller, a replay uses all.
         let size_bytes = size_bytes.max(bytes / 100 * share_percent).min(bytes);
+        let size_bytes = if is_spread { bytes } else { size_bytes };
         match fill::fill(target.as_mut(), size_bytes, self.options.interrupt) {
             Ok(()) => Ok(Ok(under_test)),
             Err(Failure::Interrupted) => Err(Stop::Interrupted),

@@ -3,6 +3,7 @@
 use super::options::Options;
 use crate::experiment::Experiment;
 use crate::measure::failure::Failure;
+use crate::measure::files::HostPlan;
 use crate::systems::targets::System;
 use spindles_array::Target;
 
@@ -17,6 +18,8 @@ pub(super) struct UnderTest<'a> {
     /// True if the system is a file system or holds one. Otherwise workloads on files place their
     /// files on its blocks.
     pub(super) has_file_system: bool,
+    /// The modelled host that carries out workloads on files, if any.
+    pub(super) host: Option<HostPlan>,
     pub(super) system: Box<dyn System>,
     /// The system, open for workloads on blocks.
     pub(super) open: Option<Box<dyn Target>>,

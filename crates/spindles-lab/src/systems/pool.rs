@@ -120,7 +120,7 @@ fn disks(
     stored: Stored,
 ) -> io::Result<(Room, Vec<String>)> {
     let mut room = Room::new(stored);
-    let parameters = &model.parameters;
+    let parameters = &model.disk(draw).map_err(io::Error::other)?;
     let mut shared = Vec::new();
     let mut add = |number| {
         let mut chain = Vec::new();
@@ -135,7 +135,11 @@ fn disks(
             chain.push(link);
         }
         let name = format!("{}#{number}", parameters.name);
-        room.add(&name, parameters, draw, &chain)
+        let name = room.add(&name, parameters, draw, &chain)?;
+        Ok(match model.start_bytes {
+            0 => name,
+            start => format!("slice({name},{start})"),
+        })
     };
     let names = (0..count).map(&mut add).collect::<Result<_, Fault>>();
     let names = names.map_err(io::Error::other)?;

@@ -13,7 +13,7 @@ pub(super) static KIND: Kind = Kind {
     title: "The figures are predictions",
     remedy: "Modelled disks answered in virtual time. The intervals cover the numbers that the \
              model does not know exactly; they do not cover what the model leaves out, nor the \
-             time of the processor. Measure one such disk to see how far the model is right.",
+             time of the processor, unless a host is modelled. Measure one such disk to see how far the model is right.",
     find: |analysis| {
         let mut models: BTreeMap<&str, (u32, &[String])> = BTreeMap::new();
         for predicted in analysis
@@ -38,6 +38,20 @@ pub(super) static KIND: Kind = Kind {
                 }
             }
         };
-        models.into_iter().map(sentence).collect()
+        let mut left_out: BTreeMap<&str, &[String]> = BTreeMap::new();
+        let predicted = analysis.runs.iter();
+        for predicted in predicted.filter_map(|run| run.predicted.as_ref()) {
+            if !predicted.file_system.is_empty() {
+                left_out.insert(&predicted.file_system, &predicted.not_modelled);
+            }
+        }
+        let of_file_systems = left_out
+            .into_iter()
+            .map(|(name, parts)| format!("the model of {name} leaves out: {}", parts.join(", ")));
+        models
+            .into_iter()
+            .map(sentence)
+            .chain(of_file_systems)
+            .collect()
     },
 };

@@ -34,6 +34,8 @@ pub(crate) enum WriteBack {
 pub(crate) struct Switches {
     pub(crate) keeps_data: bool,
     pub(crate) read_ahead: &'static ReadAhead,
+    /// True if a command ends read-ahead under way, even one for what it is about to read.
+    pub(crate) stops_when_asked: bool,
     pub(crate) read_ahead_least: u64,
     pub(crate) read_ahead_most: u64,
     pub(crate) over_requested: bool,
@@ -224,6 +226,9 @@ impl Drive {
     fn read(&mut self, io: &Io) -> u64 {
         let (first, end) = (io.sector, io.sector + io.sectors);
         self.settle(io.arrived);
+        if self.switches.stops_when_asked {
+            self.stop_stream(io.arrived);
+        }
         let streaming = self.stream.map(|stream| stream.segment);
         let mut found = self.buffer.find(first, self.switches.hits_written);
         if !self.switches.keeps_data {
@@ -724,6 +729,10 @@ impl Model for Drive {
             let waiting = self.queue.waiting.remove(index).expect("it was chosen");
             self.serve(&waiting.io, now, out);
         }
+    }
+
+    fn queues(&self) -> bool {
+        self.queue.depth > 1
     }
 
     fn account(&self) -> Account {

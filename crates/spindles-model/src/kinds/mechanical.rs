@@ -307,6 +307,11 @@ static SWITCHES: &[SwitchRule] = &[
         read_ahead::WORDS,
         "how far a drive reads ahead",
     ),
+    switch(
+        "stops_when_asked",
+        OFF,
+        "a command ends read-ahead under way, even one for what is read next",
+    ),
     switch("read_ahead_after_hit", ON, "read-ahead after a hit"),
     switch(
         "read_ahead_over_requested",
@@ -592,6 +597,7 @@ fn switches(values: &Values) -> Switches {
         read_ahead_least: bound("read_ahead_min_sectors", 0.0),
         read_ahead_most: bound("read_ahead_max_sectors", segment),
         over_requested: values.is_on("read_ahead_over_requested", true),
+        stops_when_asked: values.is_on("stops_when_asked", false),
         after_hit: values.is_on("read_ahead_after_hit", true),
         keeps_what_passes_before: values.is_on("reads_what_passes_before", false),
         write_back: match values.word("write_back", "none") {

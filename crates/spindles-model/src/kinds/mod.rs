@@ -1,6 +1,7 @@
 //! Kinds of devices: one file each, one row in the table.
 
 mod fixed;
+mod host;
 mod link;
 mod mechanical;
 
@@ -28,10 +29,15 @@ type Draws = fn(&Values) -> Result<Portrait, Fault>;
 /// Builds a device from the values of a draw and its angle at time 0.
 type Build = fn(&Values, u64) -> Result<Box<dyn Model>, Fault>;
 
-static ROWS: &[&Row] = &[&mechanical::ROW, &fixed::ROW, &link::ROW];
+static ROWS: &[&Row] = &[&mechanical::ROW, &fixed::ROW, &link::ROW, &host::ROW];
 
 /// Every kind.
-pub static KINDS: &[&Kind] = &[&mechanical::ROW.kind, &fixed::ROW.kind, &link::ROW.kind];
+pub static KINDS: &[&Kind] = &[
+    &mechanical::ROW.kind,
+    &fixed::ROW.kind,
+    &link::ROW.kind,
+    &host::ROW.kind,
+];
 
 /// Returns the row of a kind.
 fn row(kind: &Kind) -> &'static Row {
@@ -45,6 +51,11 @@ pub(crate) fn build(kind: &Kind) -> Option<Build> {
 }
 
 impl Kind {
+    /// Returns true if parameters of the kind make a disk.
+    pub fn is_disk(&self) -> bool {
+        build(self).is_some()
+    }
+
     /// Returns the kind of that name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         KINDS.iter().find(|kind| kind.name == name).copied()

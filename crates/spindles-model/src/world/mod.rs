@@ -259,8 +259,12 @@ impl World {
                     }
                 }
                 Cause::Ready { device, tag, bytes } => {
-                    self.ready(device, tag, bytes);
-                    self.finished(device);
+                    // A device without a queue gets its next request after the answer.
+                    let queues = self.device(device).model.queues();
+                    self.ready(device, tag, bytes, !queues);
+                    if queues {
+                        self.finished(device);
+                    }
                 }
             }
         }
@@ -304,7 +308,7 @@ impl World {
     }
 
     /// Moves data of a read over the links, the first link first.
-    fn ready(&mut self, device: u32, tag: Tag, bytes: u64) {
+    fn ready(&mut self, device: u32, tag: Tag, bytes: u64, finished: bool) {
         let mut start = self.now;
         let mut end = 0;
         for index in 0..self.device(device).chain.len() {
@@ -319,7 +323,7 @@ impl World {
         let cause = Cause::Answered {
             device,
             tag,
-            finished: false,
+            finished,
         };
         self.events.push(end, cause);
     }

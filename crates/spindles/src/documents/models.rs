@@ -18,7 +18,7 @@ pub(crate) struct ListedModel {
     pub name: String,
     pub kind: &'static str,
     pub year: Option<u16>,
-    /// Null for a link.
+    /// Null if it is no disk.
     pub capacity_bytes: Option<u64>,
     /// The count of its numbers.
     pub numbers: usize,
@@ -38,6 +38,8 @@ pub(crate) struct ModelShown {
     pub zones: usize,
     pub extents: usize,
     pub seek_points: usize,
+    /// The parts of a file system that are not modelled.
+    pub not_modelled: Vec<&'static str>,
     /// Null without measured requests.
     pub replay: Option<ModelReplay>,
 }

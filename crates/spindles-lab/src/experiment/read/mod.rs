@@ -57,7 +57,7 @@ impl Experiment {
             .iter()
             .filter_map(|raw| reader.keep(reader.workload(raw, size_bytes)))
             .collect();
-        let members = reader.keep(reader.members(raw.members.as_ref()));
+        let members = reader.keep(reader.members(raw.members.as_ref(), raw.host.as_ref()));
         let members = members.unwrap_or(Members::Files);
         let systems: Vec<SystemSpec> = raw
             .system

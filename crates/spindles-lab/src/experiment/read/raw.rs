@@ -22,6 +22,7 @@ pub(super) struct RawFile {
     pub(super) warmup: Option<Spanned<Value>>,
     pub(super) time_limit_s: Option<Spanned<Value>>,
     pub(super) members: Option<Spanned<Value>>,
+    pub(super) host: Option<Spanned<String>>,
     pub(super) folder: Option<PathBuf>,
     pub(super) chunk: Option<Spanned<Value>>,
     pub(super) consistency: Option<Spanned<String>>,

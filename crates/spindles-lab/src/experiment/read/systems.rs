@@ -3,13 +3,16 @@
 use super::raw::{RawFile, RawSystem, span_of};
 use super::reader::Reader;
 use crate::experiment::spec::{ExperimentError, SystemSpec};
-use crate::experiment::systems::modelled::Modelled;
+use crate::experiment::systems::modelled::{Modelled, load_host};
 use crate::experiment::systems::options::{self, Subject, SystemOption};
 use crate::experiment::systems::{
-    self, Commands, FILE_SYSTEMS, FileSystem, Members, Mounting, fresh_shape, names,
+    self, Commands, FILE_SYSTEMS, FileSystem, Members, ModelledFileSystem, Mounting, fresh_shape,
+    names,
 };
+use spindles_block::SizeBytes;
 use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy};
 use spindles_format::ChecksumKind;
+use spindles_host::file_systems;
 use std::collections::BTreeSet;
 use toml::{Spanned, Value};
 
@@ -30,18 +33,27 @@ macro_rules! given {
     };
 }
 
-/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"] }`; `None` for other tables.
+/// Reads `{ model = "NAME", links = ["LINK each", "LINK shared"], start = "SIZE" }`; `None` for
+/// other tables.
 fn modelled(table: &toml::Table) -> Result<Option<Members>, String> {
     let Some(name) = table.get("model").and_then(Value::as_str) else {
         return Ok(None);
     };
-    let known = ["model", "links"];
+    let known = ["model", "links", "start"];
     if let Some(other) = table.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(format!(
-            "`{other}` means nothing here: use `model` and `links`"
+            "`{other}` means nothing here: use `model`, `links` and `start`"
         ));
     }
     let mut model = Modelled::load(name)?;
+    if let Some(start) = table.get("start") {
+        let bytes = start
+            .as_str()
+            .and_then(|text| text.parse::<SizeBytes>().ok());
+        let bytes = bytes.filter(|bytes| bytes.0.is_multiple_of(4096));
+        let why = "`start` is a size in multiples of 4096 bytes, as in \"78G\"";
+        model.start_bytes = bytes.ok_or(why)?.0;
+    }
     let links = table.get("links").map(Value::as_array);
     let links = links.map(|links| links.ok_or("`links` is a list, as in [\"sata-600 each\"]"));
     for link in links.transpose()?.into_iter().flatten() {
@@ -55,6 +67,23 @@ fn modelled(table: &toml::Table) -> Result<Option<Members>, String> {
 
 impl Reader<'_> {
     pub(super) fn members(
+        &self,
+        value: Option<&Spanned<Value>>,
+        host: Option<&Spanned<String>>,
+    ) -> Result<Members, ExperimentError> {
+        let mut members = self.members_without_host(value)?;
+        if let Some(name) = host {
+            let at = |why| self.at(&name.span(), why);
+            let Members::Modelled(model) = &mut members else {
+                let what = "`host` is for modelled members: add members = \"model:NAME\"";
+                return Err(at(what.to_owned()));
+            };
+            model.host = Some(load_host(name.get_ref()).map_err(at)?);
+        }
+        Ok(members)
+    }
+
+    fn members_without_host(
         &self,
         value: Option<&Spanned<Value>>,
     ) -> Result<Members, ExperimentError> {
@@ -172,6 +201,7 @@ impl Reader<'_> {
             read_policy: read_policy.filter(|_| means(&options::READ_POLICY)),
             ignore_flushes: ignore_flushes && means(&options::FLUSHES),
             is_served: is_served && means(&options::THROUGH),
+            modelled_fs: self.keep(self.modelled_fs(raw)).flatten(),
             mounting: self.keep(self.mounting(raw)).flatten(),
             commands,
             baseline: raw
@@ -270,8 +300,23 @@ impl Reader<'_> {
         Err(self.at(&price.span(), what))
     }
 
+    /// Reads a modelled file system; `None` for a real one.
+    fn modelled_fs(&self, raw: &RawSystem) -> Result<Option<ModelledFileSystem>, ExperimentError> {
+        let Some(name) = &raw.fs else { return Ok(None) };
+        let mkfs = raw.mkfs.as_ref().map_or(&[][..], |words| words.get_ref());
+        let mount = raw.mount.as_ref().map_or("", |words| words.get_ref());
+        let made = ModelledFileSystem::new(name.get_ref(), mkfs, mount).transpose();
+        made.map_err(|why| self.at(&name.span(), why))
+    }
+
     fn mounting(&self, raw: &RawSystem) -> Result<Option<Mounting>, ExperimentError> {
-        let names: Vec<_> = FILE_SYSTEMS.iter().map(|one| one.name).collect();
+        let is_modelled = |fs: &Spanned<String>| file_systems::by_name(fs.get_ref()).is_some();
+        if raw.fs.as_ref().is_some_and(is_modelled) {
+            return Ok(None);
+        }
+        let modelled = file_systems::ROWS.iter().map(|row| row.name);
+        let names = FILE_SYSTEMS.iter().map(|one| one.name).chain(modelled);
+        let names: Vec<_> = names.collect();
         let kind = self.named(raw.fs.as_ref(), "file system", &names, FileSystem::by_name)?;
         let Some(kind) = kind else {
             let mkfs = span_of(raw.mkfs.as_ref());

@@ -3,6 +3,7 @@
 
 mod commands;
 mod file_systems;
+mod hosted;
 pub(crate) mod kinds;
 mod members;
 pub(crate) mod modelled;
@@ -12,6 +13,7 @@ mod shapes;
 
 pub use commands::Commands;
 pub use file_systems::{FILE_SYSTEMS, FileSystem, Mounting};
+pub use hosted::ModelledFileSystem;
 pub(crate) use kinds::kind_of;
 pub use kinds::{KINDS, Kind, check};
 pub use members::Members;

@@ -1,19 +1,25 @@
 //! Members that are modelled disks.
 
 use spindles_device::modelled;
-use spindles_model::{Parameters, preset};
+use spindles_host::Machine;
+use spindles_model::{Draw, Parameters, parse_preset, preset};
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The begin of the word for modelled members: `model:NAME`.
 pub(crate) const PREFIX: &str = modelled::PREFIX;
 
-/// Returns true if a device is a modelled disk.
+/// Returns true if a device is a modelled disk, or a part of one.
 pub(crate) fn is_modelled(name: &str) -> bool {
-    name.starts_with(PREFIX)
+    name.strip_prefix("slice(")
+        .unwrap_or(name)
+        .starts_with(PREFIX)
 }
 
-/// The kind of models that are links.
+/// The kinds of models that are links, and hosts.
 const LINK: &str = "link";
+const HOST: &str = "host";
 
 /// The model of all members of an experiment.
 #[derive(Clone, Debug)]
@@ -22,6 +28,10 @@ pub struct Modelled {
     pub parameters: Arc<Parameters>,
     /// The links from each disk to the host, in this order.
     pub links: Vec<ModelledLink>,
+    /// The first byte of each disk that is used.
+    pub start_bytes: u64,
+    /// The host that carries out workloads on files; `None` if they are placed on blocks.
+    pub host: Option<Arc<Parameters>>,
     /// Where the numbers that are not exactly known come from.
     pub draws: Draws,
 }
@@ -55,6 +65,8 @@ impl Modelled {
         Ok(Self {
             parameters: Arc::new(parameters),
             links: Vec::new(),
+            start_bytes: 0,
+            host: None,
             draws: Draws::default(),
         })
     }
@@ -84,6 +96,72 @@ impl Modelled {
     }
 }
 
+/// Loads a host by its name or its file of parameters.
+///
+/// # Errors
+/// The file that can't be read, its mistake, or that it is no host.
+pub fn load_host(name: &str) -> Result<Arc<Parameters>, String> {
+    let path = Path::new(name);
+    let parameters = if path.is_file() {
+        let text = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        parse_preset(name, &text)
+    } else {
+        preset(name)
+    };
+    let parameters = parameters.map_err(|fault| fault.to_string())?;
+    if parameters.kind.name != HOST {
+        return Err(format!(
+            "{name} is no host: choose one of the models of kind host"
+        ));
+    }
+    machine(&parameters, &Draw::exact())?;
+    Ok(Arc::new(parameters))
+}
+
+/// Returns the machine of a host in a draw.
+///
+/// # Errors
+/// The number that is missing.
+pub(crate) fn machine(host: &Parameters, draw: &Draw) -> Result<Machine, String> {
+    let numbers = host.drawn(draw);
+    let machine = Machine::new(
+        |key| numbers.get(key).copied(),
+        |key| host.drawn_word(draw, key),
+    );
+    machine.map_err(|key| format!("{}: {key} is missing: add it", host.name))
+}
+
+impl Modelled {
+    /// Returns the parameters of the disks in a draw: a host decides how many requests a disk has
+    /// at once, and in which order it gets the others.
+    pub(crate) fn disk(&self, draw: &Draw) -> Result<Arc<Parameters>, String> {
+        let mut disk = Arc::clone(&self.parameters);
+        let Some(host) = &self.host else {
+            return Ok(disk);
+        };
+        let changed = Arc::make_mut(&mut disk);
+        let has = |key: &str| changed.kind.numbers.iter().any(|rule| rule.key == key);
+        if has("depth") {
+            let openings = match host.drawn_word(draw, "tags") {
+                Some("on") => host.drawn(draw).get("openings").copied().unwrap_or(1.0),
+                _ => 1.0,
+            };
+            let own = changed.drawn(draw).get("depth").copied();
+            let depth = own.map_or(openings, |own| own.min(openings));
+            changed.fix("depth", depth, "the host's openings");
+        }
+        let takes = |key: &str| changed.kind.switches.iter().any(|rule| rule.key == key);
+        if let Some(queue) = host
+            .drawn_word(draw, "queue")
+            .filter(|_| takes("host_discipline"))
+        {
+            let set = changed.set("host_discipline", queue);
+            set.map_err(|fault| fault.to_string())?;
+        }
+        Ok(disk)
+    }
+}
+
 /// Two values are equal if they share one loaded model, its links and its draws.
 impl PartialEq for Modelled {
     fn eq(&self, other: &Self) -> bool {
@@ -95,6 +173,11 @@ impl PartialEq for Modelled {
             && self.links.len() == other.links.len()
             && same.all(|is_same| is_same)
             && self.draws == other.draws
+            && self.start_bytes == other.start_bytes
+            && match (&self.host, &other.host) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() == other.is_none(),
+            }
     }
 }
 

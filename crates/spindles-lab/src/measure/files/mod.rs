@@ -1,4 +1,4 @@
-//! Runs a phase of a workload on files: in a folder, or on a bare target.
+//! Runs a phase of a workload on files: in a folder, on a bare target, or on a modelled host.
 //!
 //! The timed window lasts from the first timed operation of any actor to the end of the last, or
 //! until the time of an endless phase is over. This module knows nothing of arrays or experiments.
@@ -6,10 +6,12 @@
 mod blocks;
 mod folder;
 mod hands;
+mod hosted;
 mod measured;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use folder::{Course, run as run_in_folder};
+pub(crate) use hosted::{HostPlan, Hosted};
 
 use crate::machine::clock;
 use crate::measure::recorder::{Clock, Collector, Recorder};

@@ -7,11 +7,12 @@ use crate::machine::clock;
 use crate::machine::evidence::Watched;
 use crate::measure::execute;
 use crate::measure::failure::Failure;
-use crate::measure::files::{self, Blocks, Course};
+use crate::measure::files::{self, Blocks, Course, HostPlan, Hosted};
 use crate::measure::measurement::{self, Measurement};
 use crate::measure::recorder::Collector;
+use crate::run::preflight::newfs_of;
 use crate::systems::scratch::Scratch;
-use spindles_measure::{CacheUse, Io, Run};
+use spindles_measure::{CacheUse, Histogram, Io, Predicted, Run};
 use spindles_workload::file::FilePlan;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -35,6 +36,9 @@ impl UnderTest<'_> {
         let seed = runs.first().map_or(0, |run| run.seed);
         let plan = plan.clone().with_seed(seed);
         let (interrupt, idle_permille) = (self.options.interrupt, self.idle_permille);
+        if let Some(host) = self.host.clone() {
+            return self.files_on_host(&plan, &host, runs);
+        }
         if !self.has_file_system {
             let target = self.opened()?.as_mut();
             let doubts = measurement::target_doubts(target.facts());
@@ -70,6 +74,66 @@ impl UnderTest<'_> {
         };
         let io = measurement::io_of_files();
         run(&plan, &mut ground, &place.watched, &io, idle_permille, runs)
+    }
+}
+
+impl UnderTest<'_> {
+    /// Runs a workload on files on a modelled host with a new file system.
+    fn files_on_host(
+        &mut self,
+        plan: &FilePlan,
+        host: &HostPlan,
+        runs: &mut [Run],
+    ) -> Result<(), Failure> {
+        if plan.archive_folder().is_some() {
+            let why = "an archive in another folder can't be modelled: leave out archive_folder";
+            return Err(Failure::Failed(why.to_owned()));
+        }
+        let (interrupt, idle_permille) = (self.options.interrupt, self.idle_permille);
+        let empty_caches = self.empty_caches;
+        let target = self.opened()?.as_mut();
+        let io = measurement::io(target.facts());
+        let watched = execute::watched(target.facts());
+        let mut ground = OnHost {
+            hosted: Hosted::new(target, host)?,
+            empty_caches,
+            interrupt,
+        };
+        let ended = run(plan, &mut ground, &watched, &io, idle_permille, runs);
+        mark(runs);
+        ended
+    }
+
+    /// Makes a modelled file system on the whole system.
+    pub(super) fn newfs_on_host(
+        &mut self,
+        words: &[String],
+        host: &HostPlan,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        let fs = newfs_of(&host.fs, words).map_err(Failure::Failed)?;
+        let host = HostPlan { fs, ..host.clone() };
+        let (interrupt, idle_permille) = (self.options.interrupt, self.idle_permille);
+        let target = self.opened()?.as_mut();
+        let mut hosted = Hosted::new(target, &host)?;
+        let mut measured = hosted.newfs(interrupt)?;
+        measured.run.operations = 1;
+        measured.run.counted = 1;
+        let mut latency = Histogram::new();
+        latency.record(measured.run.elapsed_ns);
+        measured.run.latency.insert("newfs".to_owned(), latency);
+        let cpu_ns = measured.run.cpu_ns.workload;
+        measured.into_run(run, idle_permille);
+        run.cpu_ns.workload = cpu_ns;
+        mark(std::slice::from_mut(run));
+        Ok(())
+    }
+}
+
+/// Marks the results as those of a modelled host. The runner fills in which.
+fn mark(runs: &mut [Run]) {
+    for run in runs.iter_mut().filter(|run| run.elapsed_ns > 0) {
+        run.predicted = Some(Predicted::default());
     }
 }
 
@@ -180,5 +244,30 @@ impl Ground for OnBlocks<'_> {
 
     fn settle(&mut self) -> Result<(), Failure> {
         self.blocks.flush()
+    }
+}
+
+/// A modelled host.
+struct OnHost<'a> {
+    hosted: Hosted<'a>,
+    /// True if its memory is emptied before each phase.
+    empty_caches: bool,
+    interrupt: &'a AtomicBool,
+}
+
+impl Ground for OnHost<'_> {
+    fn make_ready(&mut self) -> bool {
+        if self.empty_caches {
+            self.hosted.empty_cache();
+        }
+        self.empty_caches
+    }
+
+    fn run(&mut self, plan: &FilePlan, phase: usize) -> Result<Measurement, Failure> {
+        self.hosted.run(plan, phase, self.interrupt)
+    }
+
+    fn settle(&mut self) -> Result<(), Failure> {
+        self.hosted.settle(self.interrupt)
     }
 }

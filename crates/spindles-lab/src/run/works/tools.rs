@@ -10,6 +10,9 @@ use spindles_measure::Run;
 impl UnderTest<'_> {
     /// Makes a file system on the whole system.
     pub(super) fn newfs(&mut self, words: &[String], run: &mut Run) -> Result<(), Failure> {
+        if let Some(host) = self.host.clone() {
+            return self.newfs_on_host(words, &host, run);
+        }
         self.close()?;
         self.leave_folder()?;
         let exported = self.system.export(&self.options.program);

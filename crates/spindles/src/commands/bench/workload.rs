@@ -103,7 +103,8 @@ struct Arguments {
     /// Do not empty the machine's caches before the phases of a workload on files
     #[arg(long)]
     keep_caches: bool,
-    /// Make this file system on the target, mount it and run the workload there; requires root
+    /// Make this file system on the target, mount it and run the workload there; requires root,
+    /// but for bare and ffs, which are modelled with a host
     #[arg(long, value_name = "FS", value_parser = file_systems())]
     fs: Option<String>,
     /// Mount options, separated by commas
@@ -122,6 +123,9 @@ struct Arguments {
     #[arg(long, value_name = "WHAT", value_parser = measuring::members,
           default_value = Members::FILES)]
     members: Members,
+    /// The modelled host that carries out a workload on files on modelled members
+    #[arg(long, value_name = "HOST", value_parser = measuring::host)]
+    host: Option<measuring::Host>,
     /// Chunk size of the array [default: the level's]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<SizeBytes>,
@@ -283,7 +287,8 @@ impl Arguments {
 }
 
 fn file_systems() -> PossibleValuesParser {
-    PossibleValuesParser::new(targets::FILE_SYSTEMS.iter().map(|one| one.name))
+    let real = targets::FILE_SYSTEMS.iter().map(|one| one.name);
+    PossibleValuesParser::new(real.chain(measuring::modelled_names()))
 }
 
 impl Arguments {
@@ -353,6 +358,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     for system in &mut experiment.systems {
         system.mounting.clone_from(&mounting);
+    }
+    if let Some(host) = arguments.host {
+        measuring::take_host(&mut experiment.members, host)?;
+    }
+    if let (Some(name), None) = (&arguments.fs, &mounting) {
+        let mount = arguments.mount.as_deref().unwrap_or_default();
+        measuring::take_file_system(&mut experiment, name, mount)?;
     }
     let measured = measuring::run(&experiment, &arguments.device, None, ui)?;
     if measured.outcome.runs == 0 {

@@ -80,6 +80,13 @@ struct Arguments {
     /// otherwise)
     #[arg(long, value_name = "WHAT", value_parser = measuring::members)]
     members: Option<Members>,
+    /// The modelled host that carries out workloads on files on modelled members: a model of kind
+    /// host in `spindles model list`, or a file of your own
+    #[arg(long, value_name = "HOST", value_parser = measuring::host)]
+    host: Option<measuring::Host>,
+    /// The modelled file system of every system, instead of the experiment's
+    #[arg(long, value_name = "FS", value_parser = measuring::modelled_file_systems())]
+    fs: Option<String>,
     /// Of modelled disks: draw all uncertain numbers for each block, or take the nominal values
     #[arg(
         long,
@@ -139,6 +146,17 @@ impl Arguments {
         }
         experiment.members = members;
     }
+
+    /// Replaces the host and the file systems of an experiment by those of the command line.
+    fn take_host(&mut self, experiment: &mut Experiment) -> anyhow::Result<()> {
+        if let Some(host) = self.host.take() {
+            measuring::take_host(&mut experiment.members, host)?;
+        }
+        if let Some(name) = &self.fs {
+            measuring::take_file_system(experiment, name, "")?;
+        }
+        Ok(())
+    }
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -155,6 +173,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let mut experiment = load(arguments.experiment.as_deref(), &tuning)?;
     arguments.take_members(&mut experiment);
+    arguments.take_host(&mut experiment)?;
     if let Some(seed) = arguments.seed {
         experiment.seed = seed;
     }

@@ -4,6 +4,7 @@ use super::Command;
 use crate::documents::models::{ListedModel, ModelList};
 use crate::ui::Ui;
 use clap::ArgMatches;
+use spindles_host::file_systems::{self, Row};
 use spindles_model::{Parameters, preset, preset_names};
 
 /// A disk maker's terabyte.
@@ -11,18 +12,22 @@ const TB: u64 = 1_000_000_000_000;
 
 pub(crate) static COMMAND: Command = Command {
     name: "list",
-    about: "List the disks and links that can be modelled by name",
+    about: "List the disks, links, hosts and file systems that can be modelled by name",
     details: "spindles model list",
     hidden: false,
     arguments: |command| command,
     run,
 };
 
+/// The kind of rows that are file systems.
+pub(super) const FILE_SYSTEM: &str = "file system";
+
 fn run(_: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let presets = preset_names()
         .map(preset)
         .collect::<Result<Vec<Parameters>, _>>()?;
-    let models: Vec<ListedModel> = presets.iter().map(listed).collect();
+    let file_systems = file_systems::ROWS.iter().map(|row| listed_row(row));
+    let models: Vec<ListedModel> = presets.iter().map(listed).chain(file_systems).collect();
     let rows: Vec<Vec<String>> = models.iter().map(row).collect();
     ui.table(
         &["model", "kind", "year", "capacity", "numbers assumed"],
@@ -45,6 +50,17 @@ fn listed(parameters: &Parameters) -> ListedModel {
     }
 }
 
+fn listed_row(row: &Row) -> ListedModel {
+    ListedModel {
+        name: row.name.to_owned(),
+        kind: FILE_SYSTEM,
+        year: row.year,
+        capacity_bytes: None,
+        numbers: 0,
+        assumed: 0,
+    }
+}
+
 fn row(model: &ListedModel) -> Vec<String> {
     let capacity = model.capacity_bytes.map_or_else(String::new, |bytes| {
         let (unit, name) = if bytes < TB {
@@ -60,6 +76,9 @@ fn row(model: &ListedModel) -> Vec<String> {
         model.kind.to_owned(),
         model.year.map_or_else(String::new, |year| year.to_string()),
         capacity,
-        format!("{} of {}", model.assumed, model.numbers),
+        match model.numbers {
+            0 => String::new(),
+            numbers => format!("{} of {numbers}", model.assumed),
+        },
     ]
 }

@@ -1,12 +1,14 @@
 //! `spindles model show`: shows every number of a model with its source.
 
 use super::Command;
+use super::list::FILE_SYSTEM;
 use crate::documents::models::{ModelDemerit, ModelNumber, ModelReplay, ModelShown, ModelSwitch};
 use crate::failure::Usage;
 use crate::ui::Ui;
 use anyhow::Context as _;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use spindles_lab::Modelled;
+use spindles_host::file_systems::{self, Row};
+use spindles_lab::{Modelled, load_host};
 use spindles_model::{
     Measured, Number, Parameters, Switch, demerit, parse_requests, percentile, preset, replay,
 };
@@ -37,6 +39,11 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    if let Some(row) = file_systems::by_name(&arguments.model) {
+        ui.json(&of_file_system(row));
+        print_file_system(row, ui);
+        return Ok(());
+    }
     let (parameters, requests) = read_model(&arguments.model)?;
     let replayed = match &requests {
         Some(requests) => Some(replay(&parameters, requests).map_err(Usage::error)?),
@@ -52,7 +59,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 fn read_model(model: &str) -> anyhow::Result<(Arc<Parameters>, Option<Vec<Measured>>)> {
     let parameters = match preset(model) {
         Ok(parameters) if !Path::new(model).exists() => Arc::new(parameters),
-        _ => Modelled::load(model).map_err(Usage::error)?.parameters,
+        _ => match load_host(model) {
+            Ok(host) => host,
+            Err(_) => Modelled::load(model).map_err(Usage::error)?.parameters,
+        },
     };
     let requests = Path::new(model).join("requests.csv");
     if !requests.exists() {
@@ -81,6 +91,7 @@ fn document(
         zones: parameters.zones.len(),
         extents: parameters.extents.len(),
         seek_points: parameters.seek.len(),
+        not_modelled: Vec::new(),
         replay: replayed.and_then(|(requests, modelled)| {
             let of = |takes: fn(&Measured) -> bool| compared(requests, modelled, takes);
             Some(ModelReplay {
@@ -90,6 +101,31 @@ fn document(
             })
         }),
     })
+}
+
+fn of_file_system(row: &Row) -> ModelShown {
+    ModelShown {
+        name: row.name.to_owned(),
+        kind: FILE_SYSTEM,
+        year: row.year,
+        numbers: Vec::new(),
+        switches: Vec::new(),
+        zones: 0,
+        extents: 0,
+        seek_points: 0,
+        not_modelled: row.not_modelled.to_vec(),
+        replay: None,
+    }
+}
+
+fn print_file_system(row: &Row, ui: &Ui) {
+    let year = row
+        .year
+        .map_or_else(String::new, |year| format!(", {year}"));
+    ui.line(format!("{}: {FILE_SYSTEM}{year}", row.name));
+    ui.line("");
+    ui.line(row.about);
+    ui.line(format!("not modelled: {}", row.not_modelled.join(", ")));
 }
 
 fn number((key, number): (&String, &Number)) -> ModelNumber {

@@ -1,0 +1,40 @@
+//! The options of file systems, from the arguments of mkfs and of mount.
+
+/// When changes of metadata are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Metadata {
+    /// Before the call returns, in an order that keeps the file system consistent.
+    #[default]
+    Synchronous,
+    /// Later, with the data; the order is kept in memory.
+    SoftUpdates,
+    /// Later, in any order.
+    Asynchronous,
+}
+
+/// The options of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a block; 0 for the default of the row.
+    pub block_bytes: u32,
+    /// Bytes of a fragment; 0 for the default.
+    pub fragment_bytes: u32,
+    /// Bytes of space for each inode; 0 for the default.
+    pub inode_bytes: u32,
+    /// Bytes of a cylinder group; 0 for the default.
+    pub group_bytes: u64,
+    /// When changes of metadata are written.
+    pub metadata: Metadata,
+    /// True if data is written before a write is answered.
+    pub is_sync: bool,
+}
+
+/// Parses a count of bytes with an optional suffix `K` or `M`.
+pub(super) fn size(text: &str) -> Option<u64> {
+    let (digits, factor) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 1 << 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}

@@ -1,0 +1,868 @@
+//! The host: actors with actions under way, processors, the page cache and requests to the device.
+
+use crate::block::{Block, Request, RequestId, RequestKind};
+use crate::cache::{Cache, Presence};
+use crate::cpus::Cpus;
+use crate::effect::{Effect, Effects};
+use crate::error::HostError;
+use crate::file_systems::{FileSystem, Options, Row};
+use crate::machine::Machine;
+use crate::stream::Stream;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use spindles_block::Instant;
+use spindles_workload::file::{Access, Action, Answer, At, FileId, Slot};
+
+/// What an actor begins.
+#[derive(Clone, Copy, Debug)]
+pub enum Begun<'a> {
+    /// An action, with the path of the file that it names.
+    Action(Action, &'a str),
+    /// Makes the empty file system.
+    Newfs,
+}
+
+/// A file that an actor has open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    file: FileId,
+    position: u64,
+    is_sync: bool,
+}
+
+/// A part of an action.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Takes a processor for some nanoseconds.
+    Compute(u64),
+    Effect(Effect),
+    /// Waits until no other actor has the file.
+    Lock(FileId),
+    /// Lets the next actor have the file.
+    Unlock(FileId),
+    /// Reads a range of a file, block by block.
+    Read(Range),
+    /// Writes a range of a file, block by block.
+    Write(Range),
+    /// Waits while too many bytes are being written.
+    Throttle,
+    /// Writes the changed blocks of a file.
+    WriteFile(FileId),
+    /// Writes all changed blocks.
+    WriteAll,
+    /// Waits until a block is not under way.
+    Await(Block),
+    /// Writes the inode of a file, after its data.
+    SyncInode(FileId),
+    /// Waits until all writes so far are answered.
+    AwaitWrites,
+}
+
+/// A range of a file that is read or written, and what a KiB of it costs.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    file: FileId,
+    at: u64,
+    end: u64,
+    ns_per_kib: u64,
+    is_sync: bool,
+}
+
+/// An actor: its open files, and the parts of its action that are yet to be done.
+#[derive(Debug, Default)]
+struct Actor {
+    open: Vec<Option<Open>>,
+    steps: VecDeque<Step>,
+    answer: Answer,
+    /// True from `begin` until the action is done.
+    acts: bool,
+}
+
+/// A request under way.
+#[derive(Debug)]
+struct UnderWay {
+    blocks: Vec<Block>,
+    is_write: bool,
+}
+
+/// A modelled host with one file system on one device.
+#[derive(Debug)]
+pub struct Host {
+    machine: Machine,
+    is_array: bool,
+    file_system: Box<dyn FileSystem>,
+    cache: Cache,
+    cpus: Cpus,
+    actors: Vec<Actor>,
+    streams: BTreeMap<FileId, Stream>,
+    /// Moments at which actors continue.
+    timers: BTreeSet<(u64, u32)>,
+    next_write_back_ns: u64,
+    requests: VecDeque<Request>,
+    under_way: BTreeMap<RequestId, UnderWay>,
+    next_request: u64,
+    writing_bytes: u64,
+    /// Actors that wait for a block, by its place.
+    waiting: BTreeMap<u64, Vec<u32>>,
+    throttled: VecDeque<u32>,
+    /// Actors that have a file or wait for it, in order.
+    locks: BTreeMap<FileId, VecDeque<u32>>,
+    ready: VecDeque<u32>,
+    done: VecDeque<(u32, Answer)>,
+    error: Option<(u32, HostError)>,
+}
+
+/// Changed blocks that one search for old ones writes, at most.
+const WRITE_BACK_BLOCKS_MAX: usize = 1 << 16;
+
+impl Host {
+    /// Builds a host with an empty file system on a device.
+    ///
+    /// # Errors
+    ///
+    /// The device is too small.
+    pub fn new(
+        machine: Machine,
+        row: &Row,
+        options: &Options,
+        device_bytes: u64,
+        is_array: bool,
+    ) -> Result<Self, HostError> {
+        let file_system = (row.make)(device_bytes, options, machine.spreads_directories)?;
+        Ok(Self {
+            cache: Cache::new(machine.cache_bytes, machine.keeps_written),
+            cpus: Cpus::new(machine.cpus),
+            next_write_back_ns: machine.write_back_period_ns,
+            machine,
+            is_array,
+            file_system,
+            actors: Vec::new(),
+            streams: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            requests: VecDeque::new(),
+            under_way: BTreeMap::new(),
+            next_request: 0,
+            writing_bytes: 0,
+            waiting: BTreeMap::new(),
+            throttled: VecDeque::new(),
+            locks: BTreeMap::new(),
+            ready: VecDeque::new(),
+            done: VecDeque::new(),
+            error: None,
+        })
+    }
+
+    /// Begins an action of an actor whose last one is done.
+    ///
+    /// # Errors
+    ///
+    /// The action is not possible.
+    pub fn begin(&mut self, now: Instant, actor: u32, begun: Begun<'_>) -> Result<(), HostError> {
+        let at = index(actor);
+        if self.actors.len() <= at {
+            self.actors.resize_with(at + 1, Actor::default);
+        }
+        assert!(!self.actors[at].acts, "one action at a time");
+        let mut steps = VecDeque::new();
+        let answer = match begun {
+            Begun::Action(action, path) => self.steps(actor, action, path, &mut steps)?,
+            Begun::Newfs => {
+                steps.extend(self.file_system.make().into_iter().map(Step::Effect));
+                Answer::default()
+            }
+        };
+        let one = &mut self.actors[at];
+        (one.steps, one.answer, one.acts) = (steps, answer, true);
+        self.ready.push_back(actor);
+        self.run(now);
+        Ok(())
+    }
+
+    /// Takes the answer to a request.
+    pub fn answered(&mut self, now: Instant, id: RequestId) {
+        let request = self.under_way.remove(&id).expect("it was sent");
+        for block in &request.blocks {
+            self.cache.end(*block);
+            if request.is_write {
+                self.writing_bytes -= u64::from(block.bytes);
+            }
+            let woken = self.waiting.remove(&block.place_bytes);
+            self.ready.extend(woken.into_iter().flatten());
+        }
+        let waits = self.writing_bytes > 0;
+        if !waits || self.writing_bytes <= self.machine.write_behind_bytes_max {
+            self.ready.extend(self.throttled.drain(..));
+        }
+        self.run(now);
+    }
+
+    /// Continues what waits for this moment.
+    pub fn wake(&mut self, now: Instant) {
+        while let Some((at_ns, actor)) = self.timers.first().copied()
+            && at_ns <= now.0
+        {
+            self.timers.pop_first();
+            self.ready.push_back(actor);
+        }
+        if self.next_write_back_ns <= now.0 {
+            let period_ns = self.machine.write_back_period_ns;
+            self.next_write_back_ns = (now.0 / period_ns + 1) * period_ns;
+            let until_ns = now.0.saturating_sub(self.machine.write_back_age_ns);
+            self.write_back(until_ns, WRITE_BACK_BLOCKS_MAX);
+        }
+        self.run(now);
+    }
+
+    /// Returns the next moment at which to call `wake`. While no actor acts, old blocks wait.
+    pub fn next_wake(&self) -> Option<Instant> {
+        let acts = self.actors.iter().any(|actor| actor.acts);
+        let timer = self.timers.first().map(|(at_ns, _)| *at_ns);
+        let write_back = acts.then_some(self.next_write_back_ns);
+        timer.into_iter().chain(write_back).min().map(Instant)
+    }
+
+    /// Returns the next request for the device.
+    pub fn next_request(&mut self) -> Option<Request> {
+        self.requests.pop_front()
+    }
+
+    /// Returns an actor whose action is done, and its answer.
+    pub fn next_done(&mut self) -> Option<(u32, Answer)> {
+        self.done.pop_front()
+    }
+
+    /// Takes the error of an action that failed under way.
+    pub fn take_error(&mut self) -> Option<(u32, HostError)> {
+        self.error.take()
+    }
+
+    /// Returns the time that the processors worked.
+    pub fn cpu_ns(&self) -> u64 {
+        self.cpus.used_ns()
+    }
+
+    /// Drops the actions and open files of all actors. Requests under way end as usual.
+    pub fn end_actors(&mut self) {
+        self.actors.clear();
+        self.timers.clear();
+        self.waiting.clear();
+        self.throttled.clear();
+        self.locks.clear();
+        self.ready.clear();
+        self.done.clear();
+        self.streams.clear();
+    }
+
+    /// Drops all clean blocks from memory.
+    pub fn empty_cache(&mut self) {
+        self.cache.empty();
+    }
+
+    /// Moves the times of write-back on after a wait in which no actor acted.
+    pub fn resume(&mut self, now: Instant) {
+        let period_ns = self.machine.write_back_period_ns;
+        if self.next_write_back_ns <= now.0 {
+            self.next_write_back_ns = (now.0 / period_ns + 1) * period_ns;
+        }
+    }
+
+    /// Returns the parts of an action, and the answer that it will have.
+    fn steps(
+        &mut self,
+        actor: u32,
+        action: Action,
+        path: &str,
+        steps: &mut VecDeque<Step>,
+    ) -> Result<Answer, HostError> {
+        let machine = &self.machine;
+        let (syscall_ns, set_times_ns) = (machine.syscall_ns, machine.set_times_ns);
+        let mut effects = Effects::new();
+        let cpu_ns = match action {
+            Action::Mkdir(_) => {
+                self.file_system.mkdir(path, &mut effects)?;
+                self.machine.create_ns
+            }
+            Action::Create(file, slot, access) => {
+                self.file_system.create(file, path, &mut effects)?;
+                self.streams.remove(&file);
+                self.keep(actor, slot, file, access);
+                self.machine.create_ns
+            }
+            Action::Open(file, slot, access) => {
+                self.file_system.look_up(file, &mut effects)?;
+                self.keep(actor, slot, file, access);
+                syscall_ns
+            }
+            Action::Stat(file) => {
+                self.file_system.look_up(file, &mut effects)?;
+                syscall_ns
+            }
+            Action::SetTimes(file) => {
+                self.file_system.set(file, false, &mut effects)?;
+                set_times_ns
+            }
+            Action::SetMode(file) => {
+                self.file_system.set(file, true, &mut effects)?;
+                set_times_ns
+            }
+            Action::Unlink(file) => {
+                self.file_system.remove(file, &mut effects)?;
+                self.streams.remove(&file);
+                self.machine.remove_ns
+            }
+            Action::Think(rounds) => u64::from(rounds) * self.machine.loop_ps / 1000,
+            Action::Nothing => 0,
+            other => return Ok(self.steps_of_open(actor, other, steps)),
+        };
+        steps.push_back(Step::Compute(cpu_ns));
+        steps.extend(effects.into_iter().map(Step::Effect));
+        Ok(Answer::default())
+    }
+
+    /// Returns the parts of an action on an open file.
+    fn steps_of_open(&mut self, actor: u32, action: Action, steps: &mut VecDeque<Step>) -> Answer {
+        let machine = &self.machine;
+        let syscall = Step::Compute(machine.syscall_ns);
+        let (read_ns, getc_ns) = (machine.read_ns_per_kib, machine.getc_ns_per_kib);
+        match action {
+            Action::Read(slot, at, bytes) => {
+                return self.read(actor, slot, at, bytes.into(), read_ns, steps);
+            }
+            Action::GetBytes(slot, bytes) => {
+                return self.read(actor, slot, At::Position, bytes.into(), getc_ns, steps);
+            }
+            Action::ReadWhole(slot, _) => {
+                self.open(actor, slot).position = 0;
+                steps.push_back(syscall);
+                return self.read(actor, slot, At::Position, u64::MAX, read_ns, steps);
+            }
+            Action::Write(slot, at, bytes) => {
+                return self.write(actor, slot, at, bytes.into(), None, steps);
+            }
+            Action::PutBytes(slot, bytes) => {
+                let cost = Some(self.machine.putc_ns_per_kib);
+                return self.write(actor, slot, At::Position, bytes.into(), cost, steps);
+            }
+            Action::Append(slot, bytes) => {
+                let file = self.open(actor, slot).file;
+                self.open(actor, slot).position = self.file_system.bytes(file);
+                return self.write(actor, slot, At::Position, bytes.into(), None, steps);
+            }
+            Action::Seek(slot, to) => self.open(actor, slot).position = to,
+            Action::SeekBack(slot, by) => {
+                let open = self.open(actor, slot);
+                open.position = open.position.saturating_sub(by.into());
+            }
+            Action::Close(slot) => {
+                self.actors[index(actor)].open[index(slot.0)] = None;
+                steps.push_back(syscall);
+            }
+            Action::Fsync(slot) => {
+                let file = self.open(actor, slot).file;
+                steps.extend([syscall, Step::WriteFile(file), Step::SyncInode(file)]);
+            }
+            Action::SyncAll => steps.extend([syscall, Step::WriteAll, Step::AwaitWrites]),
+            _ => {}
+        }
+        Answer::default()
+    }
+
+    fn keep(&mut self, actor: u32, slot: Slot, file: FileId, access: Access) {
+        let open = &mut self.actors[index(actor)].open;
+        let at = index(slot.0);
+        if open.len() <= at {
+            open.resize(at + 1, None);
+        }
+        open[at] = Some(Open {
+            file,
+            position: 0,
+            is_sync: access == Access::ReadWriteSync || self.file_system.is_sync(),
+        });
+    }
+
+    fn open(&mut self, actor: u32, slot: Slot) -> &mut Open {
+        let open = self.actors[index(actor)].open[index(slot.0)].as_mut();
+        open.expect("a workload uses what it opened")
+    }
+
+    /// Returns the offset of an operation. An operation at the position advances it.
+    fn offset(&mut self, actor: u32, slot: Slot, at: At, bytes: u64) -> u64 {
+        match at {
+            At::Offset(offset) => offset,
+            At::Position => {
+                let open = self.open(actor, slot);
+                open.position += bytes;
+                open.position - bytes
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        actor: u32,
+        slot: Slot,
+        at: At,
+        bytes: u64,
+        ns_per_kib: u64,
+        steps: &mut VecDeque<Step>,
+    ) -> Answer {
+        let open = *self.open(actor, slot);
+        let begin = match at {
+            At::Offset(offset) => offset,
+            At::Position => open.position,
+        };
+        let there = self.file_system.bytes(open.file).saturating_sub(begin);
+        let bytes = bytes.min(there);
+        let begin = self.offset(actor, slot, at, bytes);
+        let array_ns = self.of_array(self.machine.array_read_ns_per_kib);
+        match bytes {
+            0 => steps.push_back(Step::Compute(self.machine.syscall_ns)),
+            _ => {
+                let range = Range {
+                    file: open.file,
+                    at: begin,
+                    end: begin + bytes,
+                    ns_per_kib: ns_per_kib + array_ns,
+                    is_sync: false,
+                };
+                self.push_locked(open.file, Step::Read(range), steps);
+            }
+        }
+        Answer { bytes }
+    }
+
+    fn write(
+        &mut self,
+        actor: u32,
+        slot: Slot,
+        at: At,
+        bytes: u64,
+        ns_per_kib: Option<u64>,
+        steps: &mut VecDeque<Step>,
+    ) -> Answer {
+        let offset = self.offset(actor, slot, at, bytes);
+        let open = *self.open(actor, slot);
+        let is_new = offset >= self.file_system.bytes(open.file);
+        let plain_ns = if is_new {
+            self.machine.write_ns_per_kib
+        } else {
+            self.machine.overwrite_ns_per_kib
+        };
+        let array_ns = self.of_array(self.machine.array_write_ns_per_kib);
+        if bytes > 0 {
+            let range = Range {
+                file: open.file,
+                at: offset,
+                end: offset + bytes,
+                ns_per_kib: ns_per_kib.unwrap_or(plain_ns) + array_ns,
+                is_sync: open.is_sync,
+            };
+            self.push_locked(open.file, Step::Write(range), steps);
+        }
+        Answer { bytes }
+    }
+
+    /// Adds a part that one actor at a time carries out on a file, if the system locks files.
+    fn push_locked(&self, file: FileId, step: Step, steps: &mut VecDeque<Step>) {
+        if self.machine.locks_files {
+            steps.extend([Step::Lock(file), step, Step::Unlock(file)]);
+        } else {
+            steps.push_back(step);
+        }
+    }
+
+    /// Returns the cost if the device is an array.
+    fn of_array(&self, ns: u64) -> u64 {
+        if self.is_array { ns } else { 0 }
+    }
+
+    /// Runs all actors that can continue.
+    fn run(&mut self, now: Instant) {
+        while let Some(actor) = self.ready.pop_front() {
+            let is_done = loop {
+                let Some(step) = self.actors[index(actor)].steps.pop_front() else {
+                    break true;
+                };
+                match self.step(now, actor, step) {
+                    Ok(true) => {}
+                    Ok(false) => break false,
+                    Err(error) => {
+                        self.error.get_or_insert((actor, error));
+                        break false;
+                    }
+                }
+            };
+            if is_done {
+                let one = &mut self.actors[index(actor)];
+                one.acts = false;
+                let answer = core::mem::take(&mut one.answer);
+                self.done.push_back((actor, answer));
+            }
+        }
+    }
+
+    /// Carries out a part of an action. Returns false if the actor waits.
+    fn step(&mut self, now: Instant, actor: u32, step: Step) -> Result<bool, HostError> {
+        match step {
+            Step::Compute(0) => Ok(true),
+            Step::Compute(ns) => {
+                let ends_ns = self.cpus.take(now.0, ns);
+                self.timers.insert((ends_ns, actor));
+                Ok(false)
+            }
+            Step::Effect(effect) => Ok(self.effect(now, actor, effect)),
+            Step::Lock(file) => {
+                let queue = self.locks.entry(file).or_default();
+                queue.push_back(actor);
+                Ok(queue.len() == 1)
+            }
+            Step::Unlock(file) => {
+                let queue = self.locks.entry(file).or_default();
+                queue.pop_front();
+                self.ready.extend(queue.front());
+                Ok(true)
+            }
+            Step::Read(range) => Ok(self.read_block(actor, range)),
+            Step::Write(range) => self.write_block(now, actor, range),
+            Step::Throttle => {
+                let waits = self.writing_bytes > self.machine.write_behind_bytes_max;
+                if waits {
+                    self.first(actor, [Step::Throttle]);
+                    self.throttled.push_back(actor);
+                }
+                Ok(!waits)
+            }
+            Step::WriteFile(file) => {
+                let blocks = self.changed_of(file);
+                self.write_blocks(&blocks, true);
+                let awaits: Vec<Step> = blocks.into_iter().map(Step::Await).collect();
+                self.first(actor, awaits);
+                Ok(true)
+            }
+            Step::WriteAll => {
+                self.write_back(u64::MAX - 1, usize::MAX);
+                Ok(true)
+            }
+            Step::Await(block) => {
+                let waits = self.cache.is_under_way(block);
+                if waits {
+                    self.await_block(actor, block);
+                }
+                Ok(!waits)
+            }
+            Step::SyncInode(file) => {
+                let mut effects = Effects::new();
+                self.file_system.sync(file, &mut effects);
+                let steps: Vec<Step> = effects.into_iter().map(Step::Effect).collect();
+                self.first(actor, steps);
+                Ok(true)
+            }
+            Step::AwaitWrites => {
+                let under_way = self.under_way.values();
+                let block = under_way
+                    .filter(|one| one.is_write)
+                    .find_map(|one| one.blocks.first());
+                if let Some(block) = block.copied() {
+                    self.first(actor, [Step::AwaitWrites]);
+                    self.await_block(actor, block);
+                    return Ok(false);
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Puts parts before the others of an actor, in order.
+    fn first<S: IntoIterator<Item = Step>>(&mut self, actor: u32, steps: S)
+    where
+        S::IntoIter: DoubleEndedIterator,
+    {
+        let queue = &mut self.actors[index(actor)].steps;
+        for step in steps.into_iter().rev() {
+            queue.push_front(step);
+        }
+    }
+
+    fn await_block(&mut self, actor: u32, block: Block) {
+        let waiting = self.waiting.entry(block.place_bytes).or_default();
+        waiting.push(actor);
+    }
+
+    /// Carries out a step of a file system. Returns false if the actor waits.
+    fn effect(&mut self, now: Instant, actor: u32, effect: Effect) -> bool {
+        match effect {
+            Effect::Search(entries) => {
+                let ns = entries * self.machine.entry_scan_ns;
+                self.first(actor, [Step::Compute(ns)]);
+                true
+            }
+            Effect::Need(block) => match self.cache.find(block) {
+                Presence::Present => true,
+                Presence::UnderWay => {
+                    self.await_block(actor, block);
+                    false
+                }
+                Presence::Absent => {
+                    self.cache.begin_read(block, false);
+                    self.send(RequestKind::Read, vec![block]);
+                    self.await_block(actor, block);
+                    false
+                }
+            },
+            Effect::Change(block) => {
+                self.cache.change(block, false, now.0);
+                true
+            }
+            Effect::WriteNow(block) => {
+                if self.cache.is_under_way(block) {
+                    self.first(actor, [Step::Effect(effect)]);
+                } else {
+                    self.cache.begin_write(block, false);
+                    self.send(RequestKind::Write, vec![block]);
+                }
+                self.await_block(actor, block);
+                false
+            }
+            Effect::Forget(block) => {
+                self.cache.forget(block);
+                true
+            }
+        }
+    }
+
+    /// Reads the first block of a range: waits for it, or takes it from memory.
+    fn read_block(&mut self, actor: u32, range: Range) -> bool {
+        let block_bytes = u64::from(self.file_system.block_bytes());
+        let number = range.at / block_bytes;
+        let Some(block) = self.file_system.place(range.file, number) else {
+            return true;
+        };
+        let continues = self.streams.entry(range.file).or_default().reads(number);
+        match self.cache.find(block) {
+            Presence::Present => {
+                if continues {
+                    self.read_ahead(range.file, number);
+                }
+                let next = range.end.min((number + 1) * block_bytes);
+                let cost = Step::Compute((next - range.at) * range.ns_per_kib / 1024);
+                let rest = Range { at: next, ..range };
+                let rest = (next < range.end).then_some(Step::Read(rest));
+                self.first(actor, [cost]);
+                if let Some(rest) = rest {
+                    self.actors[index(actor)].steps.insert(1, rest);
+                }
+                return true;
+            }
+            Presence::UnderWay => {}
+            Presence::Absent => {
+                let mut effects = Effects::new();
+                self.file_system.find(range.file, number, &mut effects);
+                let missing = effects.into_iter().find(|effect| match effect {
+                    Effect::Need(block) => self.cache.find(*block) != Presence::Present,
+                    _ => false,
+                });
+                if let Some(missing) = missing {
+                    self.first(actor, [Step::Effect(missing), Step::Read(range)]);
+                    return true;
+                }
+                let blocks = if continues {
+                    self.machine.cluster_bytes / block_bytes
+                } else {
+                    1
+                };
+                let end = self.read_cluster(range.file, number, blocks.max(1));
+                let stream = self.streams.entry(range.file).or_default();
+                stream.ahead = stream.ahead.max(end);
+                if continues {
+                    self.read_ahead(range.file, number);
+                }
+            }
+        }
+        self.first(actor, [Step::Read(range)]);
+        self.await_block(actor, block);
+        false
+    }
+
+    /// Sends the reads that lie ahead of a block, cluster by cluster.
+    fn read_ahead(&mut self, file: FileId, number: u64) {
+        let block_bytes = u64::from(self.file_system.block_bytes());
+        let cluster = (self.machine.cluster_bytes / block_bytes).max(1);
+        let window = self.machine.read_ahead_bytes / block_bytes;
+        loop {
+            let ahead = self.streams.entry(file).or_default().ahead.max(number + 1);
+            if window == 0 || ahead + cluster > number + 1 + window {
+                return;
+            }
+            let end = self.read_cluster(file, ahead, cluster);
+            if end == ahead {
+                return;
+            }
+            self.streams.entry(file).or_default().ahead = end;
+        }
+    }
+
+    /// Reads neighbouring blocks that are not in memory, from one on. Returns the block after them.
+    fn read_cluster(&mut self, file: FileId, first: u64, most: u64) -> u64 {
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut number = first;
+        while number < first + most {
+            let Some(block) = self.file_system.place(file, number) else {
+                break;
+            };
+            let continues = blocks
+                .last()
+                .is_none_or(|last| last.end_bytes() == block.place_bytes);
+            if self.cache.knows(block) {
+                if blocks.is_empty() {
+                    number += 1;
+                    continue;
+                }
+                break;
+            }
+            if !continues {
+                break;
+            }
+            self.cache.begin_read(block, true);
+            blocks.push(block);
+            number += 1;
+        }
+        if !blocks.is_empty() {
+            self.send(RequestKind::Read, blocks);
+        }
+        number
+    }
+
+    /// Writes the first block of a range into memory, and what that completes to the device.
+    fn write_block(&mut self, now: Instant, actor: u32, range: Range) -> Result<bool, HostError> {
+        let block_bytes = u64::from(self.file_system.block_bytes());
+        let number = range.at / block_bytes;
+        let next = range.end.min((number + 1) * block_bytes);
+        let old_bytes = self.file_system.bytes(range.file);
+        let old_end = old_bytes.min((number + 1) * block_bytes);
+        let is_whole = range.at.is_multiple_of(block_bytes) && next >= old_end;
+        if let Some(block) = self.file_system.place(range.file, number)
+            && !is_whole
+            && self.cache.find(block) != Presence::Present
+        {
+            // The rest of the block comes from the device.
+            if !self.cache.is_under_way(block) {
+                self.cache.begin_read(block, true);
+                self.send(RequestKind::Read, vec![block]);
+            }
+            self.first(actor, [Step::Write(range)]);
+            self.await_block(actor, block);
+            return Ok(false);
+        }
+        let mut effects = Effects::new();
+        if next > old_bytes {
+            self.file_system.grow(range.file, next, &mut effects)?;
+        }
+        let block = self.file_system.place(range.file, number);
+        let block = block.expect("just allocated");
+        self.cache.change(block, true, now.0);
+        let mut steps: Vec<Step> = effects.into_iter().map(Step::Effect).collect();
+        steps.push(Step::Compute((next - range.at) * range.ns_per_kib / 1024));
+        if range.is_sync {
+            self.write_blocks(&[block], true);
+            steps.extend([Step::Await(block), Step::SyncInode(range.file)]);
+        } else if next == (number + 1) * block_bytes {
+            let cluster = (self.machine.cluster_bytes / block_bytes).max(1);
+            let stream = self.streams.entry(range.file).or_default();
+            let clusters = stream.writes(number, cluster);
+            for (begin, end) in clusters.into_iter().flatten() {
+                self.write_cluster(range.file, begin, end);
+            }
+        }
+        if self.cache.changed_bytes() > self.machine.dirty_bytes_max {
+            let most = self.machine.cluster_bytes / block_bytes;
+            self.write_back(u64::MAX - 1, usize::try_from(most).expect("64 bits").max(1));
+        }
+        steps.push(Step::Throttle);
+        if next < range.end {
+            steps.push(Step::Write(Range { at: next, ..range }));
+        }
+        self.first(actor, steps);
+        Ok(true)
+    }
+
+    /// Writes blocks of a file that are changed.
+    fn write_cluster(&mut self, file: FileId, begin: u64, end: u64) {
+        let places = (begin..end).filter_map(|number| self.file_system.place(file, number));
+        let blocks: Vec<Block> = places.collect();
+        self.write_blocks(&blocks, true);
+    }
+
+    /// Returns the changed blocks of a file.
+    fn changed_of(&mut self, file: FileId) -> Vec<Block> {
+        self.streams.entry(file).or_default().cluster = None;
+        let all = self.cache.changed_until(u64::MAX - 1, usize::MAX);
+        let changed: BTreeSet<Block> = all.into_iter().map(|(block, _)| block).collect();
+        let block_bytes = u64::from(self.file_system.block_bytes());
+        let count = self.file_system.bytes(file).div_ceil(block_bytes);
+        let places = (0..count).filter_map(|number| self.file_system.place(file, number));
+        let places =
+            places.filter(|block| changed.contains(block) || self.cache.is_under_way(*block));
+        places.collect()
+    }
+
+    /// Writes blocks that changed until a moment.
+    fn write_back(&mut self, until_ns: u64, most: usize) {
+        let changed = self.cache.changed_until(until_ns, most);
+        for run in changed.chunk_by(|(_, before), (_, after)| *before && *after) {
+            let blocks: Vec<Block> = run.iter().map(|(block, _)| *block).collect();
+            self.write_blocks(&blocks, run[0].1);
+        }
+    }
+
+    /// Writes blocks, neighbours in one request up to a cluster.
+    fn write_blocks(&mut self, blocks: &[Block], is_data: bool) {
+        let mut run: Vec<Block> = Vec::new();
+        let mut run_bytes = 0;
+        for block in blocks.iter().copied() {
+            if self.cache.is_under_way(block) {
+                continue;
+            }
+            let follows = run
+                .last()
+                .is_none_or(|last| last.end_bytes() == block.place_bytes);
+            let fits = run_bytes + u64::from(block.bytes) <= self.machine.cluster_bytes;
+            if !(run.is_empty() || is_data && follows && fits) {
+                run_bytes = 0;
+                self.send(RequestKind::Write, core::mem::take(&mut run));
+            }
+            self.cache.begin_write(block, is_data);
+            run_bytes += u64::from(block.bytes);
+            run.push(block);
+        }
+        if !run.is_empty() {
+            self.send(RequestKind::Write, run);
+        }
+    }
+
+    /// Sends a request for neighbouring blocks.
+    fn send(&mut self, kind: RequestKind, blocks: Vec<Block>) {
+        let bytes = blocks.iter().map(|block| u64::from(block.bytes)).sum();
+        let is_write = kind == RequestKind::Write;
+        if is_write {
+            self.writing_bytes += bytes;
+        }
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        self.requests.push_back(Request {
+            id,
+            kind,
+            offset_bytes: blocks[0].place_bytes,
+            bytes,
+        });
+        self.under_way.insert(id, UnderWay { blocks, is_write });
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("32 bits fit")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! What the host knows of a file in use: how far it reads ahead, and the cluster being written.
+
+/// The state of a file in use, in numbers of blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stream {
+    /// The block after the last one read.
+    pub(crate) read_next: u64,
+    /// True if that one continued the read before it.
+    continues: bool,
+    /// The block up to which reads were sent.
+    pub(crate) ahead: u64,
+    /// The begin of the cluster being written, and the block after it.
+    pub(crate) cluster: Option<(u64, u64)>,
+}
+
+impl Stream {
+    /// Notes a read of a block. Returns true if it continues the last one.
+    pub(crate) fn reads(&mut self, block: u64) -> bool {
+        if block + 1 == self.read_next {
+            // Another part of the same block.
+            return self.continues;
+        }
+        self.continues = block == self.read_next;
+        self.read_next = block + 1;
+        if !self.continues {
+            self.ahead = block + 1;
+        }
+        self.ahead = self.ahead.max(block);
+        self.continues
+    }
+
+    /// Notes that a block was written to its end. Returns the clusters that are complete: one that
+    /// this block does not continue, and one that it fills.
+    pub(crate) fn writes(&mut self, block: u64, cluster_blocks: u64) -> [Option<(u64, u64)>; 2] {
+        let broken = match self.cluster {
+            Some((begin, end)) if end == block => {
+                self.cluster = Some((begin, block + 1));
+                None
+            }
+            other => {
+                self.cluster = Some((block, block + 1));
+                other
+            }
+        };
+        let is_full = |(begin, end): &mut (u64, u64)| *end - *begin >= cluster_blocks;
+        [broken, self.cluster.take_if(|cluster| is_full(cluster))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_end_when_full_or_broken() {
+        let mut stream = Stream::default();
+        assert_eq!(stream.writes(0, 2), [None, None]);
+        assert_eq!(stream.writes(1, 2), [None, Some((0, 2))]);
+        assert_eq!(stream.writes(2, 2), [None, None]);
+        assert_eq!(stream.writes(9, 2), [Some((2, 3)), None]);
+        assert_eq!(stream.writes(4, 1), [Some((9, 10)), Some((4, 5))]);
+    }
+
+    #[test]
+    fn reads_that_continue_are_seen() {
+        let mut stream = Stream::default();
+        let found = [0, 0, 1, 2, 7, 7, 8].map(|block| stream.reads(block));
+        assert_eq!(found, [true, true, true, true, false, false, true]);
+        assert_eq!(stream.ahead, 8);
+    }
+}
