@@ -34,6 +34,14 @@ pub(crate) fn find(name: &str) -> Option<Disk> {
     DISKS.with_borrow(|disks| disks.get(name).cloned())
 }
 
+/// Returns where the time of a disk's requests went; `None` if no modelled disk has that name.
+#[must_use]
+pub fn account_of(name: &str) -> Option<Account> {
+    let disk = find(name)?;
+    let state = disk.shared.state();
+    Some(state.world.account(disk.id))
+}
+
 /// The bytes that the disks of a room store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {

@@ -1,6 +1,6 @@
 //! Runs on modelled disks: the draw of each block, and what of a run's record the disks determine.
 
-use super::state::Runner;
+use super::state::{Runner, Stop};
 use crate::experiment::SystemSpec;
 use crate::experiment::systems::kinds;
 use crate::experiment::systems::modelled::{Draws, Modelled};
@@ -11,25 +11,63 @@ use spindles_measure::{CacheUse, Cpu, Evidence, Predicted, Run};
 use spindles_model::{Draw, How};
 use std::io;
 
+/// How fast a part is that is a tenth faster.
+const FASTER: f64 = 1.1;
+
 impl Runner<'_> {
     /// Replaces modelled members by those of the draw of a block, the same for every system.
     pub(super) fn renew_members(&mut self, block: u32, side: usize) -> io::Result<()> {
-        let Some(model) = self.experiment.members.modelled() else {
+        let Some(model) = self.model() else {
             return Ok(());
         };
         let draw = draw(model, seed_of(self.experiment.seed, block));
-        self.pool
-            .renew(model, &draw, stored(&self.sides[side].spec))
+        let stored = stored(&self.sides[side].spec);
+        let model = model.clone();
+        self.pool.renew(&model, &draw, stored)
+    }
+
+    /// The model of the members, with the part that is faster now.
+    fn model(&self) -> Option<&Modelled> {
+        let faster = self.faster.as_ref().map(|(_, model)| model);
+        faster.or(self.experiment.members.modelled())
+    }
+
+    /// Runs all blocks again for each part of the disks and links, with this part a tenth faster
+    /// and the same draws.
+    pub(super) fn what_would_help(&mut self, shared_device: bool) -> Result<(), Stop> {
+        let Some(model) = self.experiment.members.modelled() else {
+            return Ok(());
+        };
+        let parts = model.with_faster_parts(FASTER);
+        let more = u64::try_from(parts.len()).expect("few");
+        let blocks = self.outcome.blocks;
+        self.total = self.total / u64::from(self.experiment.blocks_max.max(1)) * u64::from(blocks);
+        self.total *= more + 1;
+        for part in parts {
+            self.faster = Some(part);
+            for block in 0..blocks {
+                for side in 0..self.sides.len() {
+                    let is_control = self.control.as_ref() == Some(&self.sides[side].spec.name);
+                    if !is_control {
+                        self.one_system(block, side, shared_device)?;
+                    }
+                }
+            }
+        }
+        self.faster = None;
+        Ok(())
     }
 
     /// Keeps of a run on modelled disks what they determine, and names the model. Nothing that the
     /// machine did meanwhile stays.
     pub(super) fn mark_predicted(&self, run: &mut Run) {
-        let Some(model) = self.experiment.members.modelled() else {
+        let Some(model) = self.model() else {
             return;
         };
         let seed = seed_of(self.experiment.seed, run.repetition_block);
-        run.predicted = Some(predicted(model, seed));
+        let mut predicted = predicted(model, seed);
+        predicted.faster = self.faster.as_ref().map(|(part, _)| part.clone());
+        run.predicted = Some(predicted);
         run.started_unix_ms = 0;
         run.cpu_ns = Cpu::default();
         run.doubts.clear();
@@ -63,8 +101,21 @@ fn draw(model: &Modelled, seed: u64) -> Draw {
 
 fn predicted(model: &Modelled, seed: u64) -> Predicted {
     let parameters = &model.parameters;
-    let numbers = parameters.drawn(&draw(model, seed)).into_iter();
+    let draw = draw(model, seed);
+    let links = model.links.iter().flat_map(|link| {
+        let name = &link.parameters.name;
+        let numbers = link.parameters.drawn(&draw).into_iter();
+        let numbers: Vec<_> = numbers
+            .map(|(key, value)| (format!("{name} {key}"), value))
+            .collect();
+        numbers
+    });
+    let inferred = parameters.drawn_inferred(&draw).unwrap_or_default();
+    let numbers = parameters.drawn(&draw).into_iter();
     let numbers = numbers.map(|(name, value)| (name.to_owned(), value));
+    let numbers = numbers.chain(inferred).chain(links);
+    let switches = parameters.drawn_words(&draw).into_iter();
+    let switches = switches.map(|(name, word)| (name.to_owned(), word.to_owned()));
     let assumed = (parameters.numbers.iter())
         .filter(|(_, number)| number.how == How::Assumed)
         .map(|(name, _)| name)
@@ -78,7 +129,9 @@ fn predicted(model: &Modelled, seed: u64) -> Predicted {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         draw: seed,
         numbers: numbers.collect(),
+        switches: switches.collect(),
         assumed: assumed.cloned().collect(),
+        faster: None,
     }
 }
 

@@ -721,6 +721,7 @@ impl Case {
             requests: member.requests,
             bytes: member.bytes,
             errors: 0,
+            time: None,
         });
         let threads = counters.threads.iter().map(|thread| ThreadUse {
             run_delay_ns: thread.run_delay_ns.filter(|_| !self.lacks.run_delay),

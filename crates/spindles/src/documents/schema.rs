@@ -25,7 +25,10 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
         &[tools::LabRun::json_schema, tools::DryRun::json_schema],
     ),
     ("spindles.lab.report", &[tools::Reports::json_schema]),
-    ("spindles.lab.compare", &[tools::Change::json_schema]),
+    (
+        "spindles.lab.compare",
+        &[tools::Change::json_schema, tools::Prediction::json_schema],
+    ),
     ("spindles.lab.serve", &[tools::LabServer::json_schema]),
     (
         "spindles.lab.list",
