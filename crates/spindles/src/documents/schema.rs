@@ -99,6 +99,10 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
     ("spindles.trace.show", &[traces::ShownTrace::json_schema]),
     ("spindles.trace.convert", &[traces::Converted::json_schema]),
     (
+        "spindles.trace.record",
+        &[traces::TraceRecorded::json_schema],
+    ),
+    (
         "spindles.trace.replay",
         &[traces::ReplayedTrace::json_schema],
     ),
