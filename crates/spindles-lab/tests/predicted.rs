@@ -392,6 +392,80 @@ fn hosts_without_tags_send_one_request_at_a_time() {
     );
 }
 
+/// The evidence of modelled disks is exact: each read keeps the disk for 10 ms, and waits for
+/// those before it.
+#[test]
+fn the_time_of_requests_is_known_exactly() {
+    let text = r#"
+        size = "8M"
+        [[system]]
+        target = "single"
+        [[workload]]
+        kind = "random-read"
+        operations = 100
+        in_flight = 4
+    "#;
+    for run in run(&experiment(text, &members(TURN))) {
+        let evidence = run.evidence.unwrap();
+        let time = evidence.members[0].time.unwrap();
+        let requests = time.requests as f64;
+        let busy = time.busy_ns as f64 / run.elapsed_ns as f64;
+        assert!((0.99..1.001).contains(&busy), "{busy}");
+        let each_ms = time.busy_ns as f64 / requests / 1e6;
+        assert!((9.9..10.2).contains(&each_ms), "{each_ms}");
+        // With four in flight, a read waits for three others.
+        let response_ms = time.response_ns as f64 / requests / 1e6;
+        assert!((38.0..40.1).contains(&response_ms), "{response_ms}");
+    }
+}
+
+/// With a part a tenth faster and the same draws, a system that waits for this part alone is a
+/// tenth faster, and one that does not is as fast as before.
+#[test]
+fn faster_parts_show_what_would_help() {
+    let text = r#"
+        size = "8M"
+        [[system]]
+        name = "single"
+        target = "single"
+        [[system]]
+        name = "raid1"
+        target = "raid1(2)"
+        [[workload]]
+        kind = "random-read"
+        operations = 100
+    "#;
+    let mut experiment = experiment(text, &members(TURN));
+    experiment.what_would_help = true;
+    let mut kept = Kept::default();
+    let interrupt = AtomicBool::new(false);
+    spindles_lab::run(&experiment, &options(&interrupt), &mut kept).unwrap();
+    let is_base = |run: &&Run| run.faster_part().is_none();
+    assert_eq!(kept.runs.iter().filter(is_base).count(), 2 * 3);
+    // Two parts have numbers: requests and the transfer.
+    assert_eq!(kept.runs.len(), 3 * 2 * 3);
+    let head = spindles_measure::Experiment {
+        baseline: "single".to_owned(),
+        ..Default::default()
+    };
+    let runs = kept.runs.iter().cloned();
+    let runs = runs.map(|run| spindles_measure::Record::Run(Box::new(run)));
+    let head = spindles_measure::Record::Experiment(head);
+    let records: Vec<_> = std::iter::once(head).chain(runs).collect();
+    let analysis = spindles_measure::Analysis::of(&records).unwrap();
+    assert_eq!(analysis.help.len(), 4);
+    for help in &analysis.help {
+        let gain = help.log_ratio.value.exp();
+        let expected = if help.part == "requests" { 1.1 } else { 1.0 };
+        assert!(
+            (gain - expected).abs() < 0.002,
+            "{} {}: {gain}",
+            help.part,
+            help.system
+        );
+    }
+}
+
 /// The rates of disks that take 10 ms for each request follow from the number of requests. Little's
 /// law holds in every run.
 #[test]

@@ -78,6 +78,14 @@ pub(crate) fn is_rotational(parameters: &Parameters) -> bool {
     parameters.kind.name == "mechanical"
 }
 
+/// Returns where the time of a disk's requests went; `None` if no modelled disk has that name.
+#[must_use]
+pub fn account_of(name: &str) -> Option<Account> {
+    let disk = find(name)?;
+    let state = disk.shared.state();
+    Some(state.world.account(disk.id))
+}
+
 /// The bytes that the disks of a room store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {

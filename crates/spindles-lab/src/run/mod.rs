@@ -78,6 +78,9 @@ impl Runner<'_> {
         if self.experiment.confirm {
             self.trials(shared_device)?;
         }
+        if self.experiment.what_would_help {
+            self.what_would_help(shared_device)?;
+        }
         Ok(())
     }
 

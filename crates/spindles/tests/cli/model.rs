@@ -38,6 +38,56 @@ fn every_preset_is_listed_and_shown() {
     ]);
 }
 
+/// The page has the portrait and every number with its bounds. Another program's file stays.
+#[test]
+fn a_page_shows_the_portrait_of_a_model() {
+    let world = World::new("", 0);
+    world
+        .does("model show exos-x18-18tb --html @exos.html")
+        .prints("Page: ");
+    let page = world.text("exos.html");
+    for part in [
+        "Seek curve",
+        "Rate by place",
+        "seek_average_read_ms",
+        ">7.4<",
+        "Ultrastar HC310",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("Responses"), "nothing was measured");
+    world.ok("model show pci-32-33 --html @exos.html");
+    assert!(
+        !world.text("exos.html").contains("Seek curve"),
+        "a link has no portrait"
+    );
+    world.put("notes.html", "mine");
+    world.refuses(
+        "model show exos-x18-18tb --html @notes.html",
+        1,
+        &["move it away"],
+    );
+    assert_eq!(world.text("notes.html"), "mine");
+}
+
+/// With measured requests the page shows both distributions.
+#[test]
+fn a_page_shows_measured_and_modelled_responses() {
+    let drive = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/predict/drives/dec-rz26"
+    );
+    if !std::path::Path::new(drive).exists() {
+        return println!("SKIPPED: {drive} is not here");
+    }
+    let world = World::new("", 0);
+    world.ok(&format!("model show {drive} --html @drive.html"));
+    let page = world.text("drive.html");
+    for part in ["Responses", "demerit", "measured", "modelled"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
 #[test]
 fn wrong_models_are_refused_with_their_place() {
     let world = World::new("", 0);

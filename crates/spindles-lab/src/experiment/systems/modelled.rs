@@ -71,6 +71,29 @@ impl Modelled {
         })
     }
 
+    /// Returns a model for each part of the disks and of the links, with this part `factor` times
+    /// as fast.
+    pub(crate) fn with_faster_parts(&self, factor: f64) -> Vec<(String, Self)> {
+        let parts = self.parameters.kind.parts.iter();
+        let mut all: Vec<(String, Self)> = parts
+            .filter_map(|part| {
+                let mut model = self.clone();
+                model.parameters = Arc::new(self.parameters.faster(part, factor)?);
+                Some((part.name.to_owned(), model))
+            })
+            .collect();
+        for at in 0..self.links.len() {
+            let parameters = &self.links[at].parameters;
+            let mut model = self.clone();
+            let parts = parameters.kind.parts.iter();
+            for faster in parts.filter_map(|part| parameters.faster(part, factor)) {
+                model.links[at].parameters = Arc::new(faster);
+            }
+            all.push((format!("link {}", parameters.name), model));
+        }
+        all
+    }
+
     /// Adds a link between the links so far and the host: a name, and `each` or `shared`.
     ///
     /// # Errors
