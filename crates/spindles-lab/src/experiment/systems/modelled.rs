@@ -25,6 +25,8 @@ pub struct Modelled {
     pub links: Vec<ModelledLink>,
     /// Where the numbers that are not exactly known come from.
     pub draws: Draws,
+    /// True if all blocks run again with each part a tenth faster.
+    pub what_would_help: bool,
 }
 
 /// A link between the disks and the host.
@@ -82,6 +84,7 @@ impl Modelled {
             parameters: Arc::new(parameters),
             links: Vec::new(),
             draws: Draws::default(),
+            what_would_help: false,
         })
     }
 
