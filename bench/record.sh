@@ -39,7 +39,8 @@ work() {
     fio --name=w --ioengine=nbd --uri="$uri" --rw="$1" --bs=4k --iodepth=32 --size=256M --time_based \
         --runtime="$each_s" --output-format=json >"$folder/fio.json"
     python3 -c 'import json,sys
-job = json.load(open(sys.argv[1]))["jobs"][0]
+text = open(sys.argv[1]).read()
+job = json.loads(text[text.index("{"):])["jobs"][0]
 print(job["read"]["iops"] + job["write"]["iops"])' "$folder/fio.json"
 }
 with_record() {

@@ -436,7 +436,10 @@ fn faster_parts_show_what_would_help() {
         operations = 100
     "#;
     let mut experiment = experiment(text, &members(TURN));
-    experiment.what_would_help = true;
+    let Members::Modelled(model) = &mut experiment.members else {
+        panic!("it is modelled");
+    };
+    model.what_would_help = true;
     let mut kept = Kept::default();
     let interrupt = AtomicBool::new(false);
     spindles_lab::run(&experiment, &options(&interrupt), &mut kept).unwrap();

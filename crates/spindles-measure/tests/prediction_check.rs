@@ -103,7 +103,8 @@ fn errors_and_bands_follow_from_the_records() {
         .map(|row| (&*row.system, row.is_in_band))
         .collect();
     assert_eq!(ratios, [("raid0", Some(false)), ("raid5", Some(false))]);
-    let median = (check.ratios[0].error.abs() + check.ratios[1].error.abs()) / 2.0;
+    let [one, other] = [0, 1].map(|row: usize| check.ratios[row].error.abs());
+    let median = f64::midpoint(one, other);
     assert!((check.of_ratios.median_error - median).abs() < 1e-9);
 }
 

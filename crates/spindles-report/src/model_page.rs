@@ -13,7 +13,7 @@ pub struct ModelFacts {
     pub name: String,
     /// Its kind and its year, in words.
     pub summary: String,
-    /// Numbers and switches: name, value, low, high, how, source.
+    /// Numbers and switches: name, value, low, high, how, source. Switches have no low and high.
     pub numbers: Vec<[String; 6]>,
     /// Points of the seek curve: cylinders and milliseconds.
     pub seek: Vec<(f64, f64)>,
@@ -44,13 +44,7 @@ pub fn model_page(facts: &ModelFacts) -> Page {
     }
     let columns = ["number", "value", "low", "high", "how", "source"];
     let is_figure = |column: usize| (1..4).contains(&column);
-    let table = table_of_texts(
-        "Numbers",
-        "glance cards",
-        &columns,
-        is_figure,
-        &facts.numbers,
-    );
+    let table = table_of_texts("Numbers", "glance", &columns, is_figure, &facts.numbers);
     let caption = "Each draw takes a value between low and high, and one word of each switch.";
     body += &classed("numbers", "", "Numbers", caption, &table);
     contents += "<li><a href=\"#numbers\">Numbers</a></li>";
@@ -68,7 +62,7 @@ fn panels(facts: &ModelFacts) -> Vec<Panel> {
         let panel = plot(
             ("Seek curve", "ms by cylinders"),
             &[("seek", &facts.seek)],
-            |cylinders| figures::thousands(cylinders),
+            figures::thousands,
         );
         panels.push(panel);
     }

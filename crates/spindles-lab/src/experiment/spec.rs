@@ -77,8 +77,6 @@ pub struct Experiment {
     pub empty_caches: bool,
     /// True if changes that would confirm the verdicts are tried after all blocks.
     pub confirm: bool,
-    /// True if all blocks run again with each part of modelled disks a tenth faster.
-    pub what_would_help: bool,
     /// The smallest scale at which its figures are meaningful; `None` for any.
     pub scale_min: Option<f64>,
     /// A block that would end later than this is not begun.
@@ -316,7 +314,6 @@ impl Experiment {
             warmup_operations: 16,
             empty_caches: true,
             confirm: false,
-            what_would_help: false,
             scale_min: None,
             time_limit: None,
             scaled_how: String::new(),

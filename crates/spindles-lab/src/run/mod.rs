@@ -78,10 +78,7 @@ impl Runner<'_> {
         if self.experiment.confirm {
             self.trials(shared_device)?;
         }
-        if self.experiment.what_would_help {
-            self.what_would_help(shared_device)?;
-        }
-        Ok(())
+        self.what_would_help(shared_device)
     }
 
     fn blocks(&mut self, shared_device: bool) -> Result<(), Stop> {

@@ -34,10 +34,11 @@ impl Runner<'_> {
         faster.or(self.experiment.members.modelled())
     }
 
-    /// Runs all blocks again for each part of the disks and links, with this part a tenth faster
-    /// and the same draws.
+    /// If asked for, runs all blocks again for each part of the disks and links, with this part a
+    /// tenth faster and the same draws.
     pub(super) fn what_would_help(&mut self, shared_device: bool) -> Result<(), Stop> {
-        let Some(model) = self.experiment.members.modelled() else {
+        let model = self.experiment.members.modelled();
+        let Some(model) = model.filter(|model| model.what_would_help) else {
             return Ok(());
         };
         let parts = model.with_faster_parts(FASTER);

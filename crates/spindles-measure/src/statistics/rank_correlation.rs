@@ -40,15 +40,13 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
 /// Ranks values from 1. Equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
-        let of = |is: fn(&f64, &f64) -> bool| {
-            let found: Vec<&f64> = values.iter().filter(|other| is(other, value)).collect();
+        let of = |is: fn(std::cmp::Ordering) -> bool| {
+            let others = values.iter();
+            let found: Vec<&f64> = others.filter(|other| is(other.total_cmp(value))).collect();
             count(&found)
         };
-        let (below, equal) = (
-            of(|other, value| other < value),
-            of(|other, value| other == value),
-        );
-        below + (equal + 1.0) / 2.0
+        let (below, equal) = (of(std::cmp::Ordering::is_lt), of(std::cmp::Ordering::is_eq));
+        below + f64::midpoint(equal, 1.0)
     };
     values.iter().map(rank).collect()
 }

@@ -94,7 +94,6 @@ impl Experiment {
             warmup_operations: repetitions.warmup_operations,
             empty_caches,
             confirm: raw.confirm.unwrap_or(false),
-            what_would_help: false,
             scale_min: raw.scale_min.as_ref().map(|scale_min| *scale_min.get_ref()),
             time_limit: repetitions.time_limit,
             scaled_how: scaled_how(raw.scaled.unwrap_or_default(), reader.tuning),

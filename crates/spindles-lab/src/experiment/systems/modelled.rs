@@ -34,6 +34,8 @@ pub struct Modelled {
     pub host: Option<Arc<Parameters>>,
     /// Where the numbers that are not exactly known come from.
     pub draws: Draws,
+    /// True if all blocks run again with each part a tenth faster.
+    pub what_would_help: bool,
 }
 
 /// A link between the disks and the host.
@@ -68,6 +70,7 @@ impl Modelled {
             start_bytes: 0,
             host: None,
             draws: Draws::default(),
+            what_would_help: false,
         })
     }
 

@@ -182,13 +182,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         experiment.seed = seed;
     }
     experiment.confirm |= arguments.confirm;
-    experiment.what_would_help = arguments.what_would_help;
-    if arguments.what_would_help && !matches!(experiment.members, Members::Modelled(_)) {
-        return Err(Usage::error(
-            "--what-would-help makes parts of modelled disks faster, and the members of this \
-             experiment are none: add --members model:NAME"
-                .to_owned(),
-        ));
+    match &mut experiment.members {
+        Members::Modelled(model) => model.what_would_help = arguments.what_would_help,
+        _ if arguments.what_would_help => {
+            return Err(Usage::error(
+                "--what-would-help makes parts of modelled disks faster, and the members of this \
+                 experiment are none: add --members model:NAME",
+            ));
+        }
+        _ => {}
     }
     if let Some(folder) = arguments.folder {
         experiment.folder = Some(folder);

@@ -169,14 +169,16 @@ fn facts(
         ]
     });
     let switches = shown.switches.iter().map(|switch| {
-        let or = switch.or.join(", ");
-        let (key, value) = (switch.key.clone(), switch.value.clone());
+        let mut words = vec![switch.value.clone()];
+        words.extend(switch.or.iter().map(|or| format!("or {or}")));
+        let (key, how) = (switch.key.clone(), switch.how.to_owned());
+        let none = String::new;
         [
             key,
-            value,
-            or,
-            String::new(),
-            switch.how.to_owned(),
+            words.join(", "),
+            none(),
+            none(),
+            how,
             switch.source.clone(),
         ]
     });
