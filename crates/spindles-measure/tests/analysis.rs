@@ -279,10 +279,46 @@ const CAUSES: &[(&str, Plant)] = &[
         };
         through(&mut experiment(records).systems[3]);
     }),
+    ("behind-pace", |records| {
+        one_member(records, "paced:slow:a", 1000, 11)
+    }),
+    ("paced", |records| {
+        one_member(records, "paced:slow:a", 1000, 0)
+    }),
     ("virtual-machine", |records| {
         environment(records).virtualization = String::from("kvm");
     }),
 ];
+
+/// Gives the runs of a system the evidence of one member.
+fn one_member(records: &mut [Record], name: &str, reads: u64, late: u64) {
+    of_system(records, "raid5").for_each(|run| {
+        let mut member = MemberUse {
+            name: name.to_owned(),
+            late,
+            ..MemberUse::default()
+        };
+        member.requests.read = reads;
+        let evidence = run.evidence.get_or_insert_default();
+        evidence.members = vec![member];
+    });
+}
+
+/// Members that are late once in a hundred operations keep their pace, and others have none.
+#[test]
+fn only_paced_members_can_fall_behind() {
+    for (name, late, expected) in [
+        ("paced:slow:a", 10, vec!["paced"]),
+        ("paced:slow:a", 11, vec!["behind-pace", "paced"]),
+        ("a", 11, Vec::new()),
+    ] {
+        let mut records = spotless();
+        one_member(&mut records, name, 1000, late);
+        let mut found = kinds_found(&records);
+        found.retain(|kind| kind.contains("pace"));
+        assert_eq!(found, expected, "{name} {late}");
+    }
+}
 
 #[test]
 fn clean_records_raise_no_doubts() {
