@@ -5,6 +5,7 @@
 //! never copied. It submits the slot, and gives it back after the answer. All memory is reserved
 //! when the export is created.
 
+use crate::tap::{Recorded, Tap, TapEnd};
 use crate::{Areas, Busy, Target};
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, Instant, Operation, Request, RequestError,
@@ -74,6 +75,7 @@ pub struct Export {
     pieces: VecDeque<Request>,
     answers: VecDeque<Answer>,
     latencies: ExportLatencies,
+    tap: TapEnd,
 }
 
 /// Durations of the accesses to an export, from submission to answer.
@@ -196,7 +198,14 @@ impl Export {
             pieces: VecDeque::with_capacity(count * size(pieces_max)),
             answers: VecDeque::with_capacity(count),
             latencies: ExportLatencies::default(),
+            tap: TapEnd::default(),
         }
+    }
+
+    /// Returns the place at which a recording of its accesses attaches.
+    #[must_use]
+    pub fn tap(&self) -> Tap {
+        self.tap.tap()
     }
 
     /// Returns the target's size.
@@ -247,11 +256,12 @@ impl Export {
     ) -> Result<Self, E> {
         assert_eq!(self.free.len(), self.slots.len(), "a slot is taken");
         let (limits, block_bytes) = (self.limits, self.block_bytes);
-        let latencies = self.latencies;
+        let (latencies, tap) = (self.latencies, self.tap);
         let target = exchange(self.target)?;
         assert_eq!(target.facts().block_size.bytes(), block_bytes);
         Ok(Self {
             latencies,
+            tap,
             ..Self::new(target, limits)
         })
     }
@@ -760,6 +770,25 @@ impl Export {
         }
     }
 
+    /// Hands an answered access to the recording.
+    fn record(&mut self, id: SlotId) {
+        let now = self.target.now();
+        let slot = &self.slots[usize::from(id.0)];
+        let recorded = Recorded {
+            since: slot.since,
+            took_ns: now.ns_since(slot.since),
+            user: slot.user,
+            access: slot.access,
+        };
+        let slots = &self.slots;
+        self.tap.note(recorded, || {
+            let in_flight =
+                |slot: &&Slot| matches!(slot.phase, Phase::Waiting | Phase::Edges | Phase::Main);
+            let in_flight = slots.iter().filter(in_flight).map(|slot| slot.since);
+            in_flight.min().unwrap_or(now)
+        });
+    }
+
     fn answer(&mut self, id: SlotId, result: Result<(), RequestError>) {
         let slot = &mut self.slots[usize::from(id.0)];
         let was_begun = slot.phase != Phase::Taken;
@@ -775,6 +804,9 @@ impl Export {
             }
         }
         slot.phase = Phase::Answered;
+        if was_begun && self.tap.is_on() {
+            self.record(id);
+        }
         self.answers.push_back(Answer { slot: id, result });
         if !self.waiting.is_empty() {
             self.wake();

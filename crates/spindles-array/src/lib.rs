@@ -36,6 +36,7 @@ mod stack;
 #[cfg(test)]
 #[path = "../tests/stalls.rs"]
 mod stalls;
+pub mod tap;
 mod target;
 #[cfg(test)]
 #[path = "../tests/tests.rs"]

@@ -211,9 +211,10 @@ impl Flushes {
 pub(crate) struct Members {
     /// Dropped before the buffers and lists: the queue waits until the kernel no longer uses them.
     queue: Option<Chosen>,
+    /// Dropped before the buffers and lists: a device may have a queue of its own.
+    devices: Vec<Device>,
     pub(crate) buffers: Buffers,
     lists: PieceLists,
-    devices: Vec<Device>,
     in_flight: InFlight,
     /// Devices with a `Later`.
     later: Vec<DeviceIndex>,
@@ -485,7 +486,15 @@ impl Members {
     }
 
     pub(crate) fn counters(&self, device: DeviceIndex) -> DeviceCounters {
-        self.devices[device.index()].counters
+        let device = &self.devices[device.index()];
+        let late = match &device.reach {
+            Reach::Later(later) => later.late(),
+            _ => 0,
+        };
+        DeviceCounters {
+            late,
+            ..device.counters
+        }
     }
 
     /// Returns the device's size.
@@ -831,6 +840,9 @@ impl Members {
     /// Restarts the threads that carry operations, so that they inherit the calling thread's
     /// restrictions.
     pub(crate) fn restart_threads(&mut self) -> std::io::Result<()> {
+        for later in self.later() {
+            later.restart_threads()?;
+        }
         let chosen = self.queue.as_mut();
         chosen.map_or(Ok(()), |chosen| chosen.queue.restart_threads())
     }

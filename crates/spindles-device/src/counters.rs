@@ -23,6 +23,7 @@ impl Counters {
             total.zeroings += device.zeroings;
             total.bytes_zeroed += device.bytes_zeroed;
             total.errors += device.errors;
+            total.late += device.late;
             total.busy_ns += device.busy_ns;
             total.read_latencies.merge(&device.read_latencies);
             total.write_latencies.merge(&device.write_latencies);
@@ -50,6 +51,8 @@ pub struct DeviceCounters {
     pub bytes_zeroed: u64,
     /// Operations that failed.
     pub errors: u64,
+    /// Operations of a paced device that took longer than its model allows.
+    pub late: u64,
     /// Time with at least one operation in flight, in nanoseconds.
     pub busy_ns: u64,
     /// Durations of reads. Empty for synchronous devices, such as memory.

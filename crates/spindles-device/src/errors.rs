@@ -76,11 +76,19 @@ pub enum OpenError {
     /// No experiment has a modelled disk of this name.
     #[error(
         "{device} is a modelled disk, which exists only while an experiment runs on it: give a \
-         file or a device"
+         file or a device, or one at its pace, as in paced:exos-x18-18tb:FILE"
     )]
     Modelled {
         /// The device.
         device: String,
+    },
+    /// A device can't be paced.
+    #[error("{device}: {why}")]
+    Paced {
+        /// The device.
+        device: String,
+        /// The reason, with the remedy.
+        why: String,
     },
     /// A target has modelled and real devices.
     #[error(

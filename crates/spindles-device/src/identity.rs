@@ -1,6 +1,7 @@
 //! Finds names that stand for the same bytes: links and nodes of one device, a loop device and the
 //! file below it, a partition and its disk, a mapping and the devices below it.
 
+use crate::paced;
 use crate::peer::{Address, is_address};
 use crate::slices::with_device;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
@@ -60,6 +61,9 @@ impl Identity {
 /// Asks only the kernel, never the server of a file system, because the calling thread may be that
 /// server.
 pub fn identity(name: &str) -> Option<Identity> {
+    if let Some((_, device)) = paced::parts(name) {
+        return identity(device);
+    }
     if Slice::is_text(name) {
         let slice = Slice::parse(name).ok()?;
         return Some(Identity::Part {

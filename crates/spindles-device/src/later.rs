@@ -65,6 +65,17 @@ pub trait Later: Debug {
     /// Returns the number of operations taken and not yet returned by `next_done`.
     fn in_flight(&self) -> usize;
 
+    /// Returns the number of operations that the device did later than its model allows.
+    fn late(&self) -> u64 {
+        0
+    }
+
+    /// Restarts the device's threads, if any, so that they inherit the calling thread's
+    /// restrictions.
+    fn restart_threads(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Ends the use of the device. Its descriptors stay open until they are no longer watched.
     fn end(&mut self);
 

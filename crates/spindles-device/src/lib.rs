@@ -22,6 +22,7 @@ pub mod modelled;
 pub mod notice;
 mod options;
 mod own_descriptors;
+mod paced;
 mod page_cache;
 pub mod peer;
 mod physical;

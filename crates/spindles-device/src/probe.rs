@@ -7,6 +7,7 @@ use crate::bad_pages::{BadPage, read_pages};
 use crate::files;
 use crate::locks::Held;
 use crate::modelled;
+use crate::paced;
 use crate::peer::is_address;
 use crate::signatures::{self, Sighting};
 use crate::slices::device_of;
@@ -112,6 +113,11 @@ impl Probe {
     /// in use. `None` for other kinds, and for unreadable ones. Never waits on a pipe without a
     /// writer.
     pub fn glance(name: &str) -> Option<Self> {
+        if let Some((_, device)) = paced::parts(name) {
+            let below = Self::glance(device)?;
+            let name = name.to_owned();
+            return Some(Self { name, ..below });
+        }
         if Slice::is_text(name) {
             let slice = Slice::parse(name).ok()?;
             let whole = Self::glance(&slice.device)?;

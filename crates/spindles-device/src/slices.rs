@@ -1,11 +1,15 @@
-//! The names of slices.
+//! Names that stand for a device below: slices, and devices at the pace of a model.
 
+use crate::paced;
 use spindles_layout::Slice;
 use std::borrow::Cow;
 
-/// Returns the device of a slice, and any other name itself.
+/// Returns the device of a slice or below a pace, and any other name itself.
 #[must_use]
 pub fn device_of(name: &str) -> Cow<'_, str> {
+    if let Some((_, device)) = paced::parts(name) {
+        return device_of(device);
+    }
     match Slice::is_text(name).then(|| Slice::parse(name)) {
         Some(Ok(slice)) => slice.device.into(),
         _ => name.into(),
@@ -15,6 +19,13 @@ pub fn device_of(name: &str) -> Cow<'_, str> {
 /// Returns the name with its device replaced: for a slice the same slice of the new device.
 #[must_use]
 pub fn with_device(name: &str, replace: impl FnOnce(&str) -> String) -> String {
+    match paced::parts(name) {
+        Some((model, device)) => paced::name(model, &with_device_of_slice(device, replace)),
+        None => with_device_of_slice(name, replace),
+    }
+}
+
+fn with_device_of_slice(name: &str, replace: impl FnOnce(&str) -> String) -> String {
     match Slice::is_text(name).then(|| Slice::parse(name)) {
         Some(Ok(slice)) => {
             let device = replace(&slice.device);

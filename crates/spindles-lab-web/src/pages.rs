@@ -5,9 +5,9 @@ use crate::listing::Stored;
 use crate::response::{Response, Status};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use spindles_lab::{RECORDS_FILE, RunState};
-use spindles_measure::{Change, Experiment};
+use spindles_measure::{Change, Experiment, PredictionCheck};
 use spindles_report::page::{Page, Served, date, escape};
-use spindles_report::{OUTPUTS, change_page, scaled};
+use spindles_report::{OUTPUTS, change_page, prediction_page, scaled};
 use std::path::Path;
 
 const STYLE: &str = include_str!("page/style.css");
@@ -283,10 +283,6 @@ pub(crate) fn run(run: &RunState, report: &Report, version: &str) -> Response {
 /// The comparison of two runs.
 pub(crate) fn comparison(before: &Stored, after: &Stored, change: &Change, all: bool) -> Response {
     let mut page = change_page(change);
-    let link = |what: &str, stored: &Stored| {
-        let (address, title) = (address(&stored.name), escape(&stored.title()));
-        format!("<li>{what}: <a href=\"{address}\">{title}</a></li>")
-    };
     let query = format!(
         "run={}&amp;run={}",
         encoded(&before.name),
@@ -304,11 +300,40 @@ pub(crate) fn comparison(before: &Stored, after: &Stored, change: &Change, all: 
     };
     let above = format!(
         "<div id=\"live\">{ALL_RUNS}<ul class=\"files\">{}{}{work}</ul></div>",
-        link("Before", before),
-        link("After", after),
+        link_to("Before", before),
+        link_to("After", after),
     );
     page.served = Some(served(above));
     Response::page(Status::Ok, page)
+}
+
+/// A prediction next to a measurement.
+pub(crate) fn prediction(
+    predicted: &Stored,
+    measured: &Stored,
+    check: &PredictionCheck,
+) -> Response {
+    if check.figures.is_empty() {
+        return message(
+            Status::NotFound,
+            "Nothing in common",
+            "No system was predicted and measured in the same workload. Give both the same names.",
+        );
+    }
+    let mut page = prediction_page(check);
+    let above = format!(
+        "<div id=\"live\">{ALL_RUNS}<ul class=\"files\">{}{}</ul></div>",
+        link_to("Predicted", predicted),
+        link_to("Measured", measured),
+    );
+    page.served = Some(served(above));
+    Response::page(Status::Ok, page)
+}
+
+/// An entry of a list with a link to the page of a run.
+fn link_to(what: &str, stored: &Stored) -> String {
+    let (address, title) = (address(&stored.name), escape(&stored.title()));
+    format!("<li>{what}: <a href=\"{address}\">{title}</a></li>")
 }
 
 /// The page of a run that can't be shown.

@@ -223,7 +223,11 @@ fn one_seed_gives_the_same_records_on_a_host() {
         let cache_mib = predicted.numbers["host cache_mib"];
         assert!((3.0..=5.0).contains(&cache_mib), "{cache_mib}");
         let names = ["host cache_mib", "host write_us_per_kib"];
-        assert!(names.iter().all(|name| predicted.assumed.iter().any(|one| one == name)));
+        assert!(
+            names
+                .iter()
+                .all(|name| predicted.assumed.iter().any(|one| one == name))
+        );
         let (fs, cpu_ns) = (predicted.file_system.as_str(), run.cpu_ns.workload);
         match run.workload.kind.as_str() {
             "dd-read" => assert_eq!((fs, cpu_ns), ("", 0)),
@@ -264,11 +268,17 @@ fn times_on_a_host_follow_from_synchronous_writes() {
         each.sum::<f64>() / 3.0
     };
     let near = |found: f64, expected: f64| {
-        assert!((found / expected - 1.0).abs() < 0.1, "{found}, not {expected}");
+        assert!(
+            (found / expected - 1.0).abs() < 0.1,
+            "{found}, not {expected}"
+        );
     };
     // An operation of touch is a creation, or the closing of its file. A new chunk of the folder
     // is one more write, of its inode, and 64 inodes are one more read.
-    near(ms("sync", "touch touch"), (20.1 + 10.0 / 25.0 + 10.0 / 64.0) / 2.0);
+    near(
+        ms("sync", "touch touch"),
+        (20.1 + 10.0 / 25.0 + 10.0 / 64.0) / 2.0,
+    );
     near(ms("sync", "touch retouch"), 10.1);
     near(ms("sync", "touch unlink"), 10.1);
     // Each phase begins with an empty memory: 7 blocks of inodes are read.
@@ -287,10 +297,30 @@ fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
     let newfs = "newfs\"\nparameters = { command = \"newfs -q 1\" } #\"";
     let cases = [
         (members(TURN), "fs = \"ffs\"", "touch", "ffs needs a host"),
-        (Members::Files, "fs = \"ffs\"", "touch", "ffs is a modelled file system"),
-        (hosted(TURN), "fs = \"ext4\"", "touch", "choose `fs` among bare, ffs"),
-        (hosted(TURN), "", newfs, "the modelled newfs needs a file system"),
-        (hosted(TURN), "fs = \"ffs\"", newfs, "ffs takes -b, -f, -i and -g"),
+        (
+            Members::Files,
+            "fs = \"ffs\"",
+            "touch",
+            "ffs is a modelled file system",
+        ),
+        (
+            hosted(TURN),
+            "fs = \"ext4\"",
+            "touch",
+            "choose `fs` among bare, ffs",
+        ),
+        (
+            hosted(TURN),
+            "",
+            newfs,
+            "the modelled newfs needs a file system",
+        ),
+        (
+            hosted(TURN),
+            "fs = \"ffs\"",
+            newfs,
+            "ffs takes -b, -f, -i and -g",
+        ),
     ];
     for (members, fs, work, words) in cases {
         let experiment = experiment(&system(fs, work), &members);
@@ -300,15 +330,32 @@ fn hosts_and_file_systems_are_refused_where_they_mean_nothing() {
         assert!(error.contains(words) && error.contains("line "), "{error}");
     }
     for (head, words) in [
-        ("host = \"ppro-200-freebsd-2.2\"", "`host` is for modelled members"),
-        ("members = \"model:exos-x18-18tb\"\nhost = \"sata-600\"", "sata-600 is no host"),
-        ("members = { model = \"exos-x18-18tb\", start = \"1K\" }", "`start` is a size"),
+        (
+            "host = \"ppro-200-freebsd-2.2\"",
+            "`host` is for modelled members",
+        ),
+        (
+            "members = \"model:exos-x18-18tb\"\nhost = \"sata-600\"",
+            "sata-600 is no host",
+        ),
+        (
+            "members = { model = \"exos-x18-18tb\", start = \"1K\" }",
+            "`start` is a size",
+        ),
     ] {
-        let text = format!("name = \"test\"\n{head}\n{}", system("fs = \"ffs\"", "touch"));
-        let error = Experiment::parse("test.toml", &text).unwrap_err().to_string();
+        let text = format!(
+            "name = \"test\"\n{head}\n{}",
+            system("fs = \"ffs\"", "touch")
+        );
+        let error = Experiment::parse("test.toml", &text)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(words), "{error}");
     }
-    for fs in ["fs = \"ffs\"\nmount = \"noatime\"", "fs = \"bare\"\nmount = \"sync\""] {
+    for fs in [
+        "fs = \"ffs\"\nmount = \"noatime\"",
+        "fs = \"bare\"\nmount = \"sync\"",
+    ] {
         let text = format!("name = \"test\"\n{}", system(fs, "touch"));
         assert!(Experiment::parse("test.toml", &text).is_err(), "{fs}");
     }
@@ -320,7 +367,8 @@ fn hosts_without_tags_send_one_request_at_a_time() {
     let rate = |tags: &str| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("host.toml");
-        let tags = format!("tags = {{ value = \"{tags}\", how = \"stated\", source = \"test\" }}\n");
+        let tags =
+            format!("tags = {{ value = \"{tags}\", how = \"stated\", source = \"test\" }}\n");
         fs::write(&file, format!("{HOST}{tags}")).unwrap();
         let text = format!(
             "name = \"test\"\nblocks = 1\ncontrol = false\nmembers = {{ model = \
@@ -330,13 +378,95 @@ fn hosts_without_tags_send_one_request_at_a_time() {
             file.display()
         );
         let runs = run(&Experiment::parse("test.toml", &text).unwrap());
-        let written = runs.iter().find(|run| run.workload.name == "bonnie block-write");
+        let written = runs
+            .iter()
+            .find(|run| run.workload.name == "bonnie block-write");
         let written = written.unwrap();
         written.counted as f64 / written.elapsed_ns as f64 * 1e3
     };
     let [off, on] = ["off", "on"].map(rate);
     // One turn and the transfer for each 64 KiB.
-    assert!((3.3..4.2).contains(&off) && on > off * 1.4, "{off} and {on} MB/s");
+    assert!(
+        (3.3..4.2).contains(&off) && on > off * 1.4,
+        "{off} and {on} MB/s"
+    );
+}
+
+/// The evidence of modelled disks is exact: each read keeps the disk for 10 ms, and waits for
+/// those before it.
+#[test]
+fn the_time_of_requests_is_known_exactly() {
+    let text = r#"
+        size = "8M"
+        [[system]]
+        target = "single"
+        [[workload]]
+        kind = "random-read"
+        operations = 100
+        in_flight = 4
+    "#;
+    for run in run(&experiment(text, &members(TURN))) {
+        let evidence = run.evidence.unwrap();
+        let time = evidence.members[0].time.unwrap();
+        let requests = time.requests as f64;
+        let busy = time.busy_ns as f64 / run.elapsed_ns as f64;
+        assert!((0.99..1.001).contains(&busy), "{busy}");
+        let each_ms = time.busy_ns as f64 / requests / 1e6;
+        assert!((9.9..10.2).contains(&each_ms), "{each_ms}");
+        // With four in flight, a read waits for three others.
+        let response_ms = time.response_ns as f64 / requests / 1e6;
+        assert!((38.0..40.1).contains(&response_ms), "{response_ms}");
+    }
+}
+
+/// With a part a tenth faster and the same draws, a system that waits for this part alone is a
+/// tenth faster, and one that does not is as fast as before.
+#[test]
+fn faster_parts_show_what_would_help() {
+    let text = r#"
+        size = "8M"
+        [[system]]
+        name = "single"
+        target = "single"
+        [[system]]
+        name = "raid1"
+        target = "raid1(2)"
+        [[workload]]
+        kind = "random-read"
+        operations = 100
+    "#;
+    let mut experiment = experiment(text, &members(TURN));
+    let Members::Modelled(model) = &mut experiment.members else {
+        panic!("it is modelled");
+    };
+    model.what_would_help = true;
+    let mut kept = Kept::default();
+    let interrupt = AtomicBool::new(false);
+    spindles_lab::run(&experiment, &options(&interrupt), &mut kept).unwrap();
+    let is_base = |run: &&Run| run.faster_part().is_none();
+    assert_eq!(kept.runs.iter().filter(is_base).count(), 2 * 3);
+    // Two parts have numbers: requests and the transfer.
+    assert_eq!(kept.runs.len(), 3 * 2 * 3);
+    let head = spindles_measure::Experiment {
+        baseline: "single".to_owned(),
+        ..Default::default()
+    };
+    let runs = kept.runs.iter().cloned();
+    let runs = runs.map(|run| spindles_measure::Record::Run(Box::new(run)));
+    let head = spindles_measure::Record::Experiment(head);
+    let records: Vec<_> = std::iter::once(head).chain(runs).collect();
+    let analysis = spindles_measure::Analysis::of(&records).unwrap();
+    assert_eq!(analysis.help.len(), 4);
+    for help in &analysis.help {
+        let gain = help.log_ratio.value.exp();
+        let expected = if help.part == "requests" { 1.1 } else { 1.0 };
+        assert!(
+            (gain - expected).abs() < 0.002,
+            "{} {}: {gain}",
+            help.part,
+            help.system
+        );
+    }
 }
 
 /// The rates of disks that take 10 ms for each request follow from the number of requests. Little's

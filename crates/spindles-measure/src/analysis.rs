@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::ceiling;
 use crate::histogram::to_f64;
-use crate::results::{Cell, Choice, Comparison, Finding, OverallScope, Singles};
+use crate::results::{Cell, Choice, Comparison, Deciding, Finding, Help, OverallScope, Singles};
 use crate::statistics::median;
 use crate::{Calibration, Environment, Experiment, Run, System};
 
@@ -41,6 +41,12 @@ pub struct Analysis {
     /// Each system against the mean of several single devices, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub singles: Option<Singles>,
+    /// The drawn numbers that decided each ratio of a prediction.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deciding: Vec<Deciding>,
+    /// What each part of modelled disks would bring if it were a tenth faster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub help: Vec<Help>,
     /// Doubts about the figures, worst first.
     pub findings: Vec<Finding>,
     /// Every run as recorded. A run that was discarded afterwards is marked as failed.
@@ -55,6 +61,9 @@ pub struct Analysis {
     /// Runs that tested a verdict; they count in no result.
     #[serde(skip)]
     pub trials: Vec<Run>,
+    /// Runs on modelled disks with a faster part; they count in no result.
+    #[serde(skip)]
+    pub faster: Vec<Run>,
 }
 
 impl Analysis {

@@ -118,7 +118,7 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
     let environment = of_environments(before, after);
     // Doubts about the comparison itself come after the failed runs.
     let own = findings(&rows, &environment);
-    let mut findings = of_either(before, after);
+    let mut findings = of_either([("before", before), ("after", after)]);
     let failed = findings
         .iter()
         .take_while(|finding| finding.kind == FAILED_RUNS);
@@ -137,13 +137,17 @@ pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change
         different_work,
         rows,
         environment,
-        unmatched: unmatched(before, after),
+        unmatched: unmatched(before, after, ["before", "after"]),
         findings,
     }
 }
 
 /// Returns the quantities of a workload that both sides have.
-fn quantities(before: &Analysis, after: &Analysis, workload: &str) -> &'static [Quantity] {
+pub(crate) fn quantities(
+    before: &Analysis,
+    after: &Analysis,
+    workload: &str,
+) -> &'static [Quantity] {
     let of = |analysis: &Analysis| {
         let mut workloads = analysis.experiment.workloads.iter();
         let workload = workloads.find(|other| other.name == workload);
@@ -213,9 +217,10 @@ fn different_work(before: &Analysis, after: &Analysis, rows: &mut [ChangeRow]) -
     all
 }
 
-fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
-    let mut all = only(before, after, "before");
-    all.extend(only(after, before, "after"));
+/// Lists the cells that only one of two sides has, with the names of the sides.
+pub(crate) fn unmatched(one: &Analysis, other: &Analysis, names: [&str; 2]) -> Vec<String> {
+    let mut all = only(one, other, names[0]);
+    all.extend(only(other, one, names[1]));
     all
 }
 
@@ -268,12 +273,11 @@ const FAILED_RUNS: &str = "failed-runs";
 
 /// Doubts about the figures of either side, worst first. Excludes doubts about how systems compare
 /// with each other.
-fn of_either(before: &Analysis, after: &Analysis) -> Vec<Finding> {
+pub(crate) fn of_either(sides: [(&str, &Analysis); 2]) -> Vec<Finding> {
     let kinds = crate::doubts::KINDS.iter();
     let kinds = kinds.filter(|kind| !crate::doubts::OF_COMPARISONS.contains(&kind.name));
     let of_kind = |kind: &&'static crate::doubts::Kind| {
-        let sides = [("before", before), ("after", after)].into_iter();
-        let details = sides.flat_map(|(side, analysis)| {
+        let details = sides.into_iter().flat_map(|(side, analysis)| {
             let found = analysis
                 .findings
                 .iter()

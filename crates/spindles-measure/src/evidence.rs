@@ -114,6 +114,56 @@ pub struct MemberUse {
     pub bytes: crate::Traffic,
     /// Requests that failed.
     pub errors: u64,
+    /// Requests that a paced device did later than its model allows.
+    #[serde(default, skip_serializing_if = "crate::record::is_zero")]
+    pub late: u64,
+    /// Where the time of its requests went; `None` unless it is a modelled disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<MemberTime>,
+}
+
+/// Where the time of a modelled disk's requests went, summed over all of them, in nanoseconds.
+/// Seek, rotation and transfer include writes after their answer, so the sum of all may exceed the
+/// response times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemberTime {
+    /// Requests answered.
+    pub requests: u64,
+    /// Response times.
+    pub response_ns: u64,
+    /// Time with at least one request in flight.
+    pub busy_ns: u64,
+    /// Waits for other requests of the same disk.
+    pub queue_ns: u64,
+    /// Moves of the arm and changes of the head.
+    pub seek_ns: u64,
+    /// Waits for a sector to pass.
+    pub rotation_ns: u64,
+    /// Sectors passing under the head.
+    pub transfer_ns: u64,
+    /// Commands and data on links, waits for them included.
+    pub link_ns: u64,
+    /// Electronics of the disk.
+    pub overhead_ns: u64,
+}
+
+impl MemberTime {
+    /// Combines the fields of two accounts.
+    #[must_use]
+    pub fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+        Self {
+            requests: of(self.requests, other.requests),
+            response_ns: of(self.response_ns, other.response_ns),
+            busy_ns: of(self.busy_ns, other.busy_ns),
+            queue_ns: of(self.queue_ns, other.queue_ns),
+            seek_ns: of(self.seek_ns, other.seek_ns),
+            rotation_ns: of(self.rotation_ns, other.rotation_ns),
+            transfer_ns: of(self.transfer_ns, other.transfer_ns),
+            link_ns: of(self.link_ns, other.link_ns),
+            overhead_ns: of(self.overhead_ns, other.overhead_ns),
+        }
+    }
 }
 
 impl From<DeviceUse> for MemberUse {
@@ -125,6 +175,8 @@ impl From<DeviceUse> for MemberUse {
             requests: device.requests,
             bytes: device.bytes,
             errors: 0,
+            late: 0,
+            time: None,
         }
     }
 }

@@ -9,6 +9,7 @@ mod analysis;
 mod ceiling;
 mod change;
 mod choice;
+mod deciding;
 pub mod doubts;
 mod environments;
 mod evidence;
@@ -17,6 +18,7 @@ mod jobs;
 mod late;
 mod lines;
 mod overall;
+mod prediction_check;
 mod questions;
 mod record;
 mod resolution;
@@ -36,22 +38,26 @@ pub use analysis::Analysis;
 pub use change::{Change, ChangeRow, Verdicts, change};
 pub use environments::TEMPORARY_PREFIX;
 pub use evidence::{
-    CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, MemberUse, Requests, Series,
-    Slot, THREADS_MAX, ThreadUse, Usage,
+    CacheUse, Calibration, DeviceUse, Evidence, LinkUse, MemberRate, MemberTime, MemberUse,
+    Requests, Series, Slot, THREADS_MAX, ThreadUse, Usage,
 };
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
 pub use late::LateMember;
 pub use lines::{ReadError, SCHEMA, from_lines, to_line};
+pub use prediction_check::{
+    CheckedFigure, Coverage, Order, PredictionCheck, check_prediction, nearest_cells,
+};
 pub use record::{
     Beside, Cpu, Device, Discard, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part,
     Phase, Predicted, Record, Run, Stage, System, Trial, Workload,
 };
 pub use resolution::{HALF_WIDTH_TARGET, Unresolved};
 pub use results::{
-    AgainstSingles, Cell, Choice, Comparison, Finding, Latency, LeftOut, OverallScope, Overload,
-    P99_9_COUNT_MIN, Pair, Place, Quantity, Ranking, Reason, Repetition, Response, Share, Singles,
-    Standing, Verdict, Weighted, difference_of, factor_of, percent_of,
+    AgainstSingles, Cell, Choice, Comparison, Correlation, Deciding, Finding, Help, Latency,
+    LeftOut, OverallScope, Overload, P99_9_COUNT_MIN, Pair, Place, Quantity, Ranking, Reason,
+    Repetition, Response, Share, Singles, Standing, Verdict, Weighted, difference_of, factor_of,
+    percent_of,
 };
 pub use significance::{SIGNIFICANCE, UNCORRECTED_COMPARISONS_MAX};
 pub use sweeps::{Fact, Grid, Sweep, SweptUnit, grids, sweeps};

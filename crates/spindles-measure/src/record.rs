@@ -253,7 +253,7 @@ impl Workload {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde asks for a reference"
 )]
-fn is_zero(value: &u64) -> bool {
+pub(crate) fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
@@ -391,6 +391,9 @@ pub struct Predicted {
     pub draw: u64,
     /// The drawn numbers by name, in the units of the model's file.
     pub numbers: BTreeMap<String, f64>,
+    /// The drawn words of switches by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub switches: BTreeMap<String, String>,
     /// The names of the numbers and switches that are only assumed.
     pub assumed: Vec<String>,
     /// The name of the modelled host; empty without one.
@@ -402,6 +405,9 @@ pub struct Predicted {
     /// The parts of that file system that are not modelled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_modelled: Vec<String>,
+    /// The part of the disks that is a tenth faster than drawn. Such a run counts in no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faster: Option<String>,
 }
 
 /// One execution of a workload on a system.
@@ -528,6 +534,11 @@ impl Run {
             return 0.0;
         }
         crate::histogram::to_f64(self.counted) * 1e9 / crate::histogram::to_f64(self.elapsed_ns)
+    }
+
+    /// The part of modelled disks that is a tenth faster than drawn; `None` if none is.
+    pub fn faster_part(&self) -> Option<&str> {
+        self.predicted.as_ref()?.faster.as_deref()
     }
 
     /// Returns true if the run finished and has a result. Other runs count nowhere.

@@ -20,13 +20,18 @@ pub struct Difference {
 impl Difference {
     /// The difference as a sentence.
     pub fn words(&self) -> String {
+        self.words_of(["before", "after"])
+    }
+
+    /// Formats the difference with other names of the two sides.
+    pub fn words_of(&self, [first, second]: [&str; 2]) -> String {
         let Self {
             of,
             what,
             before,
             after,
         } = self;
-        format!("{of}: {what} {before} before, {after} after")
+        format!("{of}: {what} {before} {first}, {after} {second}")
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod analysis;
 mod checker;
+mod deciding;
 pub(crate) mod example;
+mod prediction_check;
 mod schema;
 mod together;
 mod verdicts;

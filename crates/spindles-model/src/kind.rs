@@ -24,6 +24,17 @@ pub struct SwitchRule {
     pub about: &'static str,
 }
 
+/// A part of a device that can be made faster: the numbers that describe it.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The name.
+    pub name: &'static str,
+    /// Keys of times, or the beginnings of keys.
+    pub times: &'static [&'static str],
+    /// Keys of rates, or the beginnings of keys.
+    pub rates: &'static [&'static str],
+}
+
 /// A kind of device.
 #[derive(Debug)]
 pub struct Kind {
@@ -35,6 +46,8 @@ pub struct Kind {
     pub numbers: &'static [NumberRule],
     /// The switches it reads.
     pub switches: &'static [SwitchRule],
+    /// The parts that can be made faster.
+    pub parts: &'static [Part],
 }
 
 /// Kinds are equal if their names are.

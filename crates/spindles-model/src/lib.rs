@@ -27,7 +27,7 @@ pub use account::Account;
 pub use draw::Draw;
 pub use drive_folder::{DriveTexts, Measured, parse_drive, parse_requests};
 pub use fault::{Fault, Problem};
-pub use kinds::{KINDS, Kind, NumberRule, SwitchRule};
+pub use kinds::{KINDS, Kind, NumberRule, Part, SwitchRule};
 pub use parameters::{Extent, How, Link, Number, Parameters, Portrait, Switch, Zone};
 pub use preset::parse_preset;
 pub use presets::{preset, preset_names};

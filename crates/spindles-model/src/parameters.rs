@@ -2,7 +2,7 @@
 
 use crate::draw::Draw;
 use crate::fault::{Fault, Problem};
-use crate::kind::Kind;
+use crate::kind::{Kind, Part};
 pub use crate::number::{How, Number, Switch};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -10,6 +10,12 @@ use std::collections::BTreeMap;
 
 /// The unit of places on a modelled device.
 pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// The part with the points of the seek curve.
+pub(crate) const ARM: &str = "arm";
+
+/// A number of the arm that is a distance.
+const KNEE: &str = "seek_knee_cylinders";
 
 /// A zone: neighbouring cylinders with the same number of sectors a track.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +116,42 @@ impl Parameters {
             source: source.to_owned(),
         };
         self.numbers.insert(key.to_owned(), number);
+    }
+
+    /// Returns the words of all switches in a draw, by key.
+    pub fn drawn_words(&self, draw: &Draw) -> BTreeMap<&str, &str> {
+        self.switches
+            .iter()
+            .map(|(key, switch)| (key.as_str(), draw.switch(&self.name, key, switch)))
+            .collect()
+    }
+
+    /// Returns the parameters with a part that is `factor` times as fast in every draw. `None` if
+    /// they have no number of the part.
+    #[must_use]
+    pub fn faster(&self, part: &Part, factor: f64) -> Option<Self> {
+        let is_of = |keys: &[&str], key: &str| {
+            let mut keys = keys.iter();
+            keys.any(|begin| key.starts_with(begin) && key != KNEE)
+        };
+        let mut faster = self.clone();
+        let mut is_changed = false;
+        for (key, number) in &mut faster.numbers {
+            let by = match (is_of(part.times, key), is_of(part.rates, key)) {
+                (true, _) => 1.0 / factor,
+                (_, true) => factor,
+                _ => continue,
+            };
+            is_changed |= number.value != 0.0;
+            for end in [&mut number.value, &mut number.low, &mut number.high] {
+                *end *= by;
+            }
+        }
+        if part.name == ARM {
+            is_changed |= !faster.seek.is_empty();
+            faster.seek.iter_mut().for_each(|(_, ms)| *ms /= factor);
+        }
+        is_changed.then_some(faster)
     }
 
     /// The nominal size of the device; `None` for a link.

@@ -241,6 +241,12 @@ fn little_holds_to_the_nanosecond() {
             last = now;
             let work = read(random.below(999_000), 16);
             world.submit(Instant(now), disk, Tag(tag), work);
+            // At any moment, requests in flight count up to now.
+            assert_eq!(
+                world.account(disk).response_ns,
+                in_flight_ns,
+                "{discipline}"
+            );
         }
         while let Some(at) = world.next_event() {
             in_flight_ns += u64::from(world.in_flight(disk)) * (at.0 - last);

@@ -9,3 +9,4 @@
 mod drives;
 mod faults;
 mod laws;
+mod parts;

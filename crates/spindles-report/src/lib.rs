@@ -14,14 +14,19 @@ mod comparisons;
 mod figures;
 mod legacy;
 mod matrix;
+mod model_page;
 pub mod outputs;
 pub mod page;
+mod prediction;
+mod prediction_chart;
+mod request_time;
 mod sections;
 mod svg;
 mod verdicts;
 mod words;
 
-pub use outputs::{OUTPUTS, Options, Output, change_page, report_page};
+pub use model_page::{ModelFacts, model_page};
+pub use outputs::{OUTPUTS, Options, Output, change_page, prediction_page, report_page};
 pub use words::{Headline, headline, scaled};
 
 // The tests of the public items are in the same executable as the unit tests: linking each takes

@@ -835,7 +835,7 @@ fn known_bytes(bytes: u64) -> String {
     }
 }
 
-fn joined(parts: &[&str]) -> String {
+pub(crate) fn joined(parts: &[&str]) -> String {
     let known: Vec<&str> = parts
         .iter()
         .copied()

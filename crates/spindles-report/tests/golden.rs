@@ -5,7 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use super::example;
-use spindles_measure::{Analysis, Rate, Reason, Record, Verdicts, Workload, change};
+use spindles_measure::{
+    Analysis, Correlation, Deciding, Help, MemberTime, MemberUse, Predicted, Rate, Reason, Record,
+    Verdicts, Workload, change, check_prediction,
+};
 use spindles_report::{Options, outputs};
 
 /// Few enough systems and workloads that the files are readable.
@@ -210,6 +213,122 @@ fn reports_of_unusual_comparisons_equal_the_golden_files() {
     ] {
         assert!(page.contains(text), "{text}");
     }
+}
+
+/// Every format shows errors, bands, and the order of systems. The page draws them.
+#[test]
+fn a_prediction_next_to_a_measurement_equals_the_golden_files() {
+    let mut predicted = analysis(6, 100);
+    for run in &mut predicted.runs {
+        run.predicted = Some(Predicted {
+            model: "disk".to_owned(),
+            ..Predicted::default()
+        });
+    }
+    let check = check_prediction(&predicted, &analysis(5, 180));
+    for (output, name, width) in [
+        ("terminal", "prediction.txt", 100),
+        ("terminal", "prediction-60.txt", 60),
+        ("markdown", "prediction.md", 100),
+        ("csv", "prediction.csv", 100),
+    ] {
+        let options = Options {
+            width,
+            ..Options::default()
+        };
+        let draw = outputs::by_name(output).unwrap().prediction.unwrap();
+        self::check(name, &draw(&check, &options));
+    }
+    let draw = outputs::by_name("html").unwrap().prediction.unwrap();
+    let page = draw(&check, &Options::default());
+    for text in [
+        "<h1>Predicted and measured</h1>",
+        "raid5: predicted",
+        "<circle class=\"measured\"",
+        "Order: 2 of 6 pairs",
+        "<td data-column=\"in band\">no</td>",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+/// An example whose disks are modelled.
+pub(crate) fn predicted() -> Analysis {
+    let mut predicted = analysis(6, 100);
+    for run in &mut predicted.runs {
+        let time = MemberTime {
+            requests: 1000,
+            response_ns: 7_000_000_000,
+            busy_ns: run.elapsed_ns / 2,
+            seek_ns: 4_000_000_000,
+            rotation_ns: 2_500_000_000,
+            ..MemberTime::default()
+        };
+        let member = MemberUse {
+            time: Some(time),
+            ..MemberUse::default()
+        };
+        run.evidence.get_or_insert_default().members = vec![member];
+    }
+    let cell = predicted.comparisons[1].clone();
+    predicted.deciding = vec![Deciding {
+        system: cell.system.clone(),
+        baseline: cell.baseline.clone(),
+        workload: cell.workload.clone(),
+        quantity: cell.quantity,
+        draws: 20,
+        tested: 31,
+        numbers: vec![Correlation {
+            name: "rpm".to_owned(),
+            correlation: -0.83,
+            p_corrected: 0.0004,
+        }],
+    }];
+    predicted.help = vec![Help {
+        part: "arm".to_owned(),
+        system: cell.system.clone(),
+        workload: cell.workload.clone(),
+        quantity: cell.quantity,
+        log_ratio: cell.log_ratio,
+    }];
+    predicted
+}
+
+/// A predicted report shows where the time went, which numbers decided, and what would help, as
+/// tables and as charts. Other reports show none of it.
+#[test]
+fn a_predicted_report_shows_what_decided() {
+    let predicted = predicted();
+    let draw = |output: &str, analysis: &Analysis| {
+        (outputs::by_name(output).unwrap().report)(analysis, &with_tables())
+    };
+    let texts = [
+        "Spearman's rank correlation",
+        "−0.83",
+        "< 0.001",
+        "a tenth faster",
+        "Mean times of a request",
+        "4.00 ms",
+        "rotation",
+    ];
+    for output in ["terminal", "markdown"] {
+        let shown = draw(output, &predicted).replace("&lt;", "<");
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        for text in texts {
+            assert!(shown.contains(text), "{output}: {text}");
+        }
+    }
+    let charts = [
+        "id=\"request-parts\"",
+        "id=\"correlations\"",
+        "id=\"faster-part-gains\"",
+    ];
+    let page = draw("html", &predicted);
+    let measured = draw("html", &analysis(6, 100));
+    for chart in charts {
+        assert!(page.contains(chart) && !measured.contains(chart), "{chart}");
+    }
+    assert!(page.contains("arm: 4.00 ms") && page.contains("rpm: −0.83"));
 }
 
 /// The interval is the point of a comparison, so other columns give way.

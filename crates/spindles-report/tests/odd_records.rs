@@ -414,8 +414,9 @@ fn the_share_of_each_node_is_reported() {
 #[test]
 fn sections_can_be_chosen() {
     // Together they fill every section.
-    let both = [during_a_rebuild(3), on_two_nodes(2)];
-    let both = both.map(|records| Analysis::of(&records).expect("the examples have runs"));
+    let [one, other] = [during_a_rebuild(3), on_two_nodes(2)]
+        .map(|records| Analysis::of(&records).expect("the examples have runs"));
+    let all = [one, other, super::golden::predicted()];
     let html = outputs::by_name("html").expect("there is an HTML output");
     let names = outputs::section_names();
     assert!(
@@ -427,7 +428,7 @@ fn sections_can_be_chosen() {
             sections: vec![(*chosen).to_owned()],
             ..Options::default()
         };
-        let pages = both
+        let pages = all
             .each_ref()
             .map(|records| (html.report)(records, &options));
         for name in &names {

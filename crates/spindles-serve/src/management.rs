@@ -13,6 +13,7 @@ use spindles_admin::rebuild::RebuildProgress;
 use spindles_admin::scrub::ScrubProgress;
 use spindles_admin::spare::Taken;
 use spindles_array::errors::AttachError;
+use spindles_array::tap::Tap;
 use spindles_array::{
     ArraySnapshot, Incident, LostBytes, Managed, PlaceWanted, PutOut, Target, TooSmall,
 };
@@ -75,6 +76,12 @@ impl Handle {
     #[must_use]
     pub fn export(&self) -> String {
         self.server.export().name
+    }
+
+    /// Returns the place at which a recording of the array's accesses attaches.
+    #[must_use]
+    pub fn tap(&self) -> Tap {
+        self.server.tap()
     }
 
     /// Subscribes to all events from now on.

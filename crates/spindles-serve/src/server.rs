@@ -180,7 +180,7 @@ impl Server {
         let stopper = Stopper::new(waker);
         let facts = ExportFacts::of(&export, name, description);
         let facts = Arc::new(Mutex::new(facts));
-        let (handle, received) = ServerHandle::new(&facts, &stopper);
+        let (handle, received) = ServerHandle::new(&facts, export.tap(), &stopper);
         let ticker = Ticker::new(limits.stuck_timeout / TICKS)?;
         let server = Self {
             ticker,

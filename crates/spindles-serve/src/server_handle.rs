@@ -7,6 +7,7 @@ use crate::numbers::ServerNumbers;
 use crate::stopper::Stopper;
 use spindles_array::Target;
 use spindles_array::export::Export;
+use spindles_array::tap::Tap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -94,17 +95,28 @@ pub struct ServerHandle {
     export: SharedFacts,
     messages: Sender<Message>,
     stopper: Stopper,
+    tap: Tap,
 }
 
 impl ServerHandle {
-    pub(crate) fn new(export: &SharedFacts, stopper: &Stopper) -> (Self, Receiver<Message>) {
+    pub(crate) fn new(
+        export: &SharedFacts,
+        tap: Tap,
+        stopper: &Stopper,
+    ) -> (Self, Receiver<Message>) {
         let (messages, received) = channel();
         let handle = Self {
             export: Arc::clone(export),
             messages,
             stopper: stopper.clone(),
+            tap,
         };
         (handle, received)
+    }
+
+    /// Returns the place at which a recording of its accesses attaches.
+    pub(crate) fn tap(&self) -> Tap {
+        self.tap.clone()
     }
 
     /// Returns the current description.

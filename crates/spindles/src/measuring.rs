@@ -17,7 +17,7 @@ use spindles_lab::{
     Ending, Experiment, Members, ModelledFileSystem, Observer, Options, Outcome, RecordsError,
     RecordsFile, RunError,
 };
-use spindles_measure::{Analysis, Change, Record};
+use spindles_measure::{Analysis, Change, PredictionCheck, Record};
 use spindles_model::Parameters;
 use spindles_report::{OUTPUTS, Output, outputs, page};
 use std::fs::{self, File};
@@ -131,8 +131,13 @@ pub(crate) struct FormatArguments {
 #[derive(Args)]
 pub(crate) struct ChangeFormatArguments {
     /// Output format of the comparison
-    #[arg(long, value_name = "FORMAT", value_parser = formats(|form| form.change.is_some()))]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(draws_two_runs))]
     format: Option<String>,
+}
+
+/// Returns true if a format shows two runs next to each other.
+fn draws_two_runs(form: &Output) -> bool {
+    form.change.is_some() && form.prediction.is_some()
 }
 
 fn formats(is_meant: fn(&Output) -> bool) -> PossibleValuesParser {
@@ -148,15 +153,10 @@ impl FormatArguments {
 }
 
 impl ChangeFormatArguments {
-    /// The chosen format, or the one for terminals, and the function that draws a change in it.
-    pub(crate) fn drawing(
-        &self,
-        ui: &Ui,
-    ) -> anyhow::Result<(&'static Output, outputs::DrawChange)> {
+    /// The chosen format, or the one for terminals.
+    pub(crate) fn output(&self, ui: &Ui) -> anyhow::Result<&'static Output> {
         let chosen = chosen(self.format.as_deref(), ui)?;
-        let output = chosen.unwrap_or_else(|| form(TERMINAL));
-        let draw = output.change.expect("only forms of changes can be chosen");
-        Ok((output, draw))
+        Ok(chosen.unwrap_or_else(|| form(TERMINAL)))
     }
 }
 
@@ -384,6 +384,13 @@ pub(crate) fn change_json(change: &Change) -> anyhow::Result<tools::Change> {
     Ok(tools::Change { change })
 }
 
+/// Returns the JSON document of a prediction next to a measurement.
+pub(crate) fn prediction_json(check: &PredictionCheck) -> anyhow::Result<tools::Prediction> {
+    let json = form("json").prediction.expect("JSON is a form of all");
+    let prediction = part(&json(check, &outputs::Options::default()), "prediction")?;
+    Ok(tools::Prediction { prediction })
+}
+
 /// The format of the page for the browser.
 const PAGE: &str = "html";
 
@@ -393,12 +400,19 @@ const PAGE: &str = "html";
 /// `write_page` would replace a foreign file. The message names the remedy: to move that file
 /// away, or `otherwise`.
 pub(crate) fn check_page(folder: &Path, otherwise: &str) -> anyhow::Result<()> {
-    let path = folder.join(form(PAGE).file_name);
-    let Ok(facts) = fs::symlink_metadata(&path) else {
+    check_page_at(&folder.join(form(PAGE).file_name), otherwise)
+}
+
+/// Checks that a page may be written to a file: it is missing, or a page of ours.
+///
+/// # Errors
+/// As of `check_page`.
+pub(crate) fn check_page_at(path: &Path, otherwise: &str) -> anyhow::Result<()> {
+    let Ok(facts) = fs::symlink_metadata(path) else {
         return Ok(());
     };
     // Reading anything but a file may never end.
-    let is_ours = facts.is_file() && fs::read(&path).is_ok_and(|it| page::is_page(&it));
+    let is_ours = facts.is_file() && fs::read(path).is_ok_and(|it| page::is_page(&it));
     anyhow::ensure!(
         is_ours,
         "{}: it is not a report of spindles, and would be replaced by one: move it away, or \
@@ -422,8 +436,13 @@ pub(crate) fn write_page(
         ..outputs::Options::default()
     };
     let page = (output.report)(analysis, &options);
-    replace(&path, &page).with_context(|| format!("{}: can't be written", path.display()))?;
+    write_page_at(&path, &page)?;
     Ok(path)
+}
+
+/// Writes a page to a file, atomically.
+pub(crate) fn write_page_at(path: &Path, page: &str) -> anyhow::Result<()> {
+    replace(path, page).with_context(|| format!("{}: can't be written", path.display()))
 }
 
 /// Notes if changes should have been tried, but none of the confirming ones could be made here.

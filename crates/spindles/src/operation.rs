@@ -27,6 +27,7 @@ pub(crate) enum Operation {
     SpareRemove(SpareRemove),
     Status(Status),
     Stop(Stop),
+    TraceRecord(TraceRecord),
 }
 
 /// Adds a device: a member that returned, a new one, or a spare.
@@ -184,6 +185,13 @@ pub(crate) struct Stop {
     pub force: bool,
 }
 
+/// Records what the array is asked.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TraceRecord {
+    pub seconds: u64,
+}
+
 /// Shows the state.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -265,7 +273,8 @@ impl Operation {
             | Self::Scrub(_)
             | Self::Set(_)
             | Self::Status(_)
-            | Self::Stop(_) => Vec::new(),
+            | Self::Stop(_)
+            | Self::TraceRecord(_) => Vec::new(),
         }
     }
 
@@ -279,7 +288,11 @@ impl Operation {
 
     /// Returns true if a server performs it on an array that is served for reading only.
     pub(crate) const fn is_for_read_only(&self) -> bool {
-        self.is_for_failed() || matches!(self, Self::Resync(_) | Self::Scrub(_))
+        self.is_for_failed()
+            || matches!(
+                self,
+                Self::Resync(_) | Self::Scrub(_) | Self::TraceRecord(_)
+            )
     }
 
     /// Returns true if it only shows the array.

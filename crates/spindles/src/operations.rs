@@ -1,7 +1,7 @@
 //! Performs operations: here, or by the server that has the array open.
 
 use crate::arrays::Found;
-use crate::documents::{self, changes, scrub, status, tools};
+use crate::documents::{self, changes, scrub, status, tools, traces};
 use crate::failure::{self, Answer, Failed, STATUS_DONE};
 use crate::operation::{self, Operation};
 use crate::ui::Ui;
@@ -76,6 +76,7 @@ returns! {
     SpareRemove => changes::SparesRemoved,
     Status => status::Status<status::Arrays>,
     Stop => tools::Stopped,
+    TraceRecord => traces::TraceRecorded,
 }
 
 impl Perform for operation::Devices {

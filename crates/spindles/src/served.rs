@@ -285,6 +285,20 @@ impl InServer {
         operation: &Operation,
         ui: &Ui,
     ) -> anyhow::Result<Report<D>> {
+        self.perform_into(operation, ui, &mut |text| ui.printed(text))
+    }
+
+    /// The same; `take` gets the text that the server prints.
+    ///
+    /// # Errors
+    ///
+    /// As of `perform`.
+    pub(crate) fn perform_into<D: DeserializeOwned>(
+        &self,
+        operation: &Operation,
+        ui: &Ui,
+        take: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Report<D>> {
         let mut asked = self.ask(operation)?;
         if operation.only_shows() {
             asked = asked.soon();
@@ -302,7 +316,7 @@ impl InServer {
                 .set(done_bytes),
             Answer::Text { text } => {
                 bar = None;
-                ui.printed(&text);
+                take(&text);
             }
             Answer::Note { note } => {
                 bar = None;

@@ -12,7 +12,8 @@ use spindles_serve::control::{Answer, Answers};
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The version of all documents that `--json` prints. It grows when a field is removed or changes
 /// its meaning, but not for a new field. docs/reference/json.schema.json lists all fields.
@@ -226,16 +227,21 @@ impl Ui {
         Progress::new(what, total, unit, shown, notice.flatten())
     }
 
+    /// Returns a flag that becomes true once the command is to end.
+    pub(crate) fn stops(&self) -> anyhow::Result<Arc<AtomicBool>> {
+        match &self.place {
+            Place::Own => crate::interrupt::flag(),
+            Place::Server(answers, _) => Ok(answers.stops()),
+        }
+    }
+
     /// Shows the progress of work in bytes that Ctrl-C may stop. The closure takes the bytes done
     /// and the total, and returns false to stop. Dropping it removes the bar.
     pub(crate) fn until_interrupted(
         &self,
         what: &str,
     ) -> anyhow::Result<impl FnMut(u64, u64) -> bool> {
-        let interrupted = match &self.place {
-            Place::Own => crate::interrupt::flag()?,
-            Place::Server(answers, _) => answers.stops(),
-        };
+        let interrupted = self.stops()?;
         let mut bar: Option<Progress> = None;
         Ok(move |done, total| {
             bar.get_or_insert_with(|| self.progress(what, total, Unit::Bytes))

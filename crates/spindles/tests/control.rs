@@ -1063,6 +1063,63 @@ fn the_first_signal_ends_a_waiting_command() {
     std::fs::remove_file(path).expect("it is there");
 }
 
+/// A recording of a served array is a trace that `show` reads and `replay` replays. It ends with
+/// Ctrl-C and is kept. An existing file is not overwritten.
+#[test]
+fn what_a_served_array_is_asked_is_recorded() {
+    let world = World::new("a b c", 16 << 20);
+    world.does("create pool raid5(@a,@b,@c)");
+    world.serve("");
+    let mut recorder = world.begin("trace record pool --out @day.trace --seconds 600");
+    recorder.says("array 'pool' is recorded");
+    world.refuses(
+        "trace record pool --out @other.trace",
+        1,
+        &["being recorded already"],
+    );
+    assert!(!world.path("other.trace").exists());
+    world.put("data", vec![7; 3 << 20]);
+    let (data, uri) = (world.full("data"), world.uri());
+    world.run_words(&["copy", &data, &uri, "--verify"]).ok();
+    recorder.signal("INT");
+    recorder.end(None).ok().prints("requests in");
+    let shown = world.json("trace show @day.trace");
+    let operations = shown["operations"].as_array().expect("a list");
+    let bytes = |name: &str| {
+        let mut of = operations.iter().filter(|it| it["operation"] == name);
+        of.next().and_then(|it| it["bytes"].as_u64()).unwrap_or(0)
+    };
+    assert!(
+        bytes("write") >= 3 << 20 && bytes("read") >= 3 << 20,
+        "{shown}"
+    );
+    let trace = world.text("day.trace");
+    assert!(
+        trace.starts_with("# spindles trace 1\ntime_ns,operation,"),
+        "{trace}"
+    );
+    // It holds no data, and every request has its response time.
+    assert!(
+        trace.lines().skip(2).all(|line| !line.ends_with(',')),
+        "{trace}"
+    );
+    let on = "--on single --members model:exos-x18-18tb --timing flat-out";
+    world
+        .does(&format!("trace replay @day.trace {on}"))
+        .prints("response");
+    world.refuses(
+        "trace record pool --out @day.trace",
+        2,
+        &["exists", "--force"],
+    );
+    world.refuses(
+        "trace record pool --out @day.trace --seconds 1 --force",
+        1,
+        &["was asked nothing", "is not written"],
+    );
+    assert_eq!(world.text("day.trace"), trace);
+}
+
 /// `status` and `stop` name NBD clients; without --force, `stop` does not disconnect them.
 #[test]
 fn stop_names_clients_and_keeps_them_connected() {

@@ -7,6 +7,7 @@ mod model;
 mod nbd;
 mod null;
 mod opening; // Not a row: shared by file and device.
+mod paced;
 mod slice;
 
 use crate::at_rest::{Access, AtRest, Part};
@@ -54,6 +55,7 @@ pub static BACKENDS: &[&Backend] = &[
     &slice::BACKEND,
     &mem::BACKEND,
     &model::BACKEND,
+    &paced::BACKEND,
     &null::BACKEND,
     &nbd::BACKEND,
     &device::BACKEND,

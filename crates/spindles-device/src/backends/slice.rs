@@ -10,6 +10,7 @@ use crate::at_rest::{Access, AtRest, Part};
 use crate::files;
 use crate::identity::{identity, range};
 use crate::locks::Held;
+use crate::paced;
 use crate::shared::{self, Claim, duplicate};
 use crate::{BackendFacts, DeviceFacts, Direct, Locks, OpenError, OpenOptions};
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
@@ -36,6 +37,7 @@ pub(super) static BACKEND: Backend = Backend {
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     let slice = Slice::parse(name).map_err(OpenError::Slice)?;
+    refuse_paced(&slice)?;
     let joined = join(&slice, options)?;
     let of_device = OpenOptions {
         locks: options.locks.for_slice(name, joined.is_some()),
@@ -58,6 +60,24 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     facts.physical_sector_bytes = facts.physical_sector_bytes.min(aligned_bytes);
     opened.part = Some(part);
     Ok(opened)
+}
+
+/// The pace belongs to the part: a whole device that is paced has no parts.
+fn refuse_paced(slice: &Slice) -> Result<(), OpenError> {
+    let Some((model, device)) = paced::parts(&slice.device) else {
+        return Ok(());
+    };
+    let part = Slice {
+        device: device.to_owned(),
+        ..slice.clone()
+    };
+    Err(OpenError::Paced {
+        device: slice.to_string(),
+        why: format!(
+            "give the part a pace: {}",
+            paced::name(model, &part.to_string())
+        ),
+    })
 }
 
 /// Claims the slice if this process has other parts of the device open. A slice for reading only is

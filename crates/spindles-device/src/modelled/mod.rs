@@ -13,12 +13,14 @@ use crate::transfer::Tag;
 use contents::Contents;
 use spindles_block::{Instant, MemberResult};
 use spindles_model::{
-    Account, Answer, DeviceId, Draw, Fault, Link, LinkId, Parameters, Work, World,
+    Account, Answer, DeviceId, Draw, DriveTexts, Fault, Link, LinkId, Parameters, Work, World,
+    parse_drive, parse_preset, preset,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,6 +34,56 @@ thread_local! {
 /// Returns the disk of that name.
 pub(crate) fn find(name: &str) -> Option<Disk> {
     DISKS.with_borrow(|disks| disks.get(name).cloned())
+}
+
+/// Returns the parameters of a disk, by the name of a model, the file of its parameters, or the
+/// folder of a measured drive.
+///
+/// # Errors
+///
+/// The file that can't be read, or its mistake.
+pub fn parameters(name: &str) -> Result<Parameters, String> {
+    if name.is_empty() {
+        return Err("give the name of a model, such as exos-x18-18tb".to_owned());
+    }
+    let path = Path::new(name);
+    let read = |path: &Path| {
+        let text = fs::read_to_string(path);
+        text.map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let parameters = if path.is_dir() {
+        let [drive, seek, extents] =
+            ["drive.toml", "seek.csv", "extents.csv"].map(|file| read(&path.join(file)));
+        parse_drive(&DriveTexts {
+            folder: name,
+            drive: &drive?,
+            seek: &seek?,
+            extents: &extents?,
+        })
+    } else if path.is_file() {
+        parse_preset(name, &read(path)?)
+    } else {
+        preset(name)
+    };
+    let parameters = parameters.map_err(|fault| fault.to_string())?;
+    if !parameters.kind.is_disk() {
+        let kind = parameters.kind.name;
+        return Err(format!("{name} is a {kind}, and members are disks"));
+    }
+    Ok(parameters)
+}
+
+/// Returns true if the medium of these disks turns.
+pub(crate) fn is_rotational(parameters: &Parameters) -> bool {
+    parameters.kind.name == "mechanical"
+}
+
+/// Returns where the time of a disk's requests went; `None` if no modelled disk has that name.
+#[must_use]
+pub fn account_of(name: &str) -> Option<Account> {
+    let disk = find(name)?;
+    let state = disk.shared.state();
+    Some(state.world.account(disk.id))
 }
 
 /// The bytes that the disks of a room store.
@@ -124,7 +176,7 @@ impl Room {
         let disk = Disk {
             shared: Arc::clone(&self.shared),
             id,
-            is_rotational: parameters.kind.name == "mechanical",
+            is_rotational: is_rotational(parameters),
         };
         DISKS.with_borrow_mut(|disks| disks.insert(name.clone(), disk));
         self.names.push(name.clone());

@@ -36,8 +36,8 @@ pub fn open(choice: IoChoice, zeros: Memory) -> Result<Chosen, OpenError> {
     }
     match uring::Uring::new(zeros) {
         Ok(ring) => Ok(Chosen {
+            reason: ring.has_threads().then(|| uring::STALL.to_owned()),
             queue: Box::new(ring),
-            reason: None,
         }),
         Err(source) if choice == IoChoice::Uring => Err(OpenError::NoUring { source }),
         Err(source) => Ok(threads(format!("io_uring is not to be had: {source}"))),

@@ -97,9 +97,21 @@ impl Threads {
         }
     }
 
+    /// Adds a file, or the place of one that was removed.
+    pub(super) fn add(&mut self, file: Option<OwnedFd>) -> io::Result<FileIndex> {
+        let index = u16::try_from(self.files).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        if self.files == 0 {
+            self.begin_work()?;
+        }
+        let file = file.map(|file| (Arc::new(OpenFile::new(file)), Abilities::ALL));
+        self.shared.state().files.push(file);
+        self.files += 1;
+        Ok(FileIndex(index))
+    }
+
     fn begin_work(&mut self) -> io::Result<()> {
         for _ in 0..THREADS {
-            self.begin("spindles-admin", Shared::work)?;
+            self.begin("spindles-io", Shared::work)?;
         }
         Ok(())
     }
@@ -301,16 +313,7 @@ impl Queue for Threads {
     }
 
     fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
-        let index = u16::try_from(self.files).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        if self.files == 0 {
-            self.begin_work()?;
-        }
-        self.shared
-            .state()
-            .files
-            .push(Some((Arc::new(OpenFile::new(file)), Abilities::ALL)));
-        self.files += 1;
-        Ok(FileIndex(index))
+        self.add(Some(file))
     }
 
     fn remove_file(&mut self, file: FileIndex) {

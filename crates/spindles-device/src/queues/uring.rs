@@ -4,13 +4,17 @@
 #![expect(unsafe_code, reason = "the kernel works on memory by address")]
 
 use super::queue::{Queue, Readiness, Wait, Watch, WatchId};
+use super::threads::Threads;
 use crate::buffers::Memory;
 use crate::positioned::RETRY_DELAY;
+use crate::shared::duplicate;
 use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};
+use crate::waiting;
 use io_uring::types::{CancelBuilder, Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 use spindles_block::{BufferId, MemberError, MemberResult};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -34,10 +38,21 @@ const PIECE_BYTES: usize = 2 << 20;
 /// whose wake-up the kernel lost, as was seen once (Linux 6.18, `IORING_SETUP_DEFER_TASKRUN`).
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// After this time without any completion, operations that the kernel has not begun are cancelled
-/// and submitted again. Its worker threads may never begin them: in one process of many thousands
-/// none was started any more, and reads waited for half an hour (Linux 6.18).
-const STALL_MAX: Duration = Duration::from_secs(10);
+/// After this time without any completion, operations that the kernel has not begun are cancelled,
+/// and threads carry them and all later ones. Linux 6.18 may stop starting worker threads for a
+/// task: flushes and durable writes of all its rings then wait for ever.
+const STALL_MAX: Duration = Duration::from_secs(3);
+
+thread_local! {
+    /// True once the kernel has stalled: its worker threads belong to the thread, not to the ring.
+    static STALLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The reason for threads after a stall.
+pub(super) const STALL: &str = "the kernel no longer begins operations of io_uring here";
+
+/// While threads carry operations, the longest time between two looks at what is left in the ring.
+const RING_PAUSE: Duration = Duration::from_millis(1);
 
 /// Marks the user data of a watch, as opposed to a transfer.
 const WATCH: u64 = 1 << 63;
@@ -86,6 +101,8 @@ pub(super) struct Uring {
     /// if none did.
     quiet_since: Option<Instant>,
     stall_max: Duration,
+    /// Carries all operations that begin after a stall.
+    threads: Option<Box<Threads>>,
     /// Number of polled descriptors. `ready` holds those found ready.
     watched: usize,
     ready: VecDeque<WatchId>,
@@ -109,6 +126,7 @@ impl Uring {
             Ok(()) => usize::try_from(PIECES).expect("64 bits"),
             Err(_) => 0,
         };
+        let stalled = STALLED.get().then(|| Box::new(Threads::new(zeros)));
         Ok(Self {
             ring: Ring(ring),
             slots: vec![None; usize::from(SLOTS)],
@@ -123,10 +141,16 @@ impl Uring {
             in_flight: 0,
             quiet_since: None,
             stall_max: STALL_MAX,
+            threads: stalled,
             watched: 0,
             ready: VecDeque::new(),
             zeros,
         })
+    }
+
+    /// Returns true if threads carry the operations, after a stall.
+    pub(super) fn has_threads(&self) -> bool {
+        self.threads.is_some()
     }
 
     /// Pushes the slot's next call to the ring.
@@ -205,7 +229,7 @@ impl Uring {
             }
             let slot = u16::try_from(entry.user_data()).expect("we named it");
             if entry.result() == -libc::ECANCELED {
-                self.push(slot);
+                self.give_to_threads(slot);
                 continue;
             }
             let transfer = self.slots[usize::from(slot)]
@@ -232,6 +256,36 @@ impl Uring {
             }
         }
         any
+    }
+
+    /// Lets threads carry an operation that the kernel has not begun, and all later ones.
+    fn give_to_threads(&mut self, slot: u16) {
+        if self.threads.is_none() {
+            match self.begin_threads() {
+                Ok(threads) => {
+                    waiting::tell(&format!("{STALL}: threads carry them from now on"));
+                    STALLED.set(true);
+                    self.threads = Some(threads);
+                }
+                Err(_) => return self.push(slot),
+            }
+        }
+        let threads = self.threads.as_mut().expect("just begun");
+        let place = &mut self.slots[usize::from(slot)];
+        threads.start(place.take().expect("a slot in use"));
+        self.free.push(slot);
+        for transfer in self.backlog.drain(..) {
+            threads.start(transfer);
+        }
+    }
+
+    fn begin_threads(&self) -> io::Result<Box<Threads>> {
+        let mut threads = Threads::new(self.zeros);
+        for file in &self.files {
+            let file = file.as_ref().map(|(file, _)| duplicate(&file.descriptor));
+            threads.add(file.transpose()?)?;
+        }
+        Ok(Box::new(threads))
     }
 
     fn occupy(&mut self, slot: u16, transfer: Transfer) {
@@ -298,7 +352,7 @@ impl Uring {
     }
 
     /// Cancels the operations that the kernel has not begun, if it completes none for too long.
-    /// Operations under way on a device continue. `reap` submits the cancelled ones again.
+    /// Operations under way on a device continue. `reap` gives the cancelled ones to threads.
     fn cancel_stalled(&mut self) {
         let since = *self.quiet_since.get_or_insert_with(Instant::now);
         if !self.busy() || since.elapsed() < self.stall_max {
@@ -370,7 +424,10 @@ fn enter(result: io::Result<usize>) {
 
 impl Queue for Uring {
     fn name(&self) -> &'static str {
-        "io_uring"
+        match &self.threads {
+            Some(threads) => threads.name(),
+            None => "io_uring",
+        }
     }
 
     fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
@@ -381,6 +438,9 @@ impl Queue for Uring {
             .submitter()
             .register_files_update(u32::from(index), &[file.as_raw_fd()])?;
         assert_eq!(registered, 1, "one file was given");
+        if let Some(threads) = &mut self.threads {
+            threads.add(Some(duplicate(&file)?))?;
+        }
         self.files.push(Some((OpenFile::new(file), Abilities::ALL)));
         Ok(FileIndex(index))
     }
@@ -391,6 +451,9 @@ impl Queue for Uring {
         let removed = submitter.register_files_update(u32::from(file.0), &[NONE]);
         assert_eq!(removed.ok(), Some(1), "a file that is registered");
         self.files[usize::from(file.0)] = None;
+        if let Some(threads) = &mut self.threads {
+            threads.remove_file(file);
+        }
     }
 
     fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize) {
@@ -417,19 +480,29 @@ impl Queue for Uring {
 
     fn start(&mut self, transfer: Transfer) {
         self.in_flight += 1;
-        match self.free.pop() {
-            Some(slot) => self.occupy(slot, transfer),
-            None => self.backlog.push_back(transfer),
+        match (&mut self.threads, self.free.pop()) {
+            (Some(threads), slot) => {
+                self.free.extend(slot);
+                threads.start(transfer);
+            }
+            (None, Some(slot)) => self.occupy(slot, transfer),
+            (None, None) => self.backlog.push_back(transfer),
         }
     }
 
     fn hand_over(&mut self) {
+        if let Some(threads) = &mut self.threads {
+            threads.hand_over();
+        }
         if !{ self.ring.0.submission() }.is_empty() {
             enter(self.ring.0.submit());
         }
     }
 
     fn watch(&mut self, watch: Watch) -> io::Result<()> {
+        if let Some(threads) = &mut self.threads {
+            return threads.watch(watch);
+        }
         let events = match watch.readiness {
             Readiness::Read => libc::POLLIN,
             Readiness::Write => libc::POLLOUT,
@@ -441,21 +514,57 @@ impl Queue for Uring {
         Ok(())
     }
 
+    fn restart_threads(&mut self) -> io::Result<()> {
+        let threads = self.threads.as_mut();
+        threads.map_or(Ok(()), |threads| threads.restart_threads())
+    }
+
     fn next_ready(&mut self) -> Option<WatchId> {
-        self.ready.pop_front()
+        let threads = self.threads.as_mut();
+        let ready = self.ready.pop_front();
+        ready.or_else(|| threads.and_then(|threads| threads.next_ready()))
     }
 
     fn watches(&self) -> bool {
-        self.watched > 0 || !self.ready.is_empty()
+        let threads = self.threads.as_ref();
+        self.watched > 0
+            || !self.ready.is_empty()
+            || threads.is_some_and(|threads| threads.watches())
     }
 
     fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
-        let done = self.done.pop_front()?;
+        let threads = self.threads.as_mut();
+        let done = self.done.pop_front();
+        let done = done.or_else(|| threads.and_then(|threads| threads.next_done()))?;
         self.in_flight -= 1;
         Some(done)
     }
 
     fn turn(&mut self, wait: Wait) {
+        let uses_ring = self.busy() || self.watched > 0;
+        let has_results = !self.done.is_empty() || !self.ready.is_empty();
+        let Some(threads) = &mut self.threads else {
+            return self.turn_ring(wait);
+        };
+        threads.turn(match wait {
+            _ if has_results => Wait::No,
+            Wait::AtMost(time) if uses_ring => Wait::AtMost(time.min(RING_PAUSE)),
+            Wait::Forever if uses_ring => Wait::AtMost(RING_PAUSE),
+            wait => wait,
+        });
+        if uses_ring {
+            self.turn_ring(Wait::No);
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+}
+
+impl Uring {
+    /// Submits what was pushed to the ring, and collects what it has completed.
+    fn turn_ring(&mut self, wait: Wait) {
         if !self.busy() && !self.watches() {
             if let Wait::AtMost(time) = wait
                 && self.done.is_empty()
@@ -491,10 +600,6 @@ impl Queue for Uring {
             self.cancel_stalled();
         }
     }
-
-    fn in_flight(&self) -> usize {
-        self.in_flight
-    }
 }
 
 impl Drop for Uring {
@@ -519,39 +624,55 @@ mod tests {
     use spindles_block::Operation;
     use std::io::Write as _;
 
-    /// A read of an empty pipe never begins.
+    /// A read of an empty pipe never begins. Threads can't carry it: they read at an offset.
     #[test]
-    fn operations_that_do_not_begin_are_submitted_again() {
+    fn threads_carry_on_if_the_kernel_begins_nothing() {
         let Ok(mut queue) = Uring::new(Memory::NONE) else {
-            return println!(
-                "SKIPPED: operations_that_do_not_begin_are_submitted_again: no io_uring"
-            );
+            return println!("SKIPPED: threads_carry_on_if_the_kernel_begins_nothing: no io_uring");
         };
-        let (reader, mut writer) = std::io::pipe().unwrap();
-        let file = queue.add_file(reader.into()).unwrap();
+        let file = || {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&[7; 1024]).unwrap();
+            OwnedFd::from(file)
+        };
+        let removed = queue.add_file(file()).unwrap();
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let pipe = queue.add_file(reader.into()).unwrap();
+        let before = queue.add_file(file()).unwrap();
+        queue.remove_file(removed);
         let region = Region::new(4096).unwrap();
         let start = NonNull::from(region.bytes()).cast();
         let buffer = BufferId(1);
         let memory = Memory { start, buffer };
-        queue.start(Transfer::new(Tag(7), file, Operation::Read, 0, 512, memory));
-        queue.stall_max = Duration::from_millis(1);
-        let mut cancelled = 0;
-        for _ in 0..20 {
-            let before = queue.quiet_since;
-            queue.turn(Wait::AtMost(Duration::from_millis(5)));
-            cancelled += u32::from(before.is_some() && queue.quiet_since.is_none());
-            assert_eq!(queue.next_done(), None);
-        }
-        assert!(cancelled > 1, "the kernel cancels what has not begun");
-        writer.write_all(&[7; 512]).unwrap();
-        let done = loop {
+        let read = |file| Transfer::new(Tag(7), file, Operation::Read, 512, 512, memory);
+        let done = |queue: &mut Uring| loop {
             queue.turn(Wait::Forever);
-            if let Some(done) = queue.next_done() {
-                break done;
+            if let Some((Tag(7), result)) = queue.next_done() {
+                break result;
             }
         };
-        assert_eq!(done, (Tag(7), Ok(())));
+        queue.stall_max = Duration::ZERO;
+        queue.start(read(pipe));
+        queue.turn(Wait::AtMost(Duration::from_millis(1)));
+        assert!(done(&mut queue).is_err(), "a pipe has no offsets");
+        assert!(queue.threads.is_some());
+        let after = queue.add_file(file()).unwrap();
+        for file in [before, after] {
+            queue.start(read(file));
+            assert_eq!(done(&mut queue), Ok(()));
+        }
         assert_eq!(region.bytes()[..512], [7; 512]);
+        queue.remove_file(before);
+        queue.start(read(before));
+        assert_eq!(done(&mut queue), Err(MemberError::Gone));
+        assert_eq!((queue.in_flight(), queue.busy()), (0, false));
+        // The next queue of this thread does not wait for a stall.
+        let mut next = Uring::new(Memory::NONE).unwrap();
+        assert_eq!(next.name(), "threads");
+        let file = next.add_file(file()).unwrap();
+        next.start(read(file));
+        assert_eq!(done(&mut next), Ok(()));
+        STALLED.set(false);
     }
 
     /// The kernel pins only the pieces that are used.

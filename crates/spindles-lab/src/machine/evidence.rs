@@ -138,6 +138,8 @@ pub(crate) fn members_since(now: &[MemberUse], before: &[MemberUse]) -> Vec<Memb
         requests: requests_since(now.requests, before.requests),
         bytes: now.bytes.since(before.bytes),
         errors: less(now.errors, before.errors),
+        late: less(now.late, before.late),
+        time: (now.time.zip(before.time)).map(|(now, before)| now.with(&before, less)),
     });
     since.collect()
 }

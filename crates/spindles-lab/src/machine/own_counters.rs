@@ -174,6 +174,7 @@ mod tests {
                 written: 11 + more,
             },
             errors: 13 + more,
+            ..MemberUse::default()
         };
         assert_eq!(members_on(&page), [member("x", 0), member("y \"z\"", 1)]);
     }

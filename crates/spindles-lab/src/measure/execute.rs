@@ -16,7 +16,9 @@ use crate::measure::schedule::Draw;
 use spindles_array::{Areas, Target};
 use spindles_block::{BlockIndex, BufferSlice, Instant, Operation, Reply, Request, RequestError};
 use spindles_device::TargetFacts;
-use spindles_measure::{MemberUse, Phase, Requests, Run, Traffic};
+use spindles_device::modelled::account_of;
+use spindles_measure::{MemberTime, MemberUse, Phase, Requests, Run, Traffic};
+use spindles_model::Account;
 use spindles_workload::file::Class;
 use spindles_workload::{BlockWorkload, Counted, Issue, Next, Plan};
 use std::collections::VecDeque;
@@ -161,8 +163,24 @@ pub(crate) fn members_of(target: &dyn Target) -> Vec<MemberUse> {
             written: counters.bytes_written,
         },
         errors: counters.errors,
+        late: counters.late,
+        time: account_of(&facts.name).map(time_of),
     });
     members.collect()
+}
+
+fn time_of(account: Account) -> MemberTime {
+    MemberTime {
+        requests: account.requests,
+        response_ns: account.response_ns,
+        busy_ns: account.busy_ns,
+        queue_ns: account.queue_ns,
+        seek_ns: account.seek_ns,
+        rotation_ns: account.rotation_ns,
+        transfer_ns: account.transfer_ns,
+        link_ns: account.link_ns,
+        overhead_ns: account.overhead_ns,
+    }
 }
 
 /// Returns the devices and processes to watch for a target: the physical devices beneath it, and

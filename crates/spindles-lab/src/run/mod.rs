@@ -78,7 +78,7 @@ impl Runner<'_> {
         if self.experiment.confirm {
             self.trials(shared_device)?;
         }
-        Ok(())
+        self.what_would_help(shared_device)
     }
 
     fn blocks(&mut self, shared_device: bool) -> Result<(), Stop> {

@@ -1,6 +1,6 @@
 //! Runs on modelled disks: the draw of each block, and what of a run's record the disks determine.
 
-use super::state::Runner;
+use super::state::{Runner, Stop};
 use crate::experiment::SystemSpec;
 use crate::experiment::systems::modelled::{Draws, Modelled, machine};
 use crate::experiment::systems::{ModelledFileSystem, kinds};
@@ -13,15 +13,52 @@ use spindles_measure::{CacheUse, Cpu, Evidence, Predicted, Run};
 use spindles_model::{Draw, How, Parameters};
 use std::io;
 
+/// How fast a part is that is a tenth faster.
+const FASTER: f64 = 1.1;
+
 impl Runner<'_> {
     /// Replaces modelled members by those of the draw of a block, the same for every system.
     pub(super) fn renew_members(&mut self, block: u32, side: usize) -> io::Result<()> {
-        let Some(model) = self.experiment.members.modelled() else {
+        let Some(model) = self.model() else {
             return Ok(());
         };
         let draw = draw(model, seed_of(self.experiment.seed, block));
-        self.pool
-            .renew(model, &draw, stored(&self.sides[side].spec))
+        let stored = stored(&self.sides[side].spec);
+        let model = model.clone();
+        self.pool.renew(&model, &draw, stored)
+    }
+
+    /// The model of the members, with the part that is faster now.
+    fn model(&self) -> Option<&Modelled> {
+        let faster = self.faster.as_ref().map(|(_, model)| model);
+        faster.or(self.experiment.members.modelled())
+    }
+
+    /// If asked for, runs all blocks again for each part of the disks and links, with this part a
+    /// tenth faster and the same draws.
+    pub(super) fn what_would_help(&mut self, shared_device: bool) -> Result<(), Stop> {
+        let model = self.experiment.members.modelled();
+        let Some(model) = model.filter(|model| model.what_would_help) else {
+            return Ok(());
+        };
+        let parts = model.with_faster_parts(FASTER);
+        let more = u64::try_from(parts.len()).expect("few");
+        let blocks = self.outcome.blocks;
+        self.total = self.total / u64::from(self.experiment.blocks_max.max(1)) * u64::from(blocks);
+        self.total *= more + 1;
+        for part in parts {
+            self.faster = Some(part);
+            for block in 0..blocks {
+                for side in 0..self.sides.len() {
+                    let is_control = self.control.as_ref() == Some(&self.sides[side].spec.name);
+                    if !is_control {
+                        self.one_system(block, side, shared_device)?;
+                    }
+                }
+            }
+        }
+        self.faster = None;
+        Ok(())
     }
 
     /// Returns the host of a block that carries out workloads on files on a system, if any.
@@ -46,13 +83,14 @@ impl Runner<'_> {
     /// Keeps of a run on modelled disks what they determine, and names the model. Nothing that the
     /// machine did meanwhile stays.
     pub(super) fn mark_predicted(&self, run: &mut Run) {
-        let Some(model) = self.experiment.members.modelled() else {
+        let Some(model) = self.model() else {
             return;
         };
         let seed = seed_of(self.experiment.seed, run.repetition_block);
         let workload_ns = run.cpu_ns.workload;
         let is_on_host = run.predicted.take().is_some();
         let mut about = predicted(model, seed);
+        about.faster = self.faster.as_ref().map(|(part, _)| part.clone());
         run.cpu_ns = Cpu::default();
         if let Some(fs) = self.file_system_of(run).filter(|_| is_on_host) {
             // The time of the modelled processors.
@@ -100,7 +138,7 @@ fn draw(model: &Modelled, seed: u64) -> Draw {
     }
 }
 
-/// Describes a draw: the numbers of the disks, and those of the host with its name before them.
+/// Describes a draw: the numbers of the disks, and those of links and host with a name before them.
 fn predicted(model: &Modelled, seed: u64) -> Predicted {
     let draw = draw(model, seed);
     let mut about = Predicted {
@@ -110,6 +148,10 @@ fn predicted(model: &Modelled, seed: u64) -> Predicted {
         ..Predicted::default()
     };
     add(&mut about, &model.parameters, &draw, "");
+    for link in &model.links {
+        let prefix = format!("{} ", link.parameters.name);
+        add(&mut about, &link.parameters, &draw, &prefix);
+    }
     if let Some(host) = &model.host {
         about.host.clone_from(&host.name);
         add(&mut about, host, &draw, "host ");
@@ -117,13 +159,19 @@ fn predicted(model: &Modelled, seed: u64) -> Predicted {
     about
 }
 
-/// Adds the drawn numbers of parameters, and the names of those that are only assumed.
+/// Adds the drawn numbers and switches of parameters, and the names of those that are only assumed.
 fn add(about: &mut Predicted, parameters: &Parameters, draw: &Draw, prefix: &str) {
-    let numbers = parameters.drawn(draw).into_iter();
     let named = |name: &str| format!("{prefix}{name}");
-    about
-        .numbers
-        .extend(numbers.map(|(name, value)| (named(name), value)));
+    let numbers = parameters.drawn(draw).into_iter();
+    let numbers = numbers.map(|(name, value)| (named(name), value));
+    let inferred = parameters.drawn_inferred(draw).unwrap_or_default();
+    let inferred = inferred
+        .into_iter()
+        .map(|(name, value)| (named(&name), value));
+    about.numbers.extend(numbers.chain(inferred));
+    let switches = parameters.drawn_words(draw).into_iter();
+    let switches = switches.map(|(name, word)| (named(name), word.to_owned()));
+    about.switches.extend(switches);
     let numbers = parameters.numbers.iter();
     let numbers = numbers.filter(|(_, number)| number.how == How::Assumed);
     let switches = parameters.switches.iter();

@@ -3,6 +3,7 @@
 use super::options::{Options, go_on};
 use super::under_test::UnderTest;
 use crate::experiment::systems::kinds::SINGLE;
+use crate::experiment::systems::modelled::Modelled;
 use crate::experiment::systems::{self, Members};
 use crate::experiment::{Experiment, SystemSpec, WorkloadSpec};
 use crate::machine::clock;
@@ -82,6 +83,8 @@ pub(super) struct Runner<'a> {
     pub(super) idle_permille: u64,
     pub(super) total: u64,
     pub(super) outcome: Outcome,
+    /// The part of modelled disks that is faster now, and the model with it.
+    pub(super) faster: Option<(String, Modelled)>,
     /// The records so far, if intervals are checked between blocks or trials follow.
     pub(super) records: Vec<Record>,
     /// Users' devices that got superblocks of the lab's arrays; these are removed at the end.
@@ -127,6 +130,7 @@ impl<'a> Runner<'a> {
             records: Vec::new(),
             labelled: RefCell::default(),
             outcome: Outcome::default(),
+            faster: None,
         })
     }
 

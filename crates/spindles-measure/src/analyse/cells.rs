@@ -7,7 +7,7 @@ use crate::statistics::{geometric_mean, mean_of_blocks, median, outliers, seed_o
 use crate::{Cpu, Experiment, Histogram, LateMember, Run, System, Traffic, Workload};
 
 /// Builds one cell for each system × workload that has a run, ordered by workload.
-pub(super) fn cells_of(experiment: &Experiment, runs: &[&Run]) -> Vec<Cell> {
+pub(crate) fn cells_of(experiment: &Experiment, runs: &[&Run]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for workload in &experiment.workloads {
         for system in &experiment.systems {

@@ -11,6 +11,7 @@ pub(super) struct Joined {
     pub(super) calibration: Option<Calibration>,
     pub(super) runs: Vec<Run>,
     pub(super) trials: Vec<Run>,
+    pub(super) faster: Vec<Run>,
     pub(super) recorded_again: usize,
 }
 
@@ -50,6 +51,7 @@ pub(super) fn joined(records: &[Record]) -> Joined {
     let mut calibration: Option<Calibration> = None;
     let mut runs: Vec<Run> = Vec::new();
     let mut trials: Vec<Run> = Vec::new();
+    let mut faster: Vec<Run> = Vec::new();
     let mut discards: Vec<(&Discard, u32)> = Vec::new();
     let mut known: BTreeMap<Identity, Vec<&Run>> = BTreeMap::new();
     let mut offsets = Offsets::default();
@@ -91,7 +93,10 @@ pub(super) fn joined(records: &[Record]) -> Joined {
                 } else {
                     run.repetition_block = run.repetition_block.saturating_add(offsets.block);
                     run.order = run.order.saturating_add(offsets.order);
-                    runs.push(run);
+                    match run.faster_part() {
+                        Some(_) => faster.push(run),
+                        None => runs.push(run),
+                    }
                 }
             }
             Record::Discard(this) => {
@@ -109,6 +114,7 @@ pub(super) fn joined(records: &[Record]) -> Joined {
         calibration,
         runs,
         trials,
+        faster,
         recorded_again,
     }
 }

@@ -5,13 +5,13 @@ mod cells;
 mod comparisons;
 mod joined;
 
-use cells::cells_of;
+pub(crate) use cells::cells_of;
 use comparisons::comparisons_of;
 use joined::{Joined, completed, joined};
 
 use crate::{
-    Analysis, Choice, OverallScope, Record, Run, Verdict, choice, doubts, overall, singles, totals,
-    verdicts,
+    Analysis, Choice, OverallScope, Record, Run, Verdict, choice, deciding, doubts, overall,
+    singles, totals, verdicts,
 };
 
 /// Why the records cannot be analysed.
@@ -35,6 +35,7 @@ impl Analysis {
             calibration,
             runs,
             trials,
+            faster,
             recorded_again,
         } = joined(records);
         if runs.is_empty() {
@@ -60,6 +61,9 @@ impl Analysis {
             runs,
             totals,
             trials,
+            faster,
+            deciding: Vec::new(),
+            help: Vec::new(),
             recorded_again,
         };
         refuse(&mut analysis);
@@ -71,6 +75,8 @@ impl Analysis {
         }
         (analysis.overall, analysis.overall_scope) = overall::of(&analysis);
         analysis.choice = choice::of(&analysis);
+        analysis.deciding = deciding::deciding(&analysis);
+        analysis.help = deciding::help(&analysis);
         analysis.findings = doubts::findings(&analysis);
         Ok(analysis)
     }

@@ -26,6 +26,7 @@ mod not_steady;
 mod outlier_member;
 mod outliers;
 mod overload;
+mod paced;
 mod recorded_again;
 mod scaled;
 mod shared_device;
@@ -94,6 +95,7 @@ pub static KINDS: &[&Kind] = &[
     &few_blocks::KIND,
     &fluctuating::KIND,
     &late_members::KIND,
+    &paced::BEHIND,
     &drifting::KIND,
     &missing_runs::KIND,
     &scaled::KIND,
@@ -108,6 +110,7 @@ pub static KINDS: &[&Kind] = &[
     &cpu_bound::KIND,
     &no_io_uring::KIND,
     &clock_coarse::KIND,
+    &paced::KIND,
     &virtual_machine::KIND,
 ];
 

@@ -720,7 +720,7 @@ impl Case {
             in_flight_ns: member.queue_ns,
             requests: member.requests,
             bytes: member.bytes,
-            errors: 0,
+            ..MemberUse::default()
         });
         let threads = counters.threads.iter().map(|thread| ThreadUse {
             run_delay_ns: thread.run_delay_ns.filter(|_| !self.lacks.run_delay),

@@ -1,7 +1,7 @@
 //! A rate and a latency, for devices of which nothing else is known. Transfers wait for one
 //! another; latencies overlap.
 
-use super::{Kind, NumberRule, Row};
+use super::{Kind, NumberRule, Part, Row};
 use crate::account::Account;
 use crate::fault::Fault;
 use crate::model::{Io, Model, Outbox};
@@ -38,6 +38,28 @@ pub(crate) static ROW: Row = Row {
             ),
         ],
         switches: &[],
+        parts: &[
+            Part {
+                name: "transfer",
+                times: &[],
+                rates: &["read_rate_mb_s", "write_rate_mb_s"],
+            },
+            Part {
+                name: "requests",
+                times: &["read_request_ms", "write_request_ms"],
+                rates: &[],
+            },
+            Part {
+                name: "latency",
+                times: &["read_latency_ms", "write_latency_ms"],
+                rates: &[],
+            },
+            Part {
+                name: "flush",
+                times: &["flush_ms"],
+                rates: &[],
+            },
+        ],
     },
     build: Some(build),
     portrait: None,

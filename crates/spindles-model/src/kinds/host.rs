@@ -21,6 +21,7 @@ pub(crate) static ROW: Row = Row {
     kind: Kind {
         name: "host",
         about: "processors, memory for files, and rules of caching",
+        parts: &[],
         numbers: &[
             number("cpus", 1.0, 1024.0, "processors"),
             cost("putc_us_per_kib", "us of a KiB written byte after byte"),

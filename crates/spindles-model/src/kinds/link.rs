@@ -1,6 +1,6 @@
 //! A link between disks and host: a rate, and a time for each command.
 
-use super::{Kind, NumberRule, Row, SwitchRule};
+use super::{Kind, NumberRule, Part, Row, SwitchRule};
 
 pub(crate) static ROW: Row = Row {
     kind: Kind {
@@ -24,6 +24,11 @@ pub(crate) static ROW: Row = Row {
             key: "held",
             words: &["off", "on"],
             about: "a request holds the link from its command to its answer",
+        }],
+        parts: &[Part {
+            name: "link",
+            times: &["command_ms"],
+            rates: &["rate_mb_s"],
         }],
     },
     build: None,

@@ -1,12 +1,13 @@
 //! Disks that turn: zones, surfaces, an arm, a buffer and a queue.
 
-use super::{Kind, NumberRule, Row, SwitchRule};
+use super::{Kind, NumberRule, Part, Row, SwitchRule};
 use crate::disciplines::{self, Discipline, Sweep};
 use crate::drive::{Buffer, Drive, Extra, Interface, Overheads, Parts, Queue, Switches, WriteBack};
 use crate::fault::{Fault, Problem};
 use crate::inference;
 use crate::mechanics::{Geometry, Mechanism, Seeks, Spindle, SurfaceOrder};
 use crate::model::Model;
+use crate::parameters::ARM;
 use crate::parameters::{Extent, Portrait, Values, Zone, float, ns, whole};
 use crate::read_ahead::{self, ReadAhead};
 use std::collections::VecDeque;
@@ -20,6 +21,7 @@ pub(crate) static ROW: Row = Row {
         about: "a disk with zones, an arm, a buffer and a queue",
         numbers: NUMBERS,
         switches: SWITCHES,
+        parts: PARTS,
     },
     build: Some(build),
     portrait: Some(portrait),
@@ -283,6 +285,27 @@ static NUMBERS: &[NumberRule] = &[
         MS,
         "least ms from request to seek",
     ),
+];
+
+const fn part(
+    name: &'static str,
+    times: &'static [&'static str],
+    rates: &'static [&'static str],
+) -> Part {
+    Part { name, times, rates }
+}
+
+/// Where tracks are given by their sectors, a faster spindle makes transfers faster, too.
+static PARTS: &[Part] = &[
+    part(ARM, &["seek_", "head_switch_ms"], &[]),
+    part("spindle", &[], &["rpm"]),
+    part("medium", &[], &["rate_outer_mb_s", "rate_inner_mb_s"]),
+    part(
+        "interface",
+        &["read_sector_ms", "write_sector_ms"],
+        &["interface_mb_s"],
+    ),
+    part("electronics", &["overhead_"], &[]),
 ];
 
 const ON: &[&str] = &["on", "off"];

@@ -7,7 +7,7 @@ mod mechanical;
 
 use crate::draw::Draw;
 use crate::fault::Fault;
-pub use crate::kind::{Kind, NumberRule, SwitchRule};
+pub use crate::kind::{Kind, NumberRule, Part, SwitchRule};
 use crate::model::Model;
 use crate::number::Number;
 use crate::parameters::{Parameters, Portrait, Values};
@@ -65,10 +65,23 @@ impl Kind {
 impl Parameters {
     /// The numbers that the parameters leave out and that rules infer, by key.
     pub fn inferred(&self) -> Result<BTreeMap<String, Number>, Fault> {
+        self.inferred_in(&Draw::exact())
+    }
+
+    /// The values in a draw of the numbers that rules infer, by key.
+    pub fn drawn_inferred(&self, draw: &Draw) -> Result<BTreeMap<String, f64>, Fault> {
+        let inferred = self.inferred_in(draw)?.into_iter();
+        let value = |(key, number): (String, Number)| {
+            let value = draw.number(&self.name, &key, &number);
+            (key, value)
+        };
+        Ok(inferred.map(value).collect())
+    }
+
+    fn inferred_in(&self, draw: &Draw) -> Result<BTreeMap<String, Number>, Fault> {
         let inferred = RefCell::new(BTreeMap::new());
-        let draw = Draw::exact();
         if let Some(build) = build(self.kind) {
-            let values = self.values_noted(&draw, &inferred);
+            let values = self.values_noted(draw, &inferred);
             build(&values, 0)?;
         }
         Ok(inferred.into_inner())

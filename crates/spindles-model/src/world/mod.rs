@@ -191,10 +191,15 @@ impl World {
         self.device(device.0).in_flight
     }
 
-    /// Where the time of a device's requests went.
+    /// Where the time of a device's requests went. Requests in flight count up to now.
     pub fn account(&self, device: DeviceId) -> Account {
         let device = self.device(device.0);
         let mut account = device.account;
+        let so_far = u64::from(device.in_flight).wrapping_mul(self.now);
+        account.response_ns = account.response_ns.wrapping_add(so_far);
+        if device.in_flight > 0 {
+            account.busy_ns += self.now - device.busy_since;
+        }
         account.add(&device.model.account());
         account
     }

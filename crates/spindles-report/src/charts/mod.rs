@@ -4,11 +4,14 @@
 mod absolute;
 mod amplification;
 mod cpu;
+mod deciding;
 mod difference;
+mod faster_parts;
 mod grid;
 mod heat;
 mod latency;
 mod repetitions;
+mod request_time;
 mod singles;
 mod singles_cpu;
 mod sweep;
@@ -58,6 +61,9 @@ pub(crate) static CHARTS: &[&Chart] = &[
     &grid::CHART,
     &repetitions::CHART,
     &timeline::CHART,
+    &request_time::CHART,
+    &deciding::CHART,
+    &faster_parts::CHART,
     &cpu::CHART,
     &singles_cpu::CHART,
     &latency::CHART,
@@ -66,14 +72,14 @@ pub(crate) static CHARTS: &[&Chart] = &[
 ];
 
 /// Width of a panel: the width of a phone screen.
-const WIDTH: f64 = 360.0;
+pub(crate) const WIDTH: f64 = 360.0;
 /// Height of a row of a panel with one row for each system.
 const ROW: f64 = 23.0;
 /// Height of the ticks' labels beneath the rows.
 const AXIS: f64 = 24.0;
 
 /// Builds a legend of swatches with these classes.
-fn legend(swatches: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn legend(swatches: &[(&str, &str)]) -> Vec<(String, String)> {
     let swatches = swatches.iter();
     swatches
         .map(|(class, words)| (format!("swatch {class}"), (*words).to_owned()))
@@ -118,7 +124,7 @@ fn float(count: usize) -> f64 {
 const GAP: f64 = 5.0;
 
 /// Half the width of a label.
-fn half_wide(label: &str) -> f64 {
+pub(crate) fn half_wide(label: &str) -> f64 {
     float(label.chars().count()) * 3.3
 }
 
@@ -168,10 +174,10 @@ fn evenly<'a>(ticks: &'a [(f64, String)], scale: &Scale) -> Vec<(f64, &'a str)> 
 }
 
 /// A panel with one row for each system: names on the left, a plot, figures on the right.
-struct Rows {
-    svg: Svg,
+pub(crate) struct Rows {
+    pub(crate) svg: Svg,
     /// Maps figures to positions in the plot.
-    scale: Scale,
+    pub(crate) scale: Scale,
     label_end: f64,
     /// Vertical centres of the rows. A row's height depends on the lines of its name.
     middles: Vec<f64>,
@@ -180,7 +186,7 @@ struct Rows {
 
 impl Rows {
     /// Starts a panel with these names and round ticks in `low..=high`, labelled by `label`.
-    fn new(
+    pub(crate) fn new(
         names: &[&str],
         range: (f64, f64),
         figures_wide: f64,
@@ -235,13 +241,13 @@ impl Rows {
     }
 
     /// The middle of a row.
-    fn middle(&self, index: usize) -> f64 {
+    pub(crate) fn middle(&self, index: usize) -> f64 {
         self.middles[index]
     }
 
     /// Draws an interval across a row. An end off the scale gets no cap. An interval with an
     /// unknown end is not drawn.
-    fn whisker(&mut self, middle: f64, (low, high): (f64, f64)) {
+    pub(crate) fn whisker(&mut self, middle: f64, (low, high): (f64, f64)) {
         if !(low.is_finite() && high.is_finite()) {
             return;
         }
@@ -258,7 +264,7 @@ impl Rows {
     }
 
     /// Writes the name and the figure of a row.
-    fn label(&mut self, index: usize, name: &str, figure_class: &str, figure: &str) {
+    pub(crate) fn label(&mut self, index: usize, name: &str, figure_class: &str, figure: &str) {
         let y = self.middle(index) + 4.0;
         let lines = name_lines(name);
         let first = y - NAME_LINE / 2.0 * (float(lines.len()) - 1.0);
@@ -272,13 +278,15 @@ impl Rows {
 }
 
 /// Returns the CSS class of a system's line: nine colours, then the same dashed.
-fn line_class(index: usize) -> String {
+pub(crate) fn line_class(index: usize) -> String {
     let dashed = if index >= 9 { " dashed" } else { "" };
     format!("system{}{dashed}", index % 9)
 }
 
 /// Builds the legend of lines, one for each system.
-fn line_legend<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<(String, String)> {
+pub(crate) fn line_legend<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+) -> Vec<(String, String)> {
     lines
         .map(|(index, name)| {
             let class = format!("swatch stroke {}", line_class(index));
@@ -343,7 +351,7 @@ fn figure(value: f64, quantity: Quantity, rate: Rate) -> String {
 
 /// Returns the divisor of an axis up to `most`, whose ticks are thus round, and how they are
 /// formatted.
-fn axis(most: f64, quantity: Quantity, rate: Rate) -> (f64, impl Fn(f64) -> String) {
+pub(crate) fn axis(most: f64, quantity: Quantity, rate: Rate) -> (f64, impl Fn(f64) -> String) {
     let is_time = quantity.is_time();
     let (unit, words) = if is_time {
         (1.0, "")

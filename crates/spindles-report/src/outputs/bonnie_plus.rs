@@ -15,6 +15,7 @@ pub(super) static OUTPUT: Output = Output {
     report,
     together: Some(super::concatenated),
     change: None,
+    prediction: None,
 };
 
 fn report(analysis: &Analysis, _: &Options) -> String {

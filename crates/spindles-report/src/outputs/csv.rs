@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spindles_measure::{Analysis, Change, P99_9_COUNT_MIN, Quantity, Rate, Run};
+use spindles_measure::{Analysis, Change, P99_9_COUNT_MIN, PredictionCheck, Quantity, Rate, Run};
 
 use super::{Options, Output};
 use crate::words;
@@ -16,6 +16,7 @@ pub(super) static OUTPUT: Output = Output {
     report,
     together: Some(super::under_one_header),
     change: Some(change),
+    prediction: Some(prediction),
 };
 
 const HEADER: &str = "experiment,system,expression,level,members,workload,repetition_block,order,\
@@ -142,6 +143,33 @@ fn change(change: &Change, _: &Options) -> String {
             words::change_verdict(row),
         )
         .expect("writing to a string does not fail");
+    }
+    text
+}
+
+fn prediction(check: &PredictionCheck, _: &Options) -> String {
+    let mut text =
+        "of,system,workload,quantity,predicted,band_low,band_high,measured,error,in_band\n"
+            .to_owned();
+    for (of, rows) in [("figure", &check.figures), ("ratio", &check.ratios)] {
+        for row in rows {
+            let [low, high] = match row.band {
+                Some((low, high)) => [low, high].map(|end| format!("{end:.6}")),
+                None => Default::default(),
+            };
+            writeln!(
+                text,
+                "{of},{},{},{},{:.6},{low},{high},{:.6},{:.6},{}",
+                field(&row.system),
+                field(&row.workload),
+                row.quantity.words(),
+                row.predicted,
+                row.measured,
+                row.error,
+                row.is_in_band.map_or(String::new(), |is| is.to_string()),
+            )
+            .expect("writing to a string does not fail");
+        }
     }
     text
 }

@@ -1,13 +1,13 @@
 //! One self-contained page: no network requests, readable without scripts, in light and dark, on a
 //! phone and on paper.
 
-use spindles_measure::{Analysis, Change, ChangeRow, Difference};
+use spindles_measure::{Analysis, Change, ChangeRow, Difference, Finding, PredictionCheck};
 
 use super::{Options, Output};
 use crate::charts::class;
 use crate::page::Page;
 use crate::svg::escape;
-use crate::{sections, words};
+use crate::{prediction as predictions, prediction_chart, sections, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "html",
@@ -18,6 +18,7 @@ pub(super) static OUTPUT: Output = Output {
     report,
     together: None,
     change: Some(change),
+    prediction: Some(prediction),
 };
 
 fn report(analysis: &Analysis, options: &Options) -> String {
@@ -58,13 +59,7 @@ fn change(change: &Change, _: &Options) -> String {
 pub fn change_page(change: &Change) -> Page {
     let [before, after] = words::sides(change).map(|side| escape(&side));
     let rows: String = change.rows.iter().map(change_row).collect();
-    let list = |items: Vec<String>| -> String {
-        items
-            .iter()
-            .map(|item| format!("<li>{}</li>", escape(item)))
-            .collect()
-    };
-    let environment = change
+    let environment: Vec<String> = change
         .environment
         .iter()
         .map(|(name, before, after)| format!("{name}: {before} before, {after} after"))
@@ -73,7 +68,7 @@ pub fn change_page(change: &Change) -> Page {
         .collect();
     let different = words::different_work(change).map_or(String::new(), |said| {
         let differences = change.different_work.iter().map(Difference::words);
-        let differences = list(differences.collect());
+        let differences = list(&differences.collect::<Vec<_>>());
         format!(
             "<ul class=\"caveats\"><li>{}</li>{differences}</ul>",
             escape(said)
@@ -98,15 +93,65 @@ pub fn change_page(change: &Change) -> Page {
         words::change_sums(change),
         before,
         after,
-        list(environment),
-        if change.findings.is_empty() {
-            "<p class=\"caption\">No doubts were found about these figures.</p>".to_owned()
-        } else {
-            sections::listed_doubts(&change.findings)
-        },
+        list(&environment),
+        doubts(&change.findings),
     );
     Page {
         title: "Before and after – Spindles lab report".to_owned(),
+        contents: String::new(),
+        body,
+        served: None,
+    }
+}
+
+fn list(items: &[String]) -> String {
+    let items = items.iter();
+    items
+        .map(|item| format!("<li>{}</li>", escape(item)))
+        .collect()
+}
+
+fn doubts(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "<p class=\"caption\">No doubts were found about these figures.</p>".to_owned();
+    }
+    sections::listed_doubts(findings)
+}
+
+fn prediction(check: &PredictionCheck, _: &Options) -> String {
+    prediction_page(check).html()
+}
+
+/// Builds the page of a prediction next to a measurement, so that callers can add to it.
+pub fn prediction_page(check: &PredictionCheck) -> Page {
+    let [predicted, measured] = predictions::sides(check).map(|side| escape(&side));
+    let mut sentences = predictions::sentences(check).into_iter();
+    let lead = sentences.next().unwrap_or_default();
+    let sentences: Vec<String> = sentences.chain(predictions::remarks(check)).collect();
+    let mut body = format!(
+        "<section id=\"headline\"><h1>Predicted and measured</h1><p class=\"lead\">{}</p><ul \
+         class=\"extremes\" style=\"margin-top:16px\"><li>Predicted: {predicted}</li><li>Measured: \
+         {measured}</li>{}</ul></section>",
+        escape(&lead),
+        list(&sentences)
+    );
+    let charts = sections::grid(&prediction_chart::panels(check));
+    body += &sections::classed(
+        "chart",
+        "chart",
+        "By workload",
+        prediction_chart::CAPTION,
+        &charts,
+    );
+    let names = ["figures", "ratios"];
+    for (name, (title, columns)) in names.into_iter().zip(predictions::tables(check)) {
+        if let Some(table) = sections::table_of_columns(title, "full", &columns) {
+            body += &sections::classed(name, "", title, predictions::CAPTION, &table);
+        }
+    }
+    body += &sections::classed("doubts", "", "Doubts", "", &doubts(&check.findings));
+    Page {
+        title: "Predicted and measured – Spindles lab report".to_owned(),
         contents: String::new(),
         body,
         served: None,

@@ -2,7 +2,7 @@
 //! records file.
 
 use serde_json::{Value, json};
-use spindles_measure::{Analysis, Change, SCHEMA};
+use spindles_measure::{Analysis, Change, PredictionCheck, SCHEMA};
 
 use super::{Options, Output};
 
@@ -15,6 +15,7 @@ pub(super) static OUTPUT: Output = Output {
     report,
     together: Some(together),
     change: Some(change),
+    prediction: Some(prediction),
 };
 
 fn report(analysis: &Analysis, _: &Options) -> String {
@@ -32,6 +33,10 @@ fn together(reports: &[String]) -> String {
 
 fn change(change: &Change, _: &Options) -> String {
     document("change", serde_json::to_value(change))
+}
+
+fn prediction(check: &PredictionCheck, _: &Options) -> String {
+    document("prediction", serde_json::to_value(check))
 }
 
 fn document(kind: &str, value: serde_json::Result<Value>) -> String {

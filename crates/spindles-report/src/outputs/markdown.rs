@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use spindles_measure::{Analysis, Change, Comparison, Finding, Workload};
+use spindles_measure::{Analysis, Change, Comparison, Finding, PredictionCheck, Workload};
 
 use super::{Options, Output};
 use crate::comparisons::{self, Column};
 use crate::sections::text_tables;
-use crate::{choice, headline, verdicts, words};
+use crate::{choice, headline, prediction as predictions, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -18,6 +18,7 @@ pub(super) static OUTPUT: Output = Output {
     report,
     together: Some(super::concatenated),
     change: Some(change),
+    prediction: Some(prediction),
 };
 
 fn report(analysis: &Analysis, _: &Options) -> String {
@@ -212,6 +213,33 @@ fn change(change: &Change, _: &Options) -> String {
         line(&mut text, &format!("\n- {}", cell(only)));
     }
     doubts(&change.findings, &mut text);
+    text
+}
+
+fn prediction(check: &PredictionCheck, _: &Options) -> String {
+    let mut text = "# Predicted and measured\n\n".to_owned();
+    for (what, side) in ["Predicted", "Measured"]
+        .into_iter()
+        .zip(predictions::sides(check))
+    {
+        line(&mut text, &format!("- {what}: {}", cell(&side)));
+    }
+    text.push('\n');
+    for sentence in predictions::sentences(check) {
+        line(&mut text, &format!("**{}**\n", cell(&sentence)));
+    }
+    line(&mut text, predictions::CAPTION);
+    for (title, columns) in predictions::tables(check) {
+        if !columns.is_empty() {
+            line(&mut text, &format!("\n## {title}\n"));
+            table_of(&columns, &mut text);
+        }
+    }
+    text.push('\n');
+    for remark in predictions::remarks(check) {
+        line(&mut text, &format!("- {}", cell(&remark)));
+    }
+    doubts(&check.findings, &mut text);
     text
 }
 

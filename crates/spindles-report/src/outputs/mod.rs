@@ -9,13 +9,16 @@ mod markdown;
 mod series;
 mod terminal;
 
-pub use html::{change_page, report_page};
+pub use html::{change_page, prediction_page, report_page};
 
-use spindles_measure::{Analysis, Change};
+use spindles_measure::{Analysis, Change, PredictionCheck};
 use std::borrow::Cow;
 
 /// Formats the changes from one experiment to another.
 pub type DrawChange = fn(&Change, &Options) -> String;
+
+/// Formats a prediction next to a measurement.
+pub type DrawPrediction = fn(&PredictionCheck, &Options) -> String;
 
 /// An output format.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub struct Output {
     pub together: Option<fn(&[String]) -> String>,
     /// Formats the changes from one experiment to another. `None` if not supported.
     pub change: Option<DrawChange>,
+    /// Formats a prediction next to a measurement. `None` if not supported.
+    pub prediction: Option<DrawPrediction>,
 }
 
 /// Options of a report.

@@ -16,6 +16,7 @@ pub(super) static OUTPUT: Output = Output {
     report,
     together: Some(super::under_one_header),
     change: None,
+    prediction: None,
 };
 
 const HEADER: &str = "experiment,system,workload,repetition_block,order,scaled,slot,begin_ns,\

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use spindles_measure::{
-    Analysis, Change, ChangeRow, Comparison, Finding, Quantity, Stage, Verdict,
+    Analysis, Change, ChangeRow, Comparison, Finding, PredictionCheck, Quantity, Stage, Verdict,
 };
 
 use super::{Options, Output};
 use crate::comparisons::{self, Column};
-use crate::sections::{jobs, nodes, own_baselines, prices};
-use crate::{choice, figures, headline, matrix, verdicts, words};
+use crate::sections::{deciding, help, jobs, nodes, own_baselines, prices, request_time};
+use crate::{choice, figures, headline, matrix, prediction as predictions, verdicts, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
@@ -23,6 +23,7 @@ pub(super) static OUTPUT: Output = Output {
     report,
     together: Some(super::concatenated),
     change: Some(change),
+    prediction: Some(prediction),
 };
 
 /// Lines of evidence for each doubt.
@@ -81,7 +82,8 @@ fn all_tables(analysis: &Analysis, options: &Options, text: &mut String) {
     }
     against_own_baselines(analysis, options, &mut tables);
     around_jobs(analysis, options, &mut tables.text);
-    for table in [&nodes::TABLE, &prices::TABLE] {
+    let of_models = [&request_time::TABLE, &deciding::TABLE, &help::TABLE];
+    for table in [&nodes::TABLE, &prices::TABLE].into_iter().chain(of_models) {
         tables.captioned(table.caption(), table.columns(analysis), options);
     }
     overview(analysis, options, &mut tables);
@@ -516,6 +518,32 @@ fn change(change: &Change, options: &Options) -> String {
     }
     line(&mut text, &words::change_sums(change));
     coloured(&text, options)
+}
+
+fn prediction(check: &PredictionCheck, options: &Options) -> String {
+    let mut text = String::new();
+    for (what, side) in ["predicted", "measured"]
+        .into_iter()
+        .zip(predictions::sides(check))
+    {
+        wrapped(&mut text, &format!("{what}: {side}"), "  ", options.width);
+    }
+    text.push('\n');
+    let mut tables = Tables::default();
+    for (title, columns) in predictions::tables(check) {
+        tables.captioned(title, columns, options);
+    }
+    wrapped(&mut tables.text, predictions::CAPTION, "  ", options.width);
+    text += &tables.done(options);
+    for remark in predictions::remarks(check) {
+        wrapped(&mut text, &remark, "  ", options.width);
+    }
+    doubts(&check.findings, options, &mut text);
+    text.push('\n');
+    for sentence in predictions::sentences(check) {
+        wrapped(&mut text, &sentence, "  ", options.width);
+    }
+    text
 }
 
 /// Builds the columns of a change. The difference, its interval and the verdict always stay; the

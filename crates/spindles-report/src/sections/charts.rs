@@ -21,7 +21,8 @@ fn body(analysis: &Analysis, chart: &Chart) -> String {
     classed(chart.name, "chart", chart.title, chart.caption, &body)
 }
 
-fn grid(panels: &[Panel]) -> String {
+/// Formats panels next to each other.
+pub(crate) fn grid(panels: &[Panel]) -> String {
     let figures: String = panels
         .iter()
         .map(|panel| {

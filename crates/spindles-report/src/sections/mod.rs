@@ -3,9 +3,11 @@
 mod charts;
 mod choice;
 mod comparison;
+pub(crate) mod deciding;
 mod doubts;
 mod environment;
 mod headline;
+pub(crate) mod help;
 pub(crate) mod jobs;
 mod legacy;
 pub(crate) mod nodes;
@@ -14,8 +16,11 @@ pub(crate) mod own_baselines;
 mod pairs;
 pub(crate) mod prices;
 mod records;
+pub(crate) mod request_time;
 mod verdicts;
 
+pub(crate) use charts::grid;
+pub(crate) use deciding::correlation;
 pub(crate) use doubts::listed as listed_doubts;
 
 use spindles_measure::Analysis;
@@ -131,22 +136,26 @@ impl TextTable {
 
     fn section(&self, of: &Section, analysis: &Analysis) -> String {
         let columns = (self.columns)(analysis);
-        let Some(first) = columns.first() else {
-            return String::new();
-        };
-        let titles: Vec<&str> = columns.iter().map(|column| column.title.as_str()).collect();
-        let row = |at: usize| {
-            columns
-                .iter()
-                .map(|column| column.texts[at].clone())
-                .collect()
-        };
-        let rows: Vec<Vec<String>> = (0..first.texts.len()).map(row).collect();
-        let is_figure = |column: usize| columns[column].figures;
-        let class = (self.class)(titles.len());
-        let table = table_of_texts(of.title, class, &titles, is_figure, &rows);
-        section(of.name, of.title, self.caption, &table)
+        let table = table_of_columns(of.title, (self.class)(columns.len()), &columns);
+        table.map_or(String::new(), |table| {
+            section(of.name, of.title, self.caption, &table)
+        })
     }
+}
+
+/// Formats columns of texts as a table; `None` without columns.
+pub(crate) fn table_of_columns(title: &str, class: &str, columns: &[Column]) -> Option<String> {
+    let first = columns.first()?;
+    let titles: Vec<&str> = columns.iter().map(|column| column.title.as_str()).collect();
+    let row = |at: usize| {
+        columns
+            .iter()
+            .map(|column| column.texts[at].clone())
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = (0..first.texts.len()).map(row).collect();
+    let is_figure = |column: usize| columns[column].figures;
+    Some(table_of_texts(title, class, &titles, is_figure, &rows))
 }
 
 /// All sections.
@@ -159,6 +168,9 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &comparison::SECTION,
     &pairs::SECTION,
     &own_baselines::SECTION,
+    &request_time::SECTION,
+    &deciding::SECTION,
+    &help::SECTION,
     &jobs::SECTION,
     &nodes::SECTION,
     &prices::SECTION,
@@ -174,7 +186,7 @@ fn section(name: &str, title: &str, caption: &str, body: &str) -> String {
 }
 
 /// Formats a section with a CSS class.
-fn classed(name: &str, class: &str, title: &str, caption: &str, body: &str) -> String {
+pub(crate) fn classed(name: &str, class: &str, title: &str, caption: &str, body: &str) -> String {
     let caption = match caption {
         "" => String::new(),
         caption => format!("<p class=\"caption\">{caption}</p>"),

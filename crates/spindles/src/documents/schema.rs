@@ -25,7 +25,10 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
         &[tools::LabRun::json_schema, tools::DryRun::json_schema],
     ),
     ("spindles.lab.report", &[tools::Reports::json_schema]),
-    ("spindles.lab.compare", &[tools::Change::json_schema]),
+    (
+        "spindles.lab.compare",
+        &[tools::Change::json_schema, tools::Prediction::json_schema],
+    ),
     ("spindles.lab.serve", &[tools::LabServer::json_schema]),
     (
         "spindles.lab.list",
@@ -95,6 +98,10 @@ const DOCUMENTS: &[(&str, &[Of])] = &[
     ("spindles.bench.parity", &[tools::ParityBench::json_schema]),
     ("spindles.trace.show", &[traces::ShownTrace::json_schema]),
     ("spindles.trace.convert", &[traces::Converted::json_schema]),
+    (
+        "spindles.trace.record",
+        &[traces::TraceRecorded::json_schema],
+    ),
     (
         "spindles.trace.replay",
         &[traces::ReplayedTrace::json_schema],

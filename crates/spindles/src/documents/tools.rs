@@ -207,6 +207,13 @@ pub(crate) struct Change {
     pub change: Value,
 }
 
+/// A prediction next to a measurement, as [report.md](report.md) explains.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct Prediction {
+    pub prediction: Value,
+}
+
 /// Before the first request.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]

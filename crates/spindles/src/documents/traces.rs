@@ -3,7 +3,7 @@
 use super::array::Incident;
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spindles_measure::Histogram;
 
 /// The percentiles of gaps in a profile.
@@ -86,6 +86,16 @@ impl Times {
             max_ns: histogram.max(),
         }
     }
+}
+
+/// A recorded trace.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct TraceRecorded {
+    pub requests: u64,
+    /// Requests that came faster than they could be written, and are missing.
+    pub dropped: u64,
+    pub seconds: f64,
 }
 
 /// The replayed trace.

@@ -3,6 +3,7 @@
 //! `SPINDLES_UPDATE=1` rewrites the messages, to be reviewed in the diff.
 
 use crate::world::{MIB, World, spindles};
+use spindles_measure::{Experiment, Predicted, Record, Run, System, Workload, to_line};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -50,6 +51,34 @@ fn calls() -> Vec<Call> {
         Call { status, words }
     });
     calls.collect()
+}
+
+/// The records of an experiment with one run.
+fn records(workload: &str, is_predicted: bool) -> String {
+    let workload = Workload {
+        name: workload.to_owned(),
+        ..Workload::default()
+    };
+    let system = System {
+        name: "single".to_owned(),
+        ..System::default()
+    };
+    let experiment = Experiment {
+        name: "x".to_owned(),
+        systems: vec![system.clone()],
+        workloads: vec![workload.clone()],
+        ..Experiment::default()
+    };
+    let run = Run {
+        system,
+        workload,
+        elapsed_ns: 1_000_000_000,
+        counted: 100,
+        predicted: is_predicted.then(Predicted::default),
+        ..Run::default()
+    };
+    let head = to_line(&Record::Experiment(experiment));
+    head + &to_line(&Record::Run(Box::new(run)))
 }
 
 /// Makes the files that the calls name.
@@ -116,6 +145,16 @@ fn world() -> World {
     file("cut.trace", &format!("{times}5,read,0,40"));
     file("gaps.trace", &format!("{gaps}0,read,0,4096,0,\n"));
     file("broken/records.jsonl", "these are no records\n");
+    for (name, workload, predicted) in [
+        ("predicted", "seeks", true),
+        ("measured", "seeks 4K", false),
+    ] {
+        fs::create_dir(folder.full(name)).expect("room");
+        file(
+            &format!("{name}/records.jsonl"),
+            &records(workload, predicted),
+        );
+    }
     let experiment = "name = \"x\"\nsize = \"16M\"\nbaseline = \"one\"\n";
     let system = "[[system]]\nname = \"one\"\ntarget = ";
     let workload = "[[workload]]\nkind = ";

@@ -46,6 +46,65 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).expect("a folder").next().is_none()
 }
 
+/// A prediction stands next to a measurement in either order, as text, JSON and a page.
+#[test]
+fn a_prediction_is_compared_with_a_measurement() {
+    let folder = prepared(2);
+    let file = folder.path().join("small.toml");
+    let [predicted, measured] = ["predicted", "measured"].map(|name| folder.path().join(name));
+    let (predicted, measured) = (text(&predicted), text(&measured));
+    let model = ["--members", "model:exos-x18-18tb", "--blocks", "3"];
+    let run = ["lab", "run", text(&file), "--out"];
+    spindles(&[&run[..], &[predicted], &model].concat()).ok();
+    spindles(&[&run[..], &[measured]].concat()).ok();
+    for sides in [[predicted, measured], [measured, predicted]] {
+        let words = [&["lab", "compare"], &sides[..]].concat();
+        let compared = spindles(&words).ok().out;
+        for part in [
+            "predicted: small, disks exos-x18-18tb",
+            "Median error of 2 figures: ",
+            " of 2 in the band.",
+        ] {
+            assert!(compared.contains(part), "{part}: {compared}");
+        }
+        let json = spindles(&[&words[..], &["--json"]].concat()).ok().json();
+        let check = &json["prediction"];
+        assert_eq!(check["models"][0], "exos-x18-18tb");
+        assert_eq!(check["figures"].as_array().map(Vec::len), Some(2));
+        assert!(
+            check["figures"][0]["band"][1].as_f64() > check["figures"][0]["predicted"].as_f64()
+        );
+        let page = spindles(&[&words[..], &["--format", "html"]].concat())
+            .ok()
+            .out;
+        assert!(page.contains("Circles are measurements"), "{page}");
+    }
+}
+
+/// On request each part of modelled disks is made faster, and the report says what it would bring.
+#[test]
+fn a_prediction_says_what_would_help() {
+    let folder = prepared(2);
+    let file = folder.path().join("small.toml");
+    let results = folder.path().join("results");
+    let model = ["--members", "model:exos-x18-18tb", "--blocks", "2"];
+    let run = ["lab", "run", text(&file), "--out", text(&results)];
+    let options = ["--what-would-help", "--tables"];
+    let out = spindles(&[&run[..], &model, &options].concat()).ok().out;
+    let words: Vec<&str> = out.split_whitespace().collect();
+    let out = words.join(" ");
+    for part in ["spindle", "medium", "electronics", "interface", "arm"] {
+        assert!(
+            out.contains(&format!("block-read, single {part}")),
+            "{part}: {out}"
+        );
+    }
+    assert!(
+        out.contains("Mean times of a request of a modelled disk"),
+        "{out}"
+    );
+}
+
 /// A file that happens to have the name of the report is kept.
 #[test]
 fn a_report_never_replaces_a_foreign_file() {

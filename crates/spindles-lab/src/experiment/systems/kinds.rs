@@ -110,7 +110,10 @@ pub(crate) static ARRAY: Kind = Kind {
     syntax: "LEVEL(COUNT) or LEVEL(DEV,DEV,..)",
     summary: "a fresh array of that many members, or of these devices: raid5(4), raid1(mem:1G,x)",
     exists: false,
-    claims: |text| text.contains('(') && !text.starts_with("array:") && !Slice::is_text(text),
+    claims: |text| {
+        let is_device = text.starts_with("paced:") || Slice::is_text(text);
+        text.contains('(') && !text.starts_with("array:") && !is_device
+    },
     check: |text| parse(text).map(drop),
 };
 

@@ -1,13 +1,14 @@
 //! Members that are modelled disks.
 
+use spindles_device::modelled;
 use spindles_host::Machine;
-use spindles_model::{Draw, DriveTexts, Parameters, parse_drive, parse_preset, preset};
+use spindles_model::{Draw, Parameters, parse_preset, preset};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The begin of the word for modelled members: `model:NAME`.
-pub(crate) const PREFIX: &str = spindles_device::modelled::PREFIX;
+pub(crate) const PREFIX: &str = modelled::PREFIX;
 
 /// Returns true if a device is a modelled disk, or a part of one.
 pub(crate) fn is_modelled(name: &str) -> bool {
@@ -33,6 +34,8 @@ pub struct Modelled {
     pub host: Option<Arc<Parameters>>,
     /// Where the numbers that are not exactly known come from.
     pub draws: Draws,
+    /// True if all blocks run again with each part a tenth faster.
+    pub what_would_help: bool,
 }
 
 /// A link between the disks and the host.
@@ -60,40 +63,38 @@ impl Modelled {
     /// # Errors
     /// The file that can't be read, or its mistake.
     pub fn load(name: &str) -> Result<Self, String> {
-        if name.is_empty() {
-            return Err("give the name of a model, as in model:exos-x18-18tb".to_owned());
-        }
-        let path = Path::new(name);
-        let read = |path: &Path| {
-            let text = fs::read_to_string(path);
-            text.map_err(|error| format!("{}: {error}", path.display()))
-        };
-        let parameters = if path.is_dir() {
-            let [drive, seek, extents] =
-                ["drive.toml", "seek.csv", "extents.csv"].map(|file| read(&path.join(file)));
-            parse_drive(&DriveTexts {
-                folder: name,
-                drive: &drive?,
-                seek: &seek?,
-                extents: &extents?,
-            })
-        } else if path.is_file() {
-            parse_preset(name, &read(path)?)
-        } else {
-            preset(name)
-        };
-        let parameters = parameters.map_err(|fault| fault.to_string())?;
-        if !parameters.kind.is_disk() {
-            let kind = parameters.kind.name;
-            return Err(format!("{name} is a {kind}, and members are disks"));
-        }
+        let parameters = modelled::parameters(name)?;
         Ok(Self {
             parameters: Arc::new(parameters),
             links: Vec::new(),
             start_bytes: 0,
             host: None,
             draws: Draws::default(),
+            what_would_help: false,
         })
+    }
+
+    /// Returns a model for each part of the disks and of the links, with this part `factor` times
+    /// as fast.
+    pub(crate) fn with_faster_parts(&self, factor: f64) -> Vec<(String, Self)> {
+        let parts = self.parameters.kind.parts.iter();
+        let mut all: Vec<(String, Self)> = parts
+            .filter_map(|part| {
+                let mut model = self.clone();
+                model.parameters = Arc::new(self.parameters.faster(part, factor)?);
+                Some((part.name.to_owned(), model))
+            })
+            .collect();
+        for at in 0..self.links.len() {
+            let parameters = &self.links[at].parameters;
+            let mut model = self.clone();
+            let parts = parameters.kind.parts.iter();
+            for faster in parts.filter_map(|part| parameters.faster(part, factor)) {
+                model.links[at].parameters = Arc::new(faster);
+            }
+            all.push((format!("link {}", parameters.name), model));
+        }
+        all
     }
 
     /// Adds a link between the links so far and the host: a name, and `each` or `shared`.

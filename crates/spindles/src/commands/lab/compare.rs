@@ -1,22 +1,29 @@
-//! `spindles lab compare`: compares an experiment before and after a change.
+//! `spindles lab compare`: compares an experiment before and after a change, or a prediction with a
+//! measurement.
 
 use super::Command;
+use crate::failure::Usage;
 use crate::measuring;
 use crate::ui::Ui;
 use anyhow::Context as _;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use spindles_measure::{Analysis, Verdicts, change};
+use spindles_measure::{Analysis, Verdicts, change, check_prediction, nearest_cells};
+use spindles_report::Output;
 use std::path::{Path, PathBuf};
 
 pub(crate) static COMMAND: Command = Command {
     name: "compare",
-    about: "Compare two runs of an experiment: before and after a change",
+    about: "Compare two runs of an experiment: before and after a change, or predicted and measured",
     details: "Shows each system and workload that both runs contain, with the ratio of the \
               rates, its interval and the verdict. Also shows the differences between the two \
               environments and their disks. If the work itself differs, the command reports \
               this first and gives no verdict.\n\n\
+              If one run is on modelled disks and the other on real ones, in either order, it shows \
+              what the prediction is worth: errors, how often the measurement lies in the band, \
+              and the order of the systems.\n\n\
               spindles lab compare results-before results-after\n\
-              spindles lab compare results-before results-after --format markdown",
+              spindles lab compare results-before results-after --format markdown\n\
+              spindles lab compare predicted measured",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
@@ -47,8 +54,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     } else {
         Verdicts::SameWork
     };
-    let (output, draw) = arguments.format.drawing(ui)?;
+    let output = arguments.format.output(ui)?;
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
+    let sides = [(&before, &*arguments.before), (&after, &*arguments.after)];
+    match (before.is_predicted(), after.is_predicted()) {
+        (true, false) => return show_prediction(&arguments, sides, output, ui),
+        (false, true) => {
+            let [measured, predicted] = sides;
+            return show_prediction(&arguments, [predicted, measured], output, ui);
+        }
+        _ => {}
+    }
     let mut change = change(&before, &after, verdicts);
     if change.rows.is_empty() {
         return Err(nothing_in_common(&before, &after));
@@ -65,9 +81,54 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     change.read_from = (folder(&arguments.before), folder(&arguments.after));
     let options = measuring::report_options(&arguments.view, command(&arguments));
+    let draw = output.change.expect("only forms of two runs can be chosen");
     measuring::show(output, &draw(&change, &options), ui);
     ui.json(&measuring::change_json(&change)?);
     Ok(())
+}
+
+/// Shows a prediction next to a measurement.
+fn show_prediction(
+    arguments: &Arguments,
+    [(predicted, predicted_from), (measured, measured_from)]: [(&Analysis, &Path); 2],
+    output: &Output,
+    ui: &Ui,
+) -> anyhow::Result<()> {
+    if arguments.different_work {
+        return Err(Usage::error(
+            "--different-work asks for verdicts on a change, and a prediction next to a \
+             measurement has none: leave it out"
+                .to_owned(),
+        ));
+    }
+    let mut check = check_prediction(predicted, measured);
+    if check.figures.is_empty() {
+        return Err(no_common_cell(predicted, measured));
+    }
+    let folder = |folder: &Path| folder.display().to_string();
+    check.read_from = (folder(predicted_from), folder(measured_from));
+    let options = measuring::report_options(&arguments.view, command(arguments));
+    let draw = output
+        .prediction
+        .expect("only forms of two runs can be chosen");
+    measuring::show(output, &draw(&check, &options), ui);
+    ui.json(&measuring::prediction_json(&check)?);
+    Ok(())
+}
+
+/// The error for a prediction and a measurement without a common cell.
+fn no_common_cell(predicted: &Analysis, measured: &Analysis) -> anyhow::Error {
+    let Some([mine, other]) = nearest_cells(predicted, measured) else {
+        return nothing_in_common(predicted, measured);
+    };
+    anyhow::anyhow!(
+        "no system was predicted and measured in the same workload: the nearest are {} in {}, \
+         predicted, and {} in {}, measured; give both the same names",
+        mine.system,
+        mine.workload,
+        other.system,
+        other.workload
+    )
 }
 
 /// The command that was given, without its output options.

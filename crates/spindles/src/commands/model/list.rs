@@ -7,6 +7,9 @@ use clap::ArgMatches;
 use spindles_host::file_systems::{self, Row};
 use spindles_model::{Parameters, preset, preset_names};
 
+/// A disk maker's terabyte.
+const TB: u64 = 1_000_000_000_000;
+
 pub(crate) static COMMAND: Command = Command {
     name: "list",
     about: "List the disks, links, hosts and file systems that can be modelled by name",
@@ -60,7 +63,13 @@ fn listed_row(row: &Row) -> ListedModel {
 
 fn row(model: &ListedModel) -> Vec<String> {
     let capacity = model.capacity_bytes.map_or_else(String::new, |bytes| {
-        format!("{} GB", bytes.div_ceil(1_000_000_000))
+        let (unit, name) = if bytes < TB {
+            (TB / 1000, "GB")
+        } else {
+            (TB, "TB")
+        };
+        let tenths = (bytes + unit / 20) / (unit / 10);
+        format!("{}.{} {name}", tenths / 10, tenths % 10)
     });
     vec![
         model.name.clone(),

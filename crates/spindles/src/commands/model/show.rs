@@ -4,6 +4,7 @@ use super::Command;
 use super::list::FILE_SYSTEM;
 use crate::documents::models::{ModelDemerit, ModelNumber, ModelReplay, ModelShown, ModelSwitch};
 use crate::failure::Usage;
+use crate::measuring;
 use crate::ui::Ui;
 use anyhow::Context as _;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -12,8 +13,9 @@ use spindles_lab::{Modelled, load_host};
 use spindles_model::{
     Measured, Number, Parameters, Switch, demerit, parse_requests, percentile, preset, replay,
 };
+use spindles_report::{ModelFacts, model_page};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) static COMMAND: Command = Command {
@@ -24,7 +26,8 @@ pub(crate) static COMMAND: Command = Command {
               its requests are replayed, and modelled responses compared with the measured \
               ones. The demerit is the root mean square distance of the two distributions.\n\n\
               spindles model show quantum-xp32150w\n\
-              spindles model show mine.toml --json",
+              spindles model show mine.toml --json\n\
+              spindles model show exos-x18-18tb --html exos.html",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
@@ -35,6 +38,10 @@ struct Arguments {
     /// A name, a file that ends in .toml, or the folder of a drive
     #[arg(value_name = "MODEL")]
     model: String,
+    /// Also write a page for the browser, with the portrait of the device: its seek curve, its
+    /// rates by place, and measured next to modelled responses
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -44,13 +51,27 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         print_file_system(row, ui);
         return Ok(());
     }
+    if let Some(page) = &arguments.html {
+        measuring::check_page_at(page, "name another file")?;
+    }
     let (parameters, requests) = read_model(&arguments.model)?;
     let replayed = match &requests {
         Some(requests) => Some(replay(&parameters, requests).map_err(Usage::error)?),
         None => None,
     };
     let shown = document(&parameters, requests.as_deref().zip(replayed.as_deref()))?;
+    if let Some(page) = &arguments.html {
+        let facts = facts(
+            &parameters,
+            &shown,
+            requests.as_deref().zip(replayed.as_deref()),
+        )?;
+        measuring::write_page_at(page, &model_page(&facts).html())?;
+    }
     print(&shown, ui);
+    if let Some(page) = &arguments.html {
+        ui.line(format!("\nPage: {}", page.display()));
+    }
     ui.json(&shown);
     Ok(())
 }
@@ -126,6 +147,64 @@ fn print_file_system(row: &Row, ui: &Ui) {
     ui.line("");
     ui.line(row.about);
     ui.line(format!("not modelled: {}", row.not_modelled.join(", ")));
+}
+
+/// Collects what the page shows.
+fn facts(
+    parameters: &Parameters,
+    shown: &ModelShown,
+    replayed: Option<(&[Measured], &[f64])>,
+) -> anyhow::Result<ModelFacts> {
+    let portrait = parameters.portrait().map_err(Usage::error)?;
+    let numbers = shown.numbers.iter().map(|number| {
+        let [value, low, high] = [number.value, number.low, number.high].map(rounded);
+        let key = number.key.clone();
+        [
+            key,
+            value,
+            low,
+            high,
+            number.how.to_owned(),
+            number.source.clone(),
+        ]
+    });
+    let switches = shown.switches.iter().map(|switch| {
+        let mut words = vec![switch.value.clone()];
+        words.extend(switch.or.iter().map(|or| format!("or {or}")));
+        let (key, how) = (switch.key.clone(), switch.how.to_owned());
+        let none = String::new;
+        [
+            key,
+            words.join(", "),
+            none(),
+            none(),
+            how,
+            switch.source.clone(),
+        ]
+    });
+    let year = shown
+        .year
+        .map_or_else(String::new, |year| format!(", {year}"));
+    let (measured_ms, modelled_ms) = replayed.map_or_else(Default::default, |(requests, us)| {
+        let measured = requests.iter().map(|request| request.response_us / 1e3);
+        (measured.collect(), us.iter().map(|us| us / 1e3).collect())
+    });
+    let demerit = shown.replay.as_ref().map(|replay| &replay.all);
+    Ok(ModelFacts {
+        name: shown.name.clone(),
+        summary: format!("{}{year}", parameters.kind.about),
+        numbers: numbers.chain(switches).collect(),
+        seek: portrait.seek,
+        rates: portrait.rates,
+        measured_ms,
+        modelled_ms,
+        demerit: demerit.map_or_else(String::new, |of| {
+            format!(
+                "{} requests, demerit {:.2} %",
+                of.requests, of.demerit_percent
+            )
+        }),
+    })
 }
 
 fn number((key, number): (&String, &Number)) -> ModelNumber {

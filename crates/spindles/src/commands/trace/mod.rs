@@ -1,6 +1,7 @@
 //! `spindles trace`: recorded requests. Each command is one file and one row of the table.
 
 mod convert;
+mod record;
 mod replay;
 mod show;
 
@@ -14,7 +15,7 @@ use spindles_workload::trace::{FORMATS, TraceFormat, named};
 
 pub(crate) static COMMAND: Command = Command {
     name: "trace",
-    about: "Show, convert or replay the requests that a disk or array was asked",
+    about: "Record, show, convert or replay the requests that a disk or array was asked",
     details: "A trace has a line for each request: when, operation, place, length, and the \
               response time where measured. It holds no data. Traces are read from files, or \
               from standard input, named -. The first line shows the format.\n\n\
@@ -29,7 +30,12 @@ pub(crate) static COMMAND: Command = Command {
     run: run_row,
 };
 
-static ROWS: &[&Command] = &[&show::COMMAND, &convert::COMMAND, &replay::COMMAND];
+static ROWS: &[&Command] = &[
+    &record::COMMAND,
+    &show::COMMAND,
+    &convert::COMMAND,
+    &replay::COMMAND,
+];
 
 fn run_row(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     run_one_of(ROWS, matches, ui).expect("clap lets no other than our commands through")
