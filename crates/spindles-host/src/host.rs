@@ -417,19 +417,18 @@ impl Host {
         let bytes = bytes.min(there);
         let begin = self.offset(actor, slot, at, bytes);
         let array_ns = self.of_array(self.machine.array_read_ns_per_kib);
-        match bytes {
-            0 => steps.push_back(Step::Compute(self.machine.syscall_ns)),
-            _ => {
-                let range = Range {
-                    file: open.file,
-                    at: begin,
-                    end: begin + bytes,
-                    ns_per_kib: ns_per_kib + array_ns,
-                    is_sync: false,
-                };
-                self.push_locked(open.file, Step::Read(range), steps);
-            }
+        if bytes == 0 {
+            steps.push_back(Step::Compute(self.machine.syscall_ns));
+            return Answer { bytes };
         }
+        let range = Range {
+            file: open.file,
+            at: begin,
+            end: begin + bytes,
+            ns_per_kib: ns_per_kib + array_ns,
+            is_sync: false,
+        };
+        self.push_locked(open.file, Step::Read(range), steps);
         Answer { bytes }
     }
 

@@ -176,9 +176,9 @@ fn add(about: &mut Predicted, parameters: &Parameters, draw: &Draw, prefix: &str
     let numbers = numbers.filter(|(_, number)| number.how == How::Assumed);
     let switches = parameters.switches.iter();
     let switches = switches.filter(|(_, switch)| switch.how == How::Assumed);
-    let names = numbers.map(|(name, _)| name);
-    let names = names.chain(switches.map(|(name, _)| name));
-    about.assumed.extend(names.map(|name| named(name)));
+    let assumed = numbers.map(|(name, _)| name);
+    let assumed = assumed.chain(switches.map(|(name, _)| name));
+    about.assumed.extend(assumed.map(|name| named(name)));
 }
 
 /// Returns the bytes that disks under a system store. Arrays in an array have metadata of the outer

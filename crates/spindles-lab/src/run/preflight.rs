@@ -278,17 +278,7 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
             refuse(spec.line, &name, what);
         }
         if let Some(mounting) = &spec.mounting {
-            let what = format!(
-                "{} is not modelled: choose `fs` among {}, with a host; without `fs`, workloads on \
-                 files place them on the blocks of the array",
-                mounting.kind.name,
-                file_systems::ROWS
-                    .iter()
-                    .map(|row| row.name)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            );
-            refuse(spec.line, &name, &what);
+            refuse(spec.line, &name, &not_modelled(mounting.kind.name));
         }
         if let (Some(fs), None) = (&spec.modelled_fs, &model.host) {
             let what = format!(
@@ -302,13 +292,10 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
         let what = match &spec.work {
             _ if spec.nodes() > 0 => "nodes are not modelled",
             Work::Newfs(words) if model.host.is_some() => {
-                match check_newfs(experiment, spec, words) {
-                    Ok(()) => continue,
-                    Err(why) => {
-                        refuse(spec.line, &format!("workload \"{}\"", spec.name), &why);
-                        continue;
-                    }
+                if let Err(why) = check_newfs(experiment, spec, words) {
+                    refuse(spec.line, &format!("workload \"{}\"", spec.name), &why);
                 }
+                continue;
             }
             Work::Newfs(_) | Work::Fio(_) => "other programs can't run on modelled members",
             Work::Blocks(work) if !work.on_one() => "work on all members at once is not modelled",
@@ -329,6 +316,16 @@ fn check_modelled(experiment: &Experiment) -> Vec<RunError> {
         );
     }
     errors
+}
+
+/// Returns why a real file system is refused, with those that can be modelled.
+fn not_modelled(name: &str) -> String {
+    let rows: Vec<&str> = file_systems::ROWS.iter().map(|row| row.name).collect();
+    format!(
+        "{name} is not modelled: choose `fs` among {}, with a host; without `fs`, workloads on \
+         files place them on the blocks of the array",
+        rows.join(", ")
+    )
 }
 
 /// Checks that each system of a workload `newfs` has a file system that can be made, with the

@@ -87,7 +87,7 @@ impl<'t> Hosted<'t> {
         self.perform(Begun::Newfs, interrupt)?;
         let ended = self.target.clock().now();
         let window = (span.clock.began, ended);
-        Ok(self.end(span, Run::default(), window))
+        Ok(self.end(&span, Run::default(), window))
     }
 
     /// Runs a phase of a plan; the phases before it have run.
@@ -122,7 +122,7 @@ impl<'t> Hosted<'t> {
         let mut run = collector.take_counted(&clock);
         run.counted = counted_of(facts.counted, &run);
         let window = (began, clock.until.unwrap_or(ended));
-        let mut measured = self.end(span, run, window);
+        let mut measured = self.end(&span, run, window);
         measured.run.evidence.get_or_insert_default().actor_ns = actor_ns;
         Ok(measured)
     }
@@ -137,7 +137,7 @@ impl<'t> Hosted<'t> {
     }
 
     /// Adds to the figures of a phase what the host and the members did.
-    fn end(&self, span: Span, run: Run, (began, ended): (Instant, Instant)) -> Measurement {
+    fn end(&self, span: &Span, run: Run, (began, ended): (Instant, Instant)) -> Measurement {
         let window = Window {
             began,
             ended,
