@@ -5,6 +5,7 @@
 //! never copied. It submits the slot, and gives it back after the answer. All memory is reserved
 //! when the export is created.
 
+pub use crate::access::Access;
 use crate::tap::{Recorded, Tap, TapEnd};
 use crate::{Areas, Busy, Target};
 use spindles_block::{
@@ -33,17 +34,6 @@ impl SlotId {
     pub fn index(self) -> usize {
         self.0.into()
     }
-}
-
-/// An access by bytes. A flush has neither offset nor length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// The operation.
-    pub operation: Operation,
-    /// The first byte.
-    pub offset_bytes: u64,
-    /// Number of bytes.
-    pub bytes: u32,
 }
 
 /// The answer to an access.
@@ -124,38 +114,32 @@ impl std::fmt::Debug for Export {
     }
 }
 
-impl Access {
-    fn end(&self) -> u64 {
-        self.offset_bytes + u64::from(self.bytes)
-    }
-
-    /// Returns the blocks it touches.
-    fn blocks(&self, block_bytes: u32) -> Range<u64> {
-        let block_bytes = u64::from(block_bytes);
-        if self.bytes == 0 {
-            return 0..0;
-        }
-        self.offset_bytes / block_bytes..self.end().div_ceil(block_bytes)
-    }
-
-    /// Returns the bytes before the first one in its block, and after the last one in its block.
-    fn margins(&self, block_bytes: u32) -> (u32, u32) {
-        let block_bytes = u64::from(block_bytes);
-        let before = self.offset_bytes % block_bytes;
-        let after = (block_bytes - self.end() % block_bytes) % block_bytes;
-        let narrow = |bytes| u32::try_from(bytes).expect("less than a block");
-        (narrow(before), narrow(after))
-    }
-
-    /// Returns true if it writes a part of a block, the rest of which must stay unchanged.
-    fn is_partial_write(&self, block_bytes: u32) -> bool {
-        self.operation.is_write() && self.bytes > 0 && self.margins(block_bytes) != (0, 0)
-    }
-}
-
 /// Returns the index of the slot's edge block that holds the last block.
 fn last_edge(before: usize, blocks: &Range<u64>) -> u32 {
     u32::from(!(before > 0 && blocks.end - blocks.start == 1))
+}
+
+/// Returns the place at which a recording of an export's accesses attaches.
+#[must_use]
+pub fn tap_of(export: &Export) -> Tap {
+    export.tap.tap()
+}
+
+/// Hands an answered access to the recording.
+fn record(tap: &mut TapEnd, slots: &[Slot], answered: usize, now: Instant) {
+    let slot = &slots[answered];
+    let recorded = Recorded {
+        since: slot.since,
+        took_ns: now.ns_since(slot.since),
+        user: slot.user,
+        access: slot.access,
+    };
+    tap.note(recorded, || {
+        let in_flight =
+            |slot: &&Slot| matches!(slot.phase, Phase::Waiting | Phase::Edges | Phase::Main);
+        let in_flight = slots.iter().filter(in_flight).map(|slot| slot.since);
+        in_flight.min().unwrap_or(now)
+    });
 }
 
 fn size(bytes: u32) -> usize {
@@ -200,12 +184,6 @@ impl Export {
             latencies: ExportLatencies::default(),
             tap: TapEnd::default(),
         }
-    }
-
-    /// Returns the place at which a recording of its accesses attaches.
-    #[must_use]
-    pub fn tap(&self) -> Tap {
-        self.tap.tap()
     }
 
     /// Returns the target's size.
@@ -770,25 +748,6 @@ impl Export {
         }
     }
 
-    /// Hands an answered access to the recording.
-    fn record(&mut self, id: SlotId) {
-        let now = self.target.now();
-        let slot = &self.slots[usize::from(id.0)];
-        let recorded = Recorded {
-            since: slot.since,
-            took_ns: now.ns_since(slot.since),
-            user: slot.user,
-            access: slot.access,
-        };
-        let slots = &self.slots;
-        self.tap.note(recorded, || {
-            let in_flight =
-                |slot: &&Slot| matches!(slot.phase, Phase::Waiting | Phase::Edges | Phase::Main);
-            let in_flight = slots.iter().filter(in_flight).map(|slot| slot.since);
-            in_flight.min().unwrap_or(now)
-        });
-    }
-
     fn answer(&mut self, id: SlotId, result: Result<(), RequestError>) {
         let slot = &mut self.slots[usize::from(id.0)];
         let was_begun = slot.phase != Phase::Taken;
@@ -805,7 +764,8 @@ impl Export {
         }
         slot.phase = Phase::Answered;
         if was_begun && self.tap.is_on() {
-            self.record(id);
+            let now = self.target.now();
+            record(&mut self.tap, &self.slots, usize::from(id.0), now);
         }
         self.answers.push_back(Answer { slot: id, result });
         if !self.waiting.is_empty() {

@@ -1,6 +1,7 @@
 //! Arrays on devices: the driver that carries requests of the engine to members, nested arrays and
 //! their export. This crate names no files and decides nothing about membership.
 
+mod access;
 mod areas;
 mod compute;
 pub mod core;

@@ -5,7 +5,7 @@
 //! come in another order than submissions, so the ring also has lower bounds of the times that may
 //! still come.
 
-use crate::export::Access;
+use crate::access::Access;
 use spindles_block::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

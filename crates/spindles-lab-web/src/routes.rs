@@ -7,7 +7,7 @@ use crate::request::{Request, decoded, is_this_machine};
 use crate::response::{Body, Response, Status};
 use serde_json::json;
 use spindles_lab::{RECORDS_FILE, RunState};
-use spindles_measure::{Analysis, Verdicts, change, check_prediction};
+use spindles_measure::{Analysis, Verdicts, change, check_prediction, is_predicted};
 use spindles_report::{OUTPUTS, Options};
 use std::cmp::Reverse;
 use std::fs::File;
@@ -259,8 +259,8 @@ impl Site {
             return pages::unreadable(without, "it has no result to compare");
         };
         let mut sides = [(one, of_one), (other, of_other)];
-        if of_one.is_predicted() != of_other.is_predicted() {
-            sides.sort_by_key(|(_, analysis)| !analysis.is_predicted());
+        if is_predicted(of_one) != is_predicted(of_other) {
+            sides.sort_by_key(|(_, analysis)| !is_predicted(analysis));
             let [(predicted, of_predicted), (measured, of_measured)] = sides;
             let check = check_prediction(of_predicted, of_measured);
             return pages::prediction(predicted, measured, &check);

@@ -61,7 +61,8 @@ fn of_comparison(analysis: &Analysis, of: &Comparison, draws: &Draws<'_>) -> Opt
     })
 }
 
-/// The drawn numbers by name and block. A word of a switch is a number: 1 where it was drawn.
+/// The drawn numbers by name and block. A word of a switch counts as 1 if it was
+/// drawn, else as 0.
 struct Draws<'a> {
     columns: BTreeMap<String, BTreeMap<u32, f64>>,
     of_blocks: BTreeMap<u32, &'a Predicted>,

@@ -46,7 +46,7 @@ pub use jobs::{JobLine, StageLatency, job_lines};
 pub use late::LateMember;
 pub use lines::{ReadError, SCHEMA, from_lines, to_line};
 pub use prediction_check::{
-    CheckedFigure, Coverage, Order, PredictionCheck, check_prediction, nearest_cells,
+    CheckedFigure, Coverage, Order, PredictionCheck, check_prediction, is_predicted, nearest_cells,
 };
 pub use record::{
     Beside, Cpu, Device, Discard, Doubt, Environment, Experiment, Io, JobShare, NodeRun, Part,

@@ -110,11 +110,10 @@ pub struct Order {
     pub against: Vec<(String, String, String)>,
 }
 
-impl Analysis {
-    /// Returns true if models answered, in virtual time.
-    pub fn is_predicted(&self) -> bool {
-        self.runs.iter().any(|run| run.predicted.is_some())
-    }
+/// Returns true if models answered, in virtual time.
+pub fn is_predicted(analysis: &Analysis) -> bool {
+    let mut runs = analysis.runs.iter();
+    runs.any(|run| run.predicted.is_some())
 }
 
 /// Compares a prediction with a measurement.

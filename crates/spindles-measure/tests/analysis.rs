@@ -280,10 +280,10 @@ const CAUSES: &[(&str, Plant)] = &[
         through(&mut experiment(records).systems[3]);
     }),
     ("behind-pace", |records| {
-        one_member(records, "paced:slow:a", 1000, 11)
+        one_member(records, "paced:slow:a", 1000, 11);
     }),
     ("paced", |records| {
-        one_member(records, "paced:slow:a", 1000, 0)
+        one_member(records, "paced:slow:a", 1000, 0);
     }),
     ("virtual-machine", |records| {
         environment(records).virtualization = String::from("kvm");

@@ -37,8 +37,8 @@ pub fn model_page(facts: &ModelFacts) -> Page {
     let mut contents = String::new();
     let panels = panels(facts);
     if !panels.is_empty() {
-        let caption = "Computed from the values of the table, without their bounds. Rates are those \
-                       of long reads.";
+        let caption = "Computed from the values of the table, without their bounds. Rates are \
+                       those of long reads.";
         body += &classed("portrait", "chart", "Portrait", caption, &grid(&panels));
         contents += "<li><a href=\"#portrait\">Portrait</a></li>";
     }

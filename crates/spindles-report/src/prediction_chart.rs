@@ -49,15 +49,13 @@ fn draw(name: &str, rows: &[&CheckedFigure]) -> String {
         let middle = chart.middle(index);
         let [predicted, measured] = [row.predicted, row.measured].map(|value| absolute(row, value));
         let title = format!("{}: predicted {predicted}, measured {measured}", row.system);
-        let bar = (chart.scale.at(0.0), chart.scale.at(row.predicted / unit));
-        chart.svg.bar("bar rate", bar, (middle - 6.0, 12.0), &title);
+        chart.bar(index, row.predicted / unit, &title);
         if let Some((low, high)) = row.band {
             chart.whisker(middle, (low / unit, high / unit));
         }
-        let place = (chart.scale.at(row.measured / unit), middle);
-        chart.svg.circle("measured", place, 4.0, &title);
+        chart.circle(index, row.measured / unit, "measured", &title);
         chart.label(index, &row.system, "figure plain", &measured);
         said.push(title);
     }
-    chart.svg.finish(&format!("{name}: {}", said.join("; ")))
+    chart.finish(&format!("{name}: {}", said.join("; ")))
 }

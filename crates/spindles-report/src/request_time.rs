@@ -4,55 +4,25 @@ use spindles_measure::{Analysis, Cell, MemberTime};
 
 use crate::figures::float;
 
-/// A part of a request's time.
-pub(crate) struct Part {
-    /// Name.
-    pub(crate) name: &'static str,
-    /// CSS class of its bar.
-    pub(crate) class: &'static str,
-    /// Sum over all requests, in nanoseconds.
-    pub(crate) sum_ns: fn(&MemberTime) -> u64,
-}
+/// A part of a request's time: its name, the CSS class of its bar, and its sum over all requests in
+/// nanoseconds.
+pub(crate) type Part = (&'static str, &'static str, fn(&MemberTime) -> u64);
 
 /// The parts in the order in which a request meets them.
 pub(crate) const PARTS: [Part; 6] = [
-    Part {
-        name: "queue",
-        class: "part0",
-        sum_ns: |time| time.queue_ns,
-    },
-    Part {
-        name: "arm",
-        class: "part1",
-        sum_ns: |time| time.seek_ns,
-    },
-    Part {
-        name: "rotation",
-        class: "part2",
-        sum_ns: |time| time.rotation_ns,
-    },
-    Part {
-        name: "medium",
-        class: "part3",
-        sum_ns: |time| time.transfer_ns,
-    },
-    Part {
-        name: "link",
-        class: "part4",
-        sum_ns: |time| time.link_ns,
-    },
-    Part {
-        name: "electronics",
-        class: "part5",
-        sum_ns: |time| time.overhead_ns,
-    },
+    ("queue", "part0", |time| time.queue_ns),
+    ("arm", "part1", |time| time.seek_ns),
+    ("rotation", "part2", |time| time.rotation_ns),
+    ("medium", "part3", |time| time.transfer_ns),
+    ("link", "part4", |time| time.link_ns),
+    ("electronics", "part5", |time| time.overhead_ns),
 ];
 
 /// The time of all disks in all runs of a cell.
 pub(crate) struct CellTime {
     time: MemberTime,
-    /// Share of the time in which a disk had a request, from 0 to 1.
-    pub(crate) busy: f64,
+    /// Time of the disks together.
+    disks_ns: u64,
 }
 
 impl CellTime {
@@ -67,15 +37,17 @@ impl CellTime {
                 disks_ns += run.elapsed_ns;
             }
         }
-        (time.requests > 0 && disks_ns > 0).then(|| Self {
-            busy: float(time.busy_ns) / float(disks_ns),
-            time,
-        })
+        (time.requests > 0 && disks_ns > 0).then_some(Self { time, disks_ns })
+    }
+
+    /// Share of the time in which a disk had a request, from 0 to 1.
+    pub(crate) fn busy(&self) -> f64 {
+        float(self.time.busy_ns) / float(self.disks_ns)
     }
 
     /// Mean time of a part, for each request of a disk, in nanoseconds.
     pub(crate) fn part_ns(&self, part: &Part) -> f64 {
-        float((part.sum_ns)(&self.time)) / float(self.time.requests)
+        float(part.2(&self.time)) / float(self.time.requests)
     }
 
     /// Mean response time of a disk, in nanoseconds.

@@ -295,7 +295,7 @@ pub(crate) fn predicted() -> Analysis {
 }
 
 /// A predicted report shows where the time went, which numbers decided, and what would help, as
-/// tables and as charts. Other reports show none of it.
+/// tables and as charts. Measured reports have no such section.
 #[test]
 fn a_predicted_report_shows_what_decided() {
     let predicted = predicted();

@@ -12,7 +12,7 @@ use crate::server_handle::{
 };
 use crate::stopper::Stopper;
 use crate::wake::{Ticker, Waker};
-use spindles_array::export::{Export, ExportLimits};
+use spindles_array::export::{Export, ExportLimits, tap_of};
 use spindles_array::{ArraySnapshot, Target};
 use spindles_device::{CloseError, OpenError, Readiness, Watch, WatchId};
 use spindles_engine::Event;
@@ -180,7 +180,7 @@ impl Server {
         let stopper = Stopper::new(waker);
         let facts = ExportFacts::of(&export, name, description);
         let facts = Arc::new(Mutex::new(facts));
-        let (handle, received) = ServerHandle::new(&facts, export.tap(), &stopper);
+        let (handle, received) = ServerHandle::new(&facts, tap_of(&export), &stopper);
         let ticker = Ticker::new(limits.stuck_timeout / TICKS)?;
         let server = Self {
             ticker,

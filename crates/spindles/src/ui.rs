@@ -227,26 +227,26 @@ impl Ui {
         Progress::new(what, total, unit, shown, notice.flatten())
     }
 
-    /// Returns a flag that becomes true once the command is to end.
-    pub(crate) fn stops(&self) -> anyhow::Result<Arc<AtomicBool>> {
-        match &self.place {
-            Place::Own => crate::interrupt::flag(),
-            Place::Server(answers, _) => Ok(answers.stops()),
-        }
-    }
-
     /// Shows the progress of work in bytes that Ctrl-C may stop. The closure takes the bytes done
     /// and the total, and returns false to stop. Dropping it removes the bar.
     pub(crate) fn until_interrupted(
         &self,
         what: &str,
     ) -> anyhow::Result<impl FnMut(u64, u64) -> bool> {
-        let interrupted = self.stops()?;
+        let interrupted = stops(self)?;
         let mut bar: Option<Progress> = None;
         Ok(move |done, total| {
             bar.get_or_insert_with(|| self.progress(what, total, Unit::Bytes))
                 .set(done);
             !interrupted.load(Ordering::SeqCst)
         })
+    }
+}
+
+/// Returns a flag that becomes true once the command is to end.
+pub(crate) fn stops(ui: &Ui) -> anyhow::Result<Arc<AtomicBool>> {
+    match &ui.place {
+        Place::Own => crate::interrupt::flag(),
+        Place::Server(answers, _) => Ok(answers.stops()),
     }
 }

@@ -1,6 +1,6 @@
 //! Runs on modelled disks: the draw of each block, and what of a run's record the disks determine.
 
-use super::state::{Runner, Stop};
+use super::state::Runner;
 use crate::experiment::SystemSpec;
 use crate::experiment::systems::modelled::{Draws, Modelled, machine};
 use crate::experiment::systems::{ModelledFileSystem, kinds};
@@ -12,9 +12,6 @@ use spindles_layout::Expression;
 use spindles_measure::{CacheUse, Cpu, Evidence, Predicted, Run};
 use spindles_model::{Draw, How, Parameters};
 use std::io;
-
-/// How fast a part is that is a tenth faster.
-const FASTER: f64 = 1.1;
 
 impl Runner<'_> {
     /// Replaces modelled members by those of the draw of a block, the same for every system.
@@ -32,33 +29,6 @@ impl Runner<'_> {
     fn model(&self) -> Option<&Modelled> {
         let faster = self.faster.as_ref().map(|(_, model)| model);
         faster.or(self.experiment.members.modelled())
-    }
-
-    /// If asked for, runs all blocks again for each part of the disks and links, with this part a
-    /// tenth faster and the same draws.
-    pub(super) fn what_would_help(&mut self, shared_device: bool) -> Result<(), Stop> {
-        let model = self.experiment.members.modelled();
-        let Some(model) = model.filter(|model| model.what_would_help) else {
-            return Ok(());
-        };
-        let parts = model.with_faster_parts(FASTER);
-        let more = u64::try_from(parts.len()).expect("few");
-        let blocks = self.outcome.blocks;
-        self.total = self.total / u64::from(self.experiment.blocks_max.max(1)) * u64::from(blocks);
-        self.total *= more + 1;
-        for part in parts {
-            self.faster = Some(part);
-            for block in 0..blocks {
-                for side in 0..self.sides.len() {
-                    let is_control = self.control.as_ref() == Some(&self.sides[side].spec.name);
-                    if !is_control {
-                        self.one_system(block, side, shared_device)?;
-                    }
-                }
-            }
-        }
-        self.faster = None;
-        Ok(())
     }
 
     /// Returns the host of a block that carries out workloads on files on a system, if any.

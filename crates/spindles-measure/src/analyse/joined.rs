@@ -44,6 +44,20 @@ impl Offsets {
     }
 }
 
+impl Offsets {
+    /// Returns a run with its numbers after those of earlier experiments.
+    fn shifted(self, run: &Run) -> Run {
+        let mut run = run.clone();
+        if let Some(trial) = &mut run.trial {
+            trial.pair = trial.pair.saturating_add(self.pair);
+        } else {
+            run.repetition_block = run.repetition_block.saturating_add(self.block);
+            run.order = run.order.saturating_add(self.order);
+        }
+        run
+    }
+}
+
 /// Collects the records. Runs of a later experiment follow those of the earlier.
 pub(super) fn joined(records: &[Record]) -> Joined {
     let mut experiments: Vec<(&Experiment, Offsets)> = Vec::new();
@@ -86,18 +100,13 @@ pub(super) fn joined(records: &[Record]) -> Joined {
                     }
                     alike.push(run);
                 }
-                let mut run = Run::clone(run);
-                if let Some(trial) = &mut run.trial {
-                    trial.pair = trial.pair.saturating_add(offsets.pair);
-                    trials.push(run);
-                } else {
-                    run.repetition_block = run.repetition_block.saturating_add(offsets.block);
-                    run.order = run.order.saturating_add(offsets.order);
-                    match run.faster_part() {
-                        Some(_) => faster.push(run),
-                        None => runs.push(run),
-                    }
-                }
+                let run = offsets.shifted(run);
+                let list = match (&run.trial, run.faster_part()) {
+                    (Some(_), _) => &mut trials,
+                    (None, Some(_)) => &mut faster,
+                    (None, None) => &mut runs,
+                };
+                list.push(run);
             }
             Record::Discard(this) => {
                 let block = this.repetition_block.saturating_add(offsets.block);

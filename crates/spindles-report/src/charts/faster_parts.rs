@@ -11,7 +11,7 @@ pub(super) static CHART: Chart = Chart {
     entry: "Faster parts",
     title: "Gain from faster parts",
     caption: "Speed with one part of the disks a tenth faster, divided by the speed without, with \
-        the same draws. Right is faster. The whisker is the 95 % interval. One scale for all panels.",
+        the same draws. Right is faster. The whisker is the 95 % interval. One scale for all.",
     panels,
 };
 

@@ -175,9 +175,9 @@ fn evenly<'a>(ticks: &'a [(f64, String)], scale: &Scale) -> Vec<(f64, &'a str)> 
 
 /// A panel with one row for each system: names on the left, a plot, figures on the right.
 pub(crate) struct Rows {
-    pub(crate) svg: Svg,
+    svg: Svg,
     /// Maps figures to positions in the plot.
-    pub(crate) scale: Scale,
+    scale: Scale,
     label_end: f64,
     /// Vertical centres of the rows. A row's height depends on the lines of its name.
     middles: Vec<f64>,
@@ -261,6 +261,24 @@ impl Rows {
             self.svg
                 .line("whisker", (end, middle - 3.5), (end, middle + 3.5));
         }
+    }
+
+    /// Draws a bar from 0 to a figure.
+    pub(crate) fn bar(&mut self, index: usize, value: f64, title: &str) {
+        let ends = (self.scale.at(0.0), self.scale.at(value));
+        let rows = (self.middle(index) - 6.0, 12.0);
+        self.svg.bar("bar rate", ends, rows, title);
+    }
+
+    /// Draws a circle at a figure.
+    pub(crate) fn circle(&mut self, index: usize, value: f64, class: &str, title: &str) {
+        let place = (self.scale.at(value), self.middle(index));
+        self.svg.circle(class, place, 4.0, title);
+    }
+
+    /// Returns the drawing, with a label for screen readers.
+    pub(crate) fn finish(self, label: &str) -> String {
+        self.svg.finish(label)
     }
 
     /// Writes the name and the figure of a row.

@@ -10,8 +10,8 @@ pub(super) static CHART: Chart = Chart {
     name: "request-parts",
     entry: "Parts of a request",
     title: "Parts of a request",
-    caption: "Mean time of a request of a modelled disk, in parts. Arm, rotation and medium include \
-        writes after their answer. Each panel has its own scale.",
+    caption: "Mean time of a request of a modelled disk, in parts. Arm, rotation and medium \
+        include writes after their answer. Each panel has its own scale.",
     panels,
 };
 
@@ -24,7 +24,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
             title: workload.name.clone(),
             note: "time for each request of a disk".to_owned(),
             svg: draw(&workload.name, &times),
-            legend: legend(&PARTS.map(|part| (part.class, part.name))),
+            legend: legend(&PARTS.map(|(name, class, _)| (class, name))),
         })
     })
 }
@@ -40,9 +40,9 @@ fn draw(workload: &str, times: &[(&str, CellTime)]) -> String {
         let mut begin = 0.0;
         for part in &PARTS {
             let end = begin + time.part_ns(part);
-            let title = format!("{name}, {}: {}", part.name, figures::time(end - begin));
+            let title = format!("{name}, {}: {}", part.0, figures::time(end - begin));
             let ends = (chart.scale.at(begin), chart.scale.at(end));
-            let class = format!("bar {}", part.class);
+            let class = format!("bar {}", part.1);
             if end > begin {
                 chart.svg.bar(&class, ends, (middle - 6.0, 12.0), &title);
                 said.push(title);

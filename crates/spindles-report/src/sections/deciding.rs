@@ -11,9 +11,9 @@ pub(super) static SECTION: Section = Section {
 };
 
 pub(crate) static TABLE: TextTable = TextTable {
-    caption: "Spearman's rank correlation of each drawn number with the ratio to the baseline, over \
-        the draws. Above 0, a larger number favours the system. Of each ratio the five largest are \
-        listed that hold at 5 % after Holm's correction for all its numbers.",
+    caption: "Spearman's rank correlation of each drawn number with the ratio to the baseline, \
+        over the draws. Above 0, a larger number favours the system. Of each ratio the five \
+        largest are listed that hold at 5 % after Holm's correction for all its numbers.",
     class: |_| "glance",
     columns,
 };

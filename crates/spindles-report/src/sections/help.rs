@@ -12,8 +12,8 @@ pub(super) static SECTION: Section = Section {
 };
 
 pub(crate) static TABLE: TextTable = TextTable {
-    caption: "Each part of the disks in turn is a tenth faster, with the same draws. The gain is in \
-        percent of the system's own speed, with its 95 % interval.",
+    caption: "Each part of the disks in turn is a tenth faster, with the same draws. The gain \
+        is in percent of the system's own speed, with its 95 % interval.",
     class: |_| "glance",
     columns,
 };

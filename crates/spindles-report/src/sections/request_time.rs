@@ -14,8 +14,8 @@ pub(super) static SECTION: Section = Section {
 
 pub(crate) static TABLE: TextTable = TextTable {
     caption: "Mean times of a request of a modelled disk. Arm, rotation and medium include writes \
-        after their answer, so the parts together may exceed the response. Busy is the share of the \
-        time in which a disk has a request.",
+        after their answer, so the parts together may exceed the response. Busy is the share of \
+        the time in which a disk has a request.",
     class: |_| "glance",
     columns,
 };
@@ -26,7 +26,7 @@ fn columns(analysis: &Analysis) -> Vec<Column> {
         ("busy", true, 1),
         ("response", true, 0),
     ];
-    let parts = PARTS.iter().map(|part| (part.name, true, 0));
+    let parts = PARTS.iter().map(|(name, ..)| (*name, true, 0));
     let titles = first.into_iter().chain(parts);
     let titles = titles.map(|(title, figures, gives_way)| (title.to_owned(), figures, gives_way));
     let control = analysis.experiment.control.as_ref();
@@ -38,7 +38,7 @@ fn columns(analysis: &Analysis) -> Vec<Column> {
         let time = CellTime::of(analysis, cell)?;
         let head = [
             format!("{}, {}", cell.workload, cell.system),
-            format!("{:.0} %", time.busy * 100.0),
+            format!("{:.0} %", time.busy() * 100.0),
             figures::time(time.response_ns()),
         ];
         let parts = PARTS.iter().map(|part| match time.part_ns(part) {

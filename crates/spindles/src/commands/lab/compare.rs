@@ -7,20 +7,20 @@ use crate::measuring;
 use crate::ui::Ui;
 use anyhow::Context as _;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use spindles_measure::{Analysis, Verdicts, change, check_prediction, nearest_cells};
+use spindles_measure::{Analysis, Verdicts, change, check_prediction, is_predicted, nearest_cells};
 use spindles_report::Output;
 use std::path::{Path, PathBuf};
 
 pub(crate) static COMMAND: Command = Command {
     name: "compare",
-    about: "Compare two runs of an experiment: before and after a change, or predicted and measured",
+    about: "Compare two runs: before and after a change, or predicted and measured",
     details: "Shows each system and workload that both runs contain, with the ratio of the \
               rates, its interval and the verdict. Also shows the differences between the two \
               environments and their disks. If the work itself differs, the command reports \
               this first and gives no verdict.\n\n\
-              If one run is on modelled disks and the other on real ones, in either order, it shows \
-              what the prediction is worth: errors, how often the measurement lies in the band, \
-              and the order of the systems.\n\n\
+              If one run is on modelled disks and the other is not, in either order, the \
+              command shows what the prediction is worth: errors, how often the measurement \
+              lies in the band, and the order of the systems.\n\n\
               spindles lab compare results-before results-after\n\
               spindles lab compare results-before results-after --format markdown\n\
               spindles lab compare predicted measured",
@@ -57,7 +57,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let output = arguments.format.output(ui)?;
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
     let sides = [(&before, &*arguments.before), (&after, &*arguments.after)];
-    match (before.is_predicted(), after.is_predicted()) {
+    match (is_predicted(&before), is_predicted(&after)) {
         (true, false) => return show_prediction(&arguments, sides, output, ui),
         (false, true) => {
             let [measured, predicted] = sides;

@@ -6,7 +6,7 @@ use crate::arrays::Scan;
 use crate::documents::traces::TraceRecorded;
 use crate::operation::TraceRecord;
 use crate::operations::{self, Outcome, Perform};
-use crate::ui::Ui;
+use crate::ui::{self, Ui};
 use anyhow::{Context as _, anyhow};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_admin::scan::Given;
@@ -115,7 +115,7 @@ impl Perform for TraceRecord {
         let name = serving.name();
         let mut recording = (serving.handle().tap().record())
             .map_err(|error| anyhow!("array '{name}': {error}: wait until that has ended"))?;
-        let (stops, begun) = (ui.stops()?, Instant::now());
+        let (stops, begun) = (ui::stops(ui)?, Instant::now());
         let seconds = self.seconds;
         ui.note(format!(
             "array '{name}' is recorded for {seconds} s; Ctrl-C ends it and keeps the trace"
