@@ -1,9 +1,8 @@
 //! Finds names that stand for the same bytes: links and nodes of one device, a loop device and the
 //! file below it, a partition and its disk, a mapping and the devices below it.
 
-use crate::paced;
 use crate::peer::{Address, is_address};
-use crate::slices::with_device;
+use crate::slices::{paced, with_device};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
 use spindles_layout::Slice;
 use std::fs;
@@ -61,7 +60,7 @@ impl Identity {
 /// Asks only the kernel, never the server of a file system, because the calling thread may be that
 /// server.
 pub fn identity(name: &str) -> Option<Identity> {
-    if let Some((_, device)) = paced::parts(name) {
+    if let Some((_, device)) = paced(name) {
         return identity(device);
     }
     if Slice::is_text(name) {

@@ -14,21 +14,8 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// The begin of the names of paced devices.
-const PREFIX: &str = "paced:";
-
 /// Time between two looks at an operation that the device has not done when its model has.
 const LATE_PAUSE: Duration = Duration::from_micros(50);
-
-/// Splits the name of a paced device into the model and the device.
-pub(crate) fn parts(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix(PREFIX)?.split_once(':')
-}
-
-/// Returns the name of a device at the pace of a model.
-pub(crate) fn name(model: &str, device: &str) -> String {
-    format!("{PREFIX}{model}:{device}")
-}
 
 /// The progress of an operation: device and model do it side by side.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +23,7 @@ enum Progress {
     Begun,
     /// The model has answered.
     Due,
-    /// The device has done it.
+    /// The device has carried out the operation, with this result.
     Carried(MemberResult),
 }
 

@@ -7,10 +7,9 @@ use crate::bad_pages::{BadPage, read_pages};
 use crate::files;
 use crate::locks::Held;
 use crate::modelled;
-use crate::paced;
 use crate::peer::is_address;
 use crate::signatures::{self, Sighting};
-use crate::slices::device_of;
+use crate::slices::{device_of, paced};
 use crate::{DeviceFacts, Direct, OpenError, OpenOptions};
 use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek, stat};
 use rustix::io::Errno;
@@ -113,7 +112,7 @@ impl Probe {
     /// in use. `None` for other kinds, and for unreadable ones. Never waits on a pipe without a
     /// writer.
     pub fn glance(name: &str) -> Option<Self> {
-        if let Some((_, device)) = paced::parts(name) {
+        if let Some((_, device)) = paced(name) {
             let below = Self::glance(device)?;
             let name = name.to_owned();
             return Some(Self { name, ..below });

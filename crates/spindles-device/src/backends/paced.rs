@@ -1,11 +1,11 @@
-//! `paced:MODEL:DEVICE`: a file or device that answers no sooner than a modelled disk would, in real
-//! time.
+//! `paced:MODEL:DEVICE`: a file or device that answers no sooner than a modelled disk, in real time.
 //!
 //! The bytes lie on the device, and every operation is carried out there. Its answer waits until
 //! the model of the disk, which begins with each opening, has answered the same operation too.
 
 use super::{Backend, Medium, Opened};
-use crate::paced::{Paced, parts};
+use crate::paced::Paced;
+use crate::slices;
 use crate::{BackendFacts, OpenError, OpenOptions, modelled, random};
 use spindles_model::Draw;
 
@@ -18,14 +18,14 @@ pub(super) static BACKEND: Backend = Backend {
     },
     syntax: "paced:MODEL:PATH",
     summary: "a file or device that answers no sooner than a modelled disk",
-    matches: |name| parts(name).is_some(),
+    matches: |name| slices::paced(name).is_some(),
     open,
     at_rest: Some(|name, access| super::at_rest(device_of(name), access)),
     fresh: None,
 };
 
 fn device_of(name: &str) -> &str {
-    parts(name).map_or(name, |(_, device)| device)
+    slices::paced(name).map_or(name, |(_, device)| device)
 }
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
@@ -33,7 +33,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         device: name.to_owned(),
         why,
     };
-    let (model, device) = parts(name).expect("the name matches");
+    let (model, device) = slices::paced(name).expect("the name matches");
     let parameters = modelled::parameters(model).map_err(refused)?;
     let opened = super::open(device, options)?;
     let Medium::File(file) = opened.medium else {

@@ -10,8 +10,8 @@ use crate::at_rest::{Access, AtRest, Part};
 use crate::files;
 use crate::identity::{identity, range};
 use crate::locks::Held;
-use crate::paced;
 use crate::shared::{self, Claim, duplicate};
+use crate::slices;
 use crate::{BackendFacts, DeviceFacts, Direct, Locks, OpenError, OpenOptions};
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
 
 /// The pace belongs to the part: a whole device that is paced has no parts.
 fn refuse_paced(slice: &Slice) -> Result<(), OpenError> {
-    let Some((model, device)) = paced::parts(&slice.device) else {
+    let Some((model, device)) = slices::paced(&slice.device) else {
         return Ok(());
     };
     let part = Slice {
@@ -75,7 +75,7 @@ fn refuse_paced(slice: &Slice) -> Result<(), OpenError> {
         device: slice.to_string(),
         why: format!(
             "give the part a pace: {}",
-            paced::name(model, &part.to_string())
+            slices::paced_name(model, &part.to_string())
         ),
     })
 }

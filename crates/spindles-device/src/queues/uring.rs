@@ -563,7 +563,7 @@ impl Queue for Uring {
 }
 
 impl Uring {
-    /// Submits what was pushed to the ring, and collects what it has completed.
+    /// Submits the entries of the ring, and collects completed ones.
     fn turn_ring(&mut self, wait: Wait) {
         if !self.busy() && !self.watches() {
             if let Wait::AtMost(time) = wait
