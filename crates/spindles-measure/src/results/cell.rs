@@ -140,8 +140,11 @@ impl Cell {
     }
 
     /// CPU time in nanoseconds (workload, engine, rest of the machine) for each byte or operation
-    /// counted.
+    /// counted. `None` if no processor was measured, nor modelled.
     pub fn cpu_per_counted(&self) -> Option<(f64, f64, f64)> {
+        if self.cpu_ns == Cpu::default() {
+            return None;
+        }
         let share = |ns: u64| per(ns, self.counted);
         Some((
             share(self.cpu_ns.workload)?,
