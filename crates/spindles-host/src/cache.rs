@@ -314,7 +314,7 @@ mod tests {
         (20..40).for_each(|number| read(&mut cache, number));
         // An eighth of the memory is for the blocks last read.
         let known = (0..40).filter(|number| cache.knows(block(*number)));
-        let expected = (3..16).chain(37..40);
+        let expected = (2..16).chain(38..40);
         assert_eq!(known.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
         // Once read, a written block is one of them.
         assert_eq!(cache.find(block(9)), Presence::Present);

@@ -17,7 +17,7 @@ impl Stream {
     /// Notes a read of a block. Returns true if it continues the last one.
     pub(crate) fn reads(&mut self, block: u64) -> bool {
         if block + 1 == self.read_next {
-            // Another part of the same block.
+            // The read stays in its block.
             return self.continues;
         }
         self.continues = block == self.read_next;
@@ -29,8 +29,8 @@ impl Stream {
         self.continues
     }
 
-    /// Notes that a block was written to its end. Returns the clusters that are complete: one that
-    /// this block does not continue, and one that it fills.
+    /// Notes that a block was written to its end. Returns the complete clusters: the one before, if
+    /// the block does not continue it, and the one that the block fills.
     pub(crate) fn writes(&mut self, block: u64, cluster_blocks: u64) -> [Option<(u64, u64)>; 2] {
         let broken = match self.cluster {
             Some((begin, end)) if end == block => {

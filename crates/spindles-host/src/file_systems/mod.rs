@@ -3,8 +3,8 @@
 
 mod bare;
 mod ffs;
-mod files;
-mod options;
+mod files; // Not a row: the places of files, for several rows.
+mod options; // Not a row: the options of all rows.
 
 use crate::block::Block;
 use crate::effect::Effects;

@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn entries_fill_chunks_and_leave_room_for_others() {
         let mut folder = Folder::new(Inode(2));
-        // 20 bytes each: 24 fit beside the two of the directory itself.
+        // 20 bytes each: 24 fit after the two of the directory itself.
         let slots: alloc::vec::Vec<Slot> = (0..26).map(|_| folder.enter(9)).collect();
         assert!(
             slots[..24]

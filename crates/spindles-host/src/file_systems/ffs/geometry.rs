@@ -9,7 +9,7 @@ const INODE_BYTES: u32 = 128;
 /// The boot block, and the superblock after it, or its copy in the other groups.
 const BOOT_BYTES: u32 = 8192;
 const SUPERBLOCK_BYTES: u32 = 8192;
-/// Bytes of a group's header beside its maps.
+/// Bytes of a group's header without its maps.
 const GROUP_HEADER_BYTES: u64 = 256;
 
 /// The sizes of the file system, in fragments where no other unit is named.

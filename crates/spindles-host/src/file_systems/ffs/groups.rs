@@ -14,7 +14,7 @@ struct Group {
     free_blocks: u32,
     /// The block at which a search without preference begins.
     rotor: u32,
-    /// Blocks of which fragments are used: a bit for each used fragment.
+    /// Partly used blocks, with a bit for each used fragment.
     parts: BTreeMap<u32, u8>,
     next_inode: u32,
     free_inodes: BTreeSet<u32>,

@@ -1,3 +1,5 @@
+//! Tests of the file system: places, writes and options.
+
 use super::*;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -57,7 +59,7 @@ fn ends_of_small_files_share_blocks() {
         .collect();
     assert_eq!(tails.len(), 4);
     assert_eq!(place(&ffs, 2, 1).bytes, 2048);
-    // Four blocks, and the fragments of the four ends: three fit beside the folder's.
+    // Four blocks, and the fragments of the four ends: three fit into the folder's block.
     assert_eq!(free - ffs.groups_free(), 5);
     ffs.grow(FileId(0), 16_384, &mut effects).unwrap();
     assert_eq!(place(&ffs, 0, 1).bytes, 8192);

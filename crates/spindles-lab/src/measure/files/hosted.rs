@@ -18,7 +18,7 @@ use spindles_workload::file::{Action, Answer, FileIssue, FileNext, FilePlan, Fil
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a host is made of.
+/// The machine and the file system of a host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostPlan {
     pub(crate) machine: Machine,
@@ -339,7 +339,7 @@ impl Play<'_, '_> {
         }
     }
 
-    /// Counts an operation that is done.
+    /// Counts a completed operation.
     fn ended(&mut self, actor: u32, answer: Answer) {
         let now = self.now();
         let issue = self.actors[index(actor)].issue.take();
