@@ -197,7 +197,6 @@ impl Kind {
             Covered | Merged => Kinds::of(&[Free]),
             Copying => Kinds::of(&[Summing]),
             Summing => Kinds::of(&[Staged]),
-            Staged => Kinds::of(&[Acknowledging]),
             Starting | Preparing | Paging => PLANNED,
             Locking => PLANNED.without(Locking).with(&[Merged]),
             // The replay places the blocks that it read.
@@ -212,7 +211,7 @@ impl Kind {
             Logged => Kinds::of(&[Free, Keeping, Placing, Acknowledging]),
             Keeping => Kinds::of(&[Logged, Kept]),
             Placing => Kinds::of(&[Free, Paging, Flushing, Acknowledging]),
-            Flushing => Kinds::of(&[Acknowledging]),
+            Staged | Flushing => Kinds::of(&[Acknowledging]),
             Acknowledging => PLANNED.with(&[Flushing]),
         }
     }

@@ -298,11 +298,10 @@ impl Engine {
             Step::Descriptors => self.begin_scan(),
             Step::Scanning => self.begin_check(),
             Step::Checking => self.check_next(),
-            Step::Tail => {}
             Step::Voiding => self.void_next(),
             Step::Loading => self.load_next(),
             Step::Listing => self.list_lost(),
-            Step::Done => {}
+            Step::Tail | Step::Done => {}
         }
     }
 

@@ -14,7 +14,7 @@ use spindles_block::{BlockIndex, BufferSlice, RequestError};
 /// The staged blocks of some rows of a group.
 struct Rows {
     touched: SlotSet,
-    rows: u32,
+    count: u32,
     /// The newest batch of any of them.
     number: u64,
     is_whole: bool,
@@ -143,7 +143,7 @@ impl Engine {
         };
         let most = self.settings.limits.range_blocks.min(group.blocks - row);
         let more = (1..most).take_while(follows).count();
-        let rows = 1 + u32::try_from(more).expect("within the chunk");
+        let count = 1 + u32::try_from(more).expect("within the chunk");
         let number = |row: u32| {
             let numbers = touched
                 .iter()
@@ -152,8 +152,8 @@ impl Engine {
         };
         Some(Rows {
             touched,
-            rows,
-            number: (row..row + rows).map(number).max().unwrap_or(0),
+            count,
+            number: (row..row + count).map(number).max().unwrap_or(0),
             is_whole: touched == shape.all_data(),
         })
     }
@@ -161,7 +161,7 @@ impl Engine {
     /// Places rows by an ordinary write, whose group is filled in.
     fn place_staged_rows(&mut self, id: RangeId, row: u32, rows: &Rows) {
         for slot in rows.touched.iter() {
-            for at in 0..rows.rows {
+            for at in 0..rows.count {
                 let block = self.block_at(id, slot, row + at);
                 let staging = self.staging();
                 let newest = staging.stage.take_to_place(block);
@@ -188,8 +188,8 @@ impl Engine {
         range.touched = rows.touched;
         range.start = row;
         range.low = row;
-        range.blocks = rows.rows;
-        range.end = row + rows.rows;
+        range.blocks = rows.count;
+        range.end = row + rows.count;
         self.start(id);
     }
 
