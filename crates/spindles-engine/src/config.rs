@@ -120,6 +120,23 @@ impl FaultLimits {
     };
 }
 
+/// The use of an array's stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBack {
+    /// True if parts of rows are staged: answered after one append, and placed later.
+    pub on: bool,
+    /// The memory for staged contents, in blocks.
+    pub memory_blocks: u32,
+}
+
+impl WriteBack {
+    /// Nothing is staged.
+    pub const OFF: Self = Self {
+        on: false,
+        memory_blocks: 16 << 10,
+    };
+}
+
 /// The configuration with which an engine is opened.
 #[derive(Clone, Debug)]
 #[expect(
@@ -172,6 +189,8 @@ pub struct Config {
     /// The rate that jobs are guaranteed while clients are busy, in bytes of each member per
     /// second; 0 for none.
     pub job_rate: u64,
+    /// The use of the array's stage.
+    pub write_back: WriteBack,
     /// Limits for the faults of members.
     pub faults: FaultLimits,
     /// The driver's buffer of `Engine::scratch_blocks` blocks, for the engine's use.
@@ -206,6 +225,7 @@ impl Config {
             read_policy: READ_POLICIES[0],
             write_mostly: MemberSet::EMPTY,
             job_rate: JOB_RATE,
+            write_back: WriteBack::OFF,
             faults: FaultLimits::DEFAULT,
             limits: Limits::for_depth(requests_max, block_size),
             scratch: BufferId::NONE,

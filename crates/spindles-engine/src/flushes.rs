@@ -79,6 +79,11 @@ impl Rounds {
         self.sharing.front().copied()
     }
 
+    /// Returns the stripe ranges that share the current flush.
+    pub(crate) fn sharing(&self) -> impl Iterator<Item = RangeId> {
+        self.sharing.iter().copied()
+    }
+
     /// Returns the next of the stripe ranges that shared the finished flush. `None` after the last
     /// of them: only then may the next flush begin.
     pub(crate) fn next_ended(&mut self) -> Option<RangeId> {

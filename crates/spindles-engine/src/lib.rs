@@ -96,6 +96,7 @@ mod role;
 pub mod slots;
 mod slow;
 pub mod stage;
+mod staging;
 mod status;
 mod stripe;
 mod system_io;
@@ -104,7 +105,7 @@ mod waits;
 mod workspace;
 mod zeroing;
 
-pub use config::{Config, FaultLimits, Limits, OpenError, Persistence};
+pub use config::{Config, FaultLimits, Limits, OpenError, Persistence, WriteBack};
 pub use consistency::{POLICIES, Policy, WriteHole};
 pub use engine::Engine;
 pub use engine::jobs::{JOBS, Job};

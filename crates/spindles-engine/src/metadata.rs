@@ -30,6 +30,8 @@ pub(crate) struct Metadata {
     dirty_durable: bool,
     /// True if the superblocks durably say that the list of bad blocks may have entries.
     listed_durable: bool,
+    /// True if the superblocks durably say that the stage may hold records.
+    staged_durable: bool,
     /// Members that are durably recorded as out.
     out_durable: MemberSet,
     /// Members that were recorded as out before the opening.
@@ -67,6 +69,7 @@ impl Metadata {
         let filled = array.map_or(MemberSet::EMPTY, |array| array.rebuilding());
         Self {
             listed_durable: array.is_some_and(|array| array.bad_blocks_listed),
+            staged_durable: array.is_some_and(|array| array.staged),
             out_durable: out,
             out_found: out,
             lost_durable: out.union(filled),
@@ -166,6 +169,11 @@ impl Metadata {
         self.lost_durable
     }
 
+    /// Returns true if the superblocks durably say that the stage may hold records.
+    pub(crate) fn is_staged_durable(&self) -> bool {
+        self.staged_durable
+    }
+
     /// Returns true if the superblocks durably say that the array is dirty.
     pub(crate) fn is_dirty_durable(&self) -> bool {
         self.dirty_durable
@@ -262,6 +270,7 @@ impl Metadata {
         let persistence = self.persistence.as_ref().filter(|_| !self.broken)?;
         self.updates = self.updates.saturating_add(1);
         self.dirty_durable = self.dirty;
+        self.staged_durable = persistence.array.staged;
         self.out_durable = persistence.array.missing();
         self.lost_durable = self.out_durable.union(persistence.array.rebuilding());
         Some(self.out_durable)

@@ -122,6 +122,16 @@ mutations! {
     ForgetBadBlocksEarly,
     /// Bad blocks of a member do not count as blocks that its returning device lacks.
     ReturnBadBlocks,
+    /// Writes go to their places past staged blocks.
+    PastStage,
+    /// Reads do not see staged contents.
+    ReadPastStage,
+    /// A flush is answered before staged writes are durable.
+    FlushSkipsStage,
+    /// Staged writes are released before their places are flushed.
+    ReleaseUnplaced,
+    /// Superblocks do not say that the stage may hold records.
+    StageUnrecorded,
     /// A replacement that is refused takes the place of the one under way.
     TakeRefused,
 }

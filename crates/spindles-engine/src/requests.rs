@@ -17,6 +17,8 @@ pub(crate) struct RequestSlot {
     pub(crate) buffer: BufferSlice,
     /// The first block of the group part that is being handed out.
     pub(crate) next: BlockIndex,
+    /// The end of the blocks that can be handed out as they are. The next ones may be staged.
+    pub(crate) cut: BlockIndex,
     /// How far into the chunks of that group stripe ranges have been handed out.
     pub(crate) low: u32,
     pub(crate) handed_out: bool,
@@ -42,6 +44,7 @@ impl RequestSlot {
             end,
             buffer,
             next: block,
+            cut: end,
             low: 0,
             handed_out: false,
             pending: 0,
@@ -74,6 +77,7 @@ impl RequestSlot {
             end: BlockIndex(0),
             buffer: BufferSlice::NONE,
             next: BlockIndex(0),
+            cut: BlockIndex(0),
             low: 0,
             handed_out: false,
             pending: 0,

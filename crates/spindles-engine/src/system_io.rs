@@ -62,11 +62,25 @@ pub enum Purpose {
     InspectionRepair,
     /// Makes the repairs of a scrub durable.
     ScrubFlush,
+    /// Writes the descriptor of a stage.
+    StageDescriptor,
+    /// Writes a column of a batch to the stage of its holder.
+    StageBatch,
+    /// Makes staged writes durable.
+    StageFlush,
+    /// Makes the places of staged blocks durable.
+    StageRelease,
+    /// Writes the tail of a stage.
+    StageTail,
+    /// Reads the stage of a holder at opening.
+    StageRead,
+    /// Writes a column of a stage again, or makes a header void, at opening.
+    StageRepair,
 }
 
 impl Purpose {
     /// The number of purposes.
-    pub(crate) const COUNT: usize = 27;
+    pub(crate) const COUNT: usize = 34;
 
     const ALL: [Self; Self::COUNT] = [
         Self::Superblock,
@@ -96,6 +110,13 @@ impl Purpose {
         Self::Inspection,
         Self::InspectionRepair,
         Self::ScrubFlush,
+        Self::StageDescriptor,
+        Self::StageBatch,
+        Self::StageFlush,
+        Self::StageRelease,
+        Self::StageTail,
+        Self::StageRead,
+        Self::StageRepair,
     ];
 
     /// Returns the number of the purpose, from 0.
@@ -121,6 +142,7 @@ impl Purpose {
                 | Self::MovedFlush
                 | Self::OutFlush
                 | Self::ScrubFlush
+                | Self::StageRelease
         )
     }
 

@@ -39,8 +39,7 @@ impl Features {
     /// bits than their number suggests.
     pub const GROWTH: u64 = 1 << 8;
 
-    /// `refuse`: the array has a stage. Newer contents of blocks may lie there only. No member of
-    /// `KNOWN` until an opening handles it.
+    /// `refuse`: the array has a stage. Newer contents of blocks may lie there only.
     pub const STAGE: u64 = 1 << 5;
 
     /// The features that this version knows.
@@ -52,6 +51,7 @@ impl Features {
             | Self::CHECKSUMS
             | Self::BAD_BLOCKS
             | Self::JOURNAL_DEVICE
+            | Self::STAGE
             | Self::GROWTH,
     };
 

@@ -27,8 +27,10 @@ pub const STAGE_COLUMN_BYTES_MAX: u32 = 128 << 10;
 const PAGE_BYTES: u32 = 4096;
 /// The pages before the first segment.
 const FIRST_PAGES: u32 = 4;
-/// The shortest stage: a segment has room for the longest column.
-const BYTES_MIN: u32 =
+/// The shortest stage: a segment has room for a header and a page.
+const BYTES_MIN: u32 = (FIRST_PAGES + 2 * STAGE_SEGMENTS) * PAGE_BYTES;
+/// The shortest stage that an array is given: a segment has room for the longest column.
+const ROOM_MIN: u32 =
     FIRST_PAGES * PAGE_BYTES + STAGE_SEGMENTS * (PAGE_BYTES + STAGE_COLUMN_BYTES_MAX);
 
 // ---- layout -----------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ impl StageLayout {
         let bytes = devices.iter().map(room).min().unwrap_or(0);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let bytes = bytes.min(SharedAreas::BYTES_MAX) / PAGE_BYTES * PAGE_BYTES;
-        if bytes < BYTES_MIN { 0 } else { bytes }
+        if bytes < ROOM_MIN { 0 } else { bytes }
     }
 
     /// The layout of a stage of this length. `None` if it is too short.
@@ -88,8 +90,9 @@ impl StageLayout {
 
     /// The length of the longest column, in blocks.
     #[must_use]
-    pub const fn column_blocks_max(self) -> u32 {
-        STAGE_COLUMN_BYTES_MAX / PAGE_BYTES * self.page_blocks
+    pub fn column_blocks_max(self) -> u32 {
+        let longest = STAGE_COLUMN_BYTES_MAX / PAGE_BYTES * self.page_blocks;
+        longest.min(self.segment_blocks - self.page_blocks)
     }
 
     /// The length of a segment, in blocks.

@@ -267,17 +267,17 @@ fn checksums_without_space_are_refused() {
 
 #[test]
 fn features_determine_what_a_reader_may_do() {
-    let unknown = 1 << 5;
+    let unknown = 1 << 6;
     assert_eq!(
-        decode(&with(32, &[1 << 5])),
+        decode(&with(32, &[1 << 6])),
         Err(DecodeError::Features { unknown })
     );
-    let (array, device) = decode(&with(24, &[1 << 5])).unwrap();
+    let (array, device) = decode(&with(24, &[1 << 6])).unwrap();
     assert!(array.features.must_read_only());
     assert!(!sample().0.features.must_read_only());
     assert_eq!(decode(&encoded(&array, &device)).unwrap().0, array);
     // Unknown ignorable features are read, but not written back.
-    let (array, device) = decode(&with(16, &[1 << 5])).unwrap();
+    let (array, device) = decode(&with(16, &[1 << 6])).unwrap();
     assert_eq!(array.features.ignorable, unknown);
     let (again, _) = decode(&encoded(&array, &device)).unwrap();
     assert_eq!(again.features.ignorable, 0);

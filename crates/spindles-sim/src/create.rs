@@ -96,6 +96,7 @@ fn build(
                 }
             }
             stack.arrays.push(Array {
+                has_stage: options.stage_bytes > 0,
                 geometry,
                 data_start: records.iter().map(DeviceRecord::data_start).collect(),
                 members: below.iter().map(|(below, _)| *below).collect(),
@@ -176,6 +177,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         })
         .collect();
     let sums = array.checksum != ChecksumKind::None;
+    let stage = u32::try_from(options.stage_bytes).expect("small");
     let redundant = array.geometry.redundancy() > 0;
     let regions = options.region_groups > 0 && redundant || sums;
     let logs = array.geometry.parity_chunks() > 0 || sums;
@@ -194,6 +196,11 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             &mut random,
         )
     };
+    if stage > 0 {
+        record.shared.journal_bytes -= stage;
+        record.shared.stage_bytes = stage;
+        record.features.refuse |= Features::STAGE;
+    }
     if regions {
         let geometry = &array.geometry;
         let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
@@ -409,16 +416,23 @@ pub(crate) fn catch_up(world: &mut World, array: usize, assembly: &Assembly) -> 
 /// Returns the areas of a new member in a run with these options.
 pub(crate) fn new_areas(options: &Options, bytes: u64, member: MemberIndex) -> DeviceRecord {
     let device = areas_for(bytes, options.block_size, member).expect("it was made so");
-    if options.headroom_bytes == 0 {
+    let (headroom, stage) = (options.headroom_bytes, options.stage_bytes);
+    if headroom + stage == 0 {
         return device;
     }
+    let journal = device.area(AreaKind::JOURNAL);
+    let journal = journal.map_or(u64::MAX, |area| area.offset_bytes);
     let mut areas: Vec<Area> = device.areas().to_vec();
     for area in &mut areas {
+        if area.offset_bytes > journal {
+            area.offset_bytes += stage;
+        }
         match area.kind {
-            AreaKind::HEADROOM => area.length_bytes += options.headroom_bytes,
+            AreaKind::JOURNAL => area.length_bytes += stage,
+            AreaKind::HEADROOM => area.length_bytes += headroom,
             AreaKind::DATA => {
-                area.offset_bytes += options.headroom_bytes;
-                area.length_bytes -= options.headroom_bytes;
+                area.offset_bytes += headroom;
+                area.length_bytes -= headroom + stage;
             }
             _ => {}
         }

@@ -13,6 +13,7 @@ use crate::world::{Moment, World};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
 use spindles_engine::{
     Command, Config, Engine, FaultLimits, Limits, OpenError, POLICIES, Persistence, Policy,
+    WriteBack,
 };
 use spindles_format::{
     ArrayRecord, Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, JournalDevice, Reason,
@@ -482,6 +483,10 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         },
         job_rate: options.job_rate,
         faults: options.faults,
+        write_back: WriteBack {
+            on: options.stage_bytes > 0,
+            memory_blocks: options.staged_blocks,
+        },
         zeroes_without_moving_bytes: options.zeroes_without_moving_bytes,
         thin: options.thin,
         tears: options.sector_bytes < options.block_size.bytes(),

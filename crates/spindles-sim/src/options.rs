@@ -258,6 +258,10 @@ pub struct Options {
     pub spares: u32,
     /// Set if the outermost array has a journal disk of its own, provided that it keeps a journal.
     pub journal_device: bool,
+    /// Bytes of the stage on each disk; 0 for none.
+    pub stage_bytes: u64,
+    /// Blocks of memory for staged writes.
+    pub staged_blocks: u32,
     /// Bytes reserved on each disk for growing.
     pub headroom_bytes: u64,
     /// Set if faults may exceed what the array survives. Requests may fail then, but wrong bytes

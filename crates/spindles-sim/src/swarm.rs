@@ -47,6 +47,8 @@ pub struct Fixed {
     pub sizes: Option<bool>,
     /// Whether faults may exceed what the array survives.
     pub beyond: Option<bool>,
+    /// True if arrays with parity and a log have a stage.
+    pub staged: bool,
 }
 
 impl Options {
@@ -61,6 +63,8 @@ impl Options {
         let mut tree = tree(random, block_size, fixed);
         let headroom_bytes = headroom(seed, &tree, fixed);
         with_room(&mut tree, headroom_bytes);
+        let stage_bytes = stage(seed, &tree, fixed);
+        with_room(&mut tree, stage_bytes);
         let disks = sizes::draw(seed, &mut tree, block_size, sector_bytes, fixed.sizes);
         let depth = fixed.depth.unwrap_or(*random.choose(&[1, 2, 4, 4, 8, 16]));
         let limit_requests = if random.percent(25) {
@@ -113,6 +117,8 @@ impl Options {
                 && fixed
                     .journal_device
                     .unwrap_or_else(|| Random::new(seed, "journal device").percent(30)),
+            stage_bytes,
+            staged_blocks: *Random::new(seed, "staged").choose(&[8, 32, 128]),
             headroom_bytes,
             beyond,
             sessions,
@@ -191,6 +197,20 @@ fn headroom(seed: u64, tree: &Tree, fixed: &Fixed) -> u64 {
         return 0;
     }
     *Random::new(seed, "headroom").choose(&[16, 32, 96]) << 10
+}
+
+/// Draws the length of the stage on each disk, in bytes.
+fn stage(seed: u64, tree: &Tree, fixed: &Fixed) -> u64 {
+    let Tree::Array { members, .. } = tree else {
+        return 0;
+    };
+    let is_nested = members.iter().any(|member| member.disks() > 1);
+    if !fixed.staged || is_nested || !tree.keeps_parity() {
+        return 0;
+    }
+    // Pages in front, then eight segments.
+    let pages = *Random::new(seed, "stage").choose(&[2, 3, 5, 9]);
+    (4 + 8 * pages) << 12
 }
 
 fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {

@@ -82,6 +82,11 @@ SettleUnrecorded history 880+100 raid10 dropout beyond
 ForgetBadBlocksEarly history 1830+100 raid4 dropout latent_sector_error beyond
 ReturnBadBlocks history 3300+100 raid4 dropout latent_sector_error beyond
 TakeRefused liveness 0+100 two_commands replace
+PastStage history 0+50 staged raid5 checksums power 4-wide 60-requests calm
+ReadPastStage history 0+50 staged raid5 4-wide calm
+FlushSkipsStage history 0+50 staged raid5 power 4-wide 60-requests calm
+ReleaseUnplaced history 0+100 staged raid5 power 4-wide 60-requests calm
+StageUnrecorded history 0+50 staged raid5 crash 4-wide 60-requests calm
 ";
 
 /// Faults that show in few runs are planted in enumerations instead: `tests/enumerate.rs`.

@@ -18,6 +18,7 @@ pub(crate) fn fixed(words: &str) -> Fixed {
 fn set(fixed: &mut Fixed, word: &str) {
     match word {
         "nested" => fixed.nested = true,
+        "staged" => fixed.staged = true,
         "beyond" => fixed.beyond = Some(true),
         "alike" => fixed.sizes = Some(false),
         "unequal" => fixed.sizes = Some(true),

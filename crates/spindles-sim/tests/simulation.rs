@@ -6,3 +6,4 @@ mod enumerate;
 mod hedges;
 mod runs;
 mod seeds;
+mod staged;

@@ -4,9 +4,17 @@
 use crate::system_io::Purpose;
 
 /// The number of flushes under way with each purpose.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct OwnFlushes {
     pending: [u32; Purpose::COUNT],
+}
+
+impl Default for OwnFlushes {
+    fn default() -> Self {
+        Self {
+            pending: [0; Purpose::COUNT],
+        }
+    }
 }
 
 impl OwnFlushes {

@@ -18,6 +18,7 @@ mod recovery;
 mod regions;
 mod requests;
 mod slow;
+pub(crate) mod staging;
 mod status;
 mod system_io;
 mod zeroing;
@@ -58,6 +59,7 @@ use crate::{
     requests::Requests,
     role::Role,
     slow::Slow,
+    staging::{STAGE_STEP, Staging},
     stripe::Ranges,
     system_io::{MetadataBuffer, Purpose},
     waits::{WaitFor, Waits},
@@ -179,6 +181,8 @@ pub struct Engine {
     log: Log,
     /// The pages of checksums in memory; `None` if blocks have no checksums.
     pages: Option<Pages>,
+    /// The stage; `None` if the array has none, or does not use it.
+    staging: Option<Staging>,
     jobs: Jobs,
     rebuild: Rebuild,
     replace: Replace,
@@ -196,7 +200,8 @@ pub struct Engine {
 impl Engine {
     /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
     pub fn scratch_blocks(&self) -> u32 {
-        self.scratch.blocks(self.ranges.count()) + self.grow.buffer_blocks()
+        let staged = self.staging.as_ref().map_or(0, Staging::memory_blocks);
+        self.scratch.blocks(self.ranges.count()) + staged + self.grow.buffer_blocks()
     }
 
     /// Returns the most member I/Os that one member can have in flight. An array below must take as
@@ -204,7 +209,8 @@ impl Engine {
     pub fn member_ios_per_member_max(&self) -> u32 {
         // Stripe ranges, a superblock, both bitmaps, bad blocks, zeros, an inspection, and flushes
         // of five kinds.
-        let without = self.client_ranges() + JOB_RANGES + 11;
+        let staged = self.staging.as_ref().map_or(0, |_| 4);
+        let without = self.client_ranges() + JOB_RANGES + 11 + staged;
         self.pages.as_ref().map_or(without, |_| 3 * without)
     }
 
@@ -304,7 +310,11 @@ impl Engine {
     pub fn complete_compute(&mut self, now: Instant, id: StepId, result: ComputeResult) {
         self.assert_drained();
         self.now = now;
-        self.range_computed(RangeId(id.0), result);
+        if id == STAGE_STEP {
+            self.batch_computed();
+        } else {
+            self.range_computed(RangeId(id.0), result);
+        }
         self.pump(now);
     }
 
@@ -328,7 +338,8 @@ impl Engine {
         let open = self.closing == Closing::Open && !self.settings.read_only;
         let sweep = open.then(|| self.regions.wake()).flatten();
         let pages = self.pages.as_ref().filter(|_| open).and_then(Pages::wake);
-        let all = [self.jobs.wake(), sweep, self.look_at(), pages];
+        let staged = self.stage_wake();
+        let all = [self.jobs.wake(), sweep, self.look_at(), pages, staged];
         all.into_iter().flatten().min()
     }
 
@@ -550,6 +561,7 @@ impl Engine {
             || self.holds_back()
             || self.closing != Closing::Open
             || self.pages.as_ref().is_some_and(Pages::wants_pump)
+            || self.staging.is_some()
         {
             self.pump_all(now);
         }
@@ -571,6 +583,7 @@ impl Engine {
                 && !self.pump_waiting_for_pages()
                 && !self.pump_replace()
                 && !self.pump_grow()
+                && !self.pump_stage()
             {
                 break;
             }
@@ -608,5 +621,6 @@ impl Engine {
             && self.log.is_idle()
             && self.pages.as_ref().is_none_or(Pages::is_quiet)
             && self.grow.is_quiet()
+            && self.stage_is_quiet()
     }
 }

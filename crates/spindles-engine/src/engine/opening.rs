@@ -29,6 +29,7 @@ use crate::{
     regions::Regions,
     requests::Requests,
     slow::Slow,
+    staging::Staging,
     stripe::Ranges,
     system_io::{MetadataBuffer, Place, Purpose},
     waits::Waits,
@@ -36,7 +37,7 @@ use crate::{
     zeroing::Zeroing,
 };
 use alloc::{vec, vec::Vec};
-use spindles_block::{BlockIndex, Instant, MemberSet};
+use spindles_block::{BlockIndex, BufferSlice, Instant, MemberSet};
 use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::Group;
 
@@ -63,7 +64,8 @@ impl State {
         let rebuilding = array.map_or(MemberSet::EMPTY, ArrayRecord::rebuilding);
         let rebuilding = rebuilding.difference(config.missing);
         let lost = config.missing.union(rebuilding);
-        let may_fail = config.beyond_tolerance && config.clean;
+        let staged = array.is_some_and(|array| array.staged);
+        let may_fail = config.beyond_tolerance && config.clean && !staged;
         if !geometry.survives(lost) && !may_fail {
             return Err(OpenError::BeyondTolerance { missing: lost });
         }
@@ -288,7 +290,7 @@ impl Engine {
         now: Instant,
         config: Config,
         state: &State,
-        areas: Areas,
+        mut areas: Areas,
         hedges: Hedges,
         ranges: Ranges,
     ) -> Self {
@@ -297,6 +299,11 @@ impl Engine {
         let settings = areas.settings(&config, &workspace);
         let clients = count - JOB_RANGES;
         let scratch = settings.scratch(shape, &config.geometry, clients);
+        let memory = BufferSlice {
+            buffer: config.scratch,
+            first_block: scratch.blocks(count),
+        };
+        let staging = Staging::new(&config, memory, count, &mut areas.buffer);
         // Without checksums, a journal logs all writes if it logs any.
         let older = config.geometry.older();
         let all_logged =
@@ -345,6 +352,7 @@ impl Engine {
             shape,
             now,
             settings,
+            staging,
             scratch,
             workspace,
             hedges,
@@ -381,6 +389,7 @@ impl Engine {
             // True if the engine writes by itself, before any client asks.
             let unfinished =
                 !state.clean || !state.rebuilding.is_empty() || self.geometry.older().is_some();
+            let unfinished = unfinished || self.metadata.is_staged_durable();
             if self.missing_unrecorded() || begins || self.journal_was_lost() || unfinished {
                 self.want_update();
             }
@@ -421,8 +430,14 @@ impl Engine {
             && (!self.log.is_undecided() || self.metadata.is_broken())
             && (self.bitmaps_are_stored() || self.metadata.is_broken())
             && self.bad_blocks_are_stored();
-        if self.opening.is_recording() && recorded {
-            self.opening.serve();
+        if !self.opening.is_recording() || !recorded {
+            return;
+        }
+        if self.loads_stage() {
+            return self.load_goes_on();
+        }
+        if self.opening.is_recording() {
+            self.opening.serve(); // Nothing that was loaded did so meanwhile.
         }
     }
 

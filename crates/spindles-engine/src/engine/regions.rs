@@ -144,6 +144,10 @@ impl Engine {
                 | Stage::Direct
                 | Stage::DirectPaging
                 | Stage::Verifying
+                | Stage::Covered
+                | Stage::Copying
+                | Stage::Summing
+                | Stage::Staged
                 | Stage::Merged
                 | Stage::Locking
                 | Stage::Preparing
@@ -319,6 +323,10 @@ impl Engine {
                     Stage::Free
                     | Stage::Starting
                     | Stage::Direct
+                    | Stage::Covered
+                    | Stage::Copying
+                    | Stage::Summing
+                    | Stage::Staged
                     | Stage::Merged
                     | Stage::Locking
                     | Stage::Preparing => false,

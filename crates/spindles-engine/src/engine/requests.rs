@@ -5,8 +5,8 @@
 //! range always ends.
 
 use crate::{
-    Engine, RangeId,
-    engine::Closing,
+    Engine, Mutation, RangeId,
+    engine::{Closing, staging::Turn},
     hedges::Pairing,
     index,
     output::{Busy, Output},
@@ -130,7 +130,8 @@ impl Engine {
     /// handed out.
     pub(crate) fn advance(&mut self, request: u32) -> bool {
         let own = request == self.own_request();
-        if self.bad.any_lost() && !self.holds_back() && self.reads_lost(request) {
+        let is_lost = |engine: &Self| engine.reads_lost(request) && !engine.is_covered(request);
+        if self.bad.any_lost() && !self.holds_back() && is_lost(self) {
             let slot = &mut self.requests[request];
             slot.handed_out = true;
             slot.pending += 1;
@@ -142,6 +143,13 @@ impl Engine {
             let few = self.ranges.free_count() <= index(self.hedges.kept_ranges());
             if waits || few && self.must_leave_ranges(request) {
                 return false;
+            }
+            if self.staging.is_some() && !own && !self.requests[request].is_midway() {
+                match self.stage_turn(request) {
+                    Turn::Stage => continue,
+                    Turn::Waits => return false,
+                    Turn::Places => {}
+                }
             }
             match self.requests[request].operation {
                 Operation::Flush => {
@@ -174,7 +182,7 @@ impl Engine {
         if !self.regions.is_written(location.group) {
             return self.hand_out_range(request, ask);
         }
-        let wanted = slot.end.0 - slot.next.0;
+        let wanted = slot.cut.0 - slot.next.0;
         let blocks_max = location.blocks_left.min(self.settings.direct_blocks_max);
         let last = wanted <= u64::from(blocks_max);
         let blocks = if last {
@@ -206,7 +214,7 @@ impl Engine {
         let slot = &mut self.requests[request];
         let (operation, block, buffer) = (slot.operation, slot.next, slot.place(slot.next));
         slot.next = slot.next.plus(u64::from(blocks));
-        slot.handed_out = last;
+        slot.handed_out = slot.next == slot.end;
         slot.pending += 1;
         self.ranges.take();
         let range = &mut self.ranges[id];
@@ -273,7 +281,7 @@ impl Engine {
         let group_end = group
             .first_block
             .plus(u64::from(chunk) * u64::from(group.data_chunks));
-        let part_end = slot.end.min(group_end);
+        let part_end = slot.cut.min(group_end);
         let last = part_end.0 - 1 - group.first_block.0;
         let first_slot = location.data_index;
         let first_row = location.block_in_chunk;
@@ -379,6 +387,9 @@ impl Engine {
         range.move_to(Stage::Flushing(Past::NOTHING));
         range.owner = Owner::Request(request);
         range.ask = Ask::Write;
-        self.flush_members(id, self.flushes.is_all_durable());
+        let staged = self.staging.as_ref();
+        let is_staged = staged.is_some_and(|staging| !staging.stage.flush().0.is_empty())
+            && !self.mutated(Mutation::FlushSkipsStage);
+        self.flush_members(id, self.flushes.is_all_durable() && !is_staged);
     }
 }

@@ -174,6 +174,10 @@ impl Engine {
             Purpose::GrowChecksums => self.staged_checksums_done(member, result),
             Purpose::Inspection => self.inspected(member, result),
             Purpose::InspectionRepair => self.stamp_repaired(result),
+            Purpose::StageDescriptor => self.stage_described(member, result),
+            Purpose::StageBatch => self.column_written(member, result),
+            Purpose::StageRead | Purpose::StageRepair => self.load_io_done(member, result),
+            Purpose::StageTail => self.tail_written(member, result),
             flush => self.flush_ended(flush, member, result),
         }
     }
@@ -207,6 +211,8 @@ impl Engine {
             Purpose::StagedFlush | Purpose::MovedFlush => self.grow_flushed(),
             Purpose::OutFlush => self.begin_update(),
             Purpose::ScrubFlush => self.inspection.flushed(),
+            Purpose::StageFlush => self.pass_flushed(),
+            Purpose::StageRelease => self.release_flush_ended(),
             purpose => panic!("{purpose:?} is no counted flush"),
         }
     }

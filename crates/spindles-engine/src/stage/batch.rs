@@ -14,7 +14,7 @@ use super::columns::{Chosen, Sizes, Turns};
 use crate::index;
 use alloc::{collections::VecDeque, vec::Vec};
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, Computation, Compute, MEMBERS_MAX, MemberSet, Operand,
+    BlockIndex, BufferSlice, Computation, Compute, MEMBERS_MAX, MemberIndex, MemberSet, Operand,
 };
 use spindles_format::{STAGE_HEADER_BYTES, StageColumn, StageKind, StageRun, StageShape};
 
@@ -135,7 +135,7 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
     sizes: Sizes,
-    memory: BufferId,
+    memory: BufferSlice,
     /// Parity lies in memory behind the contents of all batches.
     parity_slot: u32,
     turns: Turns,
@@ -153,7 +153,12 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn new(sizes: Sizes, memory: BufferId, parity_slot: u32, writes_max: u32) -> Self {
+    pub(super) fn new(
+        sizes: Sizes,
+        memory: BufferSlice,
+        parity_slot: u32,
+        writes_max: u32,
+    ) -> Self {
         Self {
             sizes,
             memory,
@@ -170,6 +175,18 @@ impl Batch {
             operands: Vec::with_capacity(usize::from(MEMBERS_MAX)),
             sources: 0,
         }
+    }
+
+    /// Returns true if a computation or a write is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Encoding(_) | Phase::Writing { .. })
+    }
+
+    /// Gives up the batch, whose writes are never answered, and returns the first of them.
+    pub(super) fn abandon_next(&mut self) -> Option<WriteId> {
+        assert!(!self.is_under_way(), "nothing of it is under way");
+        self.phase = Phase::Idle;
+        self.next_answered()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -336,10 +353,7 @@ impl Batch {
         let length = self.shape.column_blocks();
         let last = self.shape.blocks_of(data - 1);
         let from = if step == Encoding::Short { last } else { 0 };
-        let slice = |slot, column: u8| BufferSlice {
-            buffer: self.memory,
-            first_block: slot + u32::from(column) * length + from,
-        };
+        let slice = |slot, column: u8| self.memory.plus(slot + u32::from(column) * length + from);
         let sources = if step == Encoding::Checksums { 0 } else { data };
         for column in 0..sources {
             let is_zeros = step == Encoding::Short && column == data - 1;
@@ -429,6 +443,17 @@ impl Batch {
         let column = *next;
         *next += 1;
         *pending += 1;
+        Some(self.column_write(column))
+    }
+
+    /// Returns the write of the column on a holder; `None` if it has none.
+    pub(super) fn column_on(&self, holder: MemberIndex) -> Option<ColumnWrite> {
+        let mut columns = (0..).zip(self.columns());
+        let column = columns.find(|(_, column)| column.holder == holder);
+        column.map(|(at, _)| self.column_write(at))
+    }
+
+    fn column_write(&self, column: u8) -> ColumnWrite {
         let StageShape { data, .. } = self.shape;
         let length = self.shape.column_blocks();
         let first_block = match column.checked_sub(data) {
@@ -437,20 +462,17 @@ impl Batch {
             Some(parity) => self.parity_slot + u32::from(parity) * length,
         };
         let blocks = self.shape.blocks_of(column);
-        Some(ColumnWrite {
+        ColumnWrite {
             column,
             to: self.columns[usize::from(column)],
             blocks,
             contents: if blocks == 0 {
                 BufferSlice::NONE
             } else {
-                BufferSlice {
-                    buffer: self.memory,
-                    first_block,
-                }
+                self.memory.plus(first_block)
             },
             fua: self.fua(),
-        })
+        }
     }
 
     /// Returns true if a write of the batch must be durable when it is answered.

@@ -305,6 +305,21 @@ impl Cover {
         out.extend(next.map(|block| BlockIndex(*block)));
     }
 
+    /// Returns the contents of a block that `take` would return.
+    #[must_use]
+    pub fn placeable(&self, block: BlockIndex) -> Option<Newest> {
+        let entry = &self.table[self.find(block.0)];
+        let may_go = entry.state == BlockState::Staged && entry.taken == 0;
+        may_go.then_some(entry.newest)
+    }
+
+    /// Returns the batch from which a block is being placed; 0 for none.
+    #[must_use]
+    pub fn taken(&self, block: BlockIndex) -> u64 {
+        let entry = &self.table[self.find(block.0)];
+        if entry.is_free() { 0 } else { entry.taken }
+    }
+
     /// Takes a staged block to be placed. `None` if it is not staged, or older contents of it are
     /// still being placed.
     pub fn take(&mut self, block: BlockIndex) -> Option<Newest> {

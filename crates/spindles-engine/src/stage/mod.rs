@@ -1,5 +1,5 @@
-//! The stage: small writes that are answered after one append, and placed later. No opening uses
-//! it yet: this room is complete and tested alone, and is not wired to the engine.
+//! The stage: small writes that are answered after one append, and placed later.
+//! `engine/staging/` carries out what this room decides.
 //!
 //! A write takes space, memory and entries of the cover, or is an ordinary write. Its contents are
 //! copied to memory. Writes that wait together form a *batch*, which goes to its *holders* with
@@ -32,7 +32,7 @@ use columns::Sizes;
 pub use cover::{Contents, Cover, Cut, Newest};
 use judge::{Directory, Verdict};
 use ring::Ring;
-use spindles_block::{BlockIndex, BufferId, BufferSlice, Computation, MemberSet};
+use spindles_block::{BlockIndex, BufferSlice, Computation, MemberIndex, MemberSet};
 use spindles_format::{
     StageBatch, StageColumn, StageKind, StageLayout, StageShape, Uuid, encode_stage,
 };
@@ -53,7 +53,7 @@ pub struct Setup {
     /// The number before the first header: the generation of the opening times 2^32.
     pub number: u64,
     /// The driver's memory for staged contents.
-    pub memory: BufferId,
+    pub memory: BufferSlice,
     /// Its length, without `Stage::parity_blocks`.
     pub memory_blocks: u32,
     /// Staged blocks that are zeros, at most.
@@ -118,10 +118,82 @@ impl Stage {
         &self.cover
     }
 
+    /// Returns a block of the memory.
+    #[must_use]
+    pub fn memory(&self, slot: u32) -> BufferSlice {
+        self.setup.memory.plus(slot)
+    }
+
+    /// The length of the memory, with that of parity.
+    #[must_use]
+    pub fn memory_blocks(&self) -> u32 {
+        self.setup.memory_blocks + Self::parity_blocks(&self.setup)
+    }
+
+    /// Returns true if no release is under way.
+    #[must_use]
+    pub fn rests(&self) -> bool {
+        self.ring.rests()
+    }
+
     /// The share of the memory that is taken, in 256ths.
     #[must_use]
     pub fn fill(&self) -> u32 {
         self.ring.fill()
+    }
+
+    /// Returns true if a write of any of these blocks waits, or is in the batch under way.
+    #[must_use]
+    pub fn takes(&self, first: BlockIndex, blocks: u32) -> bool {
+        let end = first.plus(blocks.into());
+        let meets = |waiting: &Waiting| {
+            let run = waiting.write.run;
+            run.block < end && first < run.block.plus(run.blocks.into())
+        };
+        self.waiting.iter().any(meets) || self.batch.writes().any(meets)
+    }
+
+    /// Returns true if no write waits, and none is in a batch under way.
+    #[must_use]
+    pub fn has_no_writes(&self) -> bool {
+        self.waiting.is_empty() && self.batch.is_idle()
+    }
+
+    /// Returns true if a computation or a write of the batch is under way.
+    #[must_use]
+    pub fn is_under_way(&self) -> bool {
+        self.batch.is_under_way()
+    }
+
+    /// Gives up a write that will never be in a batch. Its contents must be in memory. The stage
+    /// takes no further write.
+    pub fn abandon_next(&mut self) -> Option<WriteId> {
+        let of_batch = self.batch.abandon_next();
+        let filled = |waiting: &mut Waiting| waiting.filled;
+        let mut waiting = || self.waiting.pop_front_if(filled);
+        of_batch.or_else(|| waiting().map(|waiting| waiting.write.id))
+    }
+
+    /// Empties the stage before it is loaded, perhaps again. Numbers go on.
+    pub fn reset(&mut self) {
+        let setup = Setup {
+            number: self.ring.number(),
+            ..self.setup
+        };
+        *self = Self::new(setup);
+    }
+
+    /// Sets the nonce that the descriptors have.
+    pub fn set_nonce(&mut self, nonce: u64) {
+        self.setup.nonce = nonce;
+    }
+
+    /// Begins again, with another nonce: what the holders have no longer counts. The stage is
+    /// empty; `tail_header` follows.
+    pub fn restart(&mut self, nonce: u64) {
+        assert!(self.is_empty(), "all is placed and released");
+        self.setup.nonce = nonce;
+        self.ring.void();
     }
 
     /// Returns true if no write waits, none is under way, and no batch is left.
@@ -155,10 +227,7 @@ impl Stage {
             takes: room.takes,
             filled: false,
         });
-        Some(BufferSlice {
-            buffer: self.setup.memory,
-            first_block: room.slot,
-        })
+        Some(self.setup.memory.plus(room.slot))
     }
 
     fn take_zeros(&mut self, write: Write) -> Option<BufferSlice> {
@@ -180,7 +249,7 @@ impl Stage {
 
     /// The checksums of a write's blocks, to be filled with its contents.
     pub fn checksums_of(&mut self, slice: BufferSlice, blocks: u32) -> &mut [u32] {
-        let first = index(slice.first_block);
+        let first = index(slice.first_block - self.setup.memory.first_block);
         &mut self.checksums[first..first + index(blocks)]
     }
 
@@ -300,6 +369,12 @@ impl Stage {
         self.batch.next_column()
     }
 
+    /// Returns the write of the column on a holder; `None` if it has none.
+    #[must_use]
+    pub fn column_on(&self, holder: MemberIndex) -> Option<ColumnWrite> {
+        self.batch.column_on(holder)
+    }
+
     /// Handles the end of a column's write. After the last the batch covers its blocks (rule 2).
     pub fn column_done(&mut self, ok: bool) -> BatchEvent {
         let event = self.batch.column_done(ok);
@@ -358,6 +433,13 @@ impl Stage {
         number <= self.ring.durable()
     }
 
+    /// Handles the end of placing a block that was taken. If the write failed, the block stays
+    /// staged.
+    pub fn place_ended(&mut self, block: BlockIndex, ok: bool) {
+        let number = self.cover.taken(block);
+        self.placed(block, number, ok);
+    }
+
     /// Handles the end of placing the contents of batch `number`. If the write failed, the block
     /// stays staged.
     pub fn placed(&mut self, block: BlockIndex, number: u64, ok: bool) {
@@ -407,14 +489,22 @@ impl Stage {
             ..StageShape::default()
         };
         let batch = self.header(written.number, written.tail, shape);
-        self.filled = encode_stage(&batch, columns, &[], [&[], &[]], header, self.filled);
+        // This buffer may not be the one of batches.
+        let filled = header.len();
+        encode_stage(&batch, columns, &[], [&[], &[]], header, filled);
         written.tail
     }
 
-    /// Frees what the tail excludes, which is durable on all holders (rule 5).
+    /// Removes what the tail excludes from the cover. The tail is durable on all holders (rule 5).
+    pub fn uncover(&mut self) {
+        self.cover.release(self.ring.recording());
+    }
+
+    /// Frees what the tail excludes, which is durable on all holders (rule 5). Nothing reads the
+    /// contents any longer.
     pub fn recorded(&mut self) {
-        let tail = self.ring.recorded();
-        self.cover.release(tail);
+        self.uncover();
+        self.ring.recorded();
     }
 
     // ---- opening ------------------------------------------------------------------------------
@@ -456,10 +546,7 @@ impl Stage {
                 );
             }
         }
-        Some(BufferSlice {
-            buffer: self.setup.memory,
-            first_block: room.slot,
-        })
+        Some(self.setup.memory.plus(room.slot))
     }
 
     /// Takes a batch that is lost, in the order of their numbers: older contents of its blocks do

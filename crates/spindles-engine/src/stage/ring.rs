@@ -107,6 +107,13 @@ impl HolderRing {
         u32::try_from(free.count()).expect("eight at most")
     }
 
+    /// Returns the number of free segments.
+    fn free(&self) -> u32 {
+        let segments = self.segments.iter();
+        let free = segments.filter(|segment| segment.state == SegmentState::Free);
+        u32::try_from(free.count()).expect("eight at most")
+    }
+
     /// Returns true if a single column of this many blocks fits.
     fn fits(&self, segment_blocks: u32, blocks: u32) -> bool {
         let is_filling = self.segments[self.current].state == SegmentState::Filling;
@@ -286,6 +293,8 @@ impl Ring {
         let takes = self.layout.header_blocks() + blocks;
         let longest = self.layout.header_blocks() + self.layout.column_blocks_max();
         assert!(takes <= longest, "a write is no longer than a column");
+        // All that waits could become a single column.
+        let longest = longest.min(self.reserved + takes);
         let segment_blocks = self.layout.segment_blocks();
         let fits = |ring: &HolderRing| match self.reserved {
             0 => ring.fits(segment_blocks, takes),
@@ -427,6 +436,12 @@ impl Ring {
         self.durable
     }
 
+    /// Returns the number of the last header.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns the first batch that counts.
     #[must_use]
     pub fn tail(&self) -> u64 {
@@ -439,11 +454,37 @@ impl Ring {
         self.batches.is_empty()
     }
 
-    /// Returns the share of the memory that is taken, in 256ths.
+    /// Returns the share that is taken of the memory, of the fullest ring, or of the room for
+    /// batches, in 256ths: the largest of them.
     #[must_use]
     pub fn fill(&self) -> u32 {
-        let share = u64::from(self.memory.used) * 256 / u64::from(self.memory.blocks.max(1));
-        u32::try_from(share).expect("at most 256")
+        let share = |used: u64, all: u64| {
+            let share = used * 256 / all.max(1);
+            u32::try_from(share).expect("at most 256")
+        };
+        let segments = |ring: &HolderRing| u64::from(STAGE_SEGMENTS - ring.free());
+        let fullest = self.rings.iter().map(segments).max().unwrap_or(0);
+        let batches = self.batches.len() as u64;
+        let memory = share(self.memory.used.into(), self.memory.blocks.into());
+        let ring = share(fullest, STAGE_SEGMENTS.into());
+        memory
+            .max(ring)
+            .max(share(batches, self.batches_max as u64))
+    }
+
+    /// Returns the tail that is being recorded.
+    #[must_use]
+    pub fn recording(&self) -> u64 {
+        let Release::Recording { tail } = self.release else {
+            panic!("no tail in state {:?}", self.release);
+        };
+        tail
+    }
+
+    /// Returns true if no release is under way.
+    #[must_use]
+    pub fn rests(&self) -> bool {
+        self.release == Release::Resting
     }
 
     // ---- release ------------------------------------------------------------------------------

@@ -18,6 +18,10 @@ pub(crate) enum Owner {
     /// A request that was answered once its write was durable in the log. The stripe range writes
     /// the blocks to their places from scratch space.
     Answered,
+    /// The stage, which places blocks. `is_durable`: their batches are durable.
+    Stage {
+        is_durable: bool,
+    },
     /// The replay of the journals.
     Replay,
     /// The job in this row of the table.

@@ -32,6 +32,14 @@ pub(crate) enum Stage {
     DirectPaging,
     /// Computing the checksums of blocks that such a read brought.
     Verifying,
+    /// Copying staged contents to a client.
+    Covered,
+    /// Copying the contents of a write to the memory of the stage.
+    Copying,
+    /// Computing the checksums of what was copied.
+    Summing,
+    /// Waits until its batch is on the holders.
+    Staged,
     /// Merged into another stripe range, which does the work.
     Merged,
     Locking,
@@ -116,6 +124,10 @@ enum Kind {
     Direct,
     DirectPaging,
     Verifying,
+    Covered,
+    Copying,
+    Summing,
+    Staged,
     Merged,
     Locking,
     Preparing,
@@ -137,12 +149,16 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 27] = [
         Self::Free,
         Self::Starting,
         Self::Direct,
         Self::DirectPaging,
         Self::Verifying,
+        Self::Covered,
+        Self::Copying,
+        Self::Summing,
+        Self::Staged,
         Self::Merged,
         Self::Locking,
         Self::Preparing,
@@ -166,16 +182,21 @@ impl Kind {
     /// Returns the stages that may follow.
     const fn next(self) -> Kinds {
         use Kind::{
-            Acknowledging, Agree, Begin, Checksumming, Computing, Direct, DirectPaging, Flushing,
-            Free, Keeping, Kept, Locking, Logged, Logging, Merged, Paging, Placing, Preparing,
-            Queued, Reading, Starting, Summed, Verifying,
+            Acknowledging, Agree, Begin, Checksumming, Computing, Copying, Covered, Direct,
+            DirectPaging, Flushing, Free, Keeping, Kept, Locking, Logged, Logging, Merged, Paging,
+            Placing, Preparing, Queued, Reading, Staged, Starting, Summed, Summing, Verifying,
         };
         match self {
-            Free => Kinds::of(&[Free, Starting, Direct, Paging, Flushing]),
+            Free => {
+                let staged = [Covered, Copying, Staged];
+                Kinds::of(&[Free, Starting, Direct, Paging, Flushing]).with(&staged)
+            }
             Direct => Kinds::of(&[Free, Starting, Direct, DirectPaging, Verifying]),
             DirectPaging => Kinds::of(&[Starting, Direct]),
             Verifying => Kinds::of(&[Free, Starting]),
-            Merged => Kinds::of(&[Free]),
+            Covered | Merged => Kinds::of(&[Free]),
+            Copying => Kinds::of(&[Summing]),
+            Summing => Kinds::of(&[Staged]),
             Starting | Preparing | Paging => PLANNED,
             Locking => PLANNED.without(Locking).with(&[Merged]),
             // The replay places the blocks that it read.
@@ -190,7 +211,7 @@ impl Kind {
             Logged => Kinds::of(&[Free, Keeping, Placing, Acknowledging]),
             Keeping => Kinds::of(&[Logged, Kept]),
             Placing => Kinds::of(&[Free, Paging, Flushing, Acknowledging]),
-            Flushing => Kinds::of(&[Acknowledging]),
+            Staged | Flushing => Kinds::of(&[Acknowledging]),
             Acknowledging => PLANNED.with(&[Flushing]),
         }
     }
@@ -262,6 +283,10 @@ impl Stage {
             Self::Direct => Kind::Direct,
             Self::DirectPaging => Kind::DirectPaging,
             Self::Verifying => Kind::Verifying,
+            Self::Covered => Kind::Covered,
+            Self::Copying => Kind::Copying,
+            Self::Summing => Kind::Summing,
+            Self::Staged => Kind::Staged,
             Self::Merged => Kind::Merged,
             Self::Locking => Kind::Locking,
             Self::Preparing => Kind::Preparing,
@@ -302,8 +327,8 @@ impl Stage {
         match self {
             Self::Computing(step) => Some(step),
             Self::Verifying => Some(Step::Verify),
-            Self::Checksumming { .. } => Some(Step::Checksum),
-            Self::Keeping { .. } => Some(Step::Keep),
+            Self::Checksumming { .. } | Self::Summing => Some(Step::Checksum),
+            Self::Keeping { .. } | Self::Covered | Self::Copying => Some(Step::Keep),
             _ => None,
         }
     }

@@ -18,5 +18,6 @@ mod replay;
 mod scenarios;
 mod scrub;
 mod slow;
+mod staging;
 mod two_commands;
 mod world;

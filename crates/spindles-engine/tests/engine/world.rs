@@ -8,7 +8,7 @@ use spindles_block::{
 };
 use spindles_engine::{
     Command, CommandError, Config, Engine, Event, Extent, FaultLimits, Limits, Member, OpenError,
-    Output, Persistence, Policy, ReadPolicy,
+    Output, Persistence, Policy, ReadPolicy, WriteBack,
 };
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_BLANK, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES,
@@ -112,6 +112,8 @@ pub(crate) struct Setup {
     pub(crate) dirty_bytes: u64,
     /// Bytes of the longest write to a journal with FUA.
     pub(crate) fua_bytes_max: u32,
+    /// Blocks of memory for staged writes; 0 for an array without a stage.
+    pub(crate) staged_blocks: u32,
     /// True if members write zeros without moving bytes.
     pub(crate) zeroes: bool,
     pub(crate) seed: u64,
@@ -177,6 +179,7 @@ impl Setup {
             checksum_pages: None,
             dirty_bytes: 0,
             fua_bytes_max: 1 << 20,
+            staged_blocks: 0,
             zeroes: false,
             seed: 1,
         }
@@ -279,6 +282,10 @@ impl Setup {
                     errors_max: self.errors_max,
                     ..FaultLimits::DEFAULT
                 },
+                write_back: WriteBack {
+                    on: self.staged_blocks > 0,
+                    memory_blocks: self.staged_blocks,
+                },
                 limits: Limits {
                     requests: self.requests,
                     ranges: self.requests,
@@ -380,8 +387,12 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
     let mut devices = Vec::new();
     for (index, &blocks) in setup.spec.member_blocks.iter().enumerate() {
         let position = MemberIndex(u8::try_from(index).unwrap());
-        let device: DeviceRecord =
-            areas_for((blocks + 1024) * 512 * 2, BlockSize::B512, position).unwrap();
+        let device_bytes = if setup.staged_blocks > 0 {
+            32 << 20 // Its journal area has room for a stage.
+        } else {
+            (blocks + 1024) * 512 * 2
+        };
+        let device: DeviceRecord = areas_for(device_bytes, BlockSize::B512, position).unwrap();
         member[index] = MemberRecord {
             device_uuid: Uuid([u8::try_from(index).unwrap() + 1; 16]),
             data_blocks: device.data_blocks(),
@@ -428,6 +439,12 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
         nonce: 7,
         opened_s: Some(1_700_000_000),
     };
+    if setup.staged_blocks > 0 {
+        let array = &mut persistence.array;
+        array.shared.journal_bytes = 192 << 10;
+        array.shared.stage_bytes = (4 + 8 * 9) << 12;
+        array.features.refuse |= Features::STAGE;
+    }
     if setup.regions {
         let mut devices: Vec<_> = persistence.devices.iter().copied().flatten().collect();
         let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());

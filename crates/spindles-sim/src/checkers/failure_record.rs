@@ -20,7 +20,9 @@ pub(super) static CHECKER: Checker = Checker {
                 blocks,
                 submitted,
                 ..
-            } if scene.stack.arrays.len() == 1 => check(scene, block, blocks, submitted),
+            } if scene.stack.arrays.len() == 1 && !scene.stack.is_staged(0) => {
+                check(scene, block, blocks, submitted)
+            }
             _ => Ok(()),
         }))
     },

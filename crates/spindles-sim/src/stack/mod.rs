@@ -28,6 +28,8 @@ pub enum Below {
 /// One array.
 #[derive(Clone, Debug)]
 pub struct Array {
+    /// True if it has a stage.
+    pub has_stage: bool,
     /// Its map.
     pub geometry: Geometry,
     /// Where each member's data begins on the member.
@@ -271,6 +273,9 @@ impl Stack {
         let location = geometry.locate(block);
         if self.arrays[array].staged.contains(&location.group.0) {
             return Vec::new(); // Not moved to its place yet.
+        }
+        if view == View::Durable && self.is_staged(array) {
+            return Vec::new(); // As with a log.
         }
         if !self.is_written(array, location.group, view) {
             let zeros = vec![0; self.block_bytes];
@@ -754,6 +759,7 @@ mod tests {
             members: below.to_vec(),
             lost: MemberSet::EMPTY,
             blank: MemberSet::EMPTY,
+            has_stage: false,
             unsettled: false,
             damaged: None,
             above,

@@ -21,6 +21,19 @@ impl Stack {
         records.max_by_key(|record| record.generation)
     }
 
+    /// Returns true if newer contents of blocks may lie in the stage of an array of disks.
+    pub(crate) fn is_staged(&self, array: usize) -> bool {
+        let array = &self.arrays[array];
+        let is_staged = |below: &Below| match *below {
+            Below::Disk(disk) => {
+                let newest = newest_superblock(&self.disks[disk], View::Current);
+                newest.is_some_and(|record| record.staged)
+            }
+            Below::Array(_) => false,
+        };
+        array.has_stage && array.members.iter().any(is_staged)
+    }
+
     /// Returns true if the sector belongs to a superblock slot.
     pub fn is_superblock(&self, disk: usize, sector: u64) -> bool {
         let sector_bytes = u64::try_from(self.disks[disk].sector_bytes()).expect("fits");

@@ -200,6 +200,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         consistency: arguments.consistency,
         checksums: arguments.checksums,
         journal_device: arguments.journal_device,
+        staged: false,
         sizes: arguments.sizes,
         beyond: arguments.beyond,
         ending: arguments.ending.map(|how| match how {

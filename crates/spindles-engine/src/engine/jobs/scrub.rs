@@ -211,9 +211,12 @@ impl Engine {
     fn repair(&self, id: RangeId) -> Repair {
         match self.ranges[id].owner {
             Owner::Job(_) => self.scrub.repair,
-            Owner::Nobody | Owner::Answered | Owner::Request(_) | Owner::Repair | Owner::Replay => {
-                Repair::Located
-            }
+            Owner::Nobody
+            | Owner::Answered
+            | Owner::Request(_)
+            | Owner::Stage { .. }
+            | Owner::Repair
+            | Owner::Replay => Repair::Located,
         }
     }
 

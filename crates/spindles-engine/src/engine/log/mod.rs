@@ -274,8 +274,18 @@ impl Engine {
     pub fn pieces(&self, io: &MemberIo) -> impl Iterator<Item = Piece> {
         let (buffer, blocks) = (io.buffer, io.blocks);
         let is_one = buffer != BufferSlice::PIECES;
+        let purpose = |purpose| !is_one && Purpose::of(io.id).0 == purpose;
+        let (is_batch, is_repair) = (purpose(Purpose::StageBatch), purpose(Purpose::StageRepair));
+        let is_staged = is_batch || is_repair;
+        let column = is_staged.then(|| {
+            if is_batch {
+                self.column_pieces(io.member)
+            } else {
+                self.repair_pieces(io.member)
+            }
+        });
         let one = is_one.then_some(Piece { buffer, blocks });
-        let several = (!is_one).then(|| {
+        let several = (!is_one && !is_staged).then(|| {
             let (_, member) = Purpose::of(io.id);
             let pieces = self.log.pieces(member, &self.groups, &self.metadata_buffer);
             pieces.map(|piece| match piece {
@@ -290,12 +300,17 @@ impl Engine {
                 },
             })
         });
-        one.into_iter().chain(several.into_iter().flatten())
+        let pieces = one.into_iter().chain(several.into_iter().flatten());
+        pieces.chain(column.into_iter().flatten())
     }
 
     /// Returns the longest write with several pieces, in blocks. 0 without a log.
     pub fn pieces_blocks_max(&self) -> u32 {
-        self.log.write_blocks_max()
+        let staging = self.staging.as_ref();
+        let column_max = staging.map_or(0, |staging| {
+            staging.header_blocks() + staging.layout.column_blocks_max()
+        });
+        self.log.write_blocks_max().max(column_max)
     }
 
     /// Handles the result of a write of a batch, or of its flush.

@@ -221,7 +221,10 @@ impl Engine {
             if !self.mutated(Mutation::DegradedUnlogged) {
                 rows.lack(self.slots_of(id, lost));
             }
+            // A staged block must not become an unlogged one that is not durable.
+            let volatile = range.owner == Owner::Stage { is_durable: false };
             let live = self.log.may_hold(range.group) && !self.mutated(Mutation::WholeOverLive);
+            let live = live || volatile;
             let listed = self.bad.any() && self.writes_bad_blocks(id);
             let first = range.rows.state == RowState::Blank && self.logs_first_write(id);
             rows.held(live, listed, first);

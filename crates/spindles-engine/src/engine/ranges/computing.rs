@@ -5,6 +5,7 @@ use crate::{
     output::Output,
     plan::Step,
     slots::SlotSet,
+    staging::STAGE_STEP,
     stripe::{Owner, Stage},
 };
 use spindles_block::{BufferSlice, Computation, ComputeResult, Operand, StepId};
@@ -147,6 +148,9 @@ impl Engine {
 
     /// Returns the computation that `Output::Compute(id)` asks for.
     pub fn step(&self, id: StepId) -> Computation<'_> {
+        if id == STAGE_STEP {
+            return self.staged_step();
+        }
         let range = &self.ranges[RangeId(id.0)];
         let Some(step) = range.stage().step() else {
             panic!("a step is asked for in stage {:?}", range.stage());
@@ -169,6 +173,12 @@ impl Engine {
     /// Returns the space for the checksums of a step that asks for them: first those of all blocks
     /// of the first source, then of the second, and so on.
     pub fn checksums_mut(&mut self, id: StepId) -> &mut [u32] {
+        if id == STAGE_STEP {
+            return self.staged_step_checksums();
+        }
+        if self.ranges[RangeId(id.0)].stage() == Stage::Summing {
+            return self.staged_checksums(RangeId(id.0));
+        }
         let range = &self.ranges[RangeId(id.0)];
         let count = usize::from(range.sources) * index(range.blocks);
         let rows = &range.rows;
@@ -200,6 +210,7 @@ impl Engine {
         }
         let settles = range.rows.settling.is_under_way() && !range.shape.copies;
         match (stage, step) {
+            (Stage::Covered | Stage::Copying | Stage::Summing, _) => self.staged_computed(id),
             (Stage::Checksumming { logs }, _) => {
                 self.checksums_ready(id, logs);
             }

@@ -149,6 +149,7 @@ impl Engine {
             Owner::Answered => {
                 self.ranges.give_back_answered(id);
             }
+            Owner::Stage { .. } => self.staged_rows_placed(id, error),
             Owner::Job(row) => self.job_range_done(id, row, error.is_none(), mismatch),
             Owner::Repair => self.repair_done(id),
             Owner::Nobody | Owner::Replay => panic!("a range without an owner ended"),

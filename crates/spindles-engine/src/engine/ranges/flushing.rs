@@ -5,7 +5,9 @@ use crate::{
     output::Output,
     stripe::{Past, Stage},
 };
-use spindles_block::{BlockIndex, BufferSlice, MemberIo, MemberIoId, Operation, RequestError};
+use spindles_block::{
+    BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
+};
 
 impl Engine {
     /// Flushes all members before a stripe range that wrote is answered.
@@ -40,6 +42,16 @@ impl Engine {
             return;
         };
         self.ranges[first].covers = self.flushes.begins();
+        if let Some(staging) = &mut self.staging {
+            (_, staging.round) = staging.stage.flush();
+            // Settled rows, and checksums that follow, do not count as writes.
+            let is_clients = |id: RangeId| self.ranges[id].blocks == 0;
+            let is_clients = self.rounds.sharing().all(is_clients);
+            if is_clients && self.flushes.is_all_durable() {
+                // Only staged writes are not durable: pages and places have time (rule 1).
+                return self.flush_staged(first);
+            }
+        }
         if !self.defers_flush_of_range(first) {
             self.send_flush_of_range(first);
         }
@@ -53,6 +65,9 @@ impl Engine {
         let error = self.ranges[first].error;
         if error.is_none() {
             self.flushes.ended(self.ranges[first].covers);
+            if let Some(staging) = &mut self.staging {
+                staging.stage.flushed(staging.round);
+            }
         }
         while let Some(id) = self.rounds.next_ended() {
             self.ranges[id].error = self.ranges[id].error.or(error);
@@ -65,8 +80,19 @@ impl Engine {
         self.begin_flush();
     }
 
+    /// Flushes the holders of staged writes.
+    fn flush_staged(&mut self, id: RangeId) {
+        let staging = self.staging.as_ref().expect("it has staged writes");
+        let (holders, _) = staging.stage.flush();
+        let lost = self.members.lost();
+        self.send_flush_to(id, holders.difference(lost));
+    }
+
     pub(crate) fn send_flush_of_range(&mut self, id: RangeId) {
-        let active = self.present();
+        self.send_flush_to(id, self.present());
+    }
+
+    fn send_flush_to(&mut self, id: RangeId, active: MemberSet) {
         if active.is_empty() {
             return self.flush_of_range_ended(id);
         }

@@ -151,6 +151,10 @@ impl Engine {
         if range.owner == Owner::Answered {
             return self.row(id, slot);
         }
+        if let Owner::Stage { .. } = range.owner {
+            let staging = self.staging.as_ref().expect("it places");
+            return staging.source(id, slot).plus(range.low - range.start);
+        }
         let row = u64::from(range.low); // Merged stripe ranges still have their first row.
         while !range.own.contains(slot) {
             range = &self.ranges[range.merged];
@@ -232,9 +236,12 @@ impl Engine {
                 self.requests[request].operation,
                 Operation::Discard | Operation::WriteZeroes { .. }
             ),
-            Owner::Nobody | Owner::Answered | Owner::Job(_) | Owner::Repair | Owner::Replay => {
-                false
-            }
+            Owner::Nobody
+            | Owner::Answered
+            | Owner::Stage { .. }
+            | Owner::Job(_)
+            | Owner::Repair
+            | Owner::Replay => false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use core::fmt::Write as _;
-use spindles_block::Compute;
+use spindles_block::{BufferId, BufferSlice, Compute};
 
 fn setup() -> Setup {
     let bytes = (16 << 10) + (8 << 20);
@@ -13,7 +13,10 @@ fn setup() -> Setup {
         holders: 6,
         parity_max: 2,
         number: 4 << 32,
-        memory: BufferId(5),
+        memory: BufferSlice {
+            buffer: BufferId(5),
+            first_block: 0,
+        },
         memory_blocks: 64,
         zeros_max: 8,
         writes_max: 8,

@@ -136,7 +136,10 @@ fn setup(sizes: Sizes, layout: StageLayout, generation: u64) -> Setup {
         holders: sizes.holders,
         parity_max: sizes.parity,
         number: generation << 32,
-        memory: BufferId(5),
+        memory: BufferSlice {
+            buffer: spindles_block::BufferId(5),
+            first_block: 0,
+        },
         memory_blocks: 64,
         zeros_max: 4,
         writes_max: 8,

@@ -1,0 +1,218 @@
+//! Placing: ordinary writes of the newest staged contents.
+
+use crate::{
+    Engine, RangeId,
+    plan::Ask,
+    slots::SlotSet,
+    stage::{Contents, Newest},
+    staging::{FILL_TO_PLACE, IDLE_NS, Life},
+    stripe::{Owner, Stage},
+    system_io::Purpose,
+};
+use spindles_block::{BlockIndex, BufferSlice, RequestError};
+
+/// The staged blocks of some rows of a group.
+struct Rows {
+    touched: SlotSet,
+    count: u32,
+    /// The newest batch of any of them.
+    number: u64,
+    is_whole: bool,
+}
+
+impl Engine {
+    /// Returns true if staged blocks are to be placed now: nothing is taken any longer, clients are
+    /// idle, or the stage fills.
+    pub(super) fn may_place(&self) -> bool {
+        let staging = self.staging.as_ref().expect("the array has a stage");
+        let is_idle = || {
+            self.requests.all_free() && self.now.ns_since(staging.asked) >= IDLE_NS
+                || self.requests.any_waiting()
+        };
+        let rests = staging
+            .failed
+            .is_some_and(|failed| self.now.ns_since(failed) < crate::staging::AGAIN_NS);
+        !rests
+            && match staging.life {
+                Life::Draining => true,
+                Life::On => staging.stage.fill() >= FILL_TO_PLACE || is_idle(),
+                _ => false,
+            }
+    }
+
+    /// Begins to place the next rows. Returns true if anything began.
+    pub(super) fn place_staged(&mut self) -> bool {
+        let most = self.client_ranges().div_ceil(2);
+        let staging = self.staging.as_ref().expect("the array has a stage");
+        let waits = staging.pass_flush.is_some() || staging.placing >= most;
+        if waits || self.ranges.free_count() == 0 || !self.may_place() {
+            return false;
+        }
+        let staging = self.staging();
+        staging.failed = None;
+        let Some(block) = staging.pass.last().copied() else {
+            return self.begin_pass();
+        };
+        let id = self.ranges.next_free();
+        let location = self.geometry.locate(block);
+        self.take_group(id, location.group);
+        let Some(rows) = self.staged_rows(id, location.block_in_chunk) else {
+            self.staging().pass.pop();
+            return true;
+        };
+        let staging = self.staging();
+        let is_durable = staging.stage.is_durable(rows.number);
+        if rows.is_whole && !is_durable && !staging.is_pass_flushed {
+            self.flush_for_pass();
+            return true;
+        }
+        staging.pass.pop();
+        self.place_staged_rows(id, location.block_in_chunk, &rows);
+        true
+    }
+
+    /// Seeks the next blocks. Returns true if there are any.
+    fn begin_pass(&mut self) -> bool {
+        let staging = self.staging();
+        let from = staging.next;
+        staging.stage.staged_from(from, &mut staging.pass);
+        staging.is_pass_flushed = false;
+        let Some(last) = staging.pass.last() else {
+            return false;
+        };
+        staging.next = last.plus(1);
+        staging.pass.reverse();
+        true
+    }
+
+    /// Flushes the holders once for a pass, so that whole rows need no log (rule 4).
+    fn flush_for_pass(&mut self) {
+        let present = self.present();
+        let staging = self.staging();
+        let (holders, mark) = staging.stage.flush();
+        let holders = holders.iter().filter(|holder| present.contains(*holder));
+        let holders = holders.collect();
+        staging.pass_flush = Some(mark);
+        staging.is_pass_flushed = true;
+        if self.flush_counted(holders, Purpose::StageFlush) == 0 {
+            self.pass_flushed();
+        }
+    }
+
+    pub(crate) fn pass_flushed(&mut self) {
+        let staging = self.staging();
+        let mark = staging.pass_flush.take().expect("a flush was begun");
+        staging.stage.flushed(mark);
+    }
+
+    /// Returns the block of a slot of the group of a stripe range, in this row.
+    fn block_at(&self, id: RangeId, slot: u8, row: u32) -> BlockIndex {
+        let group = &self.groups[id.index()];
+        let in_group = u64::from(slot) * u64::from(group.blocks) + u64::from(row);
+        group.first_block.plus(in_group)
+    }
+
+    fn placeable(&self, id: RangeId, slot: u8, row: u32) -> Option<Newest> {
+        let staging = self.staging.as_ref().expect("the array has a stage");
+        staging
+            .stage
+            .cover()
+            .placeable(self.block_at(id, slot, row))
+    }
+
+    /// Returns the staged blocks of a row, and of the rows after it whose contents follow in
+    /// memory. `None` if none can be placed now.
+    fn staged_rows(&self, id: RangeId, row: u32) -> Option<Rows> {
+        let shape = self.ranges[id].shape;
+        let group = &self.groups[id.index()];
+        let staged = |row: u32| {
+            let slots = (0..shape.data).filter(|&slot| self.placeable(id, slot, row).is_some());
+            slots.fold(SlotSet::EMPTY, SlotSet::with)
+        };
+        let touched = staged(row);
+        if touched.is_empty() {
+            return None;
+        }
+        let contents = |slot, row| self.placeable(id, slot, row).map(|newest| newest.contents);
+        let follows = |at: &u32| {
+            let follows = |slot: u8| {
+                let first = contents(slot, row).expect("it is staged");
+                contents(slot, row + at) == Some(first.plus(*at))
+            };
+            staged(row + at) == touched && touched.iter().all(follows)
+        };
+        let most = self.settings.limits.range_blocks.min(group.blocks - row);
+        let more = (1..most).take_while(follows).count();
+        let count = 1 + u32::try_from(more).expect("within the chunk");
+        let number = |row: u32| {
+            let numbers = touched
+                .iter()
+                .filter_map(|slot| self.placeable(id, slot, row));
+            numbers.map(|newest| newest.number).max().unwrap_or(0)
+        };
+        Some(Rows {
+            touched,
+            count,
+            number: (row..row + count).map(number).max().unwrap_or(0),
+            is_whole: touched == shape.all_data(),
+        })
+    }
+
+    /// Places rows by an ordinary write, whose group is filled in.
+    fn place_staged_rows(&mut self, id: RangeId, row: u32, rows: &Rows) {
+        for slot in rows.touched.iter() {
+            for at in 0..rows.count {
+                let block = self.block_at(id, slot, row + at);
+                let staging = self.staging();
+                let newest = staging.stage.take_to_place(block);
+                if at == 0 {
+                    let source = match newest.expect("it was looked at").contents {
+                        Contents::Slot(slot) => staging.stage.memory(slot),
+                        Contents::Zeros => BufferSlice::ZEROS,
+                    };
+                    staging.set_source(id, slot, source);
+                }
+            }
+        }
+        let staging = self.staging();
+        staging.placing += 1;
+        let is_durable = staging.stage.is_durable(rows.number);
+        let taken = self.ranges.take();
+        assert_eq!(taken, id, "the next free one");
+        let group = self.groups[id.index()].index;
+        let range = &mut self.ranges[id];
+        range.move_to(Stage::Starting);
+        range.owner = Owner::Stage { is_durable };
+        range.ask = Ask::Write;
+        range.group = group;
+        range.touched = rows.touched;
+        range.start = row;
+        range.low = row;
+        range.blocks = rows.count;
+        range.end = row + rows.count;
+        self.start(id);
+    }
+
+    /// Handles the end of a stripe range that placed.
+    pub(crate) fn staged_rows_placed(&mut self, id: RangeId, error: Option<RequestError>) {
+        let range = &self.ranges[id];
+        let (touched, start, end) = (range.touched, range.start, range.end);
+        // The group may have been filled in for another stripe range only after this.
+        for slot in touched.iter() {
+            for row in start..end {
+                let block = self.block_at(id, slot, row);
+                self.staging().stage.place_ended(block, error.is_none());
+            }
+        }
+        let now = self.now;
+        self.ranges.give_back(id);
+        let staging = self.staging();
+        staging.placing -= 1;
+        if error.is_some() {
+            staging.failed = Some(now);
+            staging.failures += 1;
+        } else {
+            staging.failures = 0;
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The stage of an open array, with the state of its life and of the work under way for it. The
+//! stage itself is `stage/`.
+//!
+//! ```text
+//! Found ─▶ Loading ─▶ On or Draining
+//! Off ─▶ Describing ─▶ Tailing ─▶ Recording ─▶ On ─▶ Draining ─▶ Clearing ─▶ Off
+//!  ▲                       │                  │
+//!  └── a holder is out ────┘                  └ closing, a member is lost or joins, a growth
+//! ```
+//!
+//! Each life has a nonce of its own. So nothing that an earlier life left on the holders counts,
+//! nor on a device that comes back: superblocks say that the stage is empty before a member joins.
+
+use crate::{
+    RangeId,
+    config::Config,
+    consistency::WriteHole,
+    engine::staging::Load,
+    index,
+    stage::{Setup, Stage},
+    system_io::{MetadataBuffer, Place},
+};
+use alloc::{vec, vec::Vec};
+use spindles_block::{BlockIndex, BufferSlice, Instant, MEMBERS_MAX, MemberSet, Operand, StepId};
+use spindles_format::{Features, StageColumn, StageLayout};
+
+/// The computation of a batch. Others are those of stripe ranges.
+pub(crate) const STAGE_STEP: StepId = StepId(u32::MAX);
+
+/// Placing begins when clients have been idle for this long, in nanoseconds.
+pub(crate) const IDLE_NS: u64 = 50_000_000;
+/// After a failure, placing begins again after this long, in nanoseconds.
+pub(crate) const AGAIN_NS: u64 = 1_000_000_000;
+/// Failures in a row after which rows count as impossible to place.
+const FAILURES_MAX: u32 = 8;
+/// The blocks that are sought at once for placing.
+const PASS_BLOCKS: usize = 1024;
+/// Blocks that are staged as zeros, and batches that are not released, at most.
+const ZEROS_MAX: u32 = 4096;
+const BATCHES_MAX: u32 = 4096;
+
+/// The fill from which the stage is placed though clients are busy, in 256ths.
+pub(crate) const FILL_TO_PLACE: u32 = 102;
+/// The fill from which batches are released though that frees no segment, in 256ths.
+pub(crate) const FILL_TO_RELEASE: u32 = 154;
+
+/// The life of the stage in an opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Empty. Superblocks durably say so.
+    Off,
+    /// Superblocks say that there may be records of an earlier opening.
+    Found,
+    /// Loading these.
+    Loading,
+    /// Writing the descriptors.
+    Describing,
+    /// Writing the first tail.
+    Tailing,
+    /// Superblocks shall say that there may be records.
+    Recording,
+    /// Takes writes.
+    On,
+    /// Takes no writes. All that is staged is placed and released.
+    Draining,
+    /// Superblocks shall say that the stage is empty.
+    Clearing,
+}
+
+/// The end of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// None is due.
+    Resting,
+    /// The flush is done, and the loss of a member during it is not durable yet.
+    Flushed,
+    /// To be written.
+    Due,
+    /// Being written.
+    Writing { failed: bool },
+    /// Durable. Reads of the contents that it frees may be under way.
+    Durable,
+}
+
+/// The stage of an array, and the work under way for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Staging {
+    pub(crate) stage: Stage,
+    /// The load of an opening.
+    pub(crate) load: Option<Load>,
+    /// The blocks of memory for a load.
+    work_blocks: u32,
+    pub(crate) life: Life,
+    pub(crate) layout: StageLayout,
+    /// True if the array takes writes into its stage.
+    pub(crate) is_on: bool,
+    /// True if a write could have been staged.
+    pub(crate) is_wanted: bool,
+    /// The header of a batch, that of a tail, and the descriptors.
+    pub(crate) header: Place,
+    pub(crate) tail_header: Place,
+    pub(crate) descriptors: Place,
+    /// Writes of descriptors, of tails, and of columns under way.
+    pub(crate) describing: u32,
+    pub(crate) tailing: u32,
+    pub(crate) tail: Tail,
+    pub(crate) columns: [StageColumn; MEMBERS_MAX as usize],
+    /// The place in memory of each data slot of each stripe range that places.
+    sources: Vec<BufferSlice>,
+    slots: usize,
+    /// Stripe ranges that place.
+    pub(crate) placing: u32,
+    /// The blocks sought for placing, in reverse order.
+    pub(crate) pass: Vec<BlockIndex>,
+    /// The block at which the next pass begins.
+    pub(crate) next: BlockIndex,
+    /// The mark of the flush of the holders for whole rows; `None` if none is under way.
+    pub(crate) pass_flush: Option<u64>,
+    /// True if the holders were flushed for this pass.
+    pub(crate) is_pass_flushed: bool,
+    /// The mark of the flush for clients under way.
+    pub(crate) round: u64,
+    /// Copies to clients under way, by the parity of `epoch`.
+    pub(crate) reads: [u32; 2],
+    pub(crate) epoch: u8,
+    /// When a client last asked for something.
+    pub(crate) asked: Instant,
+    /// When placing last failed, and how often it did since it last succeeded.
+    pub(crate) failed: Option<Instant>,
+    pub(crate) failures: u32,
+    /// The longest write, in blocks.
+    pub(crate) write_blocks_max: u32,
+}
+
+impl Staging {
+    /// Reserves everything; `None` if the array has no stage, or does not use it. `memory` is the
+    /// first block of the stage's memory. `ranges` is the number of stripe ranges.
+    pub(crate) fn new(
+        config: &Config,
+        memory: BufferSlice,
+        ranges: u32,
+        buffer: &mut MetadataBuffer,
+    ) -> Option<Self> {
+        let array = &config.persistence.as_ref()?.array;
+        let (geometry, block_size) = (&config.geometry, config.block_size);
+        let has_stage = array.features.refuse & Features::STAGE != 0;
+        let logs = config.consistency.write_hole == WriteHole::Closed;
+        let has_parity = geometry.parity_chunks() > 0 && geometry.older().is_none() && logs;
+        let is_on = config.write_back.on && !config.read_only && has_parity;
+        if !has_stage || !(is_on || array.staged) {
+            return None;
+        }
+        let layout = StageLayout::new(array.shared.stage_bytes, block_size)?;
+        let count = geometry.members();
+        let setup = Setup {
+            array: array.uuid,
+            nonce: 0,
+            layout,
+            holders: count,
+            parity_max: geometry.parity_chunks(),
+            number: array.generation << 32,
+            memory,
+            memory_blocks: config.write_back.memory_blocks,
+            zeros_max: ZEROS_MAX,
+            writes_max: ranges,
+            batches_max: BATCHES_MAX,
+        };
+        let slots = usize::from(count);
+        let memory_max = setup.memory_blocks / 4;
+        let stage = Stage::new(setup);
+        let column_max = layout.column_blocks_max();
+        let work = memory.plus(stage.memory_blocks());
+        let window = Load::window_blocks(block_size.bytes());
+        let mut load = || Load::new(buffer.reserve(count, window), work, column_max, count);
+        let load = array.staged.then(&mut load);
+        let work_blocks = load.as_ref().map_or(0, |_| u32::from(count) * column_max);
+        Some(Self {
+            stage,
+            life: if array.staged { Life::Found } else { Life::Off },
+            load,
+            work_blocks,
+            layout,
+            is_on,
+            is_wanted: false,
+            header: buffer.reserve(1, layout.header_blocks()),
+            tail_header: buffer.reserve(1, layout.header_blocks()),
+            descriptors: buffer.reserve(count, layout.header_blocks()),
+            describing: 0,
+            tailing: 0,
+            tail: Tail::Resting,
+            columns: [StageColumn::NONE; MEMBERS_MAX as usize],
+            sources: vec![BufferSlice::NONE; index(ranges) * slots],
+            slots,
+            placing: 0,
+            pass: Vec::with_capacity(PASS_BLOCKS),
+            next: BlockIndex(0),
+            pass_flush: None,
+            is_pass_flushed: false,
+            round: 0,
+            reads: [0; 2],
+            epoch: 0,
+            asked: Instant(0),
+            failed: None,
+            failures: 0,
+            write_blocks_max: layout.column_blocks_max().min(memory_max).max(1),
+        })
+    }
+
+    /// The blocks of memory that a stage with this configuration needs.
+    pub(crate) fn memory_blocks(&self) -> u32 {
+        self.stage.memory_blocks() + self.work_blocks
+    }
+
+    /// Returns the contents of a slot of a stripe range that places.
+    pub(crate) fn source(&self, id: RangeId, slot: u8) -> BufferSlice {
+        self.sources[id.index() * self.slots + usize::from(slot)]
+    }
+
+    pub(crate) fn set_source(&mut self, id: RangeId, slot: u8, source: BufferSlice) {
+        self.sources[id.index() * self.slots + usize::from(slot)] = source;
+    }
+
+    /// Returns true if a block is staged, or about to be.
+    pub(crate) fn touches(&self, block: BlockIndex) -> bool {
+        self.stage.cover().touches(block, 1) || self.stage.takes(block, 1)
+    }
+
+    /// Returns true if all that was staged is placed and released, and nothing is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        let is_quiet = self.tail == Tail::Resting && self.placing == 0 && self.reads == [0; 2];
+        is_quiet && self.stage.is_empty() && self.stage.rests()
+    }
+
+    /// Returns true if some rows can't be placed. What is staged stays staged.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.failures >= FAILURES_MAX
+    }
+
+    /// Returns true if an I/O or a computation of the stage is under way.
+    pub(crate) fn has_io(&self) -> bool {
+        self.stage.is_under_way()
+            || self.describing + self.tailing + self.placing > 0
+            || self.reads != [0; 2]
+            || self.pass_flush.is_some()
+    }
+
+    /// Returns when the stage wants to be looked at. `None` if it waits for nothing.
+    pub(crate) fn wake(&self, now: Instant, are_clients_idle: bool) -> Option<Instant> {
+        let after = |since: Instant, ns: u64| Instant(since.0 + ns);
+        let idle = (are_clients_idle && !self.stage.is_empty() && self.life == Life::On)
+            .then(|| after(self.asked, IDLE_NS));
+        let again = self.failed.map(|failed| after(failed, AGAIN_NS));
+        let due = [idle, again].into_iter().flatten();
+        due.filter(|at| *at > now).min()
+    }
+
+    /// Returns the header of one holder, in blocks.
+    pub(crate) fn header_blocks(&self) -> u32 {
+        self.layout.header_blocks()
+    }
+}
+
+/// An operand of a copy.
+pub(crate) const fn operand(slice: BufferSlice) -> Operand {
+    Operand { index: 0, slice }
+}
+
+/// The holders in the order of their columns.
+pub(crate) fn count_of(holders: MemberSet) -> usize {
+    index(holders.count())
+}
